@@ -1,0 +1,1 @@
+"""The engine: stages, the log, effects, history and the command line (docs/architecture.md draws how they fit)."""

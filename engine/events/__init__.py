@@ -1,0 +1,28 @@
+"""The vocabulary: what can happen, what it is called, how it is written down.
+
+`inputs` come from outside, `jobs` are what the lifecycle stage says. Everything else in Lahar speaks in these.
+"""
+
+from engine.events import inputs, jobs
+from engine.events.envelope import Event, Message, decode, encode, from_cloudevent, raw_message, to_cloudevent
+from engine.events.errors import EventError, UndecodableError, UnknownTypeError
+from engine.events.vocabulary import TYPES, UPCASTERS, Data, Topic
+
+__all__ = [
+    "TYPES",
+    "UPCASTERS",
+    "Data",
+    "Event",
+    "EventError",
+    "Message",
+    "Topic",
+    "UndecodableError",
+    "UnknownTypeError",
+    "decode",
+    "encode",
+    "from_cloudevent",
+    "inputs",
+    "jobs",
+    "raw_message",
+    "to_cloudevent",
+]

@@ -1,0 +1,245 @@
+"""The envelope around every event, and the form in which a log keeps it.
+
+`Event` is what stages decide on and evolve with; `Message` is the same thing with its data as JSON bytes, as it stands in a
+log: CloudEvents 1.0 in binary mode (attributes beside the data). `to_cloudevent` and `from_cloudevent` are the structured mode
+that `lahar export`, `lahar ingest` and subscribers use.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import from_json
+
+from engine.events.errors import UndecodableError, UnknownTypeError
+from engine.events.times import format_time, parse_time
+from engine.events.vocabulary import TYPES, UPCASTERS, Data, adapter
+
+__all__ = ["Event", "Message", "decode", "encode", "from_cloudevent", "raw_message", "to_cloudevent"]
+
+DataT_co = TypeVar("DataT_co", bound=Data, covariant=True)
+
+
+@dataclass(slots=True)
+class Event(Generic[DataT_co]):
+    """One fact: CloudEvents' attributes and its data."""
+
+    id: str
+    source: str
+    """Who says so: `lahar/lifecycle`, `kubernetes/CLUSTER`, `import/FORMAT/CLUSTER`, `command/USER`."""
+    type: str
+    subject: str
+    """The job id, or the queue, cluster or shard for what belongs to no job."""
+    time: int
+    """When it happened (microseconds)."""
+    recordedtime: int
+    """When Lahar recorded it (microseconds); never falls within a shard."""
+    sequence: int
+    """Position within (topic, subject), gapless from 1; 0 for inputs, which carry none."""
+    correlationid: str
+    """The job."""
+    causationid: str
+    """Id of the direct cause; empty for what comes from outside."""
+    clusterid: str
+    data: DataT_co
+
+
+class Message(NamedTuple):
+    """One record as a log keeps it: the key that chooses its partition, CloudEvents' attributes, the data as JSON.
+
+    A message whose `type` is empty came without attributes: its `data` holds all of what was received (structured mode, or
+    garbage), untouched.
+    """
+
+    key: str
+    id: str
+    source: str
+    type: str
+    subject: str
+    time: int
+    recordedtime: int
+    sequence: int
+    correlationid: str
+    causationid: str
+    clusterid: str
+    data: bytes
+
+
+_ATTRIBUTES: Final = frozenset(
+    {
+        "specversion",
+        "id",
+        "source",
+        "type",
+        "subject",
+        "time",
+        "recordedtime",
+        "sequence",
+        "correlationid",
+        "causationid",
+        "clusterid",
+        "partitionkey",
+        "datacontenttype",
+        "data",
+        "data_base64",
+    }
+)
+
+
+def raw_message(key: str, content: bytes, recordedtime: int) -> Message:
+    """Wrap bytes that could not be read as they came, so that the shard that takes them dead-letters them with their origin."""
+    return Message(key, "", "", "", key, recordedtime, recordedtime, 0, key, "", "", content)
+
+
+def encode(event: Event[Data], key: str | None = None) -> Message:
+    """Return the event as a log keeps it. The key is the correlation id (the job) unless given."""
+    data = event.data
+    return Message(
+        event.correlationid if key is None else key,
+        event.id,
+        event.source,
+        event.type,
+        event.subject,
+        event.time,
+        event.recordedtime,
+        event.sequence,
+        event.correlationid,
+        event.causationid,
+        event.clusterid,
+        adapter(type(data)).dump_json(data, exclude_defaults=True),
+    )
+
+
+def decode(message: Message) -> Event[Data]:
+    """Return the event that a message holds, upcast to the current version of its type.
+
+    Raises:
+        UndecodableError: the data are no JSON or break the schema of the type; the text names the field.
+        UnknownTypeError: the type is not in the vocabulary.
+    """
+    if not message.type:
+        message = from_cloudevent(message.data, message.recordedtime)
+    cls = TYPES.get(message.type)
+    if cls is None:
+        message = _upcast(message)
+        cls = TYPES[message.type]
+    try:
+        data = adapter(cls).validate_json(message.data, strict=True)
+    except ValidationError as error:
+        raise UndecodableError(f"{message.type}: {_first_fault(error)}") from None
+    return Event(
+        message.id,
+        message.source,
+        message.type,
+        message.subject,
+        message.time,
+        message.recordedtime,
+        message.sequence,
+        message.correlationid,
+        message.causationid,
+        message.clusterid,
+        data,
+    )
+
+
+def _upcast(message: Message) -> Message:
+    name = message.type
+    if name not in UPCASTERS:
+        raise UnknownTypeError(name)
+    try:
+        data = from_json(message.data)
+        while name in UPCASTERS:
+            name, function = UPCASTERS[name]
+            data = function(data)
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UndecodableError(f"{message.type}: cannot be read as {name}: {error}") from None
+    return message._replace(type=name, data=json.dumps(data).encode())
+
+
+def _first_fault(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"]) or "data"
+    return f"{place}: {first['msg']}"
+
+
+def to_cloudevent(message: Message) -> bytes:
+    """Write a message in CloudEvents' structured mode: one line of canonical JSON without the line's end.
+
+    The attributes stand in a fixed order and empty ones are left out. Bytes that came without attributes, or whose data are no
+    JSON, stand under `data_base64`.
+    """
+    fields: dict[str, Any] = {"specversion": "1.0"}
+    if message.type:
+        fields |= {"id": message.id, "source": message.source, "type": message.type, "subject": message.subject}
+        fields |= {"time": format_time(message.time), "recordedtime": format_time(message.recordedtime)}
+        if message.sequence:
+            fields["sequence"] = f"{message.sequence:020d}"
+        for name in ("correlationid", "causationid", "clusterid"):
+            if value := getattr(message, name):
+                fields[name] = value
+    else:
+        fields |= {"recordedtime": format_time(message.recordedtime)}
+    if message.key != message.correlationid:
+        fields["partitionkey"] = message.key
+    head = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))[:-1].encode()
+    try:
+        if message.type:
+            from_json(message.data)
+            return head + b',"datacontenttype":"application/json","data":' + message.data + b"}"
+    except ValueError:
+        pass
+    return head + b',"data_base64":"' + base64.b64encode(message.data) + b'"}'
+
+
+def from_cloudevent(content: bytes, recordedtime: int) -> Message:
+    """Read one CloudEvent in structured mode.
+
+    Args:
+        content: the JSON object.
+        recordedtime: stamped on the message if the event carries none (microseconds).
+
+    Raises:
+        UndecodableError: the bytes are no JSON object, or a required attribute is missing or no string or time.
+    """
+    try:
+        fields = from_json(content)
+    except ValueError as error:
+        raise UndecodableError(f"not JSON: {error}") from None
+    if not isinstance(fields, dict) or fields.get("specversion") != "1.0":
+        raise UndecodableError("not a CloudEvent 1.0: no specversion")
+    for name in ("id", "source", "type"):
+        if not isinstance(fields.get(name), str) or not fields[name]:
+            raise UndecodableError(f"not a CloudEvent 1.0: {name} is missing or empty")
+    for name, value in fields.items():
+        if name in _ATTRIBUTES and name != "data" and not isinstance(value, str):
+            raise UndecodableError(f"CloudEvent attribute {name} is not a string")
+    try:
+        recorded = parse_time(fields["recordedtime"]) if "recordedtime" in fields else recordedtime
+        happened = parse_time(fields["time"]) if "time" in fields else recorded
+        sequence = int(fields.get("sequence", "0"))
+        if "data_base64" in fields:
+            data = base64.b64decode(fields["data_base64"], validate=True)
+        else:
+            data = json.dumps(fields.get("data", {}), ensure_ascii=False, separators=(",", ":")).encode()
+    except ValueError as error:
+        raise UndecodableError(f"CloudEvent {fields['id']}: {error}") from None
+    subject: str = fields.get("subject", "")
+    correlation: str = fields.get("correlationid", subject)
+    return Message(
+        fields.get("partitionkey", correlation),
+        fields["id"],
+        fields["source"],
+        fields["type"],
+        subject,
+        happened,
+        recorded,
+        sequence,
+        correlation,
+        fields.get("causationid", ""),
+        fields.get("clusterid", ""),
+        data,
+    )

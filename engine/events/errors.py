@@ -1,0 +1,26 @@
+"""Errors of the vocabulary.
+
+EventError
+├── UndecodableError     bytes that are no event, or break its schema
+└── UnknownTypeError     a type or version that this release does not know
+"""
+
+from __future__ import annotations
+
+__all__ = ["EventError", "UndecodableError", "UnknownTypeError"]
+
+
+class EventError(ValueError):
+    """Base of all errors of this package."""
+
+
+class UndecodableError(EventError):
+    """Raised when bytes are no CloudEvent, or their data break the schema of their type."""
+
+
+class UnknownTypeError(EventError):
+    """Raised when an event's type is not in the vocabulary and no upcaster leads to one that is."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"unknown event type {name!r}: a newer Lahar wrote it, or it is not Lahar's")
+        self.name = name

@@ -1,0 +1,53 @@
+"""Identity of events and jobs: hashes of what caused them, never random, never dependent on the order of arrival.
+
+An id says what a thing *is*, so the same inputs give the same ids on any machine and any log (design rule 3).
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+from uuid import NAMESPACE_URL, uuid5
+
+__all__ = ["digest", "import_id", "imported_job_id", "observation_id", "output_id", "submitted_job_id", "timer_fired_id"]
+
+_NAMESPACE: Final = uuid5(NAMESPACE_URL, "https://lahar.dev/ids")
+
+
+def _hash(*parts: str) -> str:
+    return blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
+
+
+def digest(content: bytes) -> str:
+    """Return 32 hexadecimal digits that identify some bytes."""
+    return blake2b(content, digest_size=16).hexdigest()
+
+
+def output_id(stage: str, cause: str, index: int) -> str:
+    """Id of the `index`-th event that a stage emits because of the input (or fired timer) with id `cause`."""
+    return blake2b(f"{stage}\x1f{cause}\x1f{index}".encode(), digest_size=16).hexdigest()
+
+
+def timer_fired_id(stage: str, timer: str) -> str:
+    """Id of the firing of a timer; `timer` is the id of its `timer.set`."""
+    return _hash(stage, "fired", timer)
+
+
+def observation_id(uid: str, version: str, *, deleted: bool) -> str:
+    """Id of an observed object: its uid, its resourceVersion (or a digest of what was read from it), whether it is gone."""
+    return _hash("observed", uid, version, "deleted" if deleted else "")
+
+
+def import_id(cluster: str, source_format: str, row: str, fact: str) -> str:
+    """Id of one fact of one row of an imported trace."""
+    return _hash("import", cluster, source_format, row, fact)
+
+
+def imported_job_id(cluster: str, source_format: str, row: str) -> str:
+    """Id of the job that a row of a trace stands for: uuid5 of (cluster, format, row key)."""
+    return str(uuid5(_NAMESPACE, f"{cluster}\x1f{source_format}\x1f{row}"))
+
+
+def submitted_job_id(cluster: str, namespace: str, name: str, command: str) -> str:
+    """Id of a job submitted through Lahar without a uid: uuid5 of (cluster, namespace/name, command id)."""
+    return str(uuid5(_NAMESPACE, f"{cluster}\x1f{namespace}/{name}\x1f{command}"))

@@ -1,0 +1,258 @@
+"""Inputs: what happened outside. Observations of pods, jobs and nodes, commands, custom events, reports.
+
+Their producers give them ids that say what they are (design rule 3), so taking one twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, Literal
+
+from engine.events.times import Micros
+from engine.events.vocabulary import Data, event, upcaster
+from statemachines.spec import Requests
+from statemachines.vocabulary import Action, AttemptPhase, JobPhase, Rank
+
+__all__ = [
+    "CommandIssued",
+    "CustomEventRaised",
+    "EffectReported",
+    "JobDeleted",
+    "JobObserved",
+    "JobSubmitted",
+    "JobUpdated",
+    "NodeDeleted",
+    "NodeObserved",
+    "ObjectApplied",
+    "ObjectDeleted",
+    "PodDeleted",
+    "PodObserved",
+    "RowUnreadable",
+]
+
+
+@event("lahar.pod.observed.v1", topic="pods")
+class PodObserved(Data):
+    """A pod as a watch, a list or a trace showed it, projected once at the edge by the pod table (kubernetes.md 1.4).
+
+    Emitted by: every source of pods. Key: the job id.
+    """
+
+    uid: str
+    job: str
+    """Job id: the annotation `lahar/job`, else the uid of the controller owner, else the pod's own uid."""
+    name: str
+    phase: AttemptPhase
+    created: Micros
+    namespace: str = "default"
+    version: str | None = None
+    """resourceVersion; `None` where the source gives none."""
+    kind: str = "Other"
+    """Kind of the job: the controller owner's kind where that is a batch kind, else `Other`."""
+    owner: str | None = None
+    """Name of the controller owner; `None`: the pod stands for itself."""
+    managed: bool = False
+    """It carries `lahar/job`: made for a job of ours."""
+    task: str | None = None
+    index: int | None = None
+    """Slot of the task; `None`: the engine chooses one."""
+    attempt: int | None = None
+    """The annotation `lahar/attempt`."""
+    job_version: int = 0
+    """Version of the job for which the pod was made (Volcano's annotation)."""
+    reason: str | None = None
+    exit_code: int | None = None
+    """Of the deciding container (table row 14)."""
+    first_exit_code: int = 0
+    """Of `containerStatuses[0]`, 0 if it has not terminated: what Volcano's exit-code policies compare."""
+    node: str | None = None
+    ready: bool = False
+    """All containers are ready."""
+    restarts: int = 0
+    """Restarts in place, summed over regular containers."""
+    init_restarts: int = 0
+    requests: Requests = field(default_factory=Requests)
+    bound: Micros | None = None
+    running: Micros | None = None
+    terminating: Micros | None = None
+    ended: Micros | None = None
+    """Latest `finishedAt`; `None` on an end without evidence, which is then inferred from the last proof of life."""
+    proof: Micros | None = None
+    """Latest time in the object: proof of life up to then."""
+    rank: Rank = "node"
+    """Who vouches for the end."""
+    disruption: str | None = None
+    """Reason of the condition DisruptionTarget=True, if it stands."""
+    queue: str | None = None
+    tenant: str | None = None
+    project: str | None = None
+    user: str | None = None
+
+
+@event("lahar.pod.deleted.v1", topic="pods")
+class PodDeleted(Data):
+    """The pod object is gone; `last` is its last known state, already judged by table row 15.
+
+    Emitted by: every source of pods, also for one that a full state no longer shows (`inferred`). Key: the job id.
+    """
+
+    last: PodObserved
+    inferred: bool = False
+    """Missing from a full state: nobody saw the deletion."""
+
+
+@event("lahar.job.submitted.v1", topic="jobs")
+class JobSubmitted(Data):
+    """A user gives Lahar a job to manage, as a manifest. Answered by `lahar.job.opened` or `lahar.job.rejected`."""
+
+    manifest: dict[str, Any]
+    strict: bool = False
+    """Warnings (a name that Kubernetes would refuse) are errors."""
+
+
+@event("lahar.job.updated.v1", topic="jobs")
+class JobUpdated(Data):
+    """A user changes a managed job: the whole manifest anew. Only what Volcano lets change may differ."""
+
+    manifest: dict[str, Any]
+
+
+@event("lahar.job.deleted.v1", topic="jobs")
+class JobDeleted(Data):
+    """The job object was deleted: its pods are to be stopped."""
+
+    version: str | None = None
+
+
+@event("lahar.job.observed.v1", topic="jobs")
+class JobObserved(Data):
+    """A job object that somebody else controls, as a watch or a trace showed it; or the status of one of ours."""
+
+    name: str
+    kind: str
+    namespace: str = "default"
+    version: str | None = None
+    phase: JobPhase | None = None
+    """The phase its own status shows; `None`: it shows none."""
+    reason: str | None = None
+    created: Micros | None = None
+    ended: Micros | None = None
+    queue: str = "default"
+    tenant: str | None = None
+    project: str | None = None
+    user: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    min_available: int = 0
+    tasks: dict[str, int] = field(default_factory=dict)
+    """Task name → replicas."""
+    without_end: bool = False
+    """The source knows no end of this job's run (a trace row without a run time)."""
+
+
+@event("lahar.command.issued.v2", topic="jobs")
+class CommandIssued(Data):
+    """A user or an operator asks for an action on a job. Answered by `lahar.job.action_taken` or `lahar.command.refused`."""
+
+    action: Action | Literal["Unpark"]
+    by: str = ""
+    """Who asks."""
+    reason: str = ""
+    task: str | None = None
+    index: int | None = None
+    """Replica of the task (RestartPod)."""
+    partition: int | None = None
+    """Partition of the task (RestartPartition)."""
+
+
+@upcaster("lahar.command.issued.v1", "lahar.command.issued.v2")
+def _command_v1(data: dict[str, Any]) -> dict[str, Any]:
+    """v1 named its target in one string, `TASK` or `TASK/INDEX`."""
+    target = data.pop("target", None)
+    if target is not None:
+        task, _, index = target.partition("/")
+        data["task"] = task
+        if index:
+            data["index"] = int(index)
+    return data
+
+
+@event("lahar.custom.raised.v1", topic="jobs")
+class CustomEventRaised(Data):
+    """Somebody outside raises an event that the job declares."""
+
+    event: str
+    data: dict[str, Any] = field(default_factory=dict)
+    task: str | None = None
+    by: str = ""
+
+
+@event("lahar.effect.reported.v1", topic="jobs")
+class EffectReported(Data):
+    """What became of a requested effect or of a callback."""
+
+    effect: str
+    """Id of the `lahar.effect.requested`, or of the callback's delivery."""
+    outcome: Literal["done", "failed", "disabled", "resumed"]
+    name: str = ""
+    """Callback or endpoint."""
+    message: str = ""
+
+
+@event("lahar.import.row_unreadable.v1", topic="jobs")
+class RowUnreadable(Data):
+    """A row of a trace that makes no sense. Becomes `lahar.import.row_rejected`."""
+
+    format: str
+    line: int
+    """Line of the file, the header being line 1."""
+    reason: str
+
+
+@event("lahar.node.observed.v1", topic="cluster")
+class NodeObserved(Data):
+    """A node as a watch, a list or a file showed it."""
+
+    name: str
+    version: str | None = None
+    ready: Literal["True", "False", "Unknown"] = "True"
+    """Status of the condition Ready."""
+    unreachable: bool = False
+    """It carries the taint `node.kubernetes.io/not-ready` or `…/unreachable`."""
+    unschedulable: bool = False
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    gpu: int = 0
+    pods: int = 0
+    type: str | None = None
+    """Label `node.kubernetes.io/instance-type`."""
+    gpu_model: str | None = None
+    """Label `nvidia.com/gpu.product`, or what the source calls it."""
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+@event("lahar.node.deleted.v1", topic="cluster")
+class NodeDeleted(Data):
+    """The node object is gone."""
+
+    name: str
+    version: str | None = None
+
+
+@event("lahar.object.applied.v1", topic="cluster")
+class ObjectApplied(Data):
+    """A Queue, Tenant or PriorityClass was given with `lahar apply` or observed."""
+
+    kind: Literal["Queue", "Tenant", "PriorityClass"]
+    name: str
+    spec: dict[str, Any] = field(default_factory=dict)
+    """Its specification, validated at the edge."""
+    version: str | None = None
+
+
+@event("lahar.object.deleted.v1", topic="cluster")
+class ObjectDeleted(Data):
+    """A Queue, Tenant or PriorityClass is gone."""
+
+    kind: Literal["Queue", "Tenant", "PriorityClass"]
+    name: str
+    version: str | None = None

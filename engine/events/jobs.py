@@ -1,0 +1,459 @@
+"""Job events: the truth. Every change at the three levels, why it came about, and what became of each input.
+
+They are written by the lifecycle stage only, to `job-events`, keyed by job id; within a job they are ordered and gapless
+(`sequence`). State is the fold of these events.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Any, Literal
+
+from engine.events.times import Duration, Micros
+from engine.events.vocabulary import Data, event, part
+from statemachines.spec import JobSpec, Requests
+from statemachines.vocabulary import Action, AttemptPhase, JobPhase, Level, Rank, TaskPhase, TerminalPhase
+
+__all__ = [
+    "Accounted",
+    "ActionDeferred",
+    "ActionTaken",
+    "Anomaly",
+    "AttemptBound",
+    "AttemptChanged",
+    "AttemptEnded",
+    "AttemptEvent",
+    "AttemptLateFact",
+    "AttemptRunning",
+    "AttemptStarted",
+    "AttemptTerminating",
+    "CommandRefused",
+    "DeadLettered",
+    "EffectRequested",
+    "EffectSettled",
+    "EventRaised",
+    "Fault",
+    "InputOrphaned",
+    "InputParked",
+    "InputReleased",
+    "JobForgotten",
+    "JobObjectDeleted",
+    "JobOpened",
+    "JobParked",
+    "JobPhaseChanged",
+    "JobRejected",
+    "JobRevised",
+    "JobUnparked",
+    "RowRejected",
+    "TaskPhaseChanged",
+    "TimerCancelled",
+    "TimerFired",
+    "TimerKind",
+    "TimerSet",
+]
+
+
+@event("lahar.job.opened.v1", topic="job-events")
+class JobOpened(Data):
+    """A job begins: submitted and accepted (managed), or first seen (observed). Phase Pending. The first event of a job."""
+
+    kind: str
+    """`Job` (batch/v1), `VCJob`, `Trace`, … ; `Other` for pods of services and of nobody."""
+    name: str
+    managed: bool
+    spec: JobSpec
+    namespace: str = "default"
+    tenant: str = ""
+    """Label `lahar/tenant`, else the namespace."""
+    project: str = ""
+    user: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)
+    version: str | None = None
+    """resourceVersion of the job object seen."""
+
+
+@event("lahar.job.revised.v1", topic="job-events")
+class JobRevised(Data):
+    """What is known of the job has changed: a managed job was updated, or the owner of an observed one came into view.
+
+    `None` means unchanged.
+    """
+
+    spec: JobSpec | None = None
+    """The whole specification anew, without pod templates (they cannot change)."""
+    kind: str | None = None
+    name: str | None = None
+    namespace: str | None = None
+    tenant: str | None = None
+    project: str | None = None
+    user: str | None = None
+    labels: dict[str, str] | None = None
+    version: str | None = None
+
+
+@event("lahar.job.phase_changed.v1", topic="job-events")
+class JobPhaseChanged(Data):
+    """The job moves from one phase to another. `retry_count`, `restarts` and `version` are the values after the change."""
+
+    phase: JobPhase
+    previous: JobPhase
+    reason: str | None = None
+    """The owner's reason, or the action or rule that led here."""
+    retry_count: int = 0
+    restarts: int = 0
+    version: int = 0
+    """Times the whole job was killed (Volcano `status.version`)."""
+    inferred: bool = False
+    """An observed job's end that its owner did not state: it follows from its attempts and may be taken back by a new one."""
+    without_end: bool = False
+
+
+@event("lahar.task.phase_changed.v1", topic="job-events")
+class TaskPhaseChanged(Data):
+    """A task moves from one phase to another."""
+
+    task: str
+    phase: TaskPhase
+    previous: TaskPhase
+    reason: str | None = None
+
+
+@part
+class AttemptEvent(Data):
+    """What every event about an attempt carries: which attempt it is."""
+
+    task: str
+    index: int
+    attempt: int
+    """Number of the attempt within its replica, from 1."""
+    version: str | None = field(default=None, kw_only=True)
+    """resourceVersion of the observation it comes from."""
+
+
+@event("lahar.attempt.started.v1", topic="job-events")
+class AttemptStarted(AttemptEvent):
+    """An attempt is wanted (managed job) or seen. Phase Pending."""
+
+    uid: str | None = None
+    """The pod's uid; `None` until it is observed."""
+    pod: str = ""
+    """The pod's name."""
+    requests: Requests = field(default_factory=Requests)
+    slot: Literal["given", "reused", "new"] = "given"
+    """How the replica was chosen: named by the pod (or by us), the lowest one whose last attempt ended badly, a new one."""
+    job_version: int = 0
+
+
+@event("lahar.attempt.bound.v1", topic="job-events")
+class AttemptBound(AttemptEvent):
+    """The attempt has a node."""
+
+    node: str = ""
+    node_type: str | None = None
+    """What the cluster facts taken so far say; `None`: unknown."""
+    gpu_model: str | None = None
+    reason: str | None = None
+    previous: AttemptPhase = "Pending"
+    inferred: bool = False
+    """Skipped over by the source; the time is the best it allows."""
+
+
+@event("lahar.attempt.running.v1", topic="job-events")
+class AttemptRunning(AttemptEvent):
+    """A container of the attempt has started."""
+
+    previous: AttemptPhase = "Bound"
+    reason: str | None = None
+    inferred: bool = False
+    ready: bool = False
+
+
+@event("lahar.attempt.terminating.v1", topic="job-events")
+class AttemptTerminating(AttemptEvent):
+    """Its deletion was asked for; it still holds its node."""
+
+    previous: AttemptPhase = "Running"
+    reason: str | None = None
+
+
+@event("lahar.attempt.ended.v1", topic="job-events")
+class AttemptEnded(AttemptEvent):
+    """The attempt is over; exactly one such event for each attempt."""
+
+    phase: TerminalPhase = "Succeeded"
+    previous: AttemptPhase = "Running"
+    reason: str | None = None
+    exit_code: int | None = None
+    rank: Rank = "node"
+    inferred: bool = False
+    """No evidence of the end: the time is the last proof of life."""
+    replaceable: bool = False
+    """The replica is open for another attempt without any policy (evicted, lost, deleted, or killed to be replaced)."""
+    node: str | None = None
+    started: Micros | None = None
+    """When it began to run; `None`: it never ran."""
+    ran: Duration = 0
+    """From `started` to the end."""
+    requests: Requests = field(default_factory=Requests)
+    """As of the end."""
+
+
+@event("lahar.attempt.changed.v1", topic="job-events")
+class AttemptChanged(AttemptEvent):
+    """Something about a live attempt changed that is no phase. `None` means unchanged."""
+
+    uid: str | None = None
+    """The pod of an attempt that was wanted has come into view."""
+    reason: str | None = None
+    reason_changed: bool = False
+    """`reason` holds the new reason, which may be none."""
+    restarts: int | None = None
+    ready: bool | None = None
+    requests: Requests | None = None
+    disruption: str | None = None
+    """A disruption was announced for it (DisruptionTarget); it may be withdrawn."""
+
+
+@event("lahar.attempt.late_fact.v1", topic="job-events")
+class AttemptLateFact(AttemptEvent):
+    """Something was learnt about an attempt that is already closed. Its phase and reason stay; billing weighs ends by rank."""
+
+    phase: AttemptPhase = "Succeeded"
+    reason: str | None = None
+    exit_code: int | None = None
+    rank: Rank = "node"
+    ended: Micros | None = None
+
+
+@event("lahar.event.raised.v1", topic="job-events")
+class EventRaised(Data):
+    """A lifecycle event, built-in or custom, to which policies answer."""
+
+    event: str
+    task: str | None = None
+    index: int | None = None
+    attempt: int | None = None
+    exit_code: int | None = None
+    version: int = 0
+    """Job version of the pod that raised it."""
+    rule: int | None = None
+    """Position of the `raise` rule that raised it; `None`: a fact or a person did."""
+    depth: int = 0
+    """Length of the chain of events that raise events."""
+    data: dict[str, Any] = field(default_factory=dict)
+    by: str = ""
+
+
+@event("lahar.job.action_taken.v1", topic="job-events")
+class ActionTaken(Data):
+    """An action is carried out on the job or a part of it."""
+
+    action: Action
+    policy: str | None = None
+    """Path of the policy that asked for it, `spec.tasks[1].policies[0]`; `None`: a command or a rule of the engine."""
+    event: str | None = None
+    """Lifecycle event that the policy matched."""
+    task: str | None = None
+    index: int | None = None
+    partition: int | None = None
+    by: str = ""
+    reason: str = ""
+    deferred: bool = False
+    """It was asked for during Restarting and is carried out now."""
+
+
+@event("lahar.job.action_deferred.v1", topic="job-events")
+class ActionDeferred(Data):
+    """An Abort, Terminate or Complete asked for during Restarting is remembered until the restart resolves."""
+
+    action: Action
+    by: str = ""
+    reason: str = ""
+
+
+TimerKind = Literal["policy", "active_deadline", "ttl", "orphan_wait"]
+
+
+@event("lahar.timer.set.v1", topic="job-events")
+class TimerSet(Data):
+    """A timer runs; its id is this event's id. `policy`: a delayed action; the other kinds are limits of the job."""
+
+    timer: TimerKind
+    due: Micros
+    action: Action | None = None
+    policy: str | None = None
+    event: str | None = None
+    task: str | None = None
+    index: int | None = None
+    attempt: int | None = None
+    partition: int | None = None
+    pod: str | None = None
+
+
+@event("lahar.timer.cancelled.v1", topic="job-events")
+class TimerCancelled(Data):
+    """The timer will not fire."""
+
+    id: str
+    why: str = ""
+
+
+@event("lahar.timer.fired.v1", topic="job-events")
+class TimerFired(Data):
+    """The timer's time has come; `time` is when it was due."""
+
+    id: str
+
+
+@event("lahar.effect.requested.v1", topic="job-events")
+class EffectRequested(Data):
+    """Something is to be done in the world, by a consumer that knows whether it is live."""
+
+    effect: Literal["create_pod", "delete_pod", "delete_job"]
+    pod: str | None = None
+    uid: str | None = None
+    """Precondition of a deletion, where the pod has been seen."""
+    task: str | None = None
+    index: int | None = None
+    attempt: int | None = None
+    cause: str | None = None
+    """For a deletion: the reason that the attempt will end with."""
+
+
+@event("lahar.effect.settled.v1", topic="job-events")
+class EffectSettled(Data):
+    """What became of a requested effect or a callback."""
+
+    effect: str
+    outcome: Literal["done", "failed", "disabled", "resumed"]
+    name: str = ""
+    message: str = ""
+
+
+@part
+class Fault:
+    """One thing that is wrong with a specification."""
+
+    path: str
+    """`spec.tasks[1].replicas`"""
+    message: str
+
+
+@event("lahar.job.rejected.v1", topic="job-events")
+class JobRejected(Data):
+    """A submission or update breaks the rules; nothing else follows from it."""
+
+    name: str
+    faults: list[Fault]
+    update: bool = False
+
+
+@event("lahar.command.refused.v1", topic="job-events")
+class CommandRefused(Data):
+    """A command or custom event could not be carried out as the job stands."""
+
+    command: str
+    reason: str
+    by: str = ""
+
+
+@event("lahar.job.object_deleted.v1", topic="job-events")
+class JobObjectDeleted(Data):
+    """The job's object is gone or was asked to go."""
+
+    version: str | None = None
+
+
+@event("lahar.job.forgotten.v1", topic="job-events", stability="operational")
+class JobForgotten(Data):
+    """Long after its end the job leaves the engine's state; its history stays in the log. Later facts about it are late."""
+
+    finished: Micros
+
+
+@event("lahar.job.parked.v1", topic="job-events")
+class JobParked(Data):
+    """Deciding about an input broke an invariant: this and all later inputs of the job wait for `lahar job unpark`."""
+
+    error: str
+
+
+@event("lahar.job.unparked.v1", topic="job-events")
+class JobUnparked(Data):
+    """The job goes on; its parked inputs are decided again, in order."""
+
+    inputs: int
+    by: str = ""
+
+
+@event("lahar.input.parked.v1", topic="job-events", stability="operational")
+class InputParked(Data):
+    """An input of a parked job, kept whole."""
+
+    input: dict[str, Any]
+    """The input as a CloudEvent."""
+
+
+@event("lahar.input.orphaned.v1", topic="job-events", stability="operational")
+class InputOrphaned(Data):
+    """A pod that names a managed job which is not known yet waits for it."""
+
+    input: dict[str, Any]
+
+
+@event("lahar.input.released.v1", topic="job-events", stability="operational")
+class InputReleased(Data):
+    """A parked or waiting input was decided again, with this outcome; what follows from it stands before this event."""
+
+    input: str
+    """Id of the input."""
+    kept: Literal["parked", "waiting"]
+    outcome: Literal["parked", "waiting", "rejected", "refused", "late", "anomalous", "duplicate", "unchanged", "applied"]
+
+
+@event("lahar.anomaly.v1", topic="job-events")
+class Anomaly(Data):
+    """Something that the tables do not list, or that contradicts what is known. Nothing else changes."""
+
+    what: str
+    level: Level = "job"
+    task: str | None = None
+    index: int | None = None
+    attempt: int | None = None
+    pod: str | None = None
+
+
+@event("lahar.import.row_rejected.v1", topic="job-events")
+class RowRejected(Data):
+    """A row of an imported trace that makes no sense."""
+
+    format: str
+    line: int
+    reason: str
+
+
+@event("lahar.shard.dead_lettered.v1", topic="dead-letters", stability="operational")
+class DeadLettered(Data):
+    """Bytes that could not be read, with where they stood."""
+
+    reason: str
+    topic: str
+    partition: int
+    offset: int
+    key: str
+    content: str
+    """The record's data, base64."""
+    attributes: dict[str, str] = field(default_factory=dict)
+    """CloudEvents attributes that came with them."""
+
+
+@event("lahar.shard.accounted.v1", topic="job-events", stability="operational")
+class Accounted(Data):
+    """Inputs of one commit that leave no event of their own. Depends on how inputs fell into commits."""
+
+    now: Micros
+    duplicate: int = 0
+    unchanged: int = 0
+    late: int = 0
+    """About forgotten jobs."""

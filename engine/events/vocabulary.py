@@ -1,0 +1,90 @@
+"""How an event class joins the vocabulary, and how old versions of it are read.
+
+An event's data is a slotted dataclass; `@event("lahar.job.opened.v1", topic=…)` gives it its stable name. pydantic derives
+validation, JSON and JSON Schema from the class. Upcasters lead from an older version to the next, one event to one event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Literal, TypeVar, dataclass_transform
+
+from pydantic import TypeAdapter
+
+__all__ = ["TYPES", "UPCASTERS", "Data", "Stability", "Topic", "adapter", "event", "part", "upcaster"]
+
+Topic = Literal[
+    "pods", "jobs", "cluster", "job-events", "decisions", "preemptions", "scheduling", "billing", "dead-letters", "snapshots"
+]
+"""Where an event is written (kafka.md, Topics)."""
+
+Stability = Literal["stable", "operational"]
+"""`stable`: fields are only added within a version. `operational`: may change with a release; not for subscribers."""
+
+
+class Data:
+    """Base of every event's data."""
+
+    __slots__ = ()
+
+    TYPE: ClassVar[str]
+    """Stable name with version, never a Python path."""
+    TOPIC: ClassVar[Topic]
+    """Topic on which the event is written."""
+    STABILITY: ClassVar[Stability]
+
+
+D = TypeVar("D", bound=type[Data])
+C = TypeVar("C", bound=type[Any])
+Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
+
+TYPES: Final[dict[str, type[Data]]] = {}
+"""Current types: name → class."""
+
+UPCASTERS: Final[dict[str, tuple[str, Upcaster]]] = {}
+"""Historic types: name → (name of the next version, function from its data to the next version's data)."""
+
+_ADAPTERS: Final[dict[type[Any], TypeAdapter[Any]]] = {}
+
+
+@dataclass_transform(frozen_default=True)
+def event(name: str, *, topic: Topic, stability: Stability = "stable") -> Callable[[D], D]:
+    """Make a class the data of the event type `name`.
+
+    Instances are immutable by type only (mypy sees them as frozen): a truly frozen dataclass costs five times as much to
+    create, and millions are.
+    """
+
+    def register(cls: D) -> D:
+        data: D = dataclass(slots=True)(cls)
+        data.TYPE, data.TOPIC, data.STABILITY = name, topic, stability
+        TYPES[name] = data
+        return data
+
+    return register
+
+
+@dataclass_transform(frozen_default=True)
+def part(cls: C) -> C:
+    """Make a class a part of events' data: a slotted dataclass, immutable by type as events are."""
+    made: C = dataclass(slots=True)(cls)
+    return made
+
+
+def upcaster(old: str, new: str) -> Callable[[Upcaster], Upcaster]:
+    """Register the function that turns the data of type `old` into data of type `new` (rule 9: id, sequence, time stay)."""
+
+    def register(function: Upcaster) -> Upcaster:
+        UPCASTERS[old] = (new, function)
+        return function
+
+    return register
+
+
+def adapter(cls: type[Any]) -> TypeAdapter[Any]:
+    """Return pydantic's adapter of a class. It does not see unknown fields, so that a later addition to a version is read."""
+    found = _ADAPTERS.get(cls)
+    if found is None:
+        found = _ADAPTERS[cls] = TypeAdapter(cls)
+    return found

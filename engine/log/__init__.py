@@ -1,0 +1,1 @@
+"""The log and the processor that runs a stage on it."""

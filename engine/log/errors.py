@@ -1,0 +1,54 @@
+"""Errors of the log.
+
+LogError
+├── LogUnavailableError   it cannot be reached or written now
+│   └── LogBusyError      another process holds it
+├── FencedError           another holder has taken over the shard
+├── LogDamagedError       what is stored is not what was written
+├── NotALogError          the file is something else
+└── LayoutError           the log's partitions are not what this process expects
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "FencedError",
+    "LayoutError",
+    "LogBusyError",
+    "LogDamagedError",
+    "LogError",
+    "LogUnavailableError",
+    "NotALogError",
+]
+
+
+class LogError(Exception):
+    """Base of all errors of this package; the text says what happened and what to do."""
+
+
+class LogUnavailableError(LogError):
+    """Raised when the log cannot be reached, or not be written (full disk, no permission)."""
+
+
+class LogBusyError(LogUnavailableError):
+    """Raised when another live process holds what this one needs."""
+
+
+class FencedError(LogError):
+    """Raised when another holder has opened the shard; whoever gets it must stop at once."""
+
+    def __init__(self, shard: str, mine: int, current: int) -> None:
+        super().__init__(f"shard {shard} was taken over by another process (epoch {current}, this one has {mine}); stop this one")
+        self.shard = shard
+
+
+class LogDamagedError(LogError):
+    """Raised when stored bytes do not match their checksum or the file is torn."""
+
+
+class NotALogError(LogError):
+    """Raised when a file is no Lahar log, or one of a newer release."""
+
+
+class LayoutError(LogError):
+    """Raised when the partitions of a topic differ from what the shard was built on."""

@@ -1,0 +1,149 @@
+"""The log, as a port: what a stage's processor and everybody who asks about the past may rely on.
+
+A log holds topics; a topic has partitions; a partition is an ordered sequence of messages, each at its offset. Three
+implementations pass one contract suite (`tests/contract`): memory, SQLite, Kafka.
+
+- Anybody may `append` inputs, beside a running processor and from another process.
+- Only the holder of a shard may `commit` outputs. Opening a shard fences the holder before it: its next commit raises
+  `FencedError` and leaves nothing behind.
+- Outputs, the input offsets they follow from and snapshot changes become visible together or not at all.
+- Readers see committed messages only, in order, none skipped. Offsets increase; they need not be consecutive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from engine.events import Message, Topic
+
+__all__ = ["Commit", "Log", "Output", "Partition", "Position", "Record", "ShardId", "ShardLog", "Vector"]
+
+
+class Partition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: Topic
+    number: int
+
+
+class ShardId(NamedTuple):
+    """One shard of a stage; written `lifecycle/0`."""
+
+    stage: str
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.stage}/{self.number}"
+
+
+Vector = tuple[int, ...]
+"""Next offset of each input partition, in the order in which the shard named its inputs when it was opened."""
+
+
+class Record(NamedTuple):
+    """A message where it stands, with the metadata of its record (never part of the event)."""
+
+    partition: Partition
+    offset: int
+    message: Message
+    shard: str = ""
+    """The shard that wrote it, `lifecycle/0`; empty for inputs."""
+    shardsequence: int = 0
+    """Position among all that this shard wrote, gapless from 1; 0 for inputs."""
+    basis: Vector = ()
+    """What the shard had taken when it decided this, the causing input included."""
+
+
+class Output(NamedTuple):
+    """A message to be written by a commit. Its partition is the shard's number, modulo the topic's partitions."""
+
+    topic: Topic
+    message: Message
+    basis: Vector
+
+
+class Position(NamedTuple):
+    """How far a shard has come; all zeros for one that never ran."""
+
+    vector: Vector
+    now: int = 0
+    """Largest recorded time taken or due time fired (microseconds)."""
+    shardsequence: int = 0
+    """Of the last output written."""
+
+
+@dataclass(slots=True)
+class Commit:
+    """What one transaction of a shard writes."""
+
+    vector: Vector
+    now: int
+    outputs: Sequence[Output] = ()
+    """Written in order; the log gives them the next shardsequences."""
+    snapshot: Sequence[tuple[str, bytes | None]] = field(default_factory=tuple)
+    """Changed snapshot records: subject → state, `None` for one that is forgotten."""
+
+
+@runtime_checkable
+class ShardLog(Protocol):
+    """The right to process one shard, from `Log.open` until somebody else opens it."""
+
+    @property
+    def position(self) -> Position:
+        """What is committed, by this holder or the ones before it."""
+
+    def snapshot(self) -> Iterator[tuple[str, bytes]]:
+        """Yield every snapshot record of the shard as of `position`."""
+
+    def commit(self, commit: Commit) -> Position:
+        """Write a transaction and return the new position.
+
+        Raises:
+            FencedError: another holder has opened the shard; nothing was written.
+            LogUnavailableError: the log cannot be written (full disk, lost broker); nothing was written, or, where that
+                cannot be known, the shard must be opened again before anything else is done with it.
+        """
+
+    def close(self) -> None:
+        """Give the right back. Idempotent; writes nothing."""
+
+
+@runtime_checkable
+class Log(Protocol):
+    """An ordered, durable store of messages."""
+
+    def partitions(self, topic: Topic) -> int:
+        """Return the number of partitions of a topic, 1 or more. `cluster` and `scheduling` always have one."""
+
+    def append(self, topic: Topic, messages: Sequence[Message]) -> None:
+        """Append inputs, all or none, in order; each goes to the partition that its key chooses.
+
+        Raises:
+            LogUnavailableError: the log cannot be written; nothing was appended.
+        """
+
+    def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
+        """Return up to `limit` committed records at offsets ≥ `start`, in order; empty at the end.
+
+        Raises:
+            LogDamagedError: what is stored does not match its checksum.
+        """
+
+    def end(self, partition: Partition) -> int:
+        """Return the offset behind the last committed record."""
+
+    def open(self, shard: ShardId, inputs: Sequence[Partition]) -> ShardLog:
+        """Take over a shard whose inputs are these partitions, fencing whoever holds it.
+
+        Raises:
+            LogUnavailableError: the log cannot be written.
+            LayoutError: the shard was run before with other inputs.
+        """
+
+    def wait(self, timeout: float) -> None:
+        """Return as soon as something may have been appended, after `timeout` seconds at the latest."""
+
+    def close(self) -> None:
+        """Release files, sockets and locks. Idempotent."""

@@ -1,0 +1,85 @@
+"""What a stage is to the processor: three pure functions and the codec of its state.
+
+    decide(state, input) -> events        what follows from this input; no I/O, no clock, no randomness
+    evolve(state, event)                  apply one event; total, cannot fail
+    due(state) -> time | None             when the earliest timer of this state fires
+
+`decide` is a generator: the caller evolves each event before it asks for the next, so that later decisions about the same input
+see the state that the earlier ones made. It never changes the state itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Literal, Protocol, TypeVar
+
+from engine.events import Data, Event, Topic
+
+__all__ = ["Decision", "Outcome", "Stage"]
+
+Outcome = Literal["dead", "duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
+"""What became of an input; exactly one, tested in this order (design rule 4)."""
+
+Decision = Generator[Event[Data], None, Outcome]
+"""Events in order; returns the input's outcome."""
+
+S = TypeVar("S")
+
+
+class Stage(Protocol[S]):
+    """One stage of the engine."""
+
+    @property
+    def name(self) -> str:
+        """`lifecycle`, `scheduling`, `billing`."""
+
+    @property
+    def state_version(self) -> int:
+        """Version of the snapshot codec; a snapshot of another version is not read, the shard refolds."""
+
+    @property
+    def inputs(self) -> tuple[Topic, ...]:
+        """Topics it takes, in order of precedence at equal recorded times. `cluster` is taken before all others."""
+
+    @property
+    def outputs(self) -> tuple[Topic, ...]:
+        """Topics it writes."""
+
+    def initial(self) -> S:
+        """Return the state of a shard that has taken nothing."""
+
+    def decide(self, state: S, event: Event[Data], now: int) -> Decision:
+        """Say what follows from an input. `now`: largest recorded time so far, this input's included (microseconds)."""
+
+    def fire(self, state: S, now: int) -> Generator[Event[Data], None, None]:
+        """Fire the earliest timer, which is due at or before `now`."""
+
+    def park(self, state: S, event: Event[Data], now: int, error: str) -> Decision:
+        """Set aside an input that `decide` failed on (an exception or a broken invariant), and the job with it."""
+
+    def evolve(self, state: S, event: Event[Data]) -> None:
+        """Apply one event of the stage's own output."""
+
+    def absorb(self, state: S, event: Event[Data]) -> None:
+        """Apply one input of the truth that the stage absorbs whole (for lifecycle: `cluster`). Total, like `evolve`."""
+
+    def absorbs(self, topic: Topic) -> bool:
+        """Tell whether inputs of the topic are absorbed (before they are decided on)."""
+
+    def due(self, state: S) -> int | None:
+        """Return when the earliest timer fires (microseconds), or `None`."""
+
+    def touched(self, state: S) -> list[str]:
+        """Return the subjects changed since the last call, each once; the call empties the list."""
+
+    def outcome(self, event: Event[Data]) -> Outcome | None:
+        """Return the outcome that the first event of an input stands for; `None` if no input but a timer caused it."""
+
+    def dump(self, state: S, subject: str) -> bytes | None:
+        """Return the canonical encoding of one subject; `None` if it is forgotten."""
+
+    def load(self, state: S, subjects: Iterable[tuple[str, bytes]]) -> None:
+        """Restore subjects into an initial state."""
+
+    def subjects(self, state: S) -> Iterable[str]:
+        """Return all subjects of the state, in any order."""

@@ -1,0 +1,140 @@
+"""What a job asks for: the specification that the rules read.
+
+These classes are the normal form of every kind of job that Lahar accepts (Volcano's vcjob, `batch/v1` Job, PaddlePaddle):
+defaults are filled in, durations are integer microseconds, names are Volcano's in snake case. They are what
+`lahar.job.opened` records, so a change of the reader never changes the past.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from statemachines.vocabulary import Action, Level
+
+__all__ = ["DependsOn", "JobSpec", "Partition", "Policy", "RaiseRule", "Requests", "TaskSpec"]
+
+
+@dataclass(slots=True)
+class Requests:
+    """What one pod asks of a node: the scheduler's effective request (kubernetes.md, `inspect`)."""
+
+    cpu_milli: int = 0
+    """CPU in thousandths of a core, rounded up."""
+    memory_bytes: int = 0
+    gpu: int = 0
+    """Whole devices."""
+    gpu_share_milli: int | None = None
+    """Thousandths of a device really used where devices are shared; `None`: whole devices."""
+
+
+@dataclass(slots=True)
+class Policy:
+    """One lifecycle policy: which event or exit code leads to which action (Volcano `LifecyclePolicy`)."""
+
+    action: Action
+    events: list[str] = field(default_factory=list)
+    """Event names, built-in or declared; `*` is any. Empty: the policy matches by exit code only."""
+    exit_code: int | None = None
+    timeout: int | None = None
+    """Delay of the action in microseconds; `None`: at once."""
+
+
+@dataclass(slots=True)
+class DependsOn:
+    """Tasks that must be ready before this one starts."""
+
+    names: list[str]
+    any: bool = False
+    """True: one ready task is enough (Volcano `iteration: any`); False: all of them."""
+
+
+@dataclass(slots=True)
+class Partition:
+    """Division of a task's replicas into equal groups (Volcano `partitionPolicy`)."""
+
+    total: int
+    size: int
+    min: int = 0
+    """Partitions that must be able to run; 0: not set."""
+
+
+@dataclass(slots=True)
+class RaiseRule:
+    """`raise EVENT when …`: turns a transition into a custom event, once per (rule, job version, subject)."""
+
+    event: str
+    level: Level = "task"
+    task: str | None = None
+    """Only transitions of this task (and its replicas); `None`: any."""
+    phase: str | None = None
+    """Phase entered; `None`: any."""
+    reason: str | None = None
+    exit_code: int | None = None
+    count: int = 1
+    """How many distinct subjects of the level must have matched in this job version before the rule fires."""
+
+
+@dataclass(slots=True)
+class TaskSpec:
+    """One task: `replicas` slots that run the same pod template."""
+
+    name: str
+    replicas: int = 1
+    min_available: int | None = None
+    """Slots that must run for the gang to be complete; `None`: all of them (Volcano's rules tell the two apart)."""
+    max_retry: int = 3
+    """Container restarts at which TaskFailed is raised; -1: never."""
+    policies: list[Policy] = field(default_factory=list)
+    depends_on: DependsOn | None = None
+    partition: Partition | None = None
+    requests: Requests = field(default_factory=Requests)
+    main: bool = False
+    min_succeeded: int | None = None
+    """Succeeded slots at which the task counts as completed; `None`: Volcano's rule (all replicas)."""
+    max_failed: int | None = None
+    """Failed slots above which the task counts as failed; `None`: no limit."""
+    template: dict[str, Any] | None = None
+    """Pod template as submitted; `None` for observed jobs. Not kept in the state of the engine."""
+
+
+@dataclass(slots=True)
+class JobSpec:
+    """One job."""
+
+    tasks: list[TaskSpec] = field(default_factory=list)
+    min_available: int = 0
+    min_success: int | None = None
+    max_retry: int = 3
+    queue: str = "default"
+    scheduler_name: str = "volcano"
+    priority_class: str | None = None
+    policies: list[Policy] = field(default_factory=list)
+    plugins: list[str] = field(default_factory=list)
+    ttl_seconds_after_finished: int | None = None
+    active_deadline_seconds: int | None = None
+    preempt: bool = False
+    """Privileged: may take the place of lower jobs of its queue after notice."""
+    on_preempted: Literal["Requeue", "Abort", "Terminate"] = "Requeue"
+    min_run_seconds: int | None = None
+    permanent_exit_codes: list[int] = field(default_factory=list)
+    custom_events: dict[str, dict[str, Any] | None] = field(default_factory=dict)
+    """Declared event types: name → JSON Schema of the data, or `None` for any data."""
+    raise_rules: list[RaiseRule] = field(default_factory=list)
+
+    def task(self, name: str) -> TaskSpec | None:
+        """Return the task of that name, or `None`."""
+        for task in self.tasks:
+            if task.name == name:
+                return task
+        return None
+
+    @property
+    def total_replicas(self) -> int:
+        """Sum of the tasks' replicas."""
+        return sum(task.replicas for task in self.tasks)
+
+    @property
+    def total_min_available(self) -> int:
+        """Sum of the tasks' `min_available`, a missing one counting as all replicas (Volcano `TotalTaskMinAvailable`)."""
+        return sum(task.replicas if task.min_available is None else task.min_available for task in self.tasks)
