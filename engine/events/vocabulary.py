@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Final, Literal, TypeVar, cast, dataclass_transform
 
 from pydantic import TypeAdapter
 
@@ -57,7 +57,7 @@ def event(name: str, *, topic: Topic, stability: Stability = "stable") -> Callab
     """
 
     def register(cls: D) -> D:
-        data: D = dataclass(slots=True)(cls)
+        data = cast("D", dataclass(slots=True)(cls))
         data.TYPE, data.TOPIC, data.STABILITY = name, topic, stability
         TYPES[name] = data
         return data
@@ -68,8 +68,7 @@ def event(name: str, *, topic: Topic, stability: Stability = "stable") -> Callab
 @dataclass_transform(frozen_default=True)
 def part(cls: C) -> C:
     """Make a class a part of events' data: a slotted dataclass, immutable by type as events are."""
-    made: C = dataclass(slots=True)(cls)
-    return made
+    return cast("C", dataclass(slots=True)(cls))
 
 
 def upcaster(old: str, new: str) -> Callable[[Upcaster], Upcaster]:
