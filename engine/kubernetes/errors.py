@@ -1,0 +1,55 @@
+"""Errors of the Kubernetes edge.
+
+KubernetesError
+├── QuantityError       a text that is no resource quantity
+├── ProjectionError     an object that lacks what its event cannot do without
+└── ObjectError         an object of Lahar's own kinds that breaks its schema
+"""
+
+from __future__ import annotations
+
+__all__ = ["KubernetesError", "ObjectError", "ProjectionError", "QuantityError"]
+
+
+class KubernetesError(ValueError):
+    """Base of all errors of this package."""
+
+
+class QuantityError(KubernetesError):
+    """Raised when a value is no resource quantity (`500m`, `1.5Gi`, `2e3`)."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(f"{_shown(value)} is not a quantity: write a number with an optional suffix (m, k, Mi, Gi, e3, …)")
+        self.value = value
+
+
+class ProjectionError(KubernetesError):
+    """Raised when an object lacks a field without which no event can be made of it.
+
+    Args:
+        path: the field, `metadata.uid`; empty for the object itself.
+        message: what is wrong with it.
+    """
+
+    def __init__(self, path: str, message: str) -> None:
+        super().__init__(f"{path}: {message}" if path else message)
+        self.path = path
+
+
+class ObjectError(KubernetesError):
+    """Raised when a Queue, Tenant or PriorityClass breaks its schema; the text names each field.
+
+    Args:
+        kind: kind of the object.
+        faults: (path, message) of each fault.
+    """
+
+    def __init__(self, kind: str, faults: list[tuple[str, str]]) -> None:
+        super().__init__(f"{kind}: " + "; ".join(f"{path}: {message}" for path, message in faults))
+        self.kind = kind
+        self.faults = faults
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
+    return text if len(text) <= 60 else text[:57] + "…"
