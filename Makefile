@@ -1,0 +1,64 @@
+# Everything a newcomer or a CI machine needs: Python 3.11 or newer and make. The environment builds itself in .venv.
+
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+STAMP := .venv/.installed
+PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-slow lint bench docs check-generated wheel-check lock clean
+
+help: ## Show what there is to make.
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+$(STAMP): requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lahar needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(PIP) install --quiet --require-hashes -r requirements.lock
+	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	touch $(STAMP)
+
+.venv: $(STAMP) ## Create or update the environment.
+
+run: $(STAMP) ## Import real cluster history into run/lahar.db and show what became of it.
+	@rm -rf run && mkdir -p run
+	@$(BIN)/lahar --log sqlite:run/lahar.db import-trace
+	@$(BIN)/lahar --log sqlite:run/lahar.db summary
+
+test: $(STAMP) ## Run the default test suite.
+	$(BIN)/python -m pytest
+
+test-slow: $(STAMP) ## Run the deep and long checks too.
+	$(BIN)/python -m pytest -m ''
+
+lint: $(STAMP) ## Check style, types, import contracts.
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/mypy --config-file tests/mypy.ini tests
+	$(BIN)/lint-imports --no-cache
+
+bench: $(STAMP) ## Measure the budgets of this release on this machine.
+	$(BIN)/lahar bench
+
+docs: $(STAMP) ## Write the generated documents anew: schemas, AsyncAPI, catalogue of events, diagrams.
+	$(BIN)/lahar schema --out docs
+	$(BIN)/lahar diagram --out docs/machines.md
+
+check-generated: docs ## Fail if the committed documents are not what `make docs` writes.
+	@test -z "$$(git status --porcelain -- docs)" || \
+	    { git status --short -- docs; git --no-pager diff -- docs; echo 'generated documents differ: run `make docs` and commit'; exit 1; }
+
+wheel-check: $(STAMP) ## Build the wheel and try it in a clean environment.
+	$(BIN)/python .ci/check_wheel.py
+
+lock: ## Resolve the dependencies anew and write requirements.lock.
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install --quiet pip-tools==7.6.2
+	.venv-lock/bin/pip-compile --quiet --upgrade --extra dev --generate-hashes --strip-extras --allow-unsafe --no-header \
+	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --output-file requirements.lock pyproject.toml
+	rm -rf .venv-lock
+
+clean: ## Remove everything that was made.
+	rm -rf .venv .venv-lock run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

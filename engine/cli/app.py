@@ -1,0 +1,138 @@
+"""The command's frame: the app that command modules register on, the options that all of them share.
+
+A command takes `LogOption` and `JsonOption`, so that both may stand after its name as well as before it:
+
+    @app.command(rich_help_panel=Panel.ASK)
+    def summary(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
+        settings, output = settings_of(context, log), output_of(context, as_json)
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from engine import __version__
+from engine.cli.errors import describe, exit_code, wants_traceback
+from engine.cli.output import Output
+from engine.cli.settings import Settings, load_settings
+
+__all__ = ["ErrorsToExitCodes", "JsonOption", "LogOption", "Panel", "app", "group", "output_of", "settings_of"]
+
+
+class Panel(StrEnum):
+    """Headings of `lahar --help`, in the order in which their first command is registered."""
+
+    RUN = "Run"
+    PUT = "Put in"
+    ASK = "Ask"
+    OPERATE = "Operate"
+    TOOLS = "Tools"
+
+
+LogOption = Annotated[
+    str | None,
+    typer.Option(
+        "--log",
+        metavar="URL",
+        help="The log: sqlite:PATH, memory:, kafka://HOST:PORT. "
+        "Without it LAHAR_LOG, then `log` in lahar.toml, then sqlite:./lahar.db.",
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON, one object per line.")]
+
+
+@dataclass(slots=True)
+class _Shared:
+    """Options that stood before the command's name."""
+
+    log: str | None
+    as_json: bool
+
+
+class ErrorsToExitCodes(TyperGroup):
+    """A group that ends every failure with one line on standard error and a documented exit code (`engine.cli.errors`)."""
+
+    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer hands its own Context in
+        """Run the command.
+
+        Raises:
+            typer.Exit: the command failed, with the code that its error stands for.
+        """
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort, typer.TyperException):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            if wants_traceback():
+                raise
+            if text := describe(error):
+                Output().fail(text)
+            if isinstance(error, BrokenPipeError):
+                # The interpreter would fail again when it flushes at exit.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+            raise typer.Exit(exit_code(error)) from None
+
+
+app = typer.Typer(
+    name="lahar",
+    cls=ErrorsToExitCodes,
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with [bold]lahar import-trace[/], then [bold]lahar summary[/], [bold]lahar job list[/] and "
+    "[bold]lahar why JOB[/].  Exit codes: 0 ok, 1 a finding, 2 bad input, 3 not found, 4 log unavailable, 130 interrupted.",
+)
+
+
+def group(name: str, panel: Panel, about: str) -> typer.Typer:
+    """Return a new group of commands, `lahar NAME …`, already registered on the app."""
+    made = typer.Typer(name=name, help=about, no_args_is_help=True, rich_markup_mode="rich")
+    app.add_typer(made, rich_help_panel=panel)
+    return made
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        Output().line(f"lahar {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def shared(
+    context: typer.Context,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Lahar keeps the truth about every [bold]Job → Task → Replica[/] of a Kubernetes batch platform.
+
+    It reads what happens to pods, jobs and nodes, writes an ordered, replayable history,
+    and answers what happened, when and why.
+    """
+    context.obj = _Shared(log, as_json)
+
+
+def settings_of(context: typer.Context, log: str | None) -> Settings:
+    """Return the settings of this run; `log` is the option as it stood after the command's name and wins.
+
+    Raises:
+        ValueError: see `load_settings`.
+    """
+    before: _Shared = context.find_object(_Shared) or _Shared(None, as_json=False)
+    return load_settings(log or before.log, os.environ, Path.cwd())
+
+
+def output_of(context: typer.Context, as_json: bool) -> Output:
+    """Return where this command's answer goes; `--json` may stand before or after its name."""
+    before: _Shared = context.find_object(_Shared) or _Shared(None, as_json=False)
+    return Output(as_json=as_json or before.as_json)

@@ -1,0 +1,92 @@
+"""What the command says and returns when something goes wrong: one clear line, one documented exit code.
+
+NotFoundError     what the user named is not in the log
+
+| code | meaning                                                         |
+|------|-----------------------------------------------------------------|
+| 0    | done                                                            |
+| 1    | a finding: a check failed, two things differ                    |
+| 2    | bad input: options, a file, a value, an event                   |
+| 3    | not found                                                       |
+| 4    | the log is unavailable, damaged, or was taken over              |
+| 70   | a defect of Lahar                                               |
+| 130  | interrupted                                                     |
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from pydantic import ValidationError
+
+from engine.log.errors import LogError
+
+__all__ = [
+    "BAD_INPUT",
+    "DEFECT",
+    "FINDING",
+    "INTERRUPTED",
+    "LOG_UNAVAILABLE",
+    "NOT_FOUND",
+    "OK",
+    "NotFoundError",
+    "describe",
+    "exit_code",
+    "wants_traceback",
+]
+
+OK: Final = 0
+FINDING: Final = 1
+BAD_INPUT: Final = 2
+NOT_FOUND: Final = 3
+LOG_UNAVAILABLE: Final = 4
+DEFECT: Final = 70
+INTERRUPTED: Final = 130
+
+
+class NotFoundError(LookupError):
+    """Raised when something that the user named (a job, an event type, a topic) does not exist."""
+
+    def __init__(self, what: str, name: str, remedy: str) -> None:
+        super().__init__(f"no {what} {name!r}: {remedy}")
+
+
+_EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
+    (KeyboardInterrupt, INTERRUPTED),
+    (BrokenPipeError, OK),  # whoever reads our output has had enough (`lahar events | head`)
+    (LogError, LOG_UNAVAILABLE),
+    (NotFoundError, NOT_FOUND),
+    (ValueError, BAD_INPUT),  # EventError, pydantic's ValidationError, JSON and Unicode errors are all ValueErrors
+    (OSError, BAD_INPUT),  # a file that the user named; the log wraps its own
+)
+
+
+def exit_code(error: BaseException) -> int:
+    """Return the exit code that an error stands for; `DEFECT` for one that no user can cause."""
+    for kind, code in _EXIT_CODES:
+        if isinstance(error, kind):
+            return code
+    return DEFECT
+
+
+def describe(error: BaseException) -> str:
+    """Return one line for a person: what happened and what to do. Empty where nothing need be said."""
+    if isinstance(error, KeyboardInterrupt | BrokenPipeError):
+        return ""
+    if isinstance(error, ValidationError):
+        return "; ".join(
+            f"{'.'.join(str(part) for part in fault['loc']) or error.title}: {fault['msg']}"
+            for fault in error.errors(include_url=False, include_context=False, include_input=False)
+        )
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    text = " ".join(str(error).split()) or type(error).__name__
+    if exit_code(error) == DEFECT:
+        return f"defect: {type(error).__name__}: {text} (LAHAR_DEBUG=1 shows where)"
+    return text
+
+
+def wants_traceback() -> bool:
+    """Tell whether the environment asks for tracebacks (`LAHAR_DEBUG`)."""
+    return bool(os.environ.get("LAHAR_DEBUG"))

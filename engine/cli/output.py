@@ -1,0 +1,76 @@
+"""Where a command's answer goes: JSON lines for programs, rich text for people.
+
+Answers go to standard output, everything about the way there (progress, warnings, errors) to standard error, so that a pipe
+only ever carries answers.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from decimal import Decimal
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+__all__ = ["Output"]
+
+
+class Output:
+    """One command's way to speak.
+
+    Attributes:
+        as_json: the caller wants JSON lines; nothing else may be written to standard output then.
+        console: for people, on standard output.
+        notes: for people, on standard error.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        self.console = Console(highlight=False, soft_wrap=False)
+        self.notes = Console(stderr=True, highlight=False)
+
+    def record(self, value: dict[str, Any]) -> None:
+        """Write one object as one line of JSON. Missing values are `null`, decimals are strings, key order is kept."""
+        self.line(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain))
+
+    def line(self, text: str) -> None:
+        """Write one line as it is, without markup or wrapping."""
+        sys.stdout.write(text + "\n")
+
+    def flush(self) -> None:
+        """Send what was written on its way (for commands that follow the log)."""
+        sys.stdout.flush()
+
+    def warn(self, text: str) -> None:
+        """Say on standard error that something is odd but was dealt with."""
+        self.notes.print(f"[yellow]warning:[/] {_escape(text)}", soft_wrap=True)
+
+    def fail(self, text: str) -> None:
+        """Say on standard error why the command gives up."""
+        self.notes.print(f"[red]lahar:[/] {_escape(text)}", soft_wrap=True)
+
+    def progress(self, unit: str) -> Progress:
+        """Return a progress bar on standard error that counts `unit`s; it shows only on a terminal and leaves nothing behind."""
+        return Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn(unit),
+            TimeElapsedColumn(),
+            console=self.notes,
+            transient=True,
+            disable=not self.notes.is_terminal,
+        )
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Decimal):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form here")
+
+
+def _escape(text: str) -> str:
+    return text.replace("[", r"\[")
