@@ -1,0 +1,11 @@
+"""Recorded traces of real clusters, read as inputs of the engine.
+
+file → `files` (lines) → a format (`openb`, `philly`, `philly_status`, `swf`: rows in one normal form) → `facts` (inputs in the
+order of the trace's time) → the log. Nothing is invented: what a trace does not say stays unknown.
+"""
+
+from engine.simulation.traces.files import cluster_of
+from engine.simulation.traces.importing import FORMATS, ImportReport, import_trace
+from engine.simulation.traces.sample import sample_trace
+
+__all__ = ["FORMATS", "ImportReport", "cluster_of", "import_trace", "sample_trace"]

@@ -1,0 +1,154 @@
+"""What follows from the rows of a trace: inputs, in the order in which they became known.
+
+A row gives at most five kinds of facts: its job is submitted; each pod waits, runs, ends; the job ends. `recordedtime` is the
+trace's time. Rows are kept, facts are made one by one: a trace of 100,000 rows fits in memory many times over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+from typing import Final
+from uuid import UUID, uuid5
+
+from engine.events import Data, Event, Message, encode
+from engine.events.ids import import_id, imported_job_id
+from engine.events.inputs import JobObserved, PodObserved, RowUnreadable
+from engine.simulation.traces.rows import BadRow, TraceRow
+from statemachines.vocabulary import AttemptPhase
+
+__all__ = ["Facts"]
+
+TASK: Final = "main"
+KIND: Final = "Trace"
+
+
+class _Step(IntEnum):
+    """Kinds of facts, in their order within one instant of one row."""
+
+    SUBMITTED = 0
+    WAITING = 1
+    RUNNING = 2
+    ENDED = 3
+    FINISHED = 4
+
+
+_Place = tuple[int, int, int, int]
+"""Time, number of the row, step, number of the pod: what the facts are sorted by."""
+
+
+class Facts:
+    """The facts of one trace, in order of (time, row).
+
+    Args:
+        rows: the rows in the file's order.
+        source_format: the format's name; part of every id.
+        cluster: the cluster's name; part of every id.
+    """
+
+    def __init__(self, rows: Sequence[TraceRow | BadRow], source_format: str, cluster: str) -> None:
+        self._rows = rows
+        self._format = source_format
+        self._cluster = cluster
+        self._places = sorted(place for number, row in enumerate(rows) for place in _places(number, row))
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __iter__(self) -> Iterator[Message]:
+        for time, number, step, pod in self._places:
+            row = self._rows[number]
+            yield self._rejected(row) if isinstance(row, BadRow) else self._fact(row, time, _Step(step), pod)
+
+    def _rejected(self, row: BadRow) -> Message:
+        data = RowUnreadable(format=self._format, line=row.line, reason=row.reason)
+        return self._message(f"line {row.line}", "rejected", self._cluster, row.time, data)
+
+    def _fact(self, row: TraceRow, time: int, step: _Step, pod: int) -> Message:
+        job = imported_job_id(self._cluster, self._format, row.key)
+        if step in {_Step.SUBMITTED, _Step.FINISHED}:
+            return self._message(row.key, step.name.lower(), job, time, _job(row, finished=step is _Step.FINISHED))
+        return self._message(row.key, f"pod {pod} {step.name.lower()}", job, time, _pod(row, job, step, pod))
+
+    def _message(self, key: str, fact: str, subject: str, time: int, data: Data) -> Message:
+        return encode(
+            Event(
+                id=import_id(self._cluster, self._format, key, fact),
+                source=f"import/{self._format}/{self._cluster}",
+                type=data.TYPE,
+                subject=subject,
+                time=time,
+                recordedtime=time,
+                sequence=0,
+                correlationid=subject,
+                causationid="",
+                clusterid=self._cluster,
+                data=data,
+            )
+        )
+
+
+def _places(number: int, row: TraceRow | BadRow) -> Iterator[_Place]:
+    if isinstance(row, BadRow):
+        yield row.time, number, 0, 0
+        return
+    yield row.submit, number, _Step.SUBMITTED, 0
+    for pod in range(len(row.pods)):
+        if row.start != row.submit:
+            yield row.submit, number, _Step.WAITING, pod
+        # A pod that starts and ends at once is seen once, ended, with both times.
+        if row.start is not None and row.start != row.end:
+            yield row.start, number, _Step.RUNNING, pod
+        yield row.end, number, _Step.ENDED, pod
+    yield row.end, number, _Step.FINISHED, 0
+
+
+def _job(row: TraceRow, *, finished: bool) -> JobObserved:
+    return JobObserved(
+        name=row.name,
+        kind=KIND,
+        phase=row.phase if finished else None,
+        reason=row.status if finished else None,
+        created=row.submit,
+        ended=row.end if finished else None,
+        queue=row.queue,
+        user=row.user or None,
+        min_available=len(row.pods),
+        tasks={TASK: len(row.pods)},
+        without_end=finished and row.without_end,
+    )
+
+
+def _pod(row: TraceRow, job: str, step: _Step, pod: int) -> PodObserved:
+    phase: AttemptPhase = "Pending" if step is _Step.WAITING else "Running"
+    reason = None
+    if step is _Step.ENDED:
+        phase, reason = _end(row)
+    return PodObserved(
+        uid=str(uuid5(UUID(job), f"{TASK}/{pod}")),
+        job=job,
+        name=f"{row.name}-{TASK}-{pod}",
+        phase=phase,
+        reason=reason,
+        created=row.submit,
+        kind=KIND,
+        owner=row.name,
+        task=TASK,
+        index=pod,
+        requests=row.pods[pod],
+        running=None if step is _Step.WAITING else row.start,
+        ended=row.end if step is _Step.ENDED else None,
+        rank="inferred" if row.without_end else "scheduler",
+        queue=row.queue,
+        user=row.user or None,
+    )
+
+
+def _end(row: TraceRow) -> tuple[AttemptPhase, str | None]:
+    if row.start is None:
+        return "Failed", "NeverStarted"
+    if row.without_end:
+        return "Lost", "EndUnknown"
+    if row.phase == "Completed":
+        return "Succeeded", None
+    return "Failed", "AppFailed" if row.phase == "Failed" else "StoppedByUser"

@@ -1,0 +1,51 @@
+"""Lines of a trace file, plain or compressed."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from engine.simulation.errors import TraceError
+
+__all__ = ["Line", "cluster_of", "read_lines"]
+
+Line = tuple[int, bytes]
+"""Number of the line, from 1, and its bytes without the line's end."""
+
+_GZIP: Final = b"\x1f\x8b"
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+def cluster_of(path: Path) -> str:
+    """Return the name of the cluster that a trace file stands for: its own name without `.gz` and extension."""
+    name = path.name.removesuffix(".gz")
+    return Path(name).stem or name
+
+
+def read_lines(path: Path) -> Iterator[Line]:
+    """Yield the lines of a file that are not blank. Compression is told by the content, not by the name.
+
+    Raises:
+        TraceError: the file is missing, cannot be read, or its compressed content is damaged.
+    """
+    try:
+        with ExitStack() as stack:
+            file: BinaryIO = stack.enter_context(path.open("rb"))
+            compressed = file.read(2) == _GZIP
+            file.seek(0)
+            if compressed:
+                file = cast("BinaryIO", stack.enter_context(gzip.open(file, "rb")))
+            for number, line in enumerate(file, start=1):
+                content = (line.removeprefix(_BOM) if number == 1 else line).rstrip(b"\r\n")
+                if content.strip():
+                    yield number, content
+    except FileNotFoundError:
+        raise TraceError("no such file; give the path of a trace, plain or .gz") from None
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceError(f"the compressed content is damaged ({error}); fetch the file again") from None
+    except OSError as error:
+        raise TraceError(f"cannot be read: {error.strerror or error}") from None

@@ -1,0 +1,91 @@
+"""Import of a whole trace: every fact becomes an input of the log, through the same edge as live ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from engine.events import Message
+from engine.events.inputs import PodObserved
+from engine.log.port import Log
+from engine.simulation.errors import TraceError
+from engine.simulation.traces.facts import Facts
+from engine.simulation.traces.files import read_lines
+from engine.simulation.traces.openb import Openb
+from engine.simulation.traces.philly import Philly
+from engine.simulation.traces.philly_status import PhillyStatus
+from engine.simulation.traces.rows import BadRow, TraceFormat, read_rows
+from engine.simulation.traces.swf import Swf
+
+__all__ = ["FORMATS", "ImportReport", "import_trace"]
+
+FORMATS: Final[dict[str, Callable[[], TraceFormat]]] = {
+    "openb": Openb,
+    "philly": Philly,
+    "philly-status": PhillyStatus,
+    "swf": Swf,
+}
+"""Known formats by name."""
+
+_BATCH: Final = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What an import appended."""
+
+    rows: int
+    """Rows of the file, rejected ones included; blank lines and headers are none."""
+    facts: int
+    """Inputs appended, those for rejected rows included."""
+    rejected: int
+    """Rows that make no sense; each is an input of its own."""
+
+
+def import_trace(
+    log: Log, path: Path, source_format: str, cluster: str, on_progress: Callable[[int, int], None] | None = None
+) -> ImportReport:
+    """Append every fact of a trace to the log, in order of (time, row).
+
+    Job facts go to `jobs`, pod facts to `pods`, a batch of both at a time and jobs first, so that beside a running engine
+    a pod seldom comes before its job. Importing twice is harmless: the ids are the same, each fact is then a duplicate. The file is
+    read whole before anything is appended.
+
+    Args:
+        log: where to append; nothing is processed.
+        path: the file, plain or gzip'd.
+        source_format: a key of `FORMATS`.
+        cluster: name of the cluster, part of all ids (`cluster_of(path)` is the usual one).
+        on_progress: called with (facts appended, facts in all) after each batch.
+
+    Raises:
+        TraceError: the format is unknown, or the file is missing, unreadable or of another format; nothing was appended.
+        LogUnavailableError: the log cannot be written; import again to complete it.
+    """
+    if source_format not in FORMATS:
+        raise TraceError(f"unknown trace format {source_format!r}; known are {', '.join(FORMATS)}")
+    try:
+        rows = list(read_rows(FORMATS[source_format](), read_lines(path)))
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from None
+    facts = Facts(rows, source_format, cluster)
+    done = 0
+    for batch in _batches(iter(facts)):
+        pods = [message for message in batch if message.type == PodObserved.TYPE]
+        jobs = [message for message in batch if message.type != PodObserved.TYPE]
+        if jobs:
+            log.append("jobs", jobs)
+        if pods:
+            log.append("pods", pods)
+        done += len(batch)
+        if on_progress is not None:
+            on_progress(done, len(facts))
+    return ImportReport(rows=len(rows), facts=done, rejected=sum(isinstance(row, BadRow) for row in rows))
+
+
+def _batches(messages: Iterator[Message]) -> Iterator[list[Message]]:
+    while batch := list(islice(messages, _BATCH)):
+        yield batch

@@ -1,0 +1,74 @@
+"""Pods of Alibaba's GPU-sharing Kubernetes cluster, 2023 (`openb_pod_list_*.csv`): each is one job of one pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from engine.simulation.errors import RowError
+from engine.simulation.traces.files import Line
+from engine.simulation.traces.rows import Fields, TraceRow, csv_fields
+from statemachines.spec import Requests
+
+__all__ = ["Openb"]
+
+_COLUMNS: Final = (
+    "name",
+    "cpu_milli",
+    "memory_mib",
+    "num_gpu",
+    "gpu_milli",
+    "qos",
+    "pod_phase",
+    "creation_time",
+    "deletion_time",
+    "scheduled_time",
+)
+# The phase is the last one seen before the pod was deleted: one that still ran was stopped, one that still waited never started.
+_PHASES: Final[dict[str, Literal["Completed", "Failed", "Terminated"]]] = {
+    "Succeeded": "Completed",
+    "Failed": "Failed",
+    "Running": "Terminated",
+    "Pending": "Terminated",
+}
+_MEBIBYTE: Final = 1 << 20
+
+
+class Openb:
+    """Format `openb`. Row key: `name`."""
+
+    def fields(self, lines: Iterator[Line]) -> Iterator[Fields]:
+        """Yield the rows; the header names the columns."""
+        return csv_fields(lines, "openb", _COLUMNS)
+
+    def submit(self, fields: Fields) -> int:
+        """Return `creation_time`, in microseconds from an origin that the trace does not tell."""
+        return fields.seconds("creation_time")
+
+    def row(self, fields: Fields, submit: int) -> TraceRow:
+        """Return the pod as a job of one pod; a shared device counts as one whole device and as its share."""
+        name = fields.key("name")
+        status = fields.text("pod_phase")
+        if status not in _PHASES:
+            raise RowError(f"pod_phase is none of {', '.join(_PHASES)}: {status[:40]!r}")
+        gpu, milli = fields.count("num_gpu"), fields.count("gpu_milli")
+        if milli > 1000:
+            raise RowError(f"gpu_milli is {milli}, more than a whole device (1000)")
+        requests = Requests(
+            cpu_milli=fields.count("cpu_milli"),
+            memory_bytes=fields.count("memory_mib") * _MEBIBYTE,
+            gpu=gpu,
+            gpu_share_milli=None if gpu * milli == gpu * 1000 else gpu * milli,
+        )
+        return TraceRow(
+            line=fields.line,
+            key=name,
+            name=name,
+            submit=submit,
+            start=None if status == "Pending" else fields.seconds("scheduled_time"),
+            end=fields.seconds("deletion_time"),
+            phase=_PHASES[status],
+            pods=(requests,),
+            queue=fields.text("qos") or "default",
+            status=status,
+        )

@@ -1,0 +1,53 @@
+"""Jobs of Microsoft's Philly cluster with submit time and virtual cluster (`philly.csv` of AdaptDL): no user, no outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from engine.events.times import parse_time
+from engine.simulation.errors import RowError
+from engine.simulation.traces.files import Line
+from engine.simulation.traces.rows import MAX_PODS, Fields, TraceRow, csv_fields
+from statemachines.spec import Requests
+
+__all__ = ["Philly"]
+
+_COLUMNS: Final = ("timestamp", "duration", "num_gpus", "cluster")
+_GPUS_PER_NODE: Final = 8
+"""Philly's largest machines; a pod of a wider job never has more."""
+
+
+class Philly:
+    """Format `philly`. Row key: the row number, from 1."""
+
+    def fields(self, lines: Iterator[Line]) -> Iterator[Fields]:
+        """Yield the rows; the header names the columns."""
+        return csv_fields(lines, "philly", _COLUMNS)
+
+    def submit(self, fields: Fields) -> int:
+        """Return `timestamp`, read as UTC."""
+        text = fields.text("timestamp")
+        try:
+            return parse_time(text)
+        except ValueError:
+            raise RowError(f"timestamp is not a time: {text[:40]!r}") from None
+
+    def row(self, fields: Fields, submit: int) -> TraceRow:
+        """Return the job: it starts when submitted and completes after `duration`, in pods of at most eight devices."""
+        gpus = fields.count("num_gpus", least=1)
+        if gpus > MAX_PODS * _GPUS_PER_NODE:
+            raise RowError(f"num_gpus is {gpus}, more than any cluster has")
+        full, rest = divmod(gpus, _GPUS_PER_NODE)
+        pods = [Requests(gpu=_GPUS_PER_NODE)] * full + ([Requests(gpu=rest)] if rest else [])
+        return TraceRow(
+            line=fields.line,
+            key=str(fields.row),
+            name=f"philly-{fields.row}",
+            submit=submit,
+            start=submit,
+            end=submit + fields.seconds("duration"),
+            phase="Completed",
+            pods=pods,
+            queue=fields.text("cluster") or "default",
+        )

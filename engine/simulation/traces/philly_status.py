@@ -1,0 +1,59 @@
+"""Jobs of Microsoft's Philly cluster with user and outcome (`philly_data_training.csv` of DIR-LAB): no queue, no wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Literal
+
+from engine.simulation.errors import RowError
+from engine.simulation.traces.files import Line
+from engine.simulation.traces.rows import MAX_PODS, Fields, TraceRow, csv_fields, split
+from statemachines.spec import Requests
+
+__all__ = ["PhillyStatus"]
+
+_COLUMNS: Final = ("u_id", "user", "gpu_num", "cpu_num", "node_num", "interval", "run_time", "new_status")
+_PHASES: Final[dict[str, Literal["Completed", "Failed", "Terminated"]]] = {
+    "Pass": "Completed",
+    "Failed": "Failed",
+    "Killed": "Terminated",
+}
+
+
+class PhillyStatus:
+    """Format `philly-status`. Row key: `u_id`."""
+
+    def __init__(self) -> None:
+        self._clock = 0
+
+    def fields(self, lines: Iterator[Line]) -> Iterator[Fields]:
+        """Yield the rows; the header names the columns."""
+        return csv_fields(lines, "philly-status", _COLUMNS)
+
+    def submit(self, fields: Fields) -> int:
+        """Return the sum of `interval` up to this row. A row that is rejected for another field still moves the clock."""
+        self._clock += fields.seconds("interval")
+        return self._clock
+
+    def row(self, fields: Fields, submit: int) -> TraceRow:
+        """Return the job: `node_num` pods that share its devices and cores, started when submitted."""
+        key = fields.key("u_id")
+        status = fields.text("new_status")
+        if status not in _PHASES:
+            raise RowError(f"new_status is none of {', '.join(_PHASES)}: {status[:40]!r}")
+        nodes = fields.count("node_num", least=1)
+        if nodes > MAX_PODS:
+            raise RowError(f"node_num is {nodes}, more than any cluster has")
+        shares = zip(split(fields.count("gpu_num"), nodes), split(fields.count("cpu_num"), nodes), strict=True)
+        return TraceRow(
+            line=fields.line,
+            key=key,
+            name=f"philly-{key}",
+            submit=submit,
+            start=submit,
+            end=submit + fields.seconds("run_time"),
+            phase=_PHASES[status],
+            pods=[Requests(gpu=gpu, cpu_milli=cpu * 1000) for gpu, cpu in shares],
+            user=fields.text("user"),
+            status=status,
+        )
