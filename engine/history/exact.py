@@ -1,0 +1,52 @@
+"""Exact numbers in answers: seconds as decimals made from integer microseconds, written as JSON numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import Context, Decimal
+from typing import Final
+
+__all__ = ["dumps", "ratio", "seconds"]
+
+# Wide enough that no sum of microseconds is ever rounded.
+_WIDE: Final = Context(prec=60)
+
+
+def seconds(micros: int, per: int = 1_000_000) -> Decimal:
+    """Return micros / `per` as an exact decimal without trailing zeros.
+
+    Args:
+        micros: a whole number, usually microseconds; or microseconds times thousandths of something, with `per` 10⁹.
+        per: how many of them make one; a power of ten.
+    """
+    return _plain(_WIDE.divide(Decimal(micros), Decimal(per)))
+
+
+def ratio(total: int, count: int, per: int = 1_000_000) -> Decimal:
+    """Return total / count / `per`, rounded half to even to 1 / `per` (for microseconds: to the microsecond)."""
+    whole, rest = divmod(total, count)
+    if rest * 2 > count or (rest * 2 == count and whole % 2):
+        whole += 1
+    return seconds(whole, per)
+
+
+def _plain(number: Decimal) -> Decimal:
+    # normalize() alone writes 1000 as 1E+3.
+    number = number.normalize(_WIDE)
+    return number.quantize(Decimal(1), context=_WIDE) if number == number.to_integral_value() else number
+
+
+def dumps(value: object) -> str:
+    """Write a value as one line of JSON, decimals as numbers with all their digits. Key order is kept.
+
+    Raises:
+        TypeError: the value holds something that JSON has no form for.
+    """
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, Mapping):
+        return "{" + ",".join(f"{json.dumps(str(key), ensure_ascii=False)}:{dumps(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(dumps, value)) + "]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
