@@ -17,7 +17,7 @@ __all__ = ["DependsOn", "JobSpec", "Partition", "Policy", "RaiseRule", "Requests
 
 @dataclass(slots=True)
 class Requests:
-    """What one pod asks of a node: the scheduler's effective request (kubernetes.md, `inspect`)."""
+    """What one pod asks of a node: the scheduler's effective request (what `lahar inspect` shows)."""
 
     cpu_milli: int = 0
     """CPU in thousandths of a core, rounded up."""
@@ -88,6 +88,7 @@ class TaskSpec:
     policies: list[Policy] = field(default_factory=list)
     depends_on: DependsOn | None = None
     partition: Partition | None = None
+    """Division of the replicas into groups; `None`: they are not divided."""
     requests: Requests = field(default_factory=Requests)
     main: bool = False
     min_succeeded: int | None = None

@@ -5,6 +5,8 @@ A command takes `LogOption` and `JsonOption`, so that both may stand after its n
     @app.command(rich_help_panel=Panel.ASK)
     def summary(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
         settings, output = settings_of(context, log), output_of(context, as_json)
+
+Its docstring is its help text; errors need not be caught (`ErrorsToExitCodes`).
 """
 
 from __future__ import annotations
@@ -116,8 +118,7 @@ def shared(
 ) -> None:
     """Lahar keeps the truth about every [bold]Job → Task → Replica[/] of a Kubernetes batch platform.
 
-    It reads what happens to pods, jobs and nodes, writes an ordered, replayable history,
-    and answers what happened, when and why.
+    It reads what happens to pods, jobs and nodes, writes an ordered, replayable history and answers what happened, when and why.
     """
     context.obj = _Shared(log, as_json)
 

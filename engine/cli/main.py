@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from engine.cli import vocabulary
 from engine.cli.app import app
 
-__all__ = ["app", "main"]
+__all__ = ["COMMANDS", "app", "main"]
+
+COMMANDS = (vocabulary,)
+"""Command modules, in the order in which their headings stand in `lahar --help`."""
 
 
 def main() -> None:

@@ -33,9 +33,9 @@ __all__ = [
 
 @event("lahar.pod.observed.v1", topic="pods")
 class PodObserved(Data):
-    """A pod as a watch, a list or a trace showed it, projected once at the edge by the pod table (kubernetes.md 1.4).
+    """A pod as a watch, a list or a trace showed it, projected once at the edge by the pod table.
 
-    Emitted by: every source of pods. Key: the job id.
+    Every source of pods gives it: a watch, a list, a trace.
     """
 
     uid: str
@@ -62,9 +62,9 @@ class PodObserved(Data):
     """Version of the job for which the pod was made (Volcano's annotation)."""
     reason: str | None = None
     exit_code: int | None = None
-    """Of the deciding container (table row 14)."""
+    """Exit code of the deciding container."""
     first_exit_code: int = 0
-    """Of `containerStatuses[0]`, 0 if it has not terminated: what Volcano's exit-code policies compare."""
+    """Exit code of `containerStatuses[0]`, 0 if it has not terminated: what Volcano's exit-code policies compare."""
     node: str | None = None
     ready: bool = False
     """All containers are ready."""
@@ -91,9 +91,9 @@ class PodObserved(Data):
 
 @event("lahar.pod.deleted.v1", topic="pods")
 class PodDeleted(Data):
-    """The pod object is gone; `last` is its last known state, already judged by table row 15.
+    """The pod object is gone; `last` is its last known state, an end already judged from it.
 
-    Emitted by: every source of pods, also for one that a full state no longer shows (`inferred`). Key: the job id.
+    A full state that no longer shows a pod gives it too (`inferred`).
     """
 
     last: PodObserved

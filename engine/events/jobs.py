@@ -69,6 +69,8 @@ class JobOpened(Data):
     user: str = ""
     labels: dict[str, str] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
+    owner: bool = False
+    """The job object itself has been seen, not just its pods."""
     version: str | None = None
     """resourceVersion of the job object seen."""
 
@@ -89,6 +91,8 @@ class JobRevised(Data):
     project: str | None = None
     user: str | None = None
     labels: dict[str, str] | None = None
+    owner: bool = False
+    """The job object itself has come into view."""
     version: str | None = None
 
 
@@ -104,6 +108,8 @@ class JobPhaseChanged(Data):
     restarts: int = 0
     version: int = 0
     """Times the whole job was killed (Volcano `status.version`)."""
+    object_version: str | None = None
+    """resourceVersion of the job object whose status says so."""
     inferred: bool = False
     """An observed job's end that its owner did not state: it follows from its attempts and may be taken back by a new one."""
     without_end: bool = False
@@ -440,6 +446,7 @@ class DeadLettered(Data):
     reason: str
     topic: str
     partition: int
+    """Partition of the topic."""
     offset: int
     key: str
     content: str

@@ -17,7 +17,7 @@ __all__ = ["TYPES", "UPCASTERS", "Data", "Stability", "Topic", "adapter", "event
 Topic = Literal[
     "pods", "jobs", "cluster", "job-events", "decisions", "preemptions", "scheduling", "billing", "dead-letters", "snapshots"
 ]
-"""Where an event is written (kafka.md, Topics)."""
+"""Where an event is written."""
 
 Stability = Literal["stable", "operational"]
 """`stable`: fields are only added within a version. `operational`: may change with a release; not for subscribers."""

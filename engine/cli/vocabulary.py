@@ -1,0 +1,66 @@
+"""`lahar schema`: the vocabulary for programs, as JSON Schema and AsyncAPI."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from engine.cli.app import JsonOption, Panel, app, output_of
+from engine.cli.errors import NotFoundError
+from engine.events.docstrings import summary
+from engine.events.documents import write_all
+from engine.events.schema import json_schema
+from engine.events.topics import TOPICS, level, types_by_topic
+from engine.events.vocabulary import TYPES
+
+__all__ = ["schema"]
+
+
+def _complete_type(incomplete: str) -> list[str]:
+    return [name for name in TYPES if name.startswith(incomplete)]
+
+
+@app.command(rich_help_panel=Panel.TOOLS)
+def schema(
+    context: typer.Context,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="TYPE", help="Print the JSON Schema of this event type.", autocompletion=_complete_type),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write all JSON Schemas, asyncapi.yaml and events.md below this folder."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the event types; print the JSON Schema of one; write all schemas and the AsyncAPI document."""
+    output = output_of(context, as_json)
+    if out is not None:
+        changed = write_all(out)
+        if output.as_json:
+            output.record({"directory": str(out), "changed": [str(path) for path in changed]})
+        else:
+            output.console.print(f"{len(changed)} file(s) written below {out}" if changed else f"nothing changed below {out}")
+    elif name is not None:
+        if name not in TYPES:
+            raise NotFoundError("event type", name, "`lahar schema` lists them all")
+        if output.as_json:
+            output.record(json_schema(name))
+        else:
+            output.line(json.dumps(json_schema(name), indent=2, ensure_ascii=False))
+    elif output.as_json:
+        for topic, classes in types_by_topic().items():
+            for cls in classes:
+                output.record({"type": cls.TYPE, "level": level(cls), "topic": topic, "stability": cls.STABILITY})
+    else:
+        for topic, classes in types_by_topic().items():
+            table = Table(title=TOPICS[topic].title, title_justify="left", box=None, show_header=False, pad_edge=False)
+            table.add_column(no_wrap=True, min_width=30, style="cyan")
+            table.add_column()
+            for cls in classes:
+                table.add_row(cls.TYPE, summary(cls).split("\n\n")[0])
+            output.console.print(table, "")

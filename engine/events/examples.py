@@ -1,0 +1,212 @@
+"""One realistic example of every event type, for the catalogue and for readers' tests.
+
+They tell of one job, `ml/llama-finetune`: a parameter server and two workers, one of which is OOM-killed and restarted.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.events import ids, inputs, jobs
+from engine.events.envelope import Event
+from engine.events.times import SECOND, parse_time
+from engine.events.topics import INPUT_TOPICS, level
+from engine.events.vocabulary import Data
+from statemachines.spec import DependsOn, JobSpec, Policy, Requests, TaskSpec
+
+__all__ = ["EXAMPLES", "example"]
+
+_START: Final = parse_time("2026-03-02T09:00:00Z")
+_CLUSTER: Final = "prod-1"
+_POD: Final = "9a4e1c52-6f0b-4d0a-8f6e-2b7f5a3c1d90"
+_POD_NAME: Final = "llama-finetune-worker-1"
+_JOB: Final = ids.submitted_job_id(_CLUSTER, "ml", "llama-finetune", "submit-llama-finetune-1")
+_WORKER: Final = Requests(cpu_milli=16_000, memory_bytes=128 * 2**30, gpu=8)
+_SERVER: Final = Requests(cpu_milli=8_000, memory_bytes=32 * 2**30)
+
+_TEMPLATE: Final = {
+    "spec": {
+        "restartPolicy": "Never",
+        "containers": [
+            {
+                "name": "main",
+                "image": "registry.example/llama:1.4",
+                "resources": {"requests": {"cpu": "16", "memory": "128Gi", "nvidia.com/gpu": "8"}},
+            }
+        ],
+    }
+}
+_MANIFEST: Final = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "metadata": {"name": "llama-finetune", "namespace": "ml"},
+    "spec": {"minAvailable": 2, "tasks": [{"name": "worker", "replicas": 2, "template": _TEMPLATE}]},
+}
+_SPEC: Final = JobSpec(
+    tasks=[
+        TaskSpec("ps", requests=_SERVER),
+        TaskSpec(
+            "worker",
+            replicas=2,
+            policies=[Policy("RestartPod", events=["PodFailed"])],
+            depends_on=DependsOn(["ps"]),
+            requests=_WORKER,
+        ),
+    ],
+    min_available=3,
+    queue="research",
+)
+_OBSERVED: Final = inputs.PodObserved(
+    uid=_POD,
+    job=_JOB,
+    name=_POD_NAME,
+    phase="Failed",
+    created=_START + 4 * SECOND,
+    namespace="ml",
+    version="81734",
+    kind="VCJob",
+    owner="llama-finetune",
+    managed=True,
+    task="worker",
+    index=1,
+    attempt=1,
+    reason="OomKilled",
+    exit_code=137,
+    first_exit_code=137,
+    node="gpu-07",
+    requests=_WORKER,
+    bound=_START + 5 * SECOND,
+    running=_START + 31 * SECOND,
+    ended=_START + 1_831 * SECOND,
+    proof=_START + 1_831 * SECOND,
+    queue="research",
+)
+_KEPT: Final = {
+    "specversion": "1.0",
+    "id": ids.observation_id(_POD, "81734", deleted=False),
+    "source": f"kubernetes/{_CLUSTER}",
+    "type": "lahar.pod.observed.v1",
+    "subject": _JOB,
+    "data": {"uid": _POD, "job": _JOB, "name": _POD_NAME, "phase": "Running", "created": _START + 4 * SECOND},
+}
+_TIMER: Final = ids.output_id("lifecycle", "submit-llama-finetune-1", 3)
+_EFFECT: Final = ids.output_id("lifecycle", "submit-llama-finetune-1", 5)
+
+_DATA: Final[tuple[Data, ...]] = (
+    _OBSERVED,
+    inputs.PodDeleted(last=_OBSERVED),
+    inputs.JobSubmitted(manifest=_MANIFEST),
+    inputs.JobUpdated(manifest=_MANIFEST),
+    inputs.JobDeleted(version="81002"),
+    inputs.JobObserved("nightly-etl", "Job", namespace="data", version="70411", phase="Completed", tasks={"main": 4}),
+    inputs.CommandIssued("AbortJob", by="ada", reason="wrong dataset"),
+    inputs.CustomEventRaised("LossDiverged", data={"loss": "nan", "step": 1200}, task="worker", by="trainer"),
+    inputs.EffectReported(_EFFECT, "done"),
+    inputs.RowUnreadable("philly-status", line=412, reason="run_time is negative: -17"),
+    inputs.NodeObserved("gpu-07", version="9120", cpu_milli=96_000, memory_bytes=2**40, gpu=8, pods=110, gpu_model="A100-80GB"),
+    inputs.NodeDeleted("gpu-07", version="9544"),
+    inputs.ObjectApplied("Queue", "research", spec={"weight": 2}),
+    inputs.ObjectDeleted("Queue", "research"),
+    jobs.JobOpened("VCJob", "llama-finetune", managed=True, spec=_SPEC, namespace="ml", tenant="ml", user="ada"),
+    jobs.JobRevised(labels={"lahar/tenant": "ml"}),
+    jobs.JobPhaseChanged("Running", "Pending", reason="minAvailable reached"),
+    jobs.TaskPhaseChanged("worker", "Running", "Pending"),
+    jobs.AttemptStarted("worker", 1, 1, uid=_POD, pod=_POD_NAME, requests=_WORKER),
+    jobs.AttemptBound("worker", 1, 1, node="gpu-07", gpu_model="A100-80GB"),
+    jobs.AttemptRunning("worker", 1, 1, ready=True),
+    jobs.AttemptTerminating("worker", 1, 1, reason="EvictedByApi"),
+    jobs.AttemptEnded(
+        "worker",
+        1,
+        1,
+        phase="Failed",
+        reason="OomKilled",
+        exit_code=137,
+        node="gpu-07",
+        started=_START + 31 * SECOND,
+        ran=1_800 * SECOND,
+        requests=_WORKER,
+    ),
+    jobs.AttemptChanged("worker", 1, 1, disruption="PreemptionByScheduler"),
+    jobs.AttemptLateFact("worker", 1, 1, phase="Failed", reason="OomKilled", exit_code=137, ended=_START + 1_831 * SECOND),
+    jobs.EventRaised("PodFailed", task="worker", index=1, attempt=1, exit_code=137),
+    jobs.ActionTaken("RestartPod", policy="spec.tasks[1].policies[0]", event="PodFailed", task="worker", index=1),
+    jobs.ActionDeferred("AbortJob", by="ada", reason="wrong dataset"),
+    jobs.TimerSet("active_deadline", due=_START + 86_400 * SECOND),
+    jobs.TimerCancelled(_TIMER, why="the job is finished"),
+    jobs.TimerFired(_TIMER),
+    jobs.EffectRequested("create_pod", pod=_POD_NAME, task="worker", index=1, attempt=2),
+    jobs.EffectSettled(_EFFECT, "done"),
+    jobs.JobRejected("llama-finetune", faults=[jobs.Fault("spec.tasks[1].replicas", "must not be negative: -2")]),
+    jobs.CommandRefused("ResumeJob", reason="the job is Running; only an aborted job can be resumed", by="ada"),
+    jobs.JobObjectDeleted(version="81002"),
+    jobs.JobForgotten(finished=_START + 7_200 * SECOND),
+    jobs.JobParked("worker/1: attempt 3 follows attempt 1"),
+    jobs.JobUnparked(inputs=12, by="ada"),
+    jobs.InputParked(_KEPT),
+    jobs.InputOrphaned(_KEPT),
+    jobs.InputReleased(ids.observation_id(_POD, "81734", deleted=False), kept="waiting", outcome="applied"),
+    jobs.Anomaly("a second pod claims a slot whose attempt is alive", level="replica", task="worker", index=1, pod="llama-copy"),
+    jobs.RowRejected("philly-status", line=412, reason="run_time is negative: -17"),
+    jobs.DeadLettered(
+        "not JSON: expected value at line 1 column 1", "pods", partition=0, offset=5121, key=_JOB, content="PGh0bWw+"
+    ),
+    jobs.Accounted(now=_START + 1_860 * SECOND, duplicate=3, unchanged=41),
+)
+
+EXAMPLES: Final[dict[str, Data]] = {data.TYPE: data for data in _DATA}
+"""Type → data, in the order of the vocabulary."""
+
+
+def example(name: str) -> Event[Data]:
+    """Return the example of an event type, in its envelope.
+
+    Raises:
+        KeyError: the vocabulary has no such type.
+    """
+    data = EXAMPLES[name]
+    position = list(EXAMPLES).index(name)
+    time = _START + position * 45 * SECOND
+    subject = {"cluster": _CLUSTER, "shard": "lifecycle/0"}.get(level(type(data)), _JOB)
+    if data.TOPIC in INPUT_TOPICS:
+        return Event(_input_id(data), _source(data), name, subject, time, time + SECOND, 0, subject, "", _CLUSTER, data)
+    cause = ids.observation_id(_POD, "81734", deleted=False)
+    return Event(
+        ids.output_id("lifecycle", cause, position),
+        "lahar/lifecycle",
+        name,
+        subject,
+        time,
+        time + SECOND,
+        position + 1,
+        subject,
+        cause,
+        _CLUSTER,
+        data,
+    )
+
+
+def _input_id(data: Data) -> str:
+    match data:
+        case inputs.PodObserved(uid=uid, version=str(version)):
+            return ids.observation_id(uid, version, deleted=False)
+        case inputs.PodDeleted(last=inputs.PodObserved(uid=uid, version=str(version))):
+            return ids.observation_id(uid, version, deleted=True)
+        case inputs.RowUnreadable(format=source_format, line=line):
+            return ids.import_id(_CLUSTER, source_format, str(line), "row")
+        case inputs.NodeObserved(name=name, version=str(version)) | inputs.NodeDeleted(name=name, version=str(version)):
+            return ids.observation_id(name, version, deleted=isinstance(data, inputs.NodeDeleted))
+        case _:
+            return f"{data.TYPE.split('.')[1]}-llama-finetune-1"
+
+
+def _source(data: Data) -> str:
+    match data:
+        case inputs.JobSubmitted() | inputs.JobUpdated() | inputs.CommandIssued() | inputs.CustomEventRaised():
+            return "command/ada"
+        case inputs.RowUnreadable(format=source_format):
+            return f"import/{source_format}/{_CLUSTER}"
+        case inputs.EffectReported():
+            return "lahar/effects"
+        case _:
+            return f"kubernetes/{_CLUSTER}"

@@ -1,0 +1,81 @@
+"""What is written on each topic, for the documents that subscribers read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from engine.events.vocabulary import TYPES, Data, Topic
+
+__all__ = ["INPUT_TOPICS", "LEVELS", "TOPICS", "About", "level", "types_by_topic"]
+
+Scope = Literal["job", "task", "replica", "job, task or replica", "cluster", "shard"]
+"""At which level something happened."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """One topic."""
+
+    title: str
+    key: str
+    """What chooses the partition; order holds within one key."""
+    from_outside: bool
+    """Producers outside the engine write it; otherwise a stage does."""
+    text: str
+
+
+TOPICS: Final[dict[Topic, About]] = {
+    "pods": About("Pods", "job id", from_outside=True, text="What sources saw of pods, one event for each state of each pod."),
+    "jobs": About(
+        "Jobs",
+        "job id",
+        from_outside=True,
+        text="Jobs given to Lahar or seen elsewhere, commands, custom events, and what became of requested effects.",
+    ),
+    "cluster": About(
+        "Cluster",
+        "cluster",
+        from_outside=True,
+        text="Nodes, queues, tenants and priority classes. One partition, read by every shard.",
+    ),
+    "job-events": About(
+        "Job events",
+        "job id",
+        from_outside=False,
+        text="The truth: every change of jobs, tasks and attempts, why it came about, and what became of each input. "
+        "Ordered and gapless within a job.",
+    ),
+    "dead-letters": About(
+        "Dead letters",
+        "original key",
+        from_outside=False,
+        text="Records that could not be read, with their origin and original bytes.",
+    ),
+}
+"""The topics that this release writes."""
+
+INPUT_TOPICS: Final[frozenset[Topic]] = frozenset(topic for topic, about in TOPICS.items() if about.from_outside)
+"""Their events carry no sequence and may leave their times to whoever appends them."""
+
+LEVELS: Final[tuple[Scope, ...]] = get_args(Scope)
+
+_BY_PREFIX: Final[dict[str, Scope]] = {"pod": "replica", "attempt": "replica", "task": "task", "shard": "shard"}
+
+
+def level(cls: type[Data]) -> Scope:
+    """Return the level at which an event of this class happens."""
+    if cls.TOPIC == "cluster":
+        return "cluster"
+    found = _BY_PREFIX.get(cls.TYPE.split(".")[1])
+    if found:
+        return found
+    return "job, task or replica" if hasattr(cls, "task") and hasattr(cls, "index") else "job"
+
+
+def types_by_topic() -> dict[Topic, list[type[Data]]]:
+    """Return the classes of all current types under their topics, each in the order in which it is defined."""
+    found: dict[Topic, list[type[Data]]] = {topic: [] for topic in TOPICS}
+    for cls in TYPES.values():
+        found[cls.TOPIC].append(cls)
+    return found
