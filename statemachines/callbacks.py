@@ -1,0 +1,85 @@
+"""Callback selectors: which transitions a callback is told of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from statemachines.errors import SelectorError
+from statemachines.transition import Transition
+from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, TASK_PHASES
+
+__all__ = ["Selector", "parse_selector", "selects"]
+
+_PHASES: Final[Mapping[str, tuple[str, ...]]] = {"job": JOB_PHASES, "task": TASK_PHASES, "replica": ATTEMPT_PHASES}
+_FIELDS: Final = ("level", "from", "to", "reason", "task", "labels")
+
+
+@dataclass(slots=True, frozen=True)
+class Selector:
+    """What a callback wants to be told of. An empty set asks for any value."""
+
+    levels: frozenset[str] = frozenset()
+    sources: frozenset[str] = frozenset()
+    """Phases left (`from`)."""
+    phases: frozenset[str] = frozenset()
+    """Phases entered (`to`)."""
+    reasons: frozenset[str] = frozenset()
+    tasks: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that the job must carry, all of them."""
+
+
+def parse_selector(content: Mapping[str, Any]) -> Selector:
+    """Read a selector `{level, from, to, reason, task, labels}`; each of the first five is a string or a list of strings.
+
+    A missing field, an empty list and `*` ask for any value.
+
+    Raises:
+        SelectorError: a field is unknown or of the wrong type, a level does not exist, or a phase exists at none of the levels
+            asked for.
+    """
+    unknown = sorted(str(name) for name in content if name not in _FIELDS)
+    if unknown:
+        raise SelectorError(f"unknown field {unknown[0]!r}; a selector has {', '.join(_FIELDS)}")
+    levels, sources, phases, reasons, tasks = (_names(content, name) for name in _FIELDS[:5])
+    for level in sorted(levels):
+        if level not in _PHASES:
+            raise SelectorError(f"level: {level!r} is not one of {', '.join(_PHASES)}")
+    possible = {phase for level in (levels or _PHASES) for phase in _PHASES[level]}
+    for name, asked in (("from", sources), ("to", phases)):
+        for phase in sorted(asked - possible):
+            raise SelectorError(f"{name}: no {' or '.join(sorted(levels or _PHASES))} has a phase {phase!r}")
+    labels = content.get("labels") or {}
+    if not isinstance(labels, Mapping) or not all(isinstance(part, str) for pair in labels.items() for part in pair):
+        raise SelectorError("labels: give a map of label to value, both strings")
+    return Selector(levels, sources, phases, reasons, tasks, dict(labels))
+
+
+def _names(content: Mapping[str, Any], name: str) -> frozenset[str]:
+    value = content.get(name)
+    if value is None:
+        return frozenset()
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not all(isinstance(part, str) for part in values):
+        raise SelectorError(f"{name}: give a string or a list of strings")
+    return frozenset() if "*" in values else frozenset(values)
+
+
+def selects(selector: Selector, transition: Transition, labels: Mapping[str, str]) -> bool:
+    """Tell whether a callback is to be told of a transition.
+
+    Args:
+        selector: what it asked for.
+        transition: what happened.
+        labels: labels of the job.
+    """
+    return (
+        (not selector.levels or transition.level in selector.levels)
+        and (not selector.phases or transition.phase in selector.phases)
+        and (not selector.sources or transition.previous in selector.sources)
+        and (not selector.reasons or transition.reason in selector.reasons)
+        and (not selector.tasks or transition.task in selector.tasks)
+        and all(labels.get(name) == value for name, value in selector.labels.items())
+    )

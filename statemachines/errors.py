@@ -1,0 +1,22 @@
+"""Errors of the state machines and their rules.
+
+RuleError
+├── TableError       a transition table that cannot be compiled
+└── SelectorError    a callback selector that selects nothing that exists
+"""
+
+from __future__ import annotations
+
+__all__ = ["RuleError", "SelectorError", "TableError"]
+
+
+class RuleError(ValueError):
+    """Base of all errors of this package."""
+
+
+class TableError(RuleError):
+    """Raised when a transition table names a state or a condition that does not exist."""
+
+
+class SelectorError(RuleError):
+    """Raised when a callback selector has an unknown field, or a level, phase or label that cannot be."""

@@ -1,0 +1,141 @@
+"""Which pods a kill deletes, and what Volcano's status shows after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from statemachines.counters import Counters, Pod
+from statemachines.vocabulary import Action, FailureClass
+
+__all__ = [
+    "RETAIN_NONE",
+    "RETAIN_SOFT",
+    "KillPlan",
+    "Target",
+    "kill_job",
+    "kill_target",
+    "last_retry",
+    "retained",
+    "volcano_status",
+]
+
+RETAIN_SOFT: Final[frozenset[str]] = frozenset({"Succeeded", "Failed"})
+"""Pods of these phases survive a soft kill."""
+RETAIN_NONE: Final[frozenset[str]] = frozenset()
+
+
+@dataclass(slots=True, frozen=True)
+class Target:
+    """Part of a job that RestartTask, RestartPod or RestartPartition kills."""
+
+    type: Literal["task", "pod", "partition"]
+    task: str
+    pod: str | None = None
+    """Name of the pod (type pod)."""
+    partition: str | None = None
+    """The partition's number as text (type partition)."""
+
+
+@dataclass(slots=True)
+class KillPlan:
+    """What a kill does."""
+
+    delete: list[Pod] = field(default_factory=list)
+    """Pods whose deletion is to be requested, after they are marked out of sync (Volcano: so that their end is no event)."""
+    deleting: int = 0
+    """Pods in its reach that were being deleted already; they are not deleted twice."""
+    version_delta: int = 0
+    """1: the whole job is killed. Volcano bumps `status.version` and deletes the PodGroup then, and only then."""
+
+
+def last_retry(retry_count: int, max_retry: int, cause: FailureClass | None = None) -> bool:
+    """Tell whether the kill at hand belongs to the last retry (Volcano: retryCount >= maxRetry - 1 on entry).
+
+    Args:
+        retry_count: before the action.
+        max_retry: as it stands; 0 makes every attempt the last retry.
+        cause: class of the failure behind the kill. One that burns no retry leaves one more; a permanent one leaves none.
+    """
+    if cause == "permanent":
+        return True
+    burnt = 1 if cause is None or cause == "user" else 0
+    return retry_count + burnt >= max_retry
+
+
+def retained(
+    effect: str, retry_count: int, max_retry: int, *, action: Action | str = "", cause: FailureClass | None = None
+) -> frozenset[str]:
+    """Return the phases of the pods that a kill of the whole job retains.
+
+    Volcano: at the last retry finished pods and their logs survive even a RestartJob. RequeueJob tests no retries, so it never
+    retains any.
+
+    Args:
+        effect: `kill_soft` or `kill_none`.
+        retry_count: before the action.
+        max_retry: of the specification.
+        action: the action that kills.
+        cause: class of the failure behind it; `None`: none.
+    """
+    if effect == "kill_soft":
+        return RETAIN_SOFT
+    if action != "RequeueJob" and last_retry(retry_count, max_retry, cause):
+        return RETAIN_SOFT
+    return RETAIN_NONE
+
+
+def kill_job(pods: Iterable[Pod], retain: frozenset[str]) -> KillPlan:
+    """Plan a kill of the whole job: every pod whose phase is not retained is deleted."""
+    plan = KillPlan(version_delta=1)
+    for pod in pods:
+        if pod.deleting:
+            plan.deleting += 1
+        elif pod.phase not in retain:
+            plan.delete.append(pod)
+    return plan
+
+
+def kill_target(pods: Iterable[Pod], target: Target | None) -> KillPlan | None:
+    """Plan a kill of a part of a job; it retains no phase.
+
+    Args:
+        pods: pods of the job; those of other tasks are passed over.
+        target: the part; `None`: an action that names none reaches no pod, and its phase follows all the same.
+
+    Returns:
+        The plan; `None` for a partition that does not exist: then nothing follows, not even a phase (Volcano).
+    """
+    plan = KillPlan()
+    found = False
+    for pod in pods:
+        if target is None or not _within(pod, target):
+            continue
+        found = True
+        if pod.deleting:
+            plan.deleting += 1
+        else:
+            plan.delete.append(pod)
+    if target is not None and target.type == "partition" and not found:
+        return None
+    return plan
+
+
+def _within(pod: Pod, target: Target) -> bool:
+    if pod.task != target.task:
+        return False
+    if target.type == "pod":
+        return pod.name == target.pod
+    if target.type == "partition":
+        return pod.partition is not None and pod.partition == target.partition
+    return True
+
+
+def volcano_status(plan: KillPlan) -> Counters:
+    """Return the counters that Volcano's status shows after a kill.
+
+    Volcano rebuilds them from this pass only: pods deleted now or before are terminating; retained pods, and those out of a
+    target's reach, are counted nowhere until the next sync. Lahar's own counters are not touched by that.
+    """
+    return Counters(terminating=len(plan.delete) + plan.deleting)

@@ -1,0 +1,69 @@
+"""The phase of an observed job: what its owner's status shows, else what its attempts show.
+
+Nothing is asked of anybody for such a job, so there is no effect and no policy here. An end that only the attempts show is
+inferred: a new attempt takes it back. An end that the owner states is not.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from statemachines.counters import Counters
+from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
+
+__all__ = ["ObservedPhase", "attempts_show", "owner_shows"]
+
+
+class ObservedPhase(NamedTuple):
+    """What is known of an observed job's phase."""
+
+    phase: JobPhase
+    inferred: bool = False
+    """It is an end that nobody stated."""
+
+
+def owner_shows(phase: JobPhase, shown: JobPhase, *, inferred: bool) -> ObservedPhase | None:
+    """Return the phase after the owner's status was seen.
+
+    Args:
+        phase: the job's phase.
+        shown: the phase that the status shows.
+        inferred: the present phase is an end inferred from attempts.
+
+    Returns:
+        What the owner shows; `None` if it contradicts an end that the owner itself has stated: an anomaly.
+    """
+    if phase in FINISHED_JOB_PHASES and not inferred and shown != phase:
+        return None
+    return ObservedPhase(shown)
+
+
+def attempts_show(
+    phase: JobPhase, counters: Counters, *, inferred: bool = False, owner_known: bool = False, expected: int = 0
+) -> ObservedPhase:
+    """Return the phase after the attempts of a job changed.
+
+    Args:
+        phase: the job's phase.
+        counters: current attempts, ended ones included; a Lost one counts as failed.
+        inferred: the present phase is an end inferred from attempts.
+        owner_known: the job object is known, so an end is for its status to tell.
+        expected: replicas that are known to be wanted; fewer attempts than these are no end.
+
+    Returns:
+        Pending or Running by whether any attempt runs; Completed or Failed, inferred, when all have ended and no owner is known.
+        The phase stays where the owner stated an end, and where a stop that it announced (Aborting, …) is under way.
+    """
+    if phase in FINISHED_JOB_PHASES and not inferred:
+        return ObservedPhase(phase)
+    if owner_known and phase not in ("Pending", "Running"):
+        return ObservedPhase(phase, inferred)
+    alive = counters.pending + counters.running + counters.terminating + counters.unknown
+    ended = counters.succeeded + counters.failed
+    if counters.running or (counters.terminating and phase == "Running"):
+        return ObservedPhase("Running")
+    if alive or ended < max(expected, 1):
+        return ObservedPhase("Running" if ended and phase == "Running" else "Pending")
+    if owner_known:
+        return ObservedPhase(phase, inferred)
+    return ObservedPhase("Failed" if counters.failed else "Completed", inferred=True)

@@ -1,0 +1,136 @@
+"""The phase rule of jobs: which effect an action has in a phase, and which phase follows.
+
+Volcano runs the effect first (kill or sync) and then a function of the phase on the counters that the effect left. Both halves
+are read from one table (`statemachines.job`), the first by `effect_of`, the second by `next_phase`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple, cast
+
+from statemachines.counters import Counters
+from statemachines.job import JOB, JobFacts, NoticeTrigger
+from statemachines.machine import step
+from statemachines.spec import JobSpec
+from statemachines.vocabulary import Action, FailureClass, JobPhase
+
+__all__ = ["Counters", "Effect", "NextPhase", "deferred", "effect_of", "next_phase", "notice_phase", "preempted_action"]
+
+Effect = Literal["sync", "kill_soft", "kill_none", "kill_target", "none"]
+"""sync: create and delete pods as the specification says. kill_soft: delete every pod but those that succeeded or failed.
+kill_none: retain none. kill_target: delete the pods of one task, pod or partition. none: nothing."""
+
+_COMPILED: Final = JOB.compiled
+_DEFERRED: Final = frozenset({"AbortJob", "TerminateJob", "CompleteJob"})
+
+
+class NextPhase(NamedTuple):
+    """What the phase rule answers."""
+
+    phase: JobPhase
+    retry_delta: int = 0
+    """To be added to `retryCount`."""
+    restarts_delta: int = 0
+    """To be added to `restarts`."""
+
+
+def effect_of(phase: JobPhase, action: Action | str, *, deleting: bool = False) -> Effect:
+    """Return the effect that an action has in a phase.
+
+    Args:
+        phase: phase of the job.
+        action: the action; one that the table does not know is taken as SyncJob, as Volcano's default branches do.
+        deleting: the job object itself is being deleted (Volcano: both kill and sync are skipped).
+    """
+    if deleting or action == "NoAction":
+        return "none"
+    rows = _COMPILED.get((phase, action)) or _COMPILED[phase, "SyncJob"]
+    return cast("Effect", rows[0].effect or "none")
+
+
+def next_phase(  # noqa: PLR0917 - the inputs of Volcano's rule, in its order
+    phase: JobPhase,
+    action: Action | str,
+    spec: JobSpec,
+    counters: Counters,
+    retry_count: int,
+    status_min_available: int,
+    *,
+    tasks: Mapping[str, Counters] | None = None,
+    cause: FailureClass | None = None,
+    requeued: bool = False,
+) -> NextPhase:
+    """Return the phase that follows an action whose effect has been carried out. Calls nothing, scans no pods.
+
+    Args:
+        phase: phase before the action.
+        action: as for `effect_of`.
+        spec: the job's specification; `min_available`, `min_success`, `max_retry` and the tasks' `replicas` and
+            `min_available` are read.
+        counters: pods of the job after the effect.
+        retry_count: `retryCount` before the action.
+        status_min_available: `minAvailable` as last taken into the status (Volcano: by a sync).
+        tasks: counters per task after the effect; a task without an entry is not judged by its own minimum.
+        cause: class of the failure that led to a restart; `None`: no attempt stands behind it (a command). Only `user` and
+            `None` burn a retry; `permanent` burns all that are left, so that the restart resolves to Failed.
+        requeued: the restart under way was begun by RequeueJob, which does not test the retries.
+    """
+    if action == "NoAction":
+        return NextPhase(phase)
+    rows = _COMPILED.get((phase, action)) or _COMPILED[phase, "SyncJob"]
+    facts = JobFacts(spec, counters, tasks or {}, retry_count, status_min_available, requeued)
+    for row in rows:
+        for guard in row.guards:
+            if not guard(facts):
+                break
+        else:
+            if row.after is None:
+                return NextPhase(cast("JobPhase", row.dest))
+            return NextPhase(
+                cast("JobPhase", row.dest),
+                _retries(row.after, cause, retry_count, spec.max_retry),
+                int(row.after == "count_restart"),
+            )
+    return NextPhase(phase)
+
+
+def _retries(after: str, cause: FailureClass | None, retry_count: int, max_retry: int) -> int:
+    if after == "count_resume" or cause is None or cause == "user":
+        return 1
+    if cause == "permanent":
+        return max(1, max_retry - retry_count)
+    return 0
+
+
+def deferred(phase: JobPhase, action: Action | str) -> bool:
+    """Tell whether an action is to be remembered and carried out once the restart under way has resolved.
+
+    Volcano swallows an abort, termination or completion asked for during Restarting; the phase rule answers as Volcano does, and
+    the stage asks here first.
+    """
+    return phase == "Restarting" and action in _DEFERRED
+
+
+def notice_phase(phase: JobPhase, trigger: NoticeTrigger, spec: JobSpec, counters: Counters) -> JobPhase | None:
+    """Return the phase of a job after a notice of preemption was opened, withdrawn or executed.
+
+    Args:
+        phase: the job's phase.
+        trigger: what became of the notice.
+        spec: the job's specification.
+        counters: its pods.
+
+    Returns:
+        The phase; `None` if the table does not list the trigger for the phase: an anomaly.
+    """
+    if (phase, trigger) not in _COMPILED:
+        return None
+    row = step(_COMPILED, phase, trigger, JobFacts(spec, counters))
+    return None if row is None else cast("JobPhase", row.dest)
+
+
+def preempted_action(spec: JobSpec) -> Action:
+    """Return the action that stops a victim when its notice is executed; it leads to the phase that `NoticeExecuted` names."""
+    actions: dict[str, Action] = {"Requeue": "RequeueJob", "Abort": "AbortJob", "Terminate": "TerminateJob"}
+    return actions[spec.on_preempted]

@@ -1,0 +1,80 @@
+"""`raise EVENT when …`: which transitions raise which custom events.
+
+A rule fires once per (rule, job version, subject). A rule with a `count` above 1 has the job as its subject: it fires once per job
+version, when as many distinct subjects of its level have matched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
+from statemachines.spec import JobSpec, RaiseRule
+from statemachines.transition import Transition
+
+__all__ = ["CHAIN_LIMIT", "fires", "matching", "raise_rules", "subject_of", "too_deep"]
+
+CHAIN_LIMIT: Final = 8
+"""Longest chain of events that raise events."""
+
+
+def raise_rules(spec: JobSpec) -> list[RaiseRule]:
+    """Return the rules of a job: its own, then those that `main: true` stands for, task by task.
+
+    A rule is known by its position in this list.
+    """
+    rules = list(spec.raise_rules)
+    for task in spec.tasks:
+        if task.main:
+            rules.append(RaiseRule(MAIN_EVENT, "task", task.name, "Completed"))
+            rules.append(RaiseRule(MAIN_FAILED_EVENT, "task", task.name, "Failed"))
+    return rules
+
+
+def matches(rule: RaiseRule, transition: Transition) -> bool:
+    """Tell whether a rule is about a transition; a condition that is `None` holds for any."""
+    return (
+        rule.level == transition.level
+        and (rule.task is None or rule.task == transition.task)
+        and (rule.phase is None or rule.phase == transition.phase)
+        and (rule.reason is None or rule.reason == transition.reason)
+        and (rule.exit_code is None or rule.exit_code == transition.exit_code)
+    )
+
+
+def matching(rules: Sequence[RaiseRule], transition: Transition) -> list[int]:
+    """Return the positions of the rules that are about a transition."""
+    return [number for number, rule in enumerate(rules) if matches(rule, transition)]
+
+
+def subject_of(transition: Transition) -> str:
+    """Name what made a transition, within its job: empty for the job, TASK, TASK/INDEX.
+
+    A replica that matches again with a later attempt is the same subject.
+    """
+    if transition.level == "job":
+        return ""
+    if transition.level == "task":
+        return transition.task or ""
+    return f"{transition.task}/{transition.index}"
+
+
+def fires(rule: RaiseRule, subject: str, matched: Collection[str]) -> bool:
+    """Tell whether a rule fires for a subject that matches it now.
+
+    Args:
+        rule: the rule.
+        subject: by `subject_of`.
+        matched: subjects that have matched it before, in this job version.
+    """
+    return subject not in matched and (rule.count <= 1 or len(matched) + 1 == rule.count)
+
+
+def too_deep(depth: int) -> bool:
+    """Tell whether an event of that depth may not be raised: it would be an anomaly.
+
+    Args:
+        depth: 0 for an event that a fact or a person raised, else one more than that of the event that led to it.
+    """
+    return depth > CHAIN_LIMIT

@@ -1,0 +1,85 @@
+"""The replica machine: the phases of one attempt.
+
+Triggers are what observations show. An observation may skip phases, and never moves an attempt backwards: one that shows an
+earlier live phase is listed as a row that stays. A closed attempt lists nothing, so whatever comes is a late fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Literal, cast
+
+from statemachines.machine import MachineTable, TransitionRow
+from statemachines.vocabulary import ATTEMPT_PHASES, LIVE_ATTEMPT_PHASES, TERMINAL_ATTEMPT_PHASES, AttemptPhase
+
+__all__ = ["REPLICA", "REPLICA_STATES", "SHOWN_BY", "AttemptTrigger", "next_attempt_phase", "skipped"]
+
+AttemptTrigger = Literal["Wait", "Bind", "Start", "Delete", "Succeed", "Fail", "Lose"]
+
+SHOWN_BY: Final[Mapping[AttemptPhase, AttemptTrigger]] = {
+    "Pending": "Wait",
+    "Bound": "Bind",
+    "Running": "Start",
+    "Terminating": "Delete",
+    "Succeeded": "Succeed",
+    "Failed": "Fail",
+    "Lost": "Lose",
+}
+"""Phase that an observation shows → its trigger."""
+
+REPLICA_STATES: Final[Mapping[str, str]] = {
+    "Pending": "Wanted; the pod may not exist yet. Every other phase may follow.",
+    "Bound": "It has a node and does not run: pulling, initialising, blocked. Running, Terminating or an end follow.",
+    "Running": "A container has started. Terminating, Succeeded, Failed or Lost follow.",
+    "Terminating": "Its deletion was asked for; it holds its node and is billed. Succeeded, Failed or Lost follow.",
+    "Succeeded": "All containers ended well. Nothing follows.",
+    "Failed": "It ended badly, or was made to end. Nothing follows.",
+    "Lost": "Its node or its object vanished without evidence of an end. Nothing follows.",
+}
+
+_TRIGGERS: Final[Mapping[str, str]] = {
+    "Wait": "An observation shows it without a node.",
+    "Bind": "An observation shows it on a node.",
+    "Start": "An observation shows a container that has started.",
+    "Delete": "An observation shows a deletion timestamp.",
+    "Succeed": "An observation shows that it succeeded.",
+    "Fail": "An observation shows that it failed.",
+    "Lose": "Its node or object vanished without evidence of an end.",
+}
+
+
+def _rows() -> list[TransitionRow]:
+    order = {phase: rank for rank, phase in enumerate(ATTEMPT_PHASES)}
+    return [
+        TransitionRow(trigger=SHOWN_BY[shown], source=phase, dest=shown if order[shown] > order[phase] else None)
+        for phase in LIVE_ATTEMPT_PHASES
+        for shown in ATTEMPT_PHASES
+    ]
+
+
+REPLICA: Final[MachineTable[None]] = MachineTable("Replica", REPLICA_STATES, "Pending", _TRIGGERS, _rows(), {})
+
+_NEXT: Final = {(source, trigger): rows[0].dest for (source, trigger), rows in REPLICA.compiled.items()}
+
+
+def next_attempt_phase(phase: AttemptPhase, shown: AttemptPhase) -> AttemptPhase | None:
+    """Return the phase of an attempt after an observation.
+
+    Args:
+        phase: its phase.
+        shown: the phase that the observation shows.
+
+    Returns:
+        The phase, the same one if the observation shows an earlier live phase; `None` if the attempt is closed.
+    """
+    return cast("AttemptPhase | None", _NEXT.get((phase, SHOWN_BY[shown])))
+
+
+def skipped(phase: AttemptPhase, shown: AttemptPhase) -> tuple[AttemptPhase, ...]:
+    """Return the phases between two that an observation skipped, in order.
+
+    Terminating is never skipped over: an attempt may end without a deletion. Whether the attempt was ever in a skipped phase is
+    for the observation's times to tell: an attempt may fail without a node.
+    """
+    until = 3 if shown in TERMINAL_ATTEMPT_PHASES else LIVE_ATTEMPT_PHASES.index(shown)
+    return LIVE_ATTEMPT_PHASES[LIVE_ATTEMPT_PHASES.index(phase) + 1 : min(until, 3)]

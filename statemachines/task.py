@@ -1,0 +1,144 @@
+"""The task machine: what a task's replicas amount to. It does not drive the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, cast
+
+from statemachines.counters import Counters
+from statemachines.machine import MachineTable, TransitionRow, step
+from statemachines.spec import TaskSpec
+from statemachines.task_rules import task_completed, task_failed
+from statemachines.vocabulary import TaskPhase
+
+__all__ = ["TASK", "TASK_STATES", "TaskFacts", "TaskTrigger", "initial_task_phase", "next_task_phase"]
+
+TaskTrigger = Literal["Counted", "Restarted", "JobFinished"]
+
+
+@dataclass(slots=True)
+class TaskFacts:
+    """What the conditions of the task machine look at."""
+
+    spec: TaskSpec
+    counters: Counters
+    restarts: int = 0
+    """Container restarts over its running and pending pods."""
+    dependencies_met: bool = True
+    replacing: bool = False
+    """An attempt that was killed to be replaced has not ended yet."""
+
+
+def _dependencies_met(facts: TaskFacts) -> bool:
+    """Nothing that the task depends on is missing."""
+    return facts.dependencies_met
+
+
+def _completed(facts: TaskFacts) -> bool:
+    """Enough replicas succeeded."""
+    return task_completed(facts.spec, facts.counters.succeeded)
+
+
+def _failed(facts: TaskFacts) -> bool:
+    """Too many replicas failed, or containers were restarted too often."""
+    return task_failed(facts.spec, facts.restarts, facts.counters.failed)
+
+
+def _started(facts: TaskFacts) -> bool:
+    """As many attempts as the task needs run or have ended, and at least one."""
+    spec, counters = facts.spec, facts.counters
+    started = counters.running + counters.succeeded + counters.failed
+    return started > 0 and started >= (spec.replicas if spec.min_available is None else spec.min_available)
+
+
+def _unfinished(facts: TaskFacts) -> bool:
+    """It had completed, and it has more replicas, or attempts, since."""
+    return not _completed(facts)
+
+
+def _too_many_pending(facts: TaskFacts) -> bool:
+    """So many attempts are pending that the task's minimum cannot run."""
+    spec = facts.spec
+    minimum = spec.replicas if spec.min_available is None else spec.min_available
+    return facts.counters.pending > spec.replicas - minimum
+
+
+def _replaced(facts: TaskFacts) -> bool:
+    """No attempt that was killed to be replaced is left."""
+    return not facts.replacing
+
+
+TASK_STATES: Final[Mapping[str, str]] = {
+    "Waiting": "A dependsOn is not satisfied; no pod is made. Pending follows, Restarting, or Failed when the job finishes.",
+    "Pending": "Fewer attempts than its minimum have started. Running, Completed, Failed or Restarting follow.",
+    "Running": "At least its minimum of attempts run or have ended. Pending, Completed, Failed or Restarting follow.",
+    "Restarting": "Its attempts are being replaced. Pending follows, or Failed when the job finishes.",
+    "Completed": "Enough replicas succeeded. Restarting follows when the job or task is restarted, Pending when it is scaled up.",
+    "Failed": "Too many replicas failed, or the job finished before it completed. Restarting follows when it is restarted.",
+}
+
+_TRIGGERS: Final[Mapping[str, str]] = {
+    "Counted": "Its counters, its size or its dependencies changed.",
+    "Restarted": "Attempts of it are killed to be replaced.",
+    "JobFinished": "The job is Completed, Failed or Terminated.",
+}
+
+_COUNTED: Final[list[tuple[str, str, list[str]]]] = [
+    ("Waiting", "Pending", ["dependencies_met"]),
+    ("Pending", "Completed", ["completed"]),
+    ("Pending", "Failed", ["failed"]),
+    ("Pending", "Running", ["started"]),
+    ("Running", "Completed", ["completed"]),
+    ("Running", "Failed", ["failed"]),
+    ("Running", "Pending", ["too_many_pending"]),
+    ("Restarting", "Pending", ["replaced"]),
+    ("Completed", "Pending", ["unfinished"]),
+]
+
+_ROWS: Final[list[TransitionRow]] = [
+    *(TransitionRow(trigger="Counted", source=source, dest=dest, conditions=conditions) for source, dest, conditions in _COUNTED),
+    *(TransitionRow(trigger="Counted", source=state, dest=None) for state in TASK_STATES),
+    *(
+        TransitionRow(trigger="Restarted", source=state, dest=None if state == "Restarting" else "Restarting")
+        for state in TASK_STATES
+    ),
+    *(
+        row
+        for state in ("Waiting", "Pending", "Running", "Restarting")
+        for row in (
+            TransitionRow(trigger="JobFinished", source=state, dest="Completed", conditions=["completed"]),
+            TransitionRow(trigger="JobFinished", source=state, dest="Failed"),
+        )
+    ),
+    TransitionRow(trigger="JobFinished", source="Completed", dest=None),
+    TransitionRow(trigger="JobFinished", source="Failed", dest=None),
+]
+
+TASK: Final[MachineTable[TaskFacts]] = MachineTable(
+    "Task",
+    TASK_STATES,
+    "Waiting",
+    _TRIGGERS,
+    _ROWS,
+    {
+        "dependencies_met": _dependencies_met,
+        "completed": _completed,
+        "failed": _failed,
+        "started": _started,
+        "too_many_pending": _too_many_pending,
+        "replaced": _replaced,
+        "unfinished": _unfinished,
+    },
+)
+
+
+def initial_task_phase(task: TaskSpec) -> TaskPhase:
+    """Return the phase in which a task begins: Waiting if it depends on others."""
+    return "Waiting" if task.depends_on is not None and task.depends_on.names else "Pending"
+
+
+def next_task_phase(phase: TaskPhase, trigger: TaskTrigger, facts: TaskFacts) -> TaskPhase:
+    """Return the phase of a task after one step; ask again until it stays (`Counted`)."""
+    row = step(TASK.compiled, phase, trigger, facts)
+    return phase if row is None else cast("TaskPhase", row.dest)

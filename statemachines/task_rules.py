@@ -1,0 +1,36 @@
+"""When a task counts as completed or failed."""
+
+from __future__ import annotations
+
+from statemachines.spec import TaskSpec
+
+__all__ = ["DEFAULT_TASK_MAX_RETRY", "task_completed", "task_failed"]
+
+DEFAULT_TASK_MAX_RETRY = 3
+"""What a task's `maxRetry` of 0 stands for (Volcano)."""
+
+
+def task_completed(task: TaskSpec, succeeded: int) -> bool:
+    """Tell whether a task is completed: all of its replicas succeeded (Volcano), or `minSucceeded` of them if that is set.
+
+    Args:
+        task: the task; one without replicas is never completed.
+        succeeded: its replicas whose current attempt succeeded.
+    """
+    if task.replicas <= 0:
+        return False
+    return succeeded >= (task.replicas if task.min_succeeded is None else task.min_succeeded)
+
+
+def task_failed(task: TaskSpec, restarts: int, failed: int) -> bool:
+    """Tell whether a task has failed: its containers were restarted `maxRetry` times, or more than `maxFailed` replicas failed.
+
+    Args:
+        task: the task. `max_retry` 0 means 3, -1 never (Volcano); `max_failed` `None` means any number.
+        restarts: container and init container restarts, summed over its running and pending pods.
+        failed: its replicas whose current attempt failed.
+    """
+    if task.max_failed is not None and failed > task.max_failed:
+        return True
+    limit = task.max_retry or DEFAULT_TASK_MAX_RETRY
+    return limit != -1 and restarts >= limit
