@@ -11,6 +11,8 @@ LogError
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 __all__ = [
     "FencedError",
     "LayoutError",
@@ -52,3 +54,12 @@ class NotALogError(LogError):
 
 class LayoutError(LogError):
     """Raised when the partitions of a topic differ from what the shard was built on."""
+
+    @classmethod
+    def of_inputs(cls, shard: object, before: Sequence[tuple[str, int]], now: Sequence[tuple[str, int]]) -> LayoutError:
+        """Say which inputs a shard was built on and which it is opened with."""
+        known, given = (", ".join(f"{topic}/{number}" for topic, number in inputs) for inputs in (before, now))
+        return cls(
+            f"shard {shard} was built on the inputs {known} and is opened with {given}; "
+            "run the release that wrote it, or export the log and import it into a new one"
+        )

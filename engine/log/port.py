@@ -12,13 +12,13 @@ implementations pass one contract suite (`tests/contract`): memory, SQLite, Kafk
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from engine.events import Message, Topic
 
-__all__ = ["Commit", "Log", "Output", "Partition", "Position", "Record", "ShardId", "ShardLog", "Vector"]
+__all__ = ["Commit", "Log", "Output", "Partition", "Position", "Record", "Searchable", "ShardId", "ShardLog", "Vector"]
 
 
 class Partition(NamedTuple):
@@ -147,3 +147,36 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Release files, sockets and locks. Idempotent."""
+
+
+@runtime_checkable
+class Searchable(Protocol):
+    """What history asks of a log beside reading it partition by partition. The embedded logs offer it.
+
+    Commit order is the order in which transactions became visible, over all partitions; within a transaction, the order in
+    which it wrote.
+    """
+
+    def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
+        """Yield all committed records with this key on some topics, in commit order.
+
+        The outputs of stages are indexed by key; on input topics it reads the key's whole partition.
+
+        Raises:
+            LogDamagedError: what is stored does not match its checksum.
+        """
+
+    def scan(
+        self, topics: Sequence[Topic], types: Collection[str] | None = None, start: Mapping[Partition, int] | None = None
+    ) -> Iterator[Record]:
+        """Yield the records of some topics in commit order, up to what is committed when the iteration begins.
+
+        Args:
+            topics: read in all their partitions.
+            types: only events of these types; `None`: all. Filtering happens in the store.
+            start: first offset of each partition; a partition that is not named is read from its beginning. The offsets
+                behind the records seen so far make a token from which a later scan goes on without gap or repeat.
+
+        Raises:
+            LogDamagedError: what is stored does not match its checksum.
+        """

@@ -1,0 +1,74 @@
+"""What SQLite's errors mean to whoever runs Lahar, and what to do about them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.log.errors import LogBusyError, LogDamagedError, LogError, LogUnavailableError, NotALogError
+
+__all__ = ["BUSY_SECONDS", "damaged", "translated"]
+
+BUSY_SECONDS = 10.0
+"""How long a transaction waits for another process to finish its own. An append takes milliseconds, a `compact` of a large
+log seconds; who waits longer than this waits for a process that hangs."""
+
+_TORN = frozenset({sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS})
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Raise SQLite's errors about the log at `path` as errors of this package.
+
+    Raises:
+        LogUnavailableError: full disk, failing medium, missing permission.
+        LogBusyError: another process held the write lock for longer than `BUSY_SECONDS`.
+        LogDamagedError: the file is torn or malformed.
+        NotALogError: the file is no database.
+    """
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        found = _meaning(path, error)
+        if found is None:
+            raise
+        raise found from error
+
+
+def damaged(path: Path, what: str) -> LogDamagedError:
+    """Return the error for a log whose bytes are not those that were written."""
+    return LogDamagedError(
+        f"{path} is damaged: {what}. Restore a backup (`lahar log backup` makes them), "
+        "or save what can still be read with `lahar export` and import it into a new log"
+    )
+
+
+def _meaning(path: Path, error: sqlite3.DatabaseError) -> LogError | None:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        # Python's own module raises these without a code when a text is no UTF-8; misuse of the interface stays what it is.
+        return damaged(path, str(error)) if "decode" in str(error) else None
+    primary = code & 0xFF
+    if code in _TORN or primary == sqlite3.SQLITE_CORRUPT:
+        return damaged(path, str(error))
+    if primary == sqlite3.SQLITE_NOTADB:
+        return NotALogError(f"{path} is no Lahar log; name another file, or move it away to begin a new log there")
+    if primary == sqlite3.SQLITE_FULL:
+        return LogUnavailableError(
+            f"{path} cannot grow: the disk is full. Nothing of this transaction was written, all before it is safe: "
+            "free space, then start again"
+        )
+    if primary == sqlite3.SQLITE_IOERR:
+        return LogUnavailableError(
+            f"{path} cannot be read or written ({error.sqlite_errorname}). What was committed is safe: "
+            "check the disk's space, quota and health, then start again"
+        )
+    if primary in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_AUTH}:
+        return LogUnavailableError(
+            f"{path} cannot be opened for this ({error}): check that the folder exists and that you may write there"
+        )
+    if primary in {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}:
+        return LogBusyError(f"{path} was locked by another process for {BUSY_SECONDS:.0f} s; stop it, or try again when it is done")
+    return LogUnavailableError(f"{path}: {error} ({error.sqlite_errorname}); start again, and report this if it stays")

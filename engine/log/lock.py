@@ -1,0 +1,79 @@
+"""The lock beside an embedded log that says which live process runs it.
+
+It does not protect the log (epochs do): it tells commands like `lahar job submit` whether somebody will process what they
+append, or whether they must do it themselves.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from engine.log.errors import LogBusyError, LogUnavailableError
+
+__all__ = ["RunLock"]
+
+_PROBES: Final = 5
+_PROBE_SECONDS: Final = 0.01
+
+
+class RunLock:
+    """An advisory lock on `PATH.lock`. The system gives it back when its holder dies, however it dies."""
+
+    def __init__(self, log: str | Path) -> None:
+        """Name the lock of a log; nothing is touched yet."""
+        path = Path(log)
+        self.path: Final = path.with_name(f"{path.name}.lock")
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Hold the lock for the length of a `with` block.
+
+        Raises:
+            LogBusyError: another live process holds it; the text names its process id.
+            LogUnavailableError: the file cannot be made.
+        """
+        try:
+            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise LogUnavailableError(f"{self.path} cannot be made: {error.strerror}; check that you may write there") from error
+        try:
+            self._take(descriptor)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            yield
+        finally:
+            # The file stays: who deleted it could delete the one that another process has just locked.
+            os.close(descriptor)
+
+    def is_held(self) -> bool:
+        """Tell whether a live process holds the lock."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def _take(self, descriptor: int) -> None:
+        # `is_held` of another process holds the lock for microseconds; that is no reason to give up.
+        for attempt in range(_PROBES):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if attempt + 1 < _PROBES:
+                    time.sleep(_PROBE_SECONDS)
+            else:
+                return
+        holder = os.pread(descriptor, 20, 0).decode(errors="replace") or "unknown"
+        raise LogBusyError(f"{self.path} is held by process {holder}, which runs this log; stop it first, or let it do the work")

@@ -1,0 +1,175 @@
+"""The log in memory: for tests, simulations and questions that leave nothing behind."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import islice
+from operator import itemgetter
+from typing import Final, get_args
+
+from engine.events import Message, Topic
+from engine.log.errors import FencedError, LayoutError, LogError
+from engine.log.partitioner import partition_of
+from engine.log.port import Commit, Partition, Position, Record, ShardId
+
+__all__ = ["MemoryLog"]
+
+_SINGLE: Final = frozenset({"cluster", "scheduling"})
+
+
+class _Shard:
+    """What is durable of a shard, as far as memory is."""
+
+    __slots__ = ("epoch", "inputs", "position", "snapshot")
+
+    def __init__(self, inputs: tuple[Partition, ...]) -> None:
+        self.epoch = 0
+        self.inputs = inputs
+        self.position = Position((0,) * len(inputs))
+        self.snapshot: dict[str, bytes] = {}
+
+
+class MemoryLog:
+    """A log in the memory of one process, for one writer a shard and any number of appenders and readers, in any threads."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        """Make an empty log.
+
+        Args:
+            partitions: of each topic, except of `cluster` and `scheduling`, which have one.
+        """
+        self._counts: dict[Topic, int] = {topic: 1 if topic in _SINGLE else partitions for topic in get_args(Topic)}
+        self._records: dict[Partition, list[Record]] = {
+            Partition(topic, number): [] for topic, count in self._counts.items() for number in range(count)
+        }
+        self._positions: dict[Partition, list[int]] = {partition: [] for partition in self._records}
+        self._written = 0
+        self._shards: dict[ShardId, _Shard] = {}
+        self._changed = threading.Condition(threading.RLock())
+        self._seen = threading.local()
+
+    def partitions(self, topic: Topic) -> int:
+        """Return the number of partitions of a topic."""
+        return self._counts[topic]
+
+    def append(self, topic: Topic, messages: Sequence[Message]) -> None:
+        """Append inputs, in order; each goes to the partition that its key chooses."""
+        count = self._counts[topic]
+        with self._changed:
+            for message in messages:
+                self._write(Partition(topic, partition_of(message.key, count)), message)
+            self._changed.notify_all()
+
+    def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
+        """Return up to `limit` records at offsets ≥ `start`, in order."""
+        with self._changed:
+            return self._records[partition][start : start + limit]
+
+    def end(self, partition: Partition) -> int:
+        """Return the offset behind the last record."""
+        with self._changed:
+            return len(self._records[partition])
+
+    def open(self, shard: ShardId, inputs: Sequence[Partition]) -> MemoryShard:
+        """Take over a shard, fencing whoever holds it.
+
+        Raises:
+            LayoutError: the shard was run before with other inputs.
+        """
+        with self._changed:
+            held = self._shards.setdefault(shard, _Shard(tuple(inputs)))
+            if held.inputs != tuple(inputs):
+                if any(held.position.vector):
+                    raise LayoutError.of_inputs(shard, held.inputs, inputs)
+                held.inputs, held.position = tuple(inputs), Position((0,) * len(inputs))
+            held.epoch += 1
+            return MemoryShard(self, shard, held)
+
+    def wait(self, timeout: float) -> None:
+        """Return as soon as something was written since this thread's last call, after `timeout` seconds at the latest."""
+        with self._changed:
+            seen = getattr(self._seen, "written", 0)
+            self._changed.wait_for(lambda: self._written != seen, timeout)
+            self._seen.written = self._written
+
+    def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
+        """Yield all records with this key on some topics, in commit order."""
+        return (record for record in self.scan(topics) if record.message.key == key)
+
+    def scan(
+        self, topics: Sequence[Topic], types: Collection[str] | None = None, start: Mapping[Partition, int] | None = None
+    ) -> Iterator[Record]:
+        """Yield the records of some topics in commit order, up to what is committed when the iteration begins."""
+        with self._changed:
+            ends = {partition: len(found) for partition, found in self._records.items() if partition.topic in topics}
+        runs = [
+            islice(zip(self._positions[partition], self._records[partition], strict=False), (start or {}).get(partition, 0), end)
+            for partition, end in ends.items()
+        ]
+        for _, record in merge(*runs, key=itemgetter(0)):
+            if types is None or record.message.type in types:
+                yield record
+
+    def close(self) -> None:
+        """Do nothing: there is nothing to release."""
+
+    def _write(
+        self, partition: Partition, message: Message, shard: str = "", shardsequence: int = 0, basis: tuple[int, ...] = ()
+    ) -> None:
+        records = self._records[partition]
+        self._written += 1
+        self._positions[partition].append(self._written)
+        records.append(Record(partition, len(records), message, shard, shardsequence, basis))
+
+
+class MemoryShard:
+    """The right to process one shard of a `MemoryLog`."""
+
+    def __init__(self, log: MemoryLog, shard: ShardId, held: _Shard) -> None:
+        self._log = log
+        self._shard = shard
+        self._held = held
+        self._epoch = held.epoch
+        self._closed = False
+
+    @property
+    def position(self) -> Position:
+        """What is committed, by this holder or the ones before it."""
+        return self._held.position
+
+    def snapshot(self) -> Iterator[tuple[str, bytes]]:
+        """Yield every snapshot record of the shard as of `position`."""
+        with self._log._changed:  # noqa: SLF001  the two classes are one thing
+            return iter(list(self._held.snapshot.items()))
+
+    def commit(self, commit: Commit) -> Position:
+        """Write a transaction and return the new position.
+
+        Raises:
+            FencedError: another holder has opened the shard; nothing was written.
+        """
+        log, held = self._log, self._held
+        with log._changed:  # noqa: SLF001  the two classes are one thing
+            if self._closed:
+                raise LogError(f"shard {self._shard} was given back; open it again")
+            if held.epoch != self._epoch:
+                raise FencedError(str(self._shard), self._epoch, held.epoch)
+            sequence = held.position.shardsequence
+            for topic, message, basis in commit.outputs:
+                sequence += 1
+                partition = Partition(topic, self._shard.number % log.partitions(topic))
+                log._write(partition, message, str(self._shard), sequence, basis)  # noqa: SLF001
+            for subject, state in commit.snapshot:
+                if state is None:
+                    held.snapshot.pop(subject, None)
+                else:
+                    held.snapshot[subject] = state
+            held.position = Position(commit.vector, commit.now, sequence)
+            log._changed.notify_all()  # noqa: SLF001
+            return held.position
+
+    def close(self) -> None:
+        """Give the right back."""
+        self._closed = True

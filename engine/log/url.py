@@ -1,0 +1,34 @@
+"""Opening a log by its URL, as `--log` and `LAHAR_LOG` give it."""
+
+from __future__ import annotations
+
+from engine.log.errors import LogUnavailableError
+from engine.log.memory import MemoryLog
+from engine.log.sqlite import SqliteLog
+
+__all__ = ["open_log"]
+
+
+def open_log(url: str, partitions: int | None = None, *, create: bool = True, readonly: bool = False) -> MemoryLog | SqliteLog:
+    """Open the log that a URL names.
+
+    Args:
+        url: `sqlite:PATH` or `memory:`.
+        partitions: of each topic, except of `cluster` and `scheduling`, which have one; `None`: as the log has it, 1 in a new
+            one.
+        create: make the file if it is not there.
+        readonly: only read.
+
+    Raises:
+        ValueError: the URL is of no known form.
+        LogUnavailableError: the log cannot be opened, or is a Kafka log.
+        LogError: as `SqliteLog` raises it.
+    """
+    scheme, colon, rest = url.partition(":")
+    if colon and scheme == "sqlite" and rest:
+        return SqliteLog(rest, partitions, create=create, readonly=readonly)
+    if colon and scheme == "memory" and not rest:
+        return MemoryLog(partitions or 1)
+    if url.startswith("kafka://"):
+        raise LogUnavailableError(f"{url}: the Kafka log is not part of this installation; use sqlite:PATH")
+    raise ValueError(f"{url!r} names no log; write sqlite:PATH (a file), memory: (nothing is kept) or kafka://HOST:PORT")
