@@ -149,6 +149,7 @@ class AttemptStarted(AttemptEvent):
     slot: Literal["given", "reused", "new"] = "given"
     """How the replica was chosen: named by the pod (or by us), the lowest one whose last attempt ended badly, a new one."""
     job_version: int = 0
+    reason: str | None = "Queued"
 
 
 @event("lahar.attempt.bound.v1", topic="job-events")

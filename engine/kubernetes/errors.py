@@ -2,13 +2,15 @@
 
 KubernetesError
 ├── QuantityError       a text that is no resource quantity
+├── DurationError       a text that is no length of time
+├── ManifestError       a file that holds no manifest
 ├── ProjectionError     an object that lacks what its event cannot do without
 └── ObjectError         an object of Lahar's own kinds that breaks its schema
 """
 
 from __future__ import annotations
 
-__all__ = ["KubernetesError", "ObjectError", "ProjectionError", "QuantityError"]
+__all__ = ["DurationError", "KubernetesError", "ManifestError", "ObjectError", "ProjectionError", "QuantityError"]
 
 
 class KubernetesError(ValueError):
@@ -21,6 +23,18 @@ class QuantityError(KubernetesError):
     def __init__(self, value: object) -> None:
         super().__init__(f"{_shown(value)} is not a quantity: write a number with an optional suffix (m, k, Mi, Gi, e3, …)")
         self.value = value
+
+
+class DurationError(KubernetesError):
+    """Raised when a text is no length of time as Go writes it (`300s`, `1h30m`)."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__(f"{_shown(value)} is not a duration: write numbers with units (ms, s, m, h), such as 300s or 1h30m")
+        self.value = value
+
+
+class ManifestError(KubernetesError):
+    """Raised when a text is no YAML, or a page holds no manifest; the text says what was looked for."""
 
 
 class ProjectionError(KubernetesError):

@@ -1,0 +1,41 @@
+"""Which events are changes of phase, seen as raise rules and callback selectors see them."""
+
+from __future__ import annotations
+
+from engine.events.jobs import (
+    AttemptBound,
+    AttemptEnded,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+    JobOpened,
+    JobPhaseChanged,
+    TaskPhaseChanged,
+)
+from engine.events.vocabulary import Data
+from statemachines.transition import Transition
+
+__all__ = ["transition_of"]
+
+
+def transition_of(data: Data) -> Transition | None:
+    """Return the change of phase that an event is; `None`: it is none."""
+    match data:
+        case AttemptEnded():
+            return Transition("replica", data.phase, data.previous, data.task, data.index, data.reason, data.exit_code)
+        case AttemptRunning():
+            return Transition("replica", "Running", data.previous, data.task, data.index, data.reason)
+        case AttemptBound():
+            return Transition("replica", "Bound", data.previous, data.task, data.index, data.reason)
+        case AttemptTerminating():
+            return Transition("replica", "Terminating", data.previous, data.task, data.index, data.reason)
+        case AttemptStarted():
+            return Transition("replica", "Pending", None, data.task, data.index)
+        case TaskPhaseChanged():
+            return Transition("task", data.phase, data.previous, data.task, reason=data.reason)
+        case JobPhaseChanged():
+            return Transition("job", data.phase, data.previous, reason=data.reason)
+        case JobOpened():
+            return Transition("job", "Pending", None)
+        case _:
+            return None

@@ -1,0 +1,225 @@
+"""The rules of each kind of input, and the outcome that each names (design rule 4).
+
+They are tested in a fixed order: duplicate, parked, waiting, rejected, refused, late, anomalous, unchanged, applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, Final, Literal
+
+from engine.events import Data, Event
+from engine.events.inputs import (
+    CommandIssued,
+    CustomEventRaised,
+    EffectReported,
+    JobDeleted,
+    JobObserved,
+    JobSubmitted,
+    JobUpdated,
+    NodeDeleted,
+    NodeObserved,
+    ObjectApplied,
+    ObjectDeleted,
+    PodDeleted,
+    PodObserved,
+    RowUnreadable,
+)
+from engine.events.jobs import (
+    AttemptChanged,
+    CommandRefused,
+    EffectSettled,
+    InputReleased,
+    JobUnparked,
+    RowRejected,
+    TimerCancelled,
+)
+from engine.lifecycle import hold, managed, observe, observed
+from engine.lifecycle.state import Job
+from engine.lifecycle.tasks import follow_tasks
+from engine.lifecycle.turn import Events, Turn
+
+__all__ = ["Decision", "release", "take"]
+
+Outcome = Literal["duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
+Decision = Generator[Event[Data], None, Outcome]
+Rule = Callable[[Turn, Job, Event[Any]], Decision]
+
+
+def take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
+    """Decide on one input of a job that is not parked."""
+    return (yield from _RULES[type(event.data)](turn, job, event))
+
+
+def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"]) -> Events:
+    """Decide again on all inputs that are held, in order."""
+    for held in list(job.held):
+        event = hold.restore(held)
+        outcome = yield from take(turn, job, event)
+        yield turn.event(job, InputReleased(event.id, kept, outcome), cause=turn.root)
+
+
+def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
+    data = event.data
+    deleted = isinstance(data, PodDeleted)
+    pod: PodObserved = data.last if isinstance(data, PodDeleted) else data
+    if pod.managed and not job.opened:
+        yield from hold.orphan(turn, job, event, turn.state.orphan_wait)
+        return "waiting"
+    attempt = observe.locate(job, pod)
+    if attempt is not None and attempt.uid is not None and not observe.is_newer(pod.version, attempt.version):
+        # a deletion that carries the resourceVersion of the last change is newer than that change
+        deletes = deleted and attempt.live and pod.version == attempt.version
+        if not deletes:
+            return "duplicate"
+    if not job.opened:
+        yield from observed.open_from_pod(turn, job, pod)
+    before = None
+    if attempt is None:
+        yield from observe.start(turn, job, pod)
+        attempt = job.by_uid[pod.uid]
+    elif attempt.live:
+        before = attempt.phase
+    else:
+        at = turn.index
+        yield from observe.tell_late(turn, job, attempt, pod)
+        return "unchanged" if turn.index == at else "late"
+    at, restarts = turn.index, attempt.restarts
+    yield from observe.advance(turn, job, attempt, pod)
+    if before is not None and turn.index == at:
+        return "unchanged"
+    if job.managed:
+        yield from managed.pod_changed(turn, job, attempt, pod, before, restarts)
+    else:
+        yield from follow_tasks(turn, job, (attempt.task,), attempt.since)
+        yield from observed.follow_attempts(turn, job, attempt.since)
+    return "applied"
+
+
+def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
+    if job.opened:
+        return (yield from _refuse(turn, job, "submit", f"a job with this id exists: {job.namespace}/{job.name}"))
+    accepted = yield from managed.submitted(turn, job, event.data)
+    if not accepted:
+        return "rejected"
+    for timer in list(job.timers.values()):
+        if timer.kind == "orphan_wait":
+            yield turn.event(job, TimerCancelled(timer.id, "the job has come"))
+    yield from release(turn, job, "waiting")
+    return "applied"
+
+
+def _updated(turn: Turn, job: Job, event: Event[JobUpdated]) -> Decision:
+    if not job.opened or not job.managed:
+        return (yield from _refuse(turn, job, "update", "no managed job has this id"))
+    return (yield from managed.updated(turn, job, event.data))
+
+
+def _deleted(turn: Turn, job: Job, event: Event[JobDeleted]) -> Decision:
+    if not job.opened:
+        return (yield from _refuse(turn, job, "delete", "no job has this id"))
+    if job.object_deleted:
+        return "unchanged"
+    if job.managed:
+        yield from managed.deleted(turn, job, event.data.version)
+    else:
+        yield from observed.object_deleted(turn, job, event.data.version)
+        yield from follow_tasks(turn, job, tuple(job.tasks), turn.now)
+    return "applied"
+
+
+def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
+    if job.opened and job.object_version is not None and not observe.is_newer(event.data.version, job.object_version):
+        return "duplicate"
+    if job.managed:
+        return "unchanged"  # the status of a job of ours says what we wrote
+    at = turn.index
+    yield from observed.job_observed(turn, job, event.data)
+    if turn.index == at:
+        return "unchanged"
+    yield from follow_tasks(turn, job, tuple(job.tasks), job.since)
+    return "applied"
+
+
+def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
+    command = event.data
+    if not job.opened:
+        return (yield from _refuse(turn, job, command.action, "no job has this id", command.by))
+    if command.action == "Unpark":
+        if not job.parked:
+            return (yield from _refuse(turn, job, command.action, "the job is not parked", command.by))
+        yield turn.event(job, JobUnparked(len(job.held), command.by))
+        yield from release(turn, job, "parked")
+        return "applied"
+    why = managed.objection(job, command)
+    if why is not None:
+        return (yield from _refuse(turn, job, command.action, why, command.by))
+    yield from managed.commanded(turn, job, command)
+    return "applied"
+
+
+def _custom(turn: Turn, job: Job, event: Event[CustomEventRaised]) -> Decision:
+    raised = event.data
+    why = managed.objection_to_event(job, raised)
+    if why is not None:
+        return (yield from _refuse(turn, job, raised.event, why, raised.by))
+    yield from managed.custom_raised(turn, job, raised)
+    return "applied"
+
+
+def _reported(turn: Turn, job: Job, event: Event[EffectReported]) -> Decision:
+    report = event.data
+    yield turn.event(job, EffectSettled(report.effect, report.outcome, report.name, report.message))
+    return "applied"
+
+
+def _row(turn: Turn, job: Job, event: Event[RowUnreadable]) -> Decision:
+    row = event.data
+    yield turn.event(job, RowRejected(row.format, row.line, row.reason))
+    return "rejected"
+
+
+def _node(turn: Turn, _job: Job, event: Event[NodeObserved]) -> Decision:
+    """Suspect what runs on a node that has gone silent, and trust it again when the node speaks (table row 17)."""
+    node = event.data
+    if node.ready == "False":
+        return "unchanged"
+    suspect = node.ready == "Unknown"
+    at = turn.index
+    for job_id, task, index, number in sorted(turn.state.on_node.get(node.name, ())):
+        job = turn.state.jobs[job_id]
+        attempt = job.attempt(task, index, number)
+        if attempt is None or attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
+            continue
+        reason = "Suspect" if suspect else None
+        yield turn.event(job, AttemptChanged(task, index, number, reason=reason, reason_changed=True, version=attempt.version))
+    return "unchanged" if turn.index == at else "applied"
+
+
+def _absorbed(_turn: Turn, _job: Job, _event: Event[Data]) -> Decision:
+    """Nothing follows from a cluster fact that only later decisions look at."""
+    yield from ()
+    return "unchanged"
+
+
+def _refuse(turn: Turn, job: Job, command: str, reason: str, by: str = "") -> Decision:
+    yield turn.event(job, CommandRefused(command, reason, by))
+    return "refused"
+
+
+_RULES: Final[dict[type[Data], Rule]] = {
+    PodObserved: _pod,
+    PodDeleted: _pod,
+    JobSubmitted: _submitted,
+    JobUpdated: _updated,
+    JobDeleted: _deleted,
+    JobObserved: _seen,
+    CommandIssued: _command,
+    CustomEventRaised: _custom,
+    EffectReported: _reported,
+    RowUnreadable: _row,
+    NodeObserved: _node,
+    NodeDeleted: _absorbed,
+    ObjectApplied: _absorbed,
+    ObjectDeleted: _absorbed,
+}

@@ -1,0 +1,274 @@
+"""Managed jobs: what a pod, a command, a timer or a new specification leads to.
+
+What happened becomes a lifecycle event (Volcano's notifications), policies answer it with an action, and `actions` carries it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Literal
+
+from jsonschema import Draft202012Validator
+
+from engine.events import Data, Event
+from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted, JobUpdated, PodObserved
+from engine.events.jobs import (
+    ActionDeferred,
+    EventRaised,
+    JobObjectDeleted,
+    JobOpened,
+    JobRejected,
+    JobRevised,
+    TimerSet,
+)
+from engine.kubernetes.manifests import read_manifest, update_spec
+from engine.lifecycle.actions import Order, cancel, delays, execute, failure_behind, raise_event, settle, update_surplus
+from engine.lifecycle.observe import EVICTED
+from engine.lifecycle.state import Attempt, Job, ShardState, Timer
+from engine.lifecycle.turn import Events, Turn
+from statemachines.delays import cancelled_by_event
+from statemachines.limits import active_deadline_due
+from statemachines.notifications import pod_added, pod_deleted, pod_updated
+from statemachines.phase_rule import deferred
+from statemachines.task_rules import task_completed, task_failed
+from statemachines.vocabulary import FINISHED_JOB_PHASES, USER_ACTIONS
+
+__all__ = [
+    "commanded",
+    "custom_raised",
+    "deleted",
+    "objection",
+    "objection_to_event",
+    "on_timer",
+    "pod_changed",
+    "submitted",
+    "updated",
+]
+
+
+def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event[Data], None, bool]:
+    """Open the job of a manifest, or reject it with every fault. Returns whether it was accepted."""
+    read = read_manifest(submission.manifest, strict=submission.strict, queues=_queues(turn.state))
+    if read.faults:
+        yield turn.event(job, JobRejected(read.name, read.faults))
+        return False
+    opened = turn.event(
+        job,
+        JobOpened(
+            kind=read.kind,
+            name=read.name,
+            managed=True,
+            spec=read.spec,
+            namespace=read.namespace,
+            tenant=read.tenant,
+            project=read.project,
+            user=read.user,
+            labels=read.labels,
+            warnings=read.warnings,
+            owner=True,
+        ),
+    )
+    yield opened
+    turn.cause = opened.id
+    due = active_deadline_due(job.spec, job.since)
+    if due is not None:
+        yield turn.event(job, TimerSet("active_deadline", due))
+    yield from settle(turn, job)
+    return True
+
+
+def _queues(state: ShardState) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "parent": applied.spec.get("parent", ""), "state": applied.spec.get("state", "Open")}
+        for (kind, name), applied in state.objects.items()
+        if kind == "Queue"
+    ]
+
+
+def updated(turn: Turn, job: Job, update: JobUpdated) -> Generator[Event[Data], None, Literal["rejected", "unchanged", "applied"]]:
+    """Take in a changed manifest; only what Volcano lets change may differ. Returns the outcome."""
+    spec, faults = update_spec(job.spec, update.manifest)
+    if faults:
+        yield turn.event(job, JobRejected(job.name, faults, update=True))
+        return "rejected"
+    if spec == job.spec:
+        return "unchanged"
+    revised = turn.event(job, JobRevised(spec=spec))
+    yield revised
+    turn.cause = revised.id
+    yield from update_surplus(turn, job)
+    yield from settle(turn, job)
+    return "applied"
+
+
+def deleted(turn: Turn, job: Job, version: str | None) -> Events:
+    """Stop a job whose object was deleted."""
+    gone = turn.event(job, JobObjectDeleted(version))
+    yield gone
+    turn.cause = gone.id
+    if job.phase not in FINISHED_JOB_PHASES:
+        yield from _command(turn, job, Order("TerminateJob", reason="the job was deleted", commanded=True))
+
+
+# --- pods -----------------------------------------------------------------------------------------------------------------
+
+
+def pod_changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, before: str | None, restarts: int) -> Events:
+    """Do what follows from a change of an attempt.
+
+    Args:
+        turn: the turn.
+        job: the job.
+        attempt: the attempt, as it is now.
+        pod: the observation.
+        before: its phase before; `None` if its pod is seen for the first time.
+        restarts: its container restarts before.
+    """
+    turn.cause = turn.last
+    turn.time = attempt.since
+    event = _event_of(job, attempt, before, restarts)
+    running = cancelled_by_event(delays(job), event, attempt.pod, attempt.uid) if job.timers else []
+    yield from cancel(turn, job, running, f"{event} of {attempt.pod}")
+    if event not in {"OutOfSync", "PodRunning"}:
+        raised = EventRaised(
+            event,
+            task=attempt.task,
+            index=attempt.index,
+            attempt=attempt.number,
+            exit_code=attempt.exit_code,
+            version=attempt.job_version,
+        )
+        yield from raise_event(turn, job, raised, attempt, pod.first_exit_code)
+    yield from settle(turn, job)
+
+
+def _event_of(job: Job, attempt: Attempt, before: str | None, restarts: int) -> str:
+    """Return Volcano's event for a change of an attempt.
+
+    Where Volcano would miss one, Lahar is finer: a pod first seen after its end has failed or was evicted all the same.
+    """
+    ours = attempt.kill is not None
+    task = job.tasks[attempt.task]
+    if not attempt.live:
+        if attempt.phase == "Succeeded":
+            done = task_completed(task.spec, task.counts.succeeded) and not task.completed_raised
+            return pod_updated("Running", "Succeeded", task_completed=done)
+        if attempt.reason in EVICTED or (attempt.phase == "Lost" and attempt.reason != "ExitUnknown"):
+            return pod_deleted(out_of_sync=ours)
+        return pod_updated("Running", "Failed", out_of_sync=ours)
+    if before is None:
+        return pod_added(out_of_sync=ours)
+    if attempt.phase == "Terminating":
+        return "OutOfSync"
+    failed = attempt.restarts > restarts and not task.failed_raised and task_failed(task.spec, task.restart_sum, 0)
+    return pod_updated(_kubernetes(before), _kubernetes(attempt.phase), task_failed=failed, out_of_sync=ours)
+
+
+def _kubernetes(phase: str) -> str:
+    """Return the Kubernetes phase of a live attempt."""
+    return "Running" if phase in {"Running", "Terminating"} else "Pending"
+
+
+# --- commands and events from outside ----------------------------------------------------------------------------------------
+
+
+def objection(job: Job, command: CommandIssued) -> str | None:
+    """Say why a command cannot be carried out as the job stands; `None`: it can."""
+    if not job.managed:
+        return "the job is only observed: somebody else controls it"
+    if command.action not in USER_ACTIONS:
+        return f"{command.action} is internal; use one of {', '.join(sorted(USER_ACTIONS))}"
+    if job.phase in FINISHED_JOB_PHASES:
+        return f"the job is {job.phase}, which is final"
+    if (command.action == "ResumeJob") != (job.phase in {"Aborting", "Aborted"}):
+        if command.action == "ResumeJob":
+            return f"the job is {job.phase}; only an aborted job can be resumed"
+        return f"the job is {job.phase}; only ResumeJob has an effect there"
+    if job.phase in {"Completing", "Terminating"}:
+        return f"the job is {job.phase}; nothing has an effect there any more"
+    if command.action in {"RestartTask", "RestartPod", "RestartPartition"}:
+        return _objection_to_target(job, command)
+    return None
+
+
+def _objection_to_target(job: Job, command: CommandIssued) -> str | None:
+    task = job.tasks.get(command.task or "")
+    if task is None:
+        return f"there is no task {command.task!r}; the job has {', '.join(job.tasks)}"
+    if command.action == "RestartPod" and command.index not in task.slots:
+        return f"task {command.task} has no replica {command.index}"
+    if command.action == "RestartPartition":
+        partition = task.spec.partition
+        if partition is None or command.partition is None or not 0 <= command.partition < partition.total:
+            return f"task {command.task} has no partition {command.partition}"
+    return None
+
+
+def commanded(turn: Turn, job: Job, command: CommandIssued) -> Events:
+    """Carry out a command to which there is no objection."""
+    order = Order(
+        command.action,  # type: ignore[arg-type]  # `objection` lets only user actions pass
+        task=command.task,
+        index=command.index,
+        partition=command.partition,
+        by=command.by,
+        reason=command.reason,
+        commanded=True,
+    )
+    yield from _command(turn, job, order)
+
+
+def _command(turn: Turn, job: Job, order: Order) -> Events:
+    if deferred(job.phase, order.action):
+        yield turn.event(job, ActionDeferred(order.action, order.by, order.reason))
+        return
+    yield from execute(turn, job, order)
+
+
+def objection_to_event(job: Job, raised: CustomEventRaised) -> str | None:
+    """Say why a custom event cannot be raised; `None`: it can."""
+    if not job.opened:
+        return "no job has this id"
+    if raised.event not in job.spec.custom_events:
+        declared = ", ".join(job.spec.custom_events) or "none"
+        return f"the job does not declare the event {raised.event!r} (declared: {declared})"
+    if job.phase in FINISHED_JOB_PHASES:
+        return f"the job is {job.phase}, which is final"
+    if raised.task is not None and raised.task not in job.tasks:
+        return f"there is no task {raised.task!r}; the job has {', '.join(job.tasks)}"
+    schema = job.spec.custom_events[raised.event]
+    if schema is not None:
+        for error in Draft202012Validator(schema).iter_errors(raised.data):
+            return f"the data break the event's schema: {error.json_path}: {error.message}"
+    return None
+
+
+def custom_raised(turn: Turn, job: Job, raised: CustomEventRaised) -> Events:
+    """Raise a declared event that comes from outside."""
+    event = EventRaised(raised.event, task=raised.task, version=job.version, data=raised.data, by=raised.by)
+    yield from raise_event(turn, job, event)
+    yield from settle(turn, job)
+
+
+def on_timer(turn: Turn, job: Job, timer: Timer) -> Events:
+    """Carry out what a timer was set for; the state is read anew, the policy is not asked again (Volcano)."""
+    if timer.kind == "active_deadline":
+        yield from _command(turn, job, Order("TerminateJob", reason="activeDeadlineSeconds have passed"))
+        return
+    attempt = None
+    if timer.task is not None and timer.index is not None and timer.attempt is not None:
+        attempt = job.attempt(timer.task, timer.index, timer.attempt)
+    cause = failure_behind(job, timer.event or "", attempt)
+    yield from execute(
+        turn,
+        job,
+        Order(
+            timer.action or "SyncJob",
+            task=timer.task,
+            index=timer.index,
+            partition=timer.partition,
+            policy=timer.policy,
+            event=timer.event,
+            cause=cause,
+        ),
+    )

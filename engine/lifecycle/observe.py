@@ -1,0 +1,277 @@
+"""What an observed pod says about its attempt: which attempt it is, and the phases that it went through.
+
+Every phase is reachable from one observation, skipped ones are recorded with the times that the object gives, and an observation
+never moves an attempt backwards. A closed attempt never changes: what comes later about it is a late fact.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.events import Event
+from engine.events.inputs import PodObserved
+from engine.events.jobs import (
+    Anomaly,
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptLateFact,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+)
+from engine.lifecycle.state import Attempt, Job
+from engine.lifecycle.turn import Events, Turn
+from statemachines.vocabulary import AttemptPhase, TerminalPhase
+
+__all__ = ["EVICTED", "advance", "is_newer", "locate", "start", "tell_late"]
+
+MAIN: Final = "main"
+"""Task of pods that name none."""
+
+_ORDER: Final[dict[str, int]] = {
+    "Pending": 0,
+    "Bound": 1,
+    "Running": 2,
+    "Terminating": 3,
+    "Succeeded": 4,
+    "Failed": 4,
+    "Lost": 4,
+}
+
+EVICTED: Final = frozenset(
+    {
+        "PreemptedByScheduler",
+        "PreemptedByKubelet",
+        "PreemptedByNotice",
+        "EvictedByApi",
+        "EvictedByTaint",
+        "EvictedByNode",
+        "NodeShutdown",
+        "NodeLost",
+        "DeletedByApi",
+        "EndUnknown",
+    }
+)
+"""Reasons that Volcano would see as a deleted pod (table rows 2-7 and 15): PodEvicted, and the replica is open at once."""
+
+
+def is_newer(version: str | None, last: str | None) -> bool:
+    """Tell whether an observation comes after the last one taken.
+
+    resourceVersions are compared as integers where both are decimal (Kubernetes 1.35 and later promise that order, earlier ones
+    keep it in fact); otherwise only equality is known, and the order of arrival decides.
+    """
+    if version is None or last is None:
+        return True
+    if version.isdecimal() and last.isdecimal():
+        return int(version) > int(last)
+    return version != last
+
+
+def locate(job: Job, pod: PodObserved) -> Attempt | None:
+    """Return the attempt that a pod is: the one with its uid, or the wanted one that it was made for; `None`: a new one."""
+    known = job.by_uid.get(pod.uid)
+    if known is not None or not job.managed or pod.index is None:
+        return known
+    task = job.tasks.get(pod.task or MAIN)
+    current = task.slots.get(pod.index) if task else None
+    if current is None or current.uid is not None:
+        return None
+    if pod.attempt is None or pod.attempt == current.number:
+        return current
+    return job.attempt(pod.task or MAIN, pod.index, pod.attempt)
+
+
+def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
+    """Begin the attempt of a pod that was not known."""
+    name = pod.task or MAIN
+    task = job.tasks.get(name)
+    if pod.index is not None:
+        index, how = pod.index, "given"
+    elif task is not None and task.open:
+        index, how = task.open[0], "reused"
+    else:
+        index, how = (max(task.slots, default=-1) + 1 if task else 0), "new"
+    current = task.slots.get(index) if task else None
+    yield turn.event(
+        job,
+        AttemptStarted(
+            name,
+            index,
+            current.number + 1 if current else 1,
+            uid=pod.uid,
+            pod=pod.name,
+            requests=pod.requests,
+            slot=how,  # type: ignore[arg-type]  # mypy joins the three branches to str
+            job_version=pod.job_version,
+            reason=pod.reason if pod.phase == "Pending" else "Queued",
+            version=pod.version,
+        ),
+        pod.created,
+    )
+
+
+def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
+    """Record everything that an observation shows of a live attempt beyond what is known."""
+    key = (attempt.task, attempt.index, attempt.number)
+    version = pod.version
+    phase, reason = _judge(turn, attempt, pod)
+    if attempt.uid is None:
+        yield turn.event(job, AttemptChanged(*key, uid=pod.uid, version=version))
+    elif attempt.node is not None and pod.node is not None and attempt.node != pod.node:
+        what = f"pod {pod.name} was on node {attempt.node} and now says {pod.node}"
+        yield turn.event(job, Anomaly(what, "replica", *key, pod=pod.name))
+        return
+    order, at = _ORDER[phase], _ORDER[attempt.phase]
+    if order > at:
+        if at < 1 and (order <= 2 or pod.node is not None or pod.bound is not None):
+            yield _bound(turn, job, attempt, pod, reason if order == 1 else None)
+        if at < 2 and order >= 2 and (phase in {"Running", "Succeeded"} or pod.running is not None):
+            yield turn.event(
+                job,
+                AttemptRunning(
+                    *key,
+                    previous=attempt.phase,
+                    reason=reason if order == 2 else None,
+                    inferred=pod.running is None,
+                    ready=pod.ready and order == 2,
+                    version=version,
+                ),
+                max(attempt.since, pod.running or 0),
+            )
+        if at < 3 and order >= 3 and pod.terminating is not None and (pod.ended is None or pod.terminating < pod.ended):
+            yield turn.event(
+                job,
+                AttemptTerminating(*key, previous=attempt.phase, reason=reason, version=version),
+                max(attempt.since, pod.terminating),
+            )
+        if order == 4:
+            yield _ended(turn, job, attempt, pod, phase, reason)  # type: ignore[arg-type]  # order 4: terminal
+            return
+    yield from _change(turn, job, attempt, pod, reason)
+
+
+def _judge(turn: Turn, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase, str | None]:
+    """Return phase and reason of the pod table, corrected by what the pod alone cannot show.
+
+    A deletion that we asked for is the cause of an end unless the pod succeeded; table rows 4 and 17 depend on the node.
+    """
+    phase, reason = pod.phase, pod.reason
+    if attempt.kill is not None and phase in {"Failed", "Lost", "Terminating"}:
+        return ("Failed" if phase == "Lost" else phase), attempt.kill
+    node = turn.state.nodes.get(pod.node) if pod.node is not None else None
+    if node is not None:
+        if reason == "EvictedByTaint" and phase == "Failed" and (node.unreachable or node.ready != "True"):
+            return "Lost", "NodeLost"
+        if node.ready == "Unknown" and phase in {"Bound", "Running"}:
+            return phase, "Suspect"
+    return phase, reason
+
+
+def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptBound]:
+    node = turn.state.nodes.get(pod.node or "")
+    return turn.event(
+        job,
+        AttemptBound(
+            attempt.task,
+            attempt.index,
+            attempt.number,
+            node=pod.node or "",
+            node_type=node.type if node else None,
+            gpu_model=node.gpu_model if node else None,
+            reason=reason,
+            previous=attempt.phase,
+            inferred=pod.bound is None,
+            version=pod.version,
+        ),
+        max(attempt.since, pod.bound or 0),
+    )
+
+
+def _ended(
+    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, phase: TerminalPhase, reason: str | None
+) -> Event[AttemptEnded]:
+    end = pod.ended
+    if end is None:  # the last proof of life: the one use of the time of arrival
+        end = max(pod.proof or 0, attempt.seen)
+    end = max(end, attempt.since)
+    return turn.event(
+        job,
+        AttemptEnded(
+            attempt.task,
+            attempt.index,
+            attempt.number,
+            phase=phase,
+            previous=attempt.phase,
+            reason=reason,
+            exit_code=pod.exit_code,
+            rank=pod.rank,
+            inferred=pod.ended is None,
+            replaceable=job.managed and (attempt.kill is not None or reason in EVICTED),
+            node=attempt.node,
+            started=attempt.running,
+            ran=0 if attempt.running is None else end - attempt.running,
+            requests=attempt.requests,
+            version=pod.version,
+        ),
+        end,
+    )
+
+
+def _change(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Events:
+    """Record what changed about a live attempt besides its phase."""
+    restarts = pod.restarts + pod.init_restarts
+    new_reason = reason != attempt.reason and (reason is not None or attempt.phase == pod.phase)
+    new_ready = pod.ready != attempt.ready and attempt.phase == "Running" and _is_awaited(job, attempt.task)
+    new_disruption = pod.disruption != attempt.disruption
+    if not (new_reason or restarts > attempt.restarts or new_ready or new_disruption or pod.requests != attempt.requests):
+        return
+    yield turn.event(
+        job,
+        AttemptChanged(
+            attempt.task,
+            attempt.index,
+            attempt.number,
+            reason=reason if new_reason else None,
+            reason_changed=new_reason,
+            restarts=restarts if restarts > attempt.restarts else None,
+            ready=pod.ready if new_ready else None,
+            requests=pod.requests if pod.requests != attempt.requests else None,
+            disruption=(pod.disruption or "") if new_disruption else None,
+            version=pod.version,
+        ),
+        max(attempt.since, pod.proof or 0),
+    )
+
+
+def _is_awaited(job: Job, task: str) -> bool:
+    """Tell whether another task depends on this one; only then does readiness matter."""
+    return any(other.depends_on is not None and task in other.depends_on.names for other in job.spec.tasks)
+
+
+def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
+    """Keep what an observation says about a closed attempt, if it contradicts or adds to what is known."""
+    if pod.phase in {"Pending", "Bound"} or (pod.phase == "Terminating" and attempt.phase != "Lost"):
+        return  # the live past of a closed attempt: nothing new
+    if attempt.kill is not None and pod.phase == "Failed" and pod.ended in {None, attempt.ended}:
+        return
+    told = (pod.phase, pod.reason, pod.ended, pod.rank)
+    same = pod.phase == attempt.phase and pod.reason == attempt.reason and pod.ended in {None, attempt.ended}
+    if same or told == attempt.late:
+        return
+    yield turn.event(
+        job,
+        AttemptLateFact(
+            attempt.task,
+            attempt.index,
+            attempt.number,
+            phase=pod.phase,
+            reason=pod.reason,
+            exit_code=pod.exit_code,
+            rank=pod.rank,
+            ended=pod.ended,
+            version=pod.version,
+        ),
+        pod.ended if pod.ended is not None else turn.now,
+    )

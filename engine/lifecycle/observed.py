@@ -1,0 +1,160 @@
+"""Observed jobs: somebody else controls them; their phase follows the owner's status, else what their attempts show.
+
+Nothing is requested for them. An end that only the attempts show is inferred: where the job object itself is never seen, a new
+attempt takes it back.
+"""
+
+from __future__ import annotations
+
+from engine.events import Event
+from engine.events.inputs import JobObserved, PodObserved
+from engine.events.jobs import Anomaly, JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised
+from engine.lifecycle.state import Job
+from engine.lifecycle.turn import Events, Turn
+from statemachines.observed import attempts_show, owner_shows
+from statemachines.spec import JobSpec, TaskSpec
+from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
+
+__all__ = ["follow_attempts", "job_observed", "object_deleted", "open_from_pod"]
+
+
+def open_from_pod(turn: Turn, job: Job, pod: PodObserved) -> Events:
+    """Open a job that is first seen as one of its pods."""
+    yield turn.event(
+        job,
+        JobOpened(
+            kind=pod.kind,
+            name=pod.owner or pod.name,
+            managed=False,
+            spec=JobSpec(queue=pod.queue or "default"),
+            namespace=pod.namespace,
+            tenant=pod.tenant or pod.namespace,
+            project=pod.project or "",
+            user=pod.user or "",
+        ),
+        pod.created,
+    )
+
+
+def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
+    """Take in what the job object shows: its identity and size, and the phase that its status gives."""
+    spec = _spec(job, seen)
+    if not job.opened:
+        yield turn.event(
+            job,
+            JobOpened(
+                kind=seen.kind,
+                name=seen.name,
+                managed=False,
+                spec=spec,
+                namespace=seen.namespace,
+                tenant=seen.tenant or seen.namespace,
+                project=seen.project or "",
+                user=seen.user or "",
+                labels=seen.labels,
+                owner=True,
+                version=seen.version,
+            ),
+            seen.created,
+        )
+    else:
+        revised = _revision(job, seen, spec)
+        if revised is not None:
+            yield turn.event(job, revised)
+    yield from _follow_owner(turn, job, seen)
+
+
+def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
+    """Take in the phase that the owner's status shows.
+
+    An end or a stop is the owner's to tell. Pending and Running are nearer to the truth where the attempts show them: a status
+    lags behind.
+    """
+    if seen.phase is None:
+        return
+    shown = owner_shows(job.phase, seen.phase, inferred=job.inferred)
+    if shown is None:
+        what = f"the job object says {seen.phase} after it had said {job.phase}"
+        yield turn.event(job, Anomaly(what))
+        return
+    phase = shown.phase
+    if phase in {"Pending", "Running"} and job.live:
+        phase = attempts_show("Pending" if job.inferred else job.phase, job.counts, owner_known=True).phase
+    if phase != job.phase or (job.inferred and phase in FINISHED_JOB_PHASES):
+        yield _change(
+            turn,
+            job,
+            phase,
+            seen.ended if phase in FINISHED_JOB_PHASES and seen.ended is not None else turn.now,
+            reason=seen.reason,
+            object_version=seen.version,
+            without_end=seen.without_end,
+        )
+
+
+def _spec(job: Job, seen: JobObserved) -> JobSpec:
+    tasks = [
+        TaskSpec(name, count, requests=job.tasks[name].spec.requests if name in job.tasks else TaskSpec(name).requests)
+        for name, count in seen.tasks.items()
+    ]
+    return JobSpec(tasks=tasks, queue=seen.queue, min_available=seen.min_available)
+
+
+def _revision(job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
+    """Return what the object says beyond what is known; `None`: nothing."""
+    changes = {
+        "kind": seen.kind,
+        "name": seen.name,
+        "namespace": seen.namespace,
+        "tenant": seen.tenant or seen.namespace,
+        "project": seen.project or "",
+        "user": seen.user or "",
+        "labels": seen.labels,
+    }
+    news = {name: value for name, value in changes.items() if value != getattr(job, name)}
+    new_spec = spec != job.spec and (spec.tasks or spec.queue != job.spec.queue or spec.min_available != job.spec.min_available)
+    if not news and not new_spec and job.owner_known:
+        return None
+    return JobRevised(spec=spec if new_spec else None, owner=True, version=seen.version, **news)  # type: ignore[arg-type]  # by name
+
+
+def follow_attempts(turn: Turn, job: Job, time: int) -> Events:
+    """Let the phase follow the attempts after one of them has changed."""
+    expected = sum(task.spec.replicas for task in job.tasks.values() if task.sized)
+    shown = attempts_show(job.phase, job.counts, inferred=job.inferred, owner_known=job.owner_known, expected=expected)
+    if shown.phase != job.phase:
+        yield _change(turn, job, shown.phase, time, reason=None, inferred=shown.inferred)
+
+
+def object_deleted(turn: Turn, job: Job, version: str | None) -> Events:
+    """Take in that the job object is gone; a job without an end of its own is terminated by that."""
+    deleted: Event[JobObjectDeleted] = turn.event(job, JobObjectDeleted(version))
+    yield deleted
+    if job.phase not in FINISHED_JOB_PHASES or job.inferred:
+        turn.cause = deleted.id
+        yield _change(turn, job, "Terminated", turn.now, reason="Deleted")
+
+
+def _change(
+    turn: Turn,
+    job: Job,
+    phase: JobPhase,
+    time: int,
+    *,
+    reason: str | None,
+    object_version: str | None = None,
+    inferred: bool = False,
+    without_end: bool = False,
+) -> Event[JobPhaseChanged]:
+    return turn.event(
+        job,
+        JobPhaseChanged(
+            phase,
+            job.phase,
+            reason=reason,
+            object_version=object_version,
+            inferred=inferred,
+            without_end=without_end,
+        ),
+        max(job.since, time),
+    )

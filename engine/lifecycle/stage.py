@@ -1,0 +1,250 @@
+"""The lifecycle stage: what follows from each input, job by job.
+
+`decide` routes an input to the rules of its kind and names its outcome; `fire` does the same for timers. Managed jobs are ruled by
+`managed`, observed ones by `observed`; what a pod shows is read by `observe` for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from heapq import heappop
+from typing import Any, Final
+
+from engine.events import Data, Event, Topic
+from engine.events.ids import timer_fired_id
+from engine.events.inputs import CommandIssued, PodDeleted, PodObserved
+from engine.events.jobs import (
+    Anomaly,
+    AttemptLateFact,
+    CommandRefused,
+    DeadLettered,
+    EffectRequested,
+    InputOrphaned,
+    InputParked,
+    JobForgotten,
+    JobParked,
+    JobRejected,
+    RowRejected,
+    TimerFired,
+)
+from engine.events.times import SECOND
+from engine.lifecycle import codec, hold, inputs, managed, observed, persist
+from engine.lifecycle.errors import InvariantError
+from engine.lifecycle.evolve import absorb, evolve, forgotten_key, peek
+from engine.lifecycle.inputs import Decision
+from engine.lifecycle.state import Job, ShardState, Timer
+from engine.lifecycle.turn import SOURCE, STAGE, Events, Turn
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["FORGET_AFTER", "ORPHAN_WAIT", "LifecycleStage"]
+
+FORGET_AFTER: Final = 30 * 86_400 * SECOND
+"""How long a finished job stays in the engine's state unless configured otherwise (microseconds)."""
+ORPHAN_WAIT: Final = 60 * SECOND
+"""How long a pod waits for the managed job that it names (microseconds)."""
+
+_OUTCOMES: Final[dict[type[Data], str]] = {
+    DeadLettered: "dead",
+    JobParked: "parked",
+    InputParked: "parked",
+    InputOrphaned: "waiting",
+    JobRejected: "rejected",
+    RowRejected: "rejected",
+    CommandRefused: "refused",
+    AttemptLateFact: "late",
+    Anomaly: "anomalous",
+}
+
+
+class LifecycleStage:
+    """The stage as the processor runs it (`engine.log.stage.Stage`)."""
+
+    name: Final = STAGE
+    state_version: Final = 1
+    inputs: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
+    outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
+
+    def __init__(self, *, forget_after: int = FORGET_AFTER, orphan_wait: int = ORPHAN_WAIT) -> None:
+        """Configure the stage.
+
+        Args:
+            forget_after: how long a finished job is kept (microseconds); not less than the inputs are retained.
+            orphan_wait: how long a pod waits for the managed job that it names (microseconds).
+        """
+        self.forget_after = forget_after
+        self.orphan_wait = orphan_wait
+
+    def initial(self) -> ShardState:
+        """Return the state of a shard that has taken nothing."""
+        return ShardState(self.forget_after, self.orphan_wait)
+
+    # --- the three functions ---------------------------------------------------------------------------------------------
+
+    def decide(self, state: ShardState, event: Event[Data], now: int) -> Decision:
+        """Say what follows from an input; returns its outcome."""
+        job = peek(state, event.subject)
+        turn = Turn(state, event.id, now, event.clusterid)
+        if event.id[:16] in job.seen:
+            return "duplicate"
+        if job.parked and not (isinstance(event.data, CommandIssued) and event.data.action == "Unpark"):
+            yield from hold.park(turn, job, event, None)
+            return "parked"
+        if not job.opened and forgotten_key(job.id) in state.forgotten:
+            return "late"
+        outcome = yield from inputs.take(turn, job, event)
+        _check(job)
+        return outcome
+
+    def fire(self, state: ShardState, now: int) -> Events:
+        """Fire the earliest timer, which is due at or before `now`."""
+        self.due(state)  # drops what no longer holds from both heaps
+        if not state.timers or (state.finished and self._forgets_first(state)):
+            yield from self._forget(state, now)
+            return
+        _, timer_id, job_id = heappop(state.timers)
+        job = peek(state, job_id)
+        timer = job.timers[timer_id]
+        turn = Turn(state, timer_fired_id(STAGE, timer_id), now, job.cluster)
+        fired = Event(
+            turn.root,
+            SOURCE,
+            TimerFired.TYPE,
+            job.id,
+            timer.due,
+            now,
+            job.sequence + 1,
+            job.id,
+            timer_id,
+            job.cluster,
+            TimerFired(timer_id),
+        )
+        yield fired
+        yield from self._on_timer(turn, job, timer)
+        _check(job)
+
+    def evolve(self, state: ShardState, event: Event[Data]) -> None:
+        """Apply one event of the stage's own output."""
+        evolve(state, event)
+
+    def absorb(self, state: ShardState, event: Event[Data]) -> None:
+        """Apply one cluster fact."""
+        absorb(state, event)
+
+    def absorbs(self, topic: Topic) -> bool:
+        """Tell whether inputs of the topic are absorbed."""
+        return topic == "cluster"
+
+    def due(self, state: ShardState) -> int | None:
+        """Return when the earliest timer fires (microseconds), or `None`."""
+        timers = state.timers
+        while timers:
+            _, timer_id, job_id = timers[0]
+            job = state.jobs.get(job_id)
+            if job is not None and timer_id in job.timers:
+                break
+            heappop(timers)
+        forget = self._forget_due(state)
+        if not timers:
+            return forget
+        return timers[0][0] if forget is None else min(timers[0][0], forget)
+
+    # --- the rest of the protocol -----------------------------------------------------------------------------------------
+
+    def park(self, state: ShardState, event: Event[Data], now: int, error: str) -> Decision:
+        """Park the job of an input that could not be decided on."""
+        job = peek(state, event.subject)
+        yield from hold.park(Turn(state, event.id, now, event.clusterid), job, event, error)
+        return "parked"
+
+    def outcome(self, event: Event[Data]) -> Any:  # noqa: ANN401 - one of engine.log.stage.Outcome, which a stage may not import
+        """Return the outcome that the first event of an input stands for; `None`: a timer caused it."""
+        if isinstance(event.data, TimerFired | JobForgotten):
+            return None
+        return _OUTCOMES.get(type(event.data), "applied")
+
+    def contains(self, state: ShardState, event: Event[Data]) -> bool:
+        """Tell whether the state already holds an event of the stage's own output."""
+        job = peek(state, event.subject)
+        return job.sequence >= event.sequence or (not job.opened and forgotten_key(job.id) in state.forgotten)
+
+    def touched(self, state: ShardState) -> list[str]:
+        """Return the subjects changed since the last call."""
+        changed = list(state.touched)
+        state.touched.clear()
+        return changed
+
+    def dump(self, state: ShardState, subject: str) -> bytes | None:
+        """Return the canonical record of a subject; `None` if it is gone."""
+        return persist.dump(state, subject)
+
+    def load(self, state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
+        """Restore records into an initial state."""
+        persist.load(state, records)
+
+    def subjects(self, state: ShardState) -> Iterable[str]:
+        """Return all subjects that have a record."""
+        return persist.subjects(state)
+
+    # --- timers -----------------------------------------------------------------------------------------------------------
+
+    def _forget_due(self, state: ShardState) -> int | None:
+        finished = state.finished
+        while finished:
+            time, job_id = finished[0]
+            job = state.jobs.get(job_id)
+            if job is None:
+                record = state.closed.get(job_id)
+                holds = record is not None and codec.finished_time(record) == time
+            else:
+                holds = job.idle and job.finished == time
+            if holds:
+                return time + self.forget_after
+            heappop(finished)
+        return None
+
+    def _forgets_first(self, state: ShardState) -> bool:
+        due, timer_id, _ = state.timers[0]
+        time, job_id = state.finished[0]
+        return (time + self.forget_after, job_id) < (due, timer_id)
+
+    def _forget(self, state: ShardState, now: int) -> Events:
+        time, job_id = heappop(state.finished)
+        job = peek(state, job_id)
+        yield Event(
+            timer_fired_id(STAGE, job.closing),
+            SOURCE,
+            JobForgotten.TYPE,
+            job.id,
+            time + self.forget_after,
+            now,
+            job.sequence + 1,
+            job.id,
+            job.closing,
+            job.cluster,
+            JobForgotten(time),
+        )
+
+    def _on_timer(self, turn: Turn, job: Job, timer: Timer) -> Events:
+        if timer.kind == "orphan_wait":
+            first = hold.restore(job.held[0])
+            pod = first.data.last if isinstance(first.data, PodDeleted) else first.data
+            assert isinstance(pod, PodObserved)  # noqa: S101 - only pods are held by a job that is not open
+            yield from observed.open_from_pod(turn, job, pod)
+            yield from inputs.release(turn, job, "waiting")
+        elif timer.kind == "ttl":
+            yield turn.event(job, EffectRequested("delete_job"))
+        else:
+            yield from managed.on_timer(turn, job, timer)
+
+
+def _check(job: Job) -> None:
+    """Raise if a job breaks what every job must satisfy.
+
+    Raises:
+        InvariantError: see the text; the processor parks the job.
+    """
+    counts = job.counts
+    if min(counts.pending, counts.running, counts.succeeded, counts.failed, counts.terminating) < 0 or job.live < 0:
+        raise InvariantError(job.id, f"negative counters: {counts}, {job.live} live")
+    if job.opened and (job.finished is not None) != (job.phase in FINISHED_JOB_PHASES):
+        raise InvariantError(job.id, f"phase {job.phase} with finished {job.finished}")

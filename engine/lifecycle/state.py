@@ -1,0 +1,257 @@
+"""The state of a lifecycle shard: every job with its tasks, replicas and attempts, and what is known of the cluster.
+
+State is the fold of the shard's own events (`evolve`) and of the cluster facts (`absorb`), nothing else. What can be derived
+(counters, indexes) is kept beside it so that the cost of an event depends neither on the number of jobs nor on the number of
+replicas of a job; `codec` writes only what cannot be derived.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from engine.events.inputs import NodeObserved, ObjectApplied
+from engine.events.jobs import TimerKind
+from statemachines.counters import Counters
+from statemachines.spec import JobSpec, RaiseRule, Requests, TaskSpec
+from statemachines.vocabulary import Action, AttemptPhase, JobPhase, Rank, TaskPhase
+
+__all__ = ["Attempt", "Deferred", "Derived", "Job", "ShardState", "Task", "Timer", "category"]
+
+Derived = Field(exclude=True)
+"""Marks what can be rebuilt from the rest and is therefore not written."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One pod of one replica, or the wish for one."""
+
+    task: str
+    index: int
+    number: int
+    phase: AttemptPhase = "Pending"
+    reason: str | None = None
+    uid: str | None = None
+    """`None` until its pod is observed."""
+    pod: str = ""
+    version: str | None = None
+    """resourceVersion of the last observation from which something followed."""
+    seen: int = 0
+    """Recorded time of the last observation that showed it live and from which something followed."""
+    created: int = 0
+    bound: int | None = None
+    running: int | None = None
+    ended: int | None = None
+    since: int = 0
+    """When its present phase began."""
+    node: str | None = None
+    restarts: int = 0
+    """Container restarts in place, init containers included."""
+    ready: bool = False
+    requests: Requests = field(default_factory=Requests)
+    job_version: int = 0
+    kill: str | None = None
+    """A deletion was requested; the reason that the end will have."""
+    disruption: str | None = None
+    replaceable: bool = False
+    """Ended, and its replica is open for another attempt."""
+    exit_code: int | None = None
+    rank: Rank = "node"
+    late: tuple[str, str | None, int | None, Rank] | None = None
+    """Last late fact: phase, reason, end, rank."""
+
+    @property
+    def live(self) -> bool:
+        """It has not ended."""
+        return self.ended is None
+
+
+def category(attempt: Attempt) -> str | None:
+    """Return the counter in which the current attempt of a replica counts; `None`: in none, the replica is open."""
+    if attempt.ended is None:
+        if attempt.kill is not None or attempt.phase == "Terminating":
+            return "terminating"
+        return "running" if attempt.phase == "Running" else "pending"
+    if attempt.replaceable:
+        return None
+    return "succeeded" if attempt.phase == "Succeeded" else "failed"
+
+
+@dataclass(slots=True)
+class Task:
+    """One task: its specification, its phase and its replicas."""
+
+    spec: TaskSpec
+    phase: TaskPhase = "Pending"
+    since: int = 0
+    restarting: bool = False
+    """Attempts of it are being replaced."""
+    failures: int = 0
+    """Attempts that failed by the user's fault since the job was last killed as a whole."""
+    completed_raised: bool = False
+    """TaskCompleted was raised for the present set of attempts."""
+    failed_raised: bool = False
+    sized: bool = True
+    """The number of replicas is known from a specification, not just from the pods seen."""
+    slots: Annotated[dict[int, Attempt], Derived] = field(default_factory=dict)
+    """Index → current attempt. Derived."""
+    open: Annotated[list[int], Derived] = field(default_factory=list)
+    """Replicas that wait for an attempt, ascending. Derived."""
+    counts: Annotated[Counters, Derived] = field(default_factory=Counters)
+    """Current attempts by counter. Derived."""
+    ready: Annotated[int, Derived] = 0
+    """Current attempts that succeeded, or run with all containers ready. Derived."""
+    restart_sum: Annotated[int, Derived] = 0
+    """Container restarts over its pending and running attempts. Derived."""
+
+    def open_slot(self, index: int) -> None:
+        """Mark a replica as waiting for an attempt."""
+        at = bisect_left(self.open, index)
+        if at == len(self.open) or self.open[at] != index:
+            insort(self.open, index)
+
+    def close_slot(self, index: int) -> None:
+        """Mark a replica as not waiting."""
+        at = bisect_left(self.open, index)
+        if at < len(self.open) and self.open[at] == index:
+            del self.open[at]
+
+
+@dataclass(slots=True)
+class Timer:
+    """A running timer of a job."""
+
+    id: str
+    kind: TimerKind
+    due: int
+    action: Action | None = None
+    policy: str | None = None
+    event: str | None = None
+    task: str | None = None
+    index: int | None = None
+    attempt: int | None = None
+    partition: int | None = None
+    pod: str | None = None
+
+
+@dataclass(slots=True)
+class Deferred:
+    """An action that waits for a restart to resolve."""
+
+    action: Action
+    by: str
+    reason: str
+    id: str
+    """The event that deferred it."""
+
+
+@dataclass(slots=True)
+class Job:
+    """One job; or, with `opened` 0, a subject of which no job is known yet (pods before their job, refused commands)."""
+
+    id: str
+    cluster: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    managed: bool = False
+    tenant: str = ""
+    project: str = ""
+    user: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    spec: JobSpec = field(default_factory=JobSpec)
+    phase: JobPhase = "Pending"
+    reason: str | None = None
+    since: int = 0
+    opened: int = 0
+    """Sequence of its `job.opened`; 0: not opened."""
+    owner_known: bool = False
+    """The job object itself has been seen: an end is for its status to tell, not for the attempts."""
+    object_version: str | None = None
+    inferred: bool = False
+    version: int = 0
+    retry_count: int = 0
+    restarts: int = 0
+    grouped: bool = True
+    """Its group stands; False from a kill of the whole job until it is Pending again (Volcano deletes the PodGroup)."""
+    requeued: bool = False
+    """The restart under way is a RequeueJob, which does not test the retries."""
+    ran: bool = False
+    """It has been Running."""
+    deferred: Deferred | None = None
+    object_deleted: bool = False
+    sequence: int = 0
+    finished: int | None = None
+    """Recorded time at which it entered Completed, Failed or Terminated."""
+    closing: str = ""
+    """Id of the event that finished it."""
+    fired: dict[str, None] = field(default_factory=dict)
+    """Raise rules that have fired: `rule/version/subject`."""
+    seen: dict[str, None] = field(default_factory=dict)
+    """Ids (first 16 digits) of the inputs without a version of their own that left an event."""
+    parked: bool = False
+    held: list[dict[str, Any]] = field(default_factory=list)
+    """Parked or waiting inputs, as CloudEvents, in order."""
+    tasks: dict[str, Task] = field(default_factory=dict)
+    attempts: list[Attempt] = field(default_factory=list)
+    """All of them, in the order in which they started."""
+    timers: dict[str, Timer] = field(default_factory=dict)
+    by_uid: Annotated[dict[str, Attempt], Derived] = field(default_factory=dict)
+    """Derived."""
+    rules: Annotated[list[RaiseRule], Derived] = field(default_factory=list)
+    """Its raise rules, those of `main: true` included. Derived."""
+    matched: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Raise rules that count: `rule/version` → subjects that have matched."""
+    counts: Annotated[Counters, Derived] = field(default_factory=Counters)
+    """Sum of the tasks' counters. Derived."""
+    live: Annotated[int, Derived] = 0
+    """Attempts that have not ended. Derived."""
+
+    def attempt(self, task: str, index: int, number: int) -> Attempt | None:
+        """Return one attempt, or `None`."""
+        found = self.tasks.get(task)
+        current = found.slots.get(index) if found else None
+        if current is not None and current.number == number:
+            return current
+        for attempt in reversed(self.attempts):
+            if attempt.number == number and attempt.index == index and attempt.task == task:
+                return attempt
+        return None
+
+    @property
+    def idle(self) -> bool:
+        """Finished, and nothing about it is under way."""
+        return self.finished is not None and not self.live and not self.timers and not self.parked and not self.held
+
+
+@dataclass(slots=True)
+class ShardState:
+    """Everything that one lifecycle shard knows."""
+
+    forget_after: int
+    """How long a finished job is kept (microseconds)."""
+    orphan_wait: int
+    """How long a pod waits for the managed job that it names (microseconds)."""
+    jobs: dict[str, Job] = field(default_factory=dict)
+    closed: dict[str, bytes] = field(default_factory=dict)
+    """Finished jobs about which nothing is under way, encoded: id → what `codec` wrote."""
+    forgotten: dict[bytes, None] = field(default_factory=dict)
+    """16-byte digests of the ids of forgotten jobs, in order."""
+    nodes: dict[str, NodeObserved] = field(default_factory=dict)
+    objects: dict[tuple[str, str], ObjectApplied] = field(default_factory=dict)
+    """Queues, tenants, priority classes: (kind, name) → as applied."""
+    timers: list[tuple[int, str, str]] = field(default_factory=list)
+    """Heap of (due, timer id, job id); entries whose timer is gone are skipped. Derived."""
+    finished: list[tuple[int, str]] = field(default_factory=list)
+    """Heap of (recorded time of the end, job id); entries that no longer hold are skipped. Derived."""
+    on_node: dict[str, dict[tuple[str, str, int, int], None]] = field(default_factory=dict)
+    """Node → live attempts on it, as (job, task, index, number). Derived."""
+    warm: OrderedDict[str, Job] = field(default_factory=OrderedDict)
+    """Jobs that were looked at and are not in `jobs` (closed ones, unknown ones), so that a decision and the events that follow
+    from it concern the same object. Not part of the state."""
+    touched: dict[str, None] = field(default_factory=dict)
+    """Subjects changed since they were last asked for."""

@@ -1,0 +1,64 @@
+"""Phases of tasks: what their replicas amount to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.events.jobs import TaskPhaseChanged
+from engine.lifecycle.state import Job, Task
+from engine.lifecycle.turn import Events, Turn
+from statemachines.sync import dependencies_met, task_ready
+from statemachines.task import TaskFacts, TaskTrigger, next_task_phase
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["follow_tasks", "may_start"]
+
+
+def may_start(job: Job, task: Task) -> bool:
+    """Tell whether what a task depends on is ready."""
+    return dependencies_met(task.spec.depends_on, lambda name: _ready(job, name))
+
+
+def _ready(job: Job, name: str) -> bool:
+    other = job.tasks.get(name)
+    return other is not None and task_ready(other.spec, other.ready)
+
+
+def follow_tasks(turn: Turn, job: Job, names: Iterable[str], time: int) -> Events:
+    """Let the phases of these tasks follow their counters, until they stay.
+
+    Args:
+        turn: the turn.
+        job: their job.
+        names: tasks that may have changed; those that wait for others are looked at as well.
+        time: when that happened (microseconds).
+    """
+    finished = job.phase in FINISHED_JOB_PHASES
+    wanted = set(names)
+    for name, task in job.tasks.items():
+        if name not in wanted and task.phase != "Waiting" and not finished:
+            continue
+        for trigger in _triggers(task, finished=finished):
+            phase = next_task_phase(task.phase, trigger, _facts(job, task))
+            while phase != task.phase:
+                yield turn.event(job, TaskPhaseChanged(name, phase, task.phase), max(task.since, time))
+                phase = next_task_phase(task.phase, "Counted", _facts(job, task))
+
+
+def _triggers(task: Task, *, finished: bool) -> tuple[TaskTrigger, ...]:
+    if finished:
+        return ("JobFinished",)
+    if task.restarting and task.phase != "Restarting":
+        return ("Restarted", "Counted")
+    return ("Counted",)
+
+
+def _facts(job: Job, task: Task) -> TaskFacts:
+    waits = task.phase == "Waiting"
+    return TaskFacts(
+        task.spec,
+        task.counts,
+        task.restart_sum,
+        dependencies_met=not waits or may_start(job, task),
+        replacing=task.restarting and bool(task.counts.terminating or task.open),
+    )

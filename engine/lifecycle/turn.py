@@ -1,0 +1,85 @@
+"""One turn: everything that follows from one input or one fired timer.
+
+A turn gives its events their identity: ids are hashes of (stage, root cause, index), sequences continue the job's, the recorded
+time is the processor's `now`. Two shards that take the same inputs in the same order therefore write the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Final
+
+from engine.events import Data, Event
+from engine.events.ids import output_id
+from engine.events.transitions import transition_of
+from engine.lifecycle.state import Job, ShardState
+from statemachines.transition import Transition
+
+__all__ = ["SOURCE", "STAGE", "Events", "Turn"]
+
+STAGE: Final = "lifecycle"
+SOURCE: Final = "lahar/lifecycle"
+
+Events = Generator[Event[Data], None, None]
+"""Events in order; each is evolved before the next is asked for."""
+
+
+class Turn:
+    """What the decisions of one turn share."""
+
+    __slots__ = ("cause", "cluster", "depth", "index", "last", "now", "root", "state", "time", "transitions")
+
+    def __init__(self, state: ShardState, root: str, now: int, cluster: str) -> None:
+        """Begin a turn.
+
+        Args:
+            state: the shard, read only.
+            root: id of the input, or of the `timer.fired` that begins it.
+            now: recorded time of all its events (microseconds).
+            cluster: cluster of what is new in this turn.
+        """
+        self.state = state
+        self.root = root
+        self.cause = root
+        """Id of the direct cause of what is decided next."""
+        self.now = now
+        self.time = now
+        """When what is being decided about happened."""
+        self.cluster = cluster
+        self.index = 0
+        self.last = root
+        """Id of the last event made."""
+        self.depth = 0
+        """Length of the chain of custom events that led to what is decided now."""
+        self.transitions: list[tuple[Transition, str, int]] = []
+        """Changes of phase that the job's raise rules have not been asked about: (transition, its event, depth)."""
+
+    def event(self, job: Job, data: Data, time: int | None = None, cause: str | None = None) -> Event[Any]:
+        """Make the next event of the turn.
+
+        Args:
+            job: the job that it is about.
+            data: what happened.
+            time: when it happened (microseconds); the turn's `now` unless given.
+            cause: id of the direct cause; the turn's present `cause` unless given.
+        """
+        index = self.index
+        self.index = index + 1
+        self.last = output_id(STAGE, self.root, index)
+        if job.rules:
+            transition = transition_of(data)
+            if transition is not None:
+                self.transitions.append((transition, self.last, self.depth))
+        return Event(
+            self.last,
+            SOURCE,
+            data.TYPE,
+            job.id,
+            self.now if time is None else time,
+            self.now,
+            job.sequence + 1,
+            job.id,
+            self.cause if cause is None else cause,
+            job.cluster or self.cluster,
+            data,
+        )
