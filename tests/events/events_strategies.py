@@ -1,0 +1,68 @@
+"""Hypothesis strategies for events: any value that the fields of a class allow."""
+
+from dataclasses import fields
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from hypothesis import strategies as st
+
+from engine.events import TYPES, Event
+from engine.events.times import EARLIEST, LATEST
+from engine.events.values import JsonObject
+from engine.events.vocabulary import Data
+
+TEXT = st.text(max_size=12)
+NAMES = st.text(min_size=1, max_size=12)
+MOMENTS = st.integers(EARLIEST, LATEST)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=8,
+)
+JSON_OBJECTS = st.dictionaries(TEXT, JSON, max_size=3)
+
+
+def of_type(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of an annotation."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hint == JsonObject:
+        return JSON_OBJECTS
+    if origin is Annotated:
+        return MOMENTS
+    if origin is Literal:
+        return st.sampled_from(arguments)
+    if origin in (Union, UnionType):
+        return st.one_of([st.none() if argument is NoneType else of_type(argument) for argument in arguments])
+    if origin is list:
+        return st.lists(of_type(arguments[0]), max_size=2)
+    if origin is dict:
+        return JSON_OBJECTS if arguments[1] is Any else st.dictionaries(TEXT, of_type(arguments[1]), max_size=2)
+    simple = {str: TEXT, int: st.integers(), bool: st.booleans()}
+    return simple[hint] if hint in simple else instances(hint)
+
+
+def instances(cls: type[Any]) -> st.SearchStrategy[Any]:
+    """Instances of a dataclass."""
+    hints = get_type_hints(cls, include_extras=True)
+    return st.builds(cls, **{field.name: of_type(hints[field.name]) for field in fields(cls)})
+
+
+def events(*names: str) -> st.SearchStrategy[Event[Data]]:
+    """Events of these types, or of any."""
+    data = st.sampled_from(names or sorted(TYPES)).flatmap(lambda name: instances(TYPES[name]))
+    return data.flatmap(
+        lambda made: st.builds(
+            Event,
+            id=NAMES,
+            source=NAMES,
+            type=st.just(made.TYPE),
+            subject=TEXT,
+            time=MOMENTS,
+            recordedtime=MOMENTS,
+            sequence=st.integers(0, 2**63 - 1),
+            correlationid=TEXT,
+            causationid=TEXT,
+            clusterid=TEXT,
+            data=st.just(made),
+        )
+    )
