@@ -17,23 +17,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from engine.cli.errors import describe
 from engine.events.times import SECOND, Duration
+from engine.kubernetes.durations import parse_duration
 
 __all__ = ["DEFAULT_LOG", "FILE_NAME", "Settings", "duration", "load_settings"]
 
 FILE_NAME: Final = "lahar.toml"
 DEFAULT_LOG: Final = "sqlite:./lahar.db"
 
-_LOG_FORMS: Final = re.compile(r"sqlite:.+|memory:|kafka://[^/\s]+:\d+(,[^/\s]+:\d+)*")
-_UNITS: Final = {"us": 1, "ms": 1_000, "s": SECOND, "m": 60 * SECOND, "h": 3_600 * SECOND, "d": 86_400 * SECOND}
-_PART: Final = re.compile(r"(\d+)(us|ms|s|m|h|d)")
+_DAY: Final = 86_400 * SECOND
+_DAYS: Final = re.compile(r"\d{1,6}d", re.ASCII)
 
 
 def duration(value: object) -> int:
-    """Read a length of time: `30d`, `1h30m`, `60s`, `250ms`; a whole number counts seconds.
+    """Read a length of time: `30d`, else as Go writes them (`1h30m`, `60s`); a whole number counts seconds.
 
     Returns:
         Microseconds.
@@ -43,15 +43,11 @@ def duration(value: object) -> int:
     """
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value * SECOND
-    if isinstance(value, str) and value and not _PART.sub("", value):
-        return sum(int(count) * _UNITS[unit] for count, unit in _PART.findall(value))
+    if isinstance(value, str) and _DAYS.fullmatch(value):
+        return int(value[:-1]) * _DAY
+    if isinstance(value, str) and not value.startswith("-"):
+        return parse_duration(value)
     raise ValueError(f"{value!r} is no length of time: write 30d, 1h30m, 60s or whole seconds")
-
-
-def _log_url(value: str) -> str:
-    if not _LOG_FORMS.fullmatch(value):
-        raise ValueError(f"{value!r} names no log: write sqlite:PATH, memory: or kafka://HOST:PORT")
-    return value
 
 
 class Settings(BaseModel):
@@ -59,11 +55,11 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    log: Annotated[str, AfterValidator(_log_url)] = DEFAULT_LOG
+    log: str = DEFAULT_LOG
     """The log: `sqlite:PATH`, `memory:`, `kafka://HOST:PORT`."""
     cluster: str = "default"
     """`clusterid` of what is appended without one of its own."""
-    forget_after: Annotated[Duration, BeforeValidator(duration)] = 30 * 86_400 * SECOND
+    forget_after: Annotated[Duration, BeforeValidator(duration)] = 30 * _DAY
     """How long after its end a job leaves the engine's state; never less than the retention of the inputs."""
     orphan_wait: Annotated[Duration, BeforeValidator(duration)] = 60 * SECOND
     """How long a pod that names an unknown managed job waits for it before it becomes an observed job."""

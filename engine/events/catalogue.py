@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 from engine.events.docstrings import field_docs, summary
 from engine.events.envelope import encode, to_cloudevent
 from engine.events.examples import example
-from engine.events.times import Duration, Micros
+from engine.events.times import Duration, Micros, StatedMicros
 from engine.events.topics import TOPICS, level, types_by_topic
 from engine.events.vocabulary import TYPES, UPCASTERS, Data, Topic
 from statemachines import vocabulary
@@ -174,7 +174,7 @@ def _default(field: Field[Any]) -> str:
 
 
 def _type(hint: Any) -> str:  # noqa: ANN401  # any annotation
-    if hint == Micros:
+    if hint in (Micros, StatedMicros):
         return "time"
     if hint == Duration:
         return "duration"

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from pydantic import ValidationError
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from engine.events.errors import UndecodableError, UnknownTypeError
 from engine.events.times import format_time, parse_time
@@ -68,6 +68,9 @@ class Message(NamedTuple):
     clusterid: str
     data: bytes
 
+
+_SEQUENCE_DIGITS: Final = 20
+_LARGEST_SEQUENCE: Final = 2**63 - 1  # what a log can keep
 
 _ATTRIBUTES: Final = frozenset(
     {
@@ -169,26 +172,30 @@ def _first_fault(error: ValidationError) -> str:
 def to_cloudevent(message: Message) -> bytes:
     """Write a message in CloudEvents' structured mode: one line of canonical JSON without the line's end.
 
-    The attributes stand in a fixed order and empty ones are left out. Bytes that came without attributes, or whose data are no
-    JSON, stand under `data_base64`.
+    The attributes stand in a fixed order and empty ones are left out. Data that are not canonical JSON (and what came without
+    attributes) stand under `data_base64`, so that `from_cloudevent` gives every message with a type back as it was.
     """
     fields: dict[str, Any] = {"specversion": "1.0"}
     if message.type:
-        fields |= {"id": message.id, "source": message.source, "type": message.type, "subject": message.subject}
+        fields |= {"id": message.id, "source": message.source, "type": message.type}
+        if message.subject:
+            fields["subject"] = message.subject
         fields |= {"time": format_time(message.time), "recordedtime": format_time(message.recordedtime)}
         if message.sequence:
-            fields["sequence"] = f"{message.sequence:020d}"
-        for name in ("correlationid", "causationid", "clusterid"):
-            if value := getattr(message, name):
-                fields[name] = value
+            fields["sequence"] = f"{message.sequence:0{_SEQUENCE_DIGITS}d}"
+        if message.correlationid or message.subject:  # a reader would take the subject for one that is absent
+            fields["correlationid"] = message.correlationid
+        if message.causationid:
+            fields["causationid"] = message.causationid
+        if message.clusterid:
+            fields["clusterid"] = message.clusterid
     else:
         fields |= {"recordedtime": format_time(message.recordedtime)}
     if message.key != message.correlationid:
         fields["partitionkey"] = message.key
     head = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))[:-1].encode()
     try:
-        if message.type:
-            from_json(message.data)
+        if message.type and to_json(from_json(message.data, allow_inf_nan=False), inf_nan_mode="constants") == message.data:
             return head + b',"datacontenttype":"application/json","data":' + message.data + b"}"
     except ValueError:
         pass
@@ -206,7 +213,7 @@ def from_cloudevent(content: bytes, recordedtime: int) -> Message:
         UndecodableError: the bytes are no JSON object, or a required attribute is missing or no string or time.
     """
     try:
-        fields = from_json(content)
+        fields = from_json(content, allow_inf_nan=False)
     except ValueError as error:
         raise UndecodableError(f"not JSON: {error}") from None
     if not isinstance(fields, dict) or fields.get("specversion") != "1.0":
@@ -220,11 +227,11 @@ def from_cloudevent(content: bytes, recordedtime: int) -> Message:
     try:
         recorded = parse_time(fields["recordedtime"]) if "recordedtime" in fields else recordedtime
         happened = parse_time(fields["time"]) if "time" in fields else recorded
-        sequence = int(fields.get("sequence", "0"))
+        sequence = _sequence(fields.get("sequence", "0"))
         if "data_base64" in fields:
             data = base64.b64decode(fields["data_base64"], validate=True)
         else:
-            data = json.dumps(fields.get("data", {}), ensure_ascii=False, separators=(",", ":")).encode()
+            data = to_json(fields.get("data", {}), inf_nan_mode="constants")
     except ValueError as error:
         raise UndecodableError(f"CloudEvent {fields['id']}: {error}") from None
     subject: str = fields.get("subject", "")
@@ -243,3 +250,9 @@ def from_cloudevent(content: bytes, recordedtime: int) -> Message:
         fields.get("clusterid", ""),
         data,
     )
+
+
+def _sequence(text: str) -> int:
+    if len(text) <= _SEQUENCE_DIGITS and text.isascii() and text.isdigit() and int(text) <= _LARGEST_SEQUENCE:
+        return int(text)
+    raise ValueError(f"sequence {text[:40]!r} is not a whole number below 2**63")

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, Literal
 
-from engine.events.times import Micros
+from engine.events.times import StatedMicros
+from engine.events.values import JsonObject
 from engine.events.vocabulary import Data, event, upcaster
 from statemachines.spec import Requests
 from statemachines.vocabulary import Action, AttemptPhase, JobPhase, Rank
@@ -43,7 +44,7 @@ class PodObserved(Data):
     """Job id: the annotation `lahar/job`, else the uid of the controller owner, else the pod's own uid."""
     name: str
     phase: AttemptPhase
-    created: Micros
+    created: StatedMicros
     namespace: str = "default"
     version: str | None = None
     """resourceVersion; `None` where the source gives none."""
@@ -72,12 +73,12 @@ class PodObserved(Data):
     """Restarts in place, summed over regular containers."""
     init_restarts: int = 0
     requests: Requests = field(default_factory=Requests)
-    bound: Micros | None = None
-    running: Micros | None = None
-    terminating: Micros | None = None
-    ended: Micros | None = None
+    bound: StatedMicros | None = None
+    running: StatedMicros | None = None
+    terminating: StatedMicros | None = None
+    ended: StatedMicros | None = None
     """Latest `finishedAt`; `None` on an end without evidence, which is then inferred from the last proof of life."""
-    proof: Micros | None = None
+    proof: StatedMicros | None = None
     """Latest time in the object: proof of life up to then."""
     rank: Rank = "node"
     """Who vouches for the end."""
@@ -105,7 +106,7 @@ class PodDeleted(Data):
 class JobSubmitted(Data):
     """A user gives Lahar a job to manage, as a manifest. Answered by `lahar.job.opened` or `lahar.job.rejected`."""
 
-    manifest: dict[str, Any]
+    manifest: JsonObject
     strict: bool = False
     """Warnings (a name that Kubernetes would refuse) are errors."""
 
@@ -114,7 +115,7 @@ class JobSubmitted(Data):
 class JobUpdated(Data):
     """A user changes a managed job: the whole manifest anew. Only what Volcano lets change may differ."""
 
-    manifest: dict[str, Any]
+    manifest: JsonObject
 
 
 @event("lahar.job.deleted.v1", topic="jobs")
@@ -135,8 +136,8 @@ class JobObserved(Data):
     phase: JobPhase | None = None
     """The phase its own status shows; `None`: it shows none."""
     reason: str | None = None
-    created: Micros | None = None
-    ended: Micros | None = None
+    created: StatedMicros | None = None
+    ended: StatedMicros | None = None
     queue: str = "default"
     tenant: str | None = None
     project: str | None = None
@@ -153,7 +154,7 @@ class JobObserved(Data):
 class CommandIssued(Data):
     """A user or an operator asks for an action on a job. Answered by `lahar.job.action_taken` or `lahar.command.refused`."""
 
-    action: Action | Literal["Unpark"]
+    action: Literal[Action, "Unpark"]
     by: str = ""
     """Who asks."""
     reason: str = ""
@@ -181,7 +182,7 @@ class CustomEventRaised(Data):
     """Somebody outside raises an event that the job declares."""
 
     event: str
-    data: dict[str, Any] = field(default_factory=dict)
+    data: JsonObject = field(default_factory=dict)
     task: str | None = None
     by: str = ""
 
@@ -244,7 +245,7 @@ class ObjectApplied(Data):
 
     kind: Literal["Queue", "Tenant", "PriorityClass"]
     name: str
-    spec: dict[str, Any] = field(default_factory=dict)
+    spec: JsonObject = field(default_factory=dict)
     """Its specification, validated at the edge."""
     version: str | None = None
 

@@ -11,10 +11,28 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-__all__ = ["MICROSECOND", "SECOND", "Duration", "Micros", "format_time", "parse_time", "to_micros"]
+__all__ = [
+    "EARLIEST",
+    "LATEST",
+    "MICROSECOND",
+    "SECOND",
+    "Duration",
+    "Micros",
+    "StatedMicros",
+    "format_time",
+    "parse_time",
+    "to_micros",
+]
+
+EARLIEST: Final = -62_135_596_800_000_000
+LATEST: Final = 253_402_300_799_999_999
+"""First and last moment that RFC 3339 can write: the years 1 to 9999."""
 
 Micros = Annotated[int, Field(description="Microseconds since 1970-01-01T00:00:00Z.")]
 """A moment."""
+
+StatedMicros = Annotated[int, Field(ge=EARLIEST, le=LATEST, description="Microseconds since 1970-01-01T00:00:00Z.")]
+"""A moment that comes from outside: it must be one that can be written, because events will be stamped with it."""
 
 Duration = Annotated[int, Field(description="Microseconds.")]
 """A length of time."""
@@ -37,18 +55,20 @@ def parse_time(text: str) -> int:
     """Read an RFC 3339 time, or an ISO 8601 date; without an offset it is UTC.
 
     Raises:
-        ValueError: the text is not a time.
+        ValueError: the text is not a time, or its offset puts it outside the years 1 to 9999.
     """
-    return to_micros(datetime.fromisoformat(text))
+    micros = to_micros(datetime.fromisoformat(text))
+    if not EARLIEST <= micros <= LATEST:
+        raise ValueError(f"{text} lies outside the years 1 to 9999 in UTC")
+    return micros
 
 
 def format_time(micros: int) -> str:
     """Write a moment as RFC 3339 in UTC, always with six decimals: `2017-08-07T10:03:01.000000Z`.
 
-    Raises:
-        OverflowError: the moment lies outside the years 1 to 9999.
+    A moment that lies outside the years 1 to 9999 (a timer of centuries) is written as the nearest one that lies within.
     """
-    moment = _EPOCH + timedelta(microseconds=micros)
+    moment = _EPOCH + timedelta(microseconds=min(max(micros, EARLIEST), LATEST))
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond:06d}Z" if moment.year >= 1000 else _pad_year(moment)
 
 
