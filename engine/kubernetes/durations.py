@@ -17,13 +17,13 @@ _NANOSECONDS: Final = {
     "ns": 1,
     "us": 10**3,
     "µs": 10**3,  # U+00B5, the micro sign
-    "μs": 10**3,  # noqa: RUF001 - U+03BC, the Greek letter: Go reads both
+    "μs": 10**3,  # U+03BC, the Greek letter: Go reads both
     "ms": 10**6,
     "s": 10**9,
     "m": 60 * 10**9,
     "h": 3600 * 10**9,
 }
-_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)  # noqa: RUF001 - as above
+_PART: Final = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
 _LARGEST: Final = 2**63 - 1
 _LONGEST: Final = 128
 """Characters. Go has no bound; exact arithmetic has its price."""

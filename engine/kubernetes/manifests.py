@@ -1,47 +1,176 @@
-"""Job manifests: what a user submits, read into the specification that the rules work on."""
+"""Job manifests: what a user submits, read into the specification that the rules work on.
+
+    manifest ─► shape (types) ─► defaults ─► rules ─► statemachines.spec.JobSpec
+
+Nothing here raises, whatever the manifest: what is wrong is a fault with its path, what is only doubtful a warning.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import Any, Final
 
 from engine.events.jobs import Fault
+from engine.kubernetes.batch_job import TASK, batch_faults, batch_queue, batch_replicas, batch_spec, batch_unused_fields
+from engine.kubernetes.job_shapes import BatchJob, BatchJobSpec, VolcanoJob, VolcanoJobSpec
+from engine.kubernetes.lahar_rules import lahar_faults
+from engine.kubernetes.lahar_spec import LaharSpec, apply_lahar_spec, read_lahar_spec
+from engine.kubernetes.names import label_fault, qualified_name_fault, subdomain_fault
+from engine.kubernetes.pod_template import label_faults
+from engine.kubernetes.read_job import ReadJob
+from engine.kubernetes.shapes import Metadata, Shape, read_shape, unknown_fields
+from engine.kubernetes.spec_changes import change_faults
+from engine.kubernetes.vcjob_rules import create_faults, queue_faults, schema_faults
+from engine.kubernetes.volcano_defaults import DEFAULT_QUEUE, fill_defaults, unused_fields, volcano_spec
 from statemachines.spec import JobSpec
 
-__all__ = ["ReadJob"]
+__all__ = ["ReadJob", "read_manifest", "update_spec"]
+
+_VOLCANO: Final = "batch.volcano.sh/"
+_ACCEPTED: Final = "write apiVersion batch.volcano.sh/v1alpha1 or batch/v1, kind Job"
+_ALWAYS_THERE: Final = ({"name": "root", "state": "Open"}, {"name": DEFAULT_QUEUE, "state": "Open"})
+"""Queues that Volcano makes itself."""
 
 
-@dataclass(slots=True)
-class ReadJob:
-    """A manifest as read: the job it describes, and what is wrong with it."""
+def read_manifest(manifest: object, *, strict: bool = False, queues: list[dict[str, Any]] | None = None, seed: str = "") -> ReadJob:
+    """Read and judge a job that is submitted.
 
-    kind: str = ""
-    """`VCJob` (Volcano's) or `Job` (batch/v1); empty where the manifest is neither."""
-    name: str = ""
-    """`metadata.name`; where there is only `generateName`, that and five characters made from the manifest and the seed."""
-    namespace: str = "default"
-    uid: str | None = None
-    """`metadata.uid`, which only an API server gives."""
-    version: str | None = None
-    """`metadata.resourceVersion`."""
-    labels: dict[str, str] = field(default_factory=dict)
-    tenant: str = ""
-    """Label `lahar/tenant`, else the namespace."""
-    project: str = ""
-    """Label `lahar/project`."""
-    user: str = ""
-    """Label `lahar/user`."""
-    managed_by: str | None = None
-    """`spec.managedBy`."""
-    suspended: bool = False
-    """`spec.suspend`."""
-    spec: JobSpec = field(default_factory=JobSpec)
-    """With all defaults. Where there are faults it is what could be read, and not to be used."""
-    warnings: list[str] = field(default_factory=list)
-    """`path: message`; none with `strict`, which makes them faults."""
-    faults: list[Fault] = field(default_factory=list)
-    """Empty: the job is accepted."""
+    Args:
+        manifest: a decoded manifest: a vcjob (`batch.volcano.sh/*`) or a `batch/v1` Job, anything else is a fault.
+        strict: warnings are faults.
+        queues: the queues that exist beside Volcano's own (`default` and `root`): `name`, `parent`, `state` of each.
+        seed: what tells two submissions of one `generateName` apart, such as the command's id.
+    """
+    job, warnings = _read(manifest, list(_known(queues)), seed)
+    if strict:
+        job.faults += [Fault(path, message) for path, message in warnings]
+        job.spec = job.spec if not job.faults else JobSpec()
+    else:
+        job.warnings = [f"{path}: {message}" for path, message in warnings]
+    return job
 
-    @property
-    def managed(self) -> bool:
-        """Whether the manifest itself gives the job to Lahar (`managedBy: lahar`, or a name below `lahar/`)."""
-        return self.managed_by is not None and (self.managed_by == "lahar" or self.managed_by.startswith("lahar/"))
+
+def update_spec(old: JobSpec, manifest: object) -> tuple[JobSpec, list[Fault]]:
+    """Read a manifest that is to replace the one a job was submitted with.
+
+    Only `minAvailable`, the tasks' `replicas` and `minAvailable`, and `priorityClassName` may differ (Volcano). What the new
+    manifest leaves out is filled in anew, so a task that grows takes a minimum that was never stated along.
+
+    Args:
+        old: the specification as it stands; its templates may have been dropped, then they are not compared.
+        manifest: the whole new manifest.
+
+    Returns:
+        The new specification, without templates where the old one has none, and no faults; or the old one and the faults.
+    """
+    # A job that runs stays in its queue, whatever has become of the queue.
+    job, _ = _read(manifest, [{"name": old.queue, "state": "Open"}], seed="")
+    faults = job.faults or list(change_faults(old, job.spec))
+    if faults:
+        return old, faults
+    for task, before in zip(job.spec.tasks, old.tasks, strict=True):
+        task.template = None if before.template is None else task.template
+    return job.spec, []
+
+
+def _read(manifest: object, queues: list[dict[str, Any]], seed: str) -> tuple[ReadJob, list[tuple[str, str]]]:
+    head = manifest if isinstance(manifest, dict) else {}
+    version, kind = head.get("apiVersion"), head.get("kind")
+    if kind == "Job" and isinstance(version, str) and version.startswith(_VOLCANO):
+        return _read_volcano(manifest, queues, seed)
+    if kind == "Job" and version == "batch/v1":
+        return _read_batch(manifest, queues, seed)
+    if not isinstance(manifest, dict):
+        return ReadJob(faults=[Fault("", "a manifest is a mapping with apiVersion, kind, metadata and spec")]), []
+    return ReadJob(faults=[Fault("kind", f"{_shown(version)} {_shown(kind)} is no job that can be submitted: {_ACCEPTED}")]), []
+
+
+def _read_volcano(manifest: Any, queues: list[dict[str, Any]], seed: str) -> tuple[ReadJob, list[tuple[str, str]]]:  # noqa: ANN401 - undecoded
+    shape, faults = read_shape(VolcanoJob, manifest)
+    if shape is None:
+        return ReadJob(kind="VCJob", faults=faults), []
+    spec = shape.spec = shape.spec or VolcanoJobSpec()
+    fill_defaults(spec)
+    metadata, job, warnings = _head("VCJob", shape.metadata, seed)
+    shape.metadata, job.managed_by = metadata, spec.managed_by
+    own, path, faults = read_lahar_spec(metadata.annotations, manifest.get("lahar"))
+    faults += lahar_faults(own, {task.name or "": task.replicas or 0 for task in spec.tasks or []}, path)
+    faults += [*_metadata_faults(metadata), *create_faults(shape, queues, declared=own.declared), *schema_faults(shape)]
+    warnings += [*_unknown(shape, own, path), *unused_fields(spec)]
+    if not faults:
+        job.spec = volcano_spec(spec, manifest.get("spec") or {})
+        apply_lahar_spec(own, job.spec)
+    job.faults = _once(faults)
+    return job, warnings
+
+
+def _read_batch(manifest: Any, queues: list[dict[str, Any]], seed: str) -> tuple[ReadJob, list[tuple[str, str]]]:  # noqa: ANN401 - undecoded
+    shape, faults = read_shape(BatchJob, manifest)
+    if shape is None:
+        return ReadJob(kind="Job", faults=faults), []
+    spec = shape.spec or BatchJobSpec()
+    metadata, job, warnings = _head("Job", shape.metadata, seed)
+    job.managed_by, job.suspended = spec.managed_by, bool(spec.suspend)
+    queue = batch_queue(metadata.annotations)
+    own, path, faults = read_lahar_spec(metadata.annotations, manifest.get("lahar"))
+    faults += lahar_faults(own, {TASK: batch_replicas(spec)}, path)
+    faults += [*_metadata_faults(metadata), *batch_faults(spec), *queue_faults(queue, queues)]
+    warnings += [*_unknown(shape, own, path), *batch_unused_fields(spec)]
+    if not faults:
+        job.spec = batch_spec(spec, manifest.get("spec") or {}, queue)
+        apply_lahar_spec(own, job.spec)
+    job.faults = _once(faults)
+    return job, warnings
+
+
+def _head(kind: str, given: Metadata | None, seed: str) -> tuple[Metadata, ReadJob, list[tuple[str, str]]]:
+    """Return the metadata with name and namespace filled in, a job with nothing but its head, and warnings about the name."""
+    metadata = given or Metadata()
+    metadata.namespace = metadata.namespace or "default"
+    if not metadata.name and metadata.generate_name:
+        metadata.name = metadata.generate_name[:58] + sha256(seed.encode(errors="replace")).hexdigest()[:5]
+    name, labels = metadata.name or "", dict(metadata.labels or {})
+    job = ReadJob(
+        kind=kind,
+        name=name,
+        namespace=metadata.namespace,
+        uid=metadata.uid or None,
+        version=metadata.resource_version or None,
+        labels=labels,
+        tenant=labels.get("lahar/tenant") or metadata.namespace,
+        project=labels.get("lahar/project", ""),
+        user=labels.get("lahar/user", ""),
+    )
+    message = None if qualified_name_fault(name) else subdomain_fault(name)
+    return metadata, job, [("metadata.name", f"{message} (Kubernetes would refuse {name})")] if message else []
+
+
+def _metadata_faults(metadata: Metadata) -> Iterator[Fault]:
+    if message := qualified_name_fault(metadata.name or ""):
+        yield Fault("metadata.name", message if metadata.name else "is required")
+    elif "/" in (metadata.name or ""):
+        yield Fault("metadata.name", "must not have a '/'")
+    if message := label_fault(metadata.namespace or ""):
+        yield Fault("metadata.namespace", message)
+    yield from label_faults(metadata.labels, "metadata.labels")
+
+
+def _unknown(shape: Shape, own: LaharSpec, path: str) -> list[tuple[str, str]]:
+    return [(where, "unknown field") for where in [*unknown_fields(shape), *unknown_fields(own, path)]]
+
+
+def _known(queues: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
+    given = queues or []
+    names = {queue.get("name") for queue in given}
+    yield from given
+    yield from (queue for queue in _ALWAYS_THERE if queue["name"] not in names)
+
+
+def _shown(value: object) -> str:
+    return repr(value)[:60] if isinstance(value, str | None) else f"({type(value).__name__})"
+
+
+def _once(faults: list[Fault]) -> list[Fault]:
+    """Keep the first fault of each path: two rules that a field breaks need one correction."""
+    return list({fault.path: fault for fault in reversed(faults)}.values())[::-1]

@@ -26,7 +26,10 @@ def subdomain_fault(text: str) -> str | None:
     """Judge a DNS-1123 subdomain: most objects."""
     if len(text) <= 253 and _SUBDOMAIN.fullmatch(text):
         return None
-    return "must be a DNS-1123 subdomain: at most 253 lower case letters, digits, '-' and '.', each part beginning and ending with a letter or digit"
+    return (
+        "must be a DNS-1123 subdomain: at most 253 lower case letters, digits, '-' and '.', "
+        "each part beginning and ending with a letter or digit"
+    )
 
 
 def qualified_name_fault(text: str) -> str | None:

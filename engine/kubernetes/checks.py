@@ -1,0 +1,21 @@
+"""Two questions that many rules ask of a field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.events.jobs import Fault
+
+__all__ = ["at_least", "one_of"]
+
+
+def at_least(value: int | None, least: int, path: str) -> Iterator[Fault]:
+    """Yield a fault if a number is given and too small."""
+    if value is not None and value < least:
+        yield Fault(path, f"must be at least {least}")
+
+
+def one_of(value: str | None, allowed: tuple[str, ...], path: str) -> Iterator[Fault]:
+    """Yield a fault if a word is given and not in a closed list; an empty one is none given, as in Go."""
+    if value and value not in allowed:
+        yield Fault(path, f"must be {' or '.join(allowed)}")
