@@ -1,0 +1,83 @@
+"""Errors of the history package.
+
+HistoryError
+├── NotFoundError           no job or event is meant by what was given
+├── AmbiguousError          several are
+├── TransferError           a file that cannot be imported
+└── TokenError              a subscription cannot go on from a token
+    ├── MalformedTokenError     it is no token of ours
+    ├── ForeignTokenError       it was given out by another log, topic or schema epoch
+    └── ExpiredTokenError       what follows it is no longer retained
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "AmbiguousError",
+    "ExpiredTokenError",
+    "ForeignTokenError",
+    "HistoryError",
+    "MalformedTokenError",
+    "NotFoundError",
+    "TokenError",
+    "TransferError",
+]
+
+
+class HistoryError(ValueError):
+    """Base of all errors of this package."""
+
+
+class NotFoundError(HistoryError):
+    """Raised when nothing in the log is meant by what was given."""
+
+    def __init__(self, kind: str, given: str) -> None:
+        command = "lahar job list --all" if kind == "job" else "lahar events"
+        super().__init__(f"no {kind} {given!r} in this log; `{command}` shows the {kind}s there are")
+        self.given = given
+
+
+class AmbiguousError(HistoryError):
+    """Raised when a prefix means several jobs or events; `matches` are their ids, in order."""
+
+    _SHOWN = 5
+
+    def __init__(self, given: str, matches: Sequence[str], kind: str = "jobs") -> None:
+        shown = ", ".join(matches[: self._SHOWN]) + (", …" if len(matches) > self._SHOWN else "")
+        super().__init__(f"{given!r} means {len(matches)} {kind}: {shown}; give more of the id")
+        self.given = given
+        self.matches = list(matches)
+
+
+class TransferError(HistoryError):
+    """Raised when an export cannot be read, or cannot be restored into the log it is meant for."""
+
+
+class TokenError(HistoryError):
+    """Base of the reasons why a subscription cannot go on from a token; it never moves silently."""
+
+
+class MalformedTokenError(TokenError):
+    """Raised when a text is no token, or one of a version that this release does not read."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"not a subscription token ({why}); take one from the subscription itself, or start `--from beginning`")
+
+
+class ForeignTokenError(TokenError):
+    """Raised when a token was given out by another log, for another topic or in another schema epoch."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"the token belongs to another log or topic: {why}; start again `--from beginning` or from a time")
+
+
+class ExpiredTokenError(TokenError):
+    """Raised when events that follow the token are no longer retained, so that going on would leave a gap."""
+
+    def __init__(self, partition: str, offset: int, first: int) -> None:
+        super().__init__(
+            f"the token is behind retention: {partition} goes on at offset {offset}, the oldest kept is {first}; "
+            "start again `--from beginning` and expect a gap"
+        )

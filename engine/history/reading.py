@@ -1,0 +1,93 @@
+"""What history asks of a log: the events of one job, the inputs behind them, all job events."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.events import Data, Event, Topic, decode
+from engine.events.errors import EventError
+from engine.history.errors import AmbiguousError, NotFoundError
+from engine.log.port import Searchable
+
+__all__ = ["JobHistory", "events_of", "find_event", "history_of", "inputs_behind", "job_events"]
+
+_INPUTS: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
+
+
+def job_events(log: Searchable, types: Collection[str] | None = None) -> Iterator[Event[Data]]:
+    """Yield the events of all jobs in commit order, of some types or of all."""
+    for record in log.scan(("job-events",), types):
+        yield decode(record.message)
+
+
+def events_of(log: Searchable, job: str) -> list[Event[Data]]:
+    """Return all events of one job, in order; empty if the log knows no such job."""
+    return [decode(record.message) for record in log.records_of(job, ("job-events",))]
+
+
+def inputs_behind(log: Searchable, ids: Iterable[str]) -> dict[str, Event[Data]]:
+    """Return the inputs with these ids, as far as the log has them and they can be read. Reads all input topics."""
+    wanted = set(ids)
+    found: dict[str, Event[Data]] = {}
+    for record in log.scan(_INPUTS) if wanted else ():
+        if record.message.id in wanted and record.message.id not in found:
+            try:
+                found[record.message.id] = decode(record.message)
+            except EventError:
+                continue
+    return found
+
+
+def find_event(log: Searchable, given: str) -> Event[Data]:
+    """Return the job event with this id, or with an id that begins so.
+
+    Raises:
+        NotFoundError: there is none.
+        AmbiguousError: several begin so.
+    """
+    found = {record.message.id: record.message for record in log.scan(("job-events",)) if record.message.id.startswith(given)}
+    if not found:
+        raise NotFoundError("event", given)
+    if given in found:
+        return decode(found[given])
+    if len(found) > 1:
+        raise AmbiguousError(given, sorted(found), "events")
+    return decode(next(iter(found.values())))
+
+
+@dataclass(slots=True)
+class JobHistory:
+    """The events of one job and the inputs that caused them, by id."""
+
+    events: list[Event[Data]]
+    inputs: dict[str, Event[Data]] = field(default_factory=dict)
+    by_id: dict[str, Event[Data]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.by_id = {event.id: event for event in self.events}
+
+    def cause(self, event: Event[Data]) -> Event[Data] | None:
+        """Return the direct cause of an event: another event of the job, or an input; `None` if it is not known."""
+        found = self.by_id.get(event.causationid)
+        return self.inputs.get(event.causationid) if found is None else found
+
+    def causes(self, event: Event[Data]) -> list[Event[Data]]:
+        """Return an event and what led to it, back to the input or as far as is known."""
+        chain = [event]
+        while (cause := self.cause(chain[-1])) is not None and all(cause is not known for known in chain):
+            chain.append(cause)
+        return chain
+
+    def effects(self, event: Event[Data]) -> list[Event[Data]]:
+        """Return what followed directly from an event, in order."""
+        return [other for other in self.events if other.causationid == event.id]
+
+
+def history_of(log: Searchable, job: str) -> JobHistory:
+    """Return the history of a job, with the inputs that its events name as their causes."""
+    history = JobHistory(events_of(log, job))
+    missing = {event.causationid for event in history.events if event.causationid} - history.by_id.keys()
+    history.inputs = inputs_behind(log, missing)
+    return history

@@ -1,0 +1,63 @@
+"""Which job is meant: by id, a unique prefix of it, `namespace/name` (the newest of that name) or `namespace/name@id`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from engine.events import Data, Event
+from engine.events.jobs import JobOpened, JobRevised
+from engine.history.errors import AmbiguousError, NotFoundError
+from engine.history.reading import job_events
+from engine.log.port import Searchable
+
+__all__ = ["resolve", "resolve_among"]
+
+
+def resolve(log: Searchable, given: str) -> str:
+    """Return the id of the job that a command's JOB argument means.
+
+    Raises:
+        NotFoundError: none is meant.
+        AmbiguousError: a prefix means several.
+    """
+    return resolve_among(job_events(log, {JobOpened.TYPE, JobRevised.TYPE}), given)
+
+
+def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
+    """Return the id of the job that is meant among those that some events open or rename.
+
+    Args:
+        events: `lahar.job.opened` and `lahar.job.revised`, in the order of the log; others are passed over.
+        given: an id, a prefix of one, `namespace/name`, or `namespace/name@` and an id or a prefix of one.
+
+    Raises:
+        NotFoundError: none is meant.
+        AmbiguousError: a prefix means several.
+    """
+    names: dict[str, tuple[str, str]] = {}
+    for event in events:
+        data = event.data
+        if isinstance(data, JobOpened):
+            names[event.subject] = (data.namespace, data.name)
+        elif isinstance(data, JobRevised) and event.subject in names:
+            namespace, name = names[event.subject]
+            names[event.subject] = (data.namespace or namespace, data.name or name)
+    if given in names:
+        return given
+    if "/" not in given:
+        return _only(given, [job for job in names if given and job.startswith(given)])
+    name, _, prefix = given.partition("@")
+    found = [job for job, (space, called) in names.items() if f"{space}/{called}" == name]
+    if prefix:
+        return _only(given, [job for job in found if job.startswith(prefix)])
+    if not found:
+        raise NotFoundError("job", given)
+    return found[-1]
+
+
+def _only(given: str, found: list[str]) -> str:
+    if not found:
+        raise NotFoundError("job", given)
+    if len(found) > 1:
+        raise AmbiguousError(given, sorted(found))
+    return found[0]

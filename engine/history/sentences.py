@@ -1,0 +1,327 @@
+"""One event in one clause, as an operator would tell it."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from typing import Any, Final
+
+from engine.events import Data, Event
+from engine.events.inputs import (
+    CommandIssued,
+    CustomEventRaised,
+    EffectReported,
+    JobDeleted,
+    JobObserved,
+    JobSubmitted,
+    JobUpdated,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
+    RowUnreadable,
+)
+from engine.events.jobs import (
+    ActionDeferred,
+    ActionTaken,
+    Anomaly,
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptEvent,
+    AttemptLateFact,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+    CommandRefused,
+    EffectRequested,
+    EffectSettled,
+    EventRaised,
+    InputOrphaned,
+    InputParked,
+    InputReleased,
+    JobForgotten,
+    JobObjectDeleted,
+    JobOpened,
+    JobParked,
+    JobPhaseChanged,
+    JobRejected,
+    JobRevised,
+    JobUnparked,
+    RowRejected,
+    TaskPhaseChanged,
+    TimerCancelled,
+    TimerFired,
+    TimerSet,
+)
+from engine.history.wording import length, moment, plural
+
+__all__ = ["attempt_of", "exit_words", "fate", "tell"]
+
+_FATES: Final[dict[str, str]] = {
+    "AppFailed": "failed",
+    "OomKilled": "was OOM-killed",
+    "KilledBySignal": "was killed by a signal",
+    "StartError": "could not be started",
+    "TimedOut": "ran out of its time limit",
+    "EvictedByNode": "was evicted by its node",
+    "EvictedByApi": "was evicted through the API",
+    "EvictedByTaint": "was evicted by a taint of its node",
+    "NodeShutdown": "went down with its node's shutdown",
+    "RejectedByNode": "was rejected by its node",
+    "PreemptedByScheduler": "was preempted by the scheduler",
+    "PreemptedByKubelet": "was preempted by its node",
+    "PreemptedByNotice": "was stopped by a preemption notice",
+    "DeletedByApi": "was deleted through the API",
+    "KilledByAction": "was stopped by an action on the job",
+    "StoppedByUser": "was stopped by its user",
+    "NeverStarted": "ended without ever having run",
+    "NodeLost": "was lost with its node",
+    "ExitUnknown": "ended, but how is lost",
+    "EndUnknown": "has no known end",
+}
+_OWN_CODE: Final = frozenset({"AppFailed", "OomKilled", "KilledBySignal", "StartError"})
+"""Ends of which the exit code says something."""
+
+
+def fate(phase: str, reason: str | None) -> str:
+    """Say how an attempt ended: `was OOM-killed`."""
+    if phase == "Succeeded":
+        return "succeeded"
+    return _FATES.get(reason or "", f"ended as {phase}" + (f" ({reason})" if reason else ""))
+
+
+def exit_words(reason: str | None, code: int | None) -> str:
+    """Say the exit code in brackets, with the signal it stands for; that it is unknown where it would matter; else nothing."""
+    if code is None:
+        return " (exit code unknown)" if reason in _OWN_CODE else ""
+    if reason == "KilledBySignal" and code > 128:
+        try:
+            return f" (exit {code}, {signal.Signals(code - 128).name})"
+        except ValueError:
+            return f" (exit {code}, signal {code - 128})"
+    return f" (exit {code})" if code or reason in _OWN_CODE else ""
+
+
+def attempt_of(data: AttemptEvent) -> str:
+    """Name an attempt: `worker[2] attempt 1`."""
+    return f"{data.task}[{data.index}] attempt {data.attempt}"
+
+
+def tell(event: Event[Data]) -> str:
+    """Say in one clause, without a full stop, what an event is about and when it happened."""
+    teller = _TELLERS.get(type(event.data))
+    return teller(event.data, f"at {moment(event.time)}") if teller is not None else f"{event.type} at {moment(event.time)}"
+
+
+def _because(reason: str | None) -> str:
+    return f" ({reason})" if reason else ""
+
+
+def _by(name: str, otherwise: str = "somebody") -> str:
+    return name or otherwise
+
+
+def _opened(data: JobOpened, at: str) -> str:
+    size = sum(task.replicas for task in data.spec.tasks)
+    shape = f" with {plural(size, 'replica')}" if size else ""
+    who = f" by {data.user}" if data.user else ""
+    verb = "submitted" if data.managed or data.kind == "Trace" else "first seen"
+    return f"the job {data.namespace}/{data.name}{shape} was {verb}{who} to queue {data.spec.queue} {at}"
+
+
+def _revised(data: JobRevised, at: str) -> str:
+    return f"the specification of the job changed {at}" if data.spec is not None else f"more of the job came to be known {at}"
+
+
+def _phase(data: JobPhaseChanged, at: str) -> str:
+    guess = ", as its attempts show" if data.inferred else ""
+    return f"the job went from {data.previous} to {data.phase}{_because(data.reason)} {at}{guess}"
+
+
+def _task_phase(data: TaskPhaseChanged, at: str) -> str:
+    return f"task {data.task} went from {data.previous} to {data.phase}{_because(data.reason)} {at}"
+
+
+def _started(data: AttemptStarted, at: str) -> str:
+    return f"{attempt_of(data)} started{f' as pod {data.pod}' if data.pod else ''} {at}"
+
+
+def _bound(data: AttemptBound, at: str) -> str:
+    return f"{attempt_of(data)} got {f'node {data.node}' if data.node else 'a node'}{_because(data.reason)} {at}"
+
+
+def _running(data: AttemptRunning, at: str) -> str:
+    return f"{attempt_of(data)} began to run {at}"
+
+
+def _terminating(data: AttemptTerminating, at: str) -> str:
+    return f"the deletion of {attempt_of(data)} was asked for{_because(data.reason)} {at}"
+
+
+def _ended(data: AttemptEnded, at: str) -> str:
+    node = f" on {data.node}" if data.node else ""
+    ran = f" after running {length(data.ran)}" if data.started is not None and data.ran else ""
+    guess = ", at the latest proof of life" if data.inferred else ""
+    return f"{attempt_of(data)} {fate(data.phase, data.reason)}{exit_words(data.reason, data.exit_code)} {at}{node}{ran}{guess}"
+
+
+def _changed(data: AttemptChanged, at: str) -> str:
+    news = []
+    if data.uid is not None:
+        news.append("its pod came into view")
+    if data.reason_changed:
+        news.append(f"it is now {data.reason}" if data.reason else "it is well again")
+    if data.restarts is not None:
+        news.append(f"its containers have restarted {plural(data.restarts, 'time')}")
+    if data.requests is not None:
+        news.append("its requests changed")
+    if data.disruption is not None:
+        news.append(f"a disruption was announced ({data.disruption})" if data.disruption else "the disruption was withdrawn")
+    return f"{attempt_of(data)}: {', '.join(news) or 'something changed'} {at}"
+
+
+def _late(data: AttemptLateFact, at: str) -> str:
+    return f"it was learnt about the closed {attempt_of(data)} that it {fate(data.phase, data.reason)} {at}"
+
+
+def _raised(data: EventRaised, _at: str) -> str:
+    if data.rule is not None:
+        source = f"rule spec.raise[{data.rule}] raised {data.event}"
+    elif data.by:
+        source = f"{data.by} raised {data.event}"
+    elif data.task is not None and data.index is not None:
+        source = f"{data.task}[{data.index}] attempt {data.attempt} raised {data.event}"
+    else:
+        source = f"{data.event} was raised" + (f" for task {data.task}" if data.task else "")
+    return source + (f" (exit {data.exit_code})" if data.exit_code else "")
+
+
+def _target(data: ActionTaken | CommandIssued) -> str:
+    if data.task is None:
+        return ""
+    if data.partition is not None:
+        return f" on partition {data.partition} of {data.task}"
+    return f" on {data.task}" + (f"[{data.index}]" if data.index is not None and data.action == "RestartPod" else "")
+
+
+def _acted(data: ActionTaken, at: str) -> str:
+    if data.policy is not None:
+        return f"policy {data.policy} answers {data.event or 'the exit code'} with {data.action}{_target(data)} {at}"
+    who = f"{data.by}'s {data.action}" if data.by else f"{data.action}"
+    waited = ", which had waited for the restart," if data.deferred else ""
+    return f"{who}{_target(data)}{waited} was carried out {at}{_because(data.reason)}"
+
+
+def _deferred(data: ActionDeferred, at: str) -> str:
+    return f"{data.action} by {_by(data.by)} has to wait for the restart, {at}{_because(data.reason)}"
+
+
+def _timer_set(data: TimerSet, at: str) -> str:
+    if data.timer == "policy":
+        return f"policy {data.policy} answers {data.event} with {data.action}, delayed until {moment(data.due)}"
+    limits = {"active_deadline": "the active deadline", "ttl": "the time to live", "orphan_wait": "the wait for the pod's job"}
+    return f"{limits[data.timer]} was set {at} to end at {moment(data.due)}"
+
+
+def _timer_cancelled(data: TimerCancelled, at: str) -> str:
+    return f"a timer was cancelled {at}{_because(data.why)}"
+
+
+def _timer_fired(_data: TimerFired, at: str) -> str:
+    return f"its time came {at}"
+
+
+def _requested(data: EffectRequested, at: str) -> str:
+    what = {"create_pod": "pod {} was asked for", "delete_pod": "the deletion of pod {} was requested", "delete_job": "{}"}
+    name = data.pod or "?" if data.effect != "delete_job" else "the deletion of the job was requested"
+    return f"{what[data.effect].format(name)} {at}{_because(data.cause)}"
+
+
+def _settled(data: EffectSettled, at: str) -> str:
+    return f"{data.name or 'a requested effect'} was reported {data.outcome} {at}{_because(data.message)}"
+
+
+def _rejected(data: JobRejected, at: str) -> str:
+    faults = "; ".join(f"{fault.path}: {fault.message}" for fault in data.faults)
+    return f"the {'update' if data.update else 'submission'} of {data.name} was rejected {at}: {faults}"
+
+
+def _refused(data: CommandRefused, at: str) -> str:
+    return f"{data.command}{f' by {data.by}' if data.by else ''} was refused {at}: {data.reason}"
+
+
+def _pod(data: PodObserved, at: str) -> str:
+    return f"pod {data.name} was seen {data.phase}{_because(data.reason)} {at}"
+
+
+def _pod_deleted(data: PodDeleted, at: str) -> str:
+    return f"pod {data.last.name} was {'missing from a full list' if data.inferred else 'deleted'} {at}"
+
+
+def _job_seen(data: JobObserved, at: str) -> str:
+    who = "the trace" if data.kind == "Trace" else f"its {data.kind} object"
+    if data.phase is None:
+        return f"{who} showed the job {at}"
+    word = f" (“{data.reason}”)" if data.reason else ""
+    return f"{who} reported {data.phase}{word} {at}"
+
+
+def _commanded(data: CommandIssued, at: str) -> str:
+    return f"{_by(data.by)} commanded {data.action}{_target(data)} {at}{_because(data.reason)}"
+
+
+def _custom(data: CustomEventRaised, at: str) -> str:
+    return f"{_by(data.by)} raised {data.event} from outside {at}"
+
+
+def _node(data: NodeObserved, at: str) -> str:
+    return f"node {data.name} was seen with Ready={data.ready} {at}"
+
+
+Teller = Callable[[Any, str], str]
+
+_TELLERS: Final[dict[type[Data], Teller]] = {
+    JobOpened: _opened,
+    JobRevised: _revised,
+    JobPhaseChanged: _phase,
+    TaskPhaseChanged: _task_phase,
+    AttemptStarted: _started,
+    AttemptBound: _bound,
+    AttemptRunning: _running,
+    AttemptTerminating: _terminating,
+    AttemptEnded: _ended,
+    AttemptChanged: _changed,
+    AttemptLateFact: _late,
+    EventRaised: _raised,
+    ActionTaken: _acted,
+    ActionDeferred: _deferred,
+    TimerSet: _timer_set,
+    TimerCancelled: _timer_cancelled,
+    TimerFired: _timer_fired,
+    EffectRequested: _requested,
+    EffectSettled: _settled,
+    JobRejected: _rejected,
+    CommandRefused: _refused,
+    JobObjectDeleted: lambda _, at: f"the job's object was deleted {at}",
+    JobForgotten: lambda _, at: f"the job left the engine's state {at}; its history stays",
+    JobParked: lambda data, at: f"the job was parked {at}: {data.error}",
+    JobUnparked: lambda data, at: f"{_by(data.by)} let the job go on {at}",
+    InputParked: lambda _, at: f"an input of the parked job was kept {at}",
+    InputOrphaned: lambda _, at: f"a pod came before its job {at}",
+    InputReleased: lambda data, at: f"a {data.kept} input was decided again {at}: {data.outcome}",
+    Anomaly: lambda data, at: f"something odd was seen {at}: {data.what}",
+    RowRejected: lambda data, at: f"line {data.line} of the {data.format} trace was rejected {at}: {data.reason}",
+    PodObserved: _pod,
+    PodDeleted: _pod_deleted,
+    JobObserved: _job_seen,
+    JobSubmitted: lambda _, at: f"it was submitted {at}",
+    JobUpdated: lambda _, at: f"its manifest was updated {at}",
+    JobDeleted: lambda _, at: f"its object was deleted {at}",
+    CommandIssued: _commanded,
+    CustomEventRaised: _custom,
+    EffectReported: lambda data, at: f"{data.name or 'a requested effect'} was reported {data.outcome} {at}",
+    RowUnreadable: lambda data, at: f"line {data.line} could not be read {at}",
+    NodeObserved: _node,
+    NodeDeleted: lambda data, at: f"node {data.name} was deleted {at}",
+}
