@@ -62,6 +62,8 @@ _WARM: Final = 1024
 """Jobs kept in `ShardState.warm`: more than are looked at between two changes of one of them in any one batch."""
 
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
+_STOPPING: Final = FINISHED_JOB_PHASES | {"Aborting", "Aborted", "Completing", "Terminating"}
+"""Phases in which an attempt that ends is not replaced."""
 _RESTARTS: Final = frozenset({"RestartJob", "RestartTask", "RestartPod", "RestartPartition", "RequeueJob", "ResumeJob"})
 
 
@@ -297,7 +299,7 @@ def _job_phase_changed(_state: ShardState, job: Job, data: JobPhaseChanged, even
 def _task_phase_changed(_state: ShardState, job: Job, data: TaskPhaseChanged, event: Event[Any]) -> None:
     task = job.tasks[data.task]
     task.phase, task.since = data.phase, event.time
-    if data.phase == "Running":
+    if data.previous == "Restarting":
         task.restarting = False
 
 
@@ -415,7 +417,7 @@ def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event
     _enter(job, task, attempt)
     if task.slots.get(attempt.index) is attempt and _leaves_slot_open(job, task, attempt):
         task.open_slot(attempt.index)
-        task.restarting = job.managed
+        task.restarting = job.managed and job.phase not in _STOPPING
     if data.phase == "Failed" and not data.replaceable:
         task.failures += 1
 
