@@ -49,7 +49,7 @@ def effect_of(phase: JobPhase, action: Action | str, *, deleting: bool = False) 
     return cast("Effect", rows[0].effect or "none")
 
 
-def next_phase(  # noqa: PLR0917 - the inputs of Volcano's rule, in its order
+def next_phase(
     phase: JobPhase,
     action: Action | str,
     spec: JobSpec,

@@ -58,10 +58,10 @@ def _unfinished(facts: TaskFacts) -> bool:
 
 
 def _too_many_pending(facts: TaskFacts) -> bool:
-    """So many attempts are pending that the task's minimum cannot run."""
+    """Fewer than its minimum have started, and so many are pending that the minimum cannot run."""
     spec = facts.spec
     minimum = spec.replicas if spec.min_available is None else spec.min_available
-    return facts.counters.pending > spec.replicas - minimum
+    return facts.counters.pending > spec.replicas - minimum and not _started(facts)
 
 
 def _replaced(facts: TaskFacts) -> bool:
@@ -70,10 +70,10 @@ def _replaced(facts: TaskFacts) -> bool:
 
 
 TASK_STATES: Final[Mapping[str, str]] = {
-    "Waiting": "A dependsOn is not satisfied; no pod is made. Pending follows, Restarting, or Failed when the job finishes.",
+    "Waiting": "A dependsOn is not satisfied, no pod is made. Pending or Restarting follow, Completed or Failed when the job ends.",
     "Pending": "Fewer attempts than its minimum have started. Running, Completed, Failed or Restarting follow.",
     "Running": "At least its minimum of attempts run or have ended. Pending, Completed, Failed or Restarting follow.",
-    "Restarting": "Its attempts are being replaced. Pending follows, or Failed when the job finishes.",
+    "Restarting": "Its attempts are being replaced. Pending follows; Completed or Failed when the job finishes.",
     "Completed": "Enough replicas succeeded. Restarting follows when the job or task is restarted, Pending when it is scaled up.",
     "Failed": "Too many replicas failed, or the job finished before it completed. Restarting follows when it is restarted.",
 }
