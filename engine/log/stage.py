@@ -43,7 +43,7 @@ class Stage(Protocol[S]):
 
     @property
     def outputs(self) -> tuple[Topic, ...]:
-        """Topics it writes."""
+        """Topics it writes; the first one takes the accounts of its shards as well."""
 
     def initial(self) -> S:
         """Return the state of a shard that has taken nothing."""
@@ -63,6 +63,14 @@ class Stage(Protocol[S]):
     def absorb(self, state: S, event: Event[Data]) -> None:
         """Apply one input of the truth that the stage absorbs whole (for lifecycle: `cluster`). Total, like `evolve`."""
 
+    def contains(self, state: S, event: Event[Data]) -> bool:
+        """Tell whether the state holds an event of the stage's own output already, by its `sequence`.
+
+        Asked at recovery only: subjects of a snapshot may be newer than the point from which the tail is folded, so the tail
+        repeats what they hold. An event that changes several subjects is contained when all of them hold it, and applying it
+        to those that do changes nothing. (An absorbed fact is simply absorbed again, with all that followed it.)
+        """
+
     def absorbs(self, topic: Topic) -> bool:
         """Tell whether inputs of the topic are absorbed (before they are decided on)."""
 
@@ -70,7 +78,10 @@ class Stage(Protocol[S]):
         """Return when the earliest timer fires (microseconds), or `None`."""
 
     def touched(self, state: S) -> list[str]:
-        """Return the subjects changed since the last call, each once; the call empties the list."""
+        """Return the subjects changed since the last call, each once; the call empties the list.
+
+        The names `_manifest` and `_accounts` belong to the processor.
+        """
 
     def outcome(self, event: Event[Data]) -> Outcome | None:
         """Return the outcome that the first event of an input stands for; `None` if no input but a timer caused it."""

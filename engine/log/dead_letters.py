@@ -1,0 +1,63 @@
+"""Inputs that could not be read, kept whole with their origin, and the way back (design rule 7)."""
+
+from __future__ import annotations
+
+import base64
+from typing import Final
+
+from engine.events import Event, Message
+from engine.events.ids import output_id
+from engine.events.jobs import DeadLettered
+from engine.log.port import Record, ShardId
+
+__all__ = ["dead_letter", "original"]
+
+_TEXTS: Final = ("id", "source", "type", "subject", "correlationid", "causationid", "clusterid")
+_NUMBERS: Final = ("time", "recordedtime", "sequence")
+
+
+def dead_letter(shard: ShardId, record: Record, reason: str, now: int, sequence: int) -> Event[DeadLettered]:
+    """Return the event that sets an input aside.
+
+    Args:
+        shard: that took it.
+        record: the input where it stands. The event's id follows from the place: what cannot be read may have no id of its own.
+        reason: what is wrong with it.
+        now: the shard's time (microseconds).
+        sequence: of the event among the shard's dead letters.
+    """
+    (topic, partition), offset, message = record.partition, record.offset, record.message
+    attributes = {name: value for name in _TEXTS if (value := getattr(message, name))}
+    attributes |= {name: str(value) for name in _NUMBERS if (value := getattr(message, name))}
+    return Event(
+        output_id(shard.stage, f"{topic}/{partition}/{offset}", 0),
+        f"lahar/{shard.stage}",
+        DeadLettered.TYPE,
+        str(shard),
+        message.recordedtime,
+        now,
+        sequence,
+        message.correlationid,
+        message.id,
+        message.clusterid,
+        DeadLettered(reason, topic, partition, offset, message.key, base64.b64encode(message.data).decode(), attributes),
+    )
+
+
+def original(letter: DeadLettered) -> Message:
+    """Return the input as it came, to be appended again once it can be read."""
+    texts = letter.attributes
+    return Message(
+        letter.key,
+        texts.get("id", ""),
+        texts.get("source", ""),
+        texts.get("type", ""),
+        texts.get("subject", ""),
+        int(texts.get("time", "0")),
+        int(texts.get("recordedtime", "0")),
+        int(texts.get("sequence", "0")),
+        texts.get("correlationid", ""),
+        texts.get("causationid", ""),
+        texts.get("clusterid", ""),
+        base64.b64decode(letter.content),
+    )

@@ -1,0 +1,126 @@
+"""The inputs of a shard in the order in which it takes them.
+
+`cluster` comes first whenever one of its records waits. The others are merged by recorded time; at equal times by the order in
+which the stage names its inputs, and within a partition by offset.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Final, Protocol
+
+from engine.log.port import Log, Partition, Record
+
+__all__ = ["Inputs", "Retaken", "Source", "Taken"]
+
+Taken = tuple[int, Record]
+"""Place of the partition among the shard's inputs, and the record."""
+
+
+class Source(Protocol):
+    """Where a batch comes from."""
+
+    def peek(self) -> Taken | None:
+        """Return what is to be taken next, or `None`."""
+
+    def take(self) -> None:
+        """Go on behind what `peek` gave last."""
+
+
+class Inputs:
+    """What waits in the log."""
+
+    def __init__(self, log: Log, partitions: Sequence[Partition], offsets: Sequence[int], batch: int) -> None:
+        """Begin at the offsets given.
+
+        Args:
+            log: to read from.
+            partitions: the shard's inputs.
+            offsets: first offset wanted of each.
+            batch: records a read.
+        """
+        heads = [
+            _Head(log, place, partition, offset, batch)
+            for place, (partition, offset) in enumerate(zip(partitions, offsets, strict=True))
+        ]
+        self._first: Final = [head for head in heads if head.partition.topic == "cluster"]
+        self._others: Final = [head for head in heads if head.partition.topic != "cluster"]
+        self._found: _Head | None = None
+
+    def refresh(self) -> None:
+        """Look for what has been appended since. Only now, so that one batch takes what waited when it began."""
+        for head in (*self._first, *self._others):
+            head.refresh()
+
+    def peek(self) -> Taken | None:
+        """Return the input to be taken next, or `None` if none waits."""
+        found: _Head | None = None
+        for head in self._first:
+            if head.record is not None:
+                found = head
+                break
+        else:
+            time = 0
+            for head in self._others:
+                record = head.record
+                if record is not None and (found is None or record.message.recordedtime < time):
+                    found, time = head, record.message.recordedtime
+        self._found = found
+        return None if found is None or found.record is None else (found.place, found.record)
+
+    def take(self) -> None:
+        """Go on behind the input that `peek` gave last."""
+        if self._found is not None:
+            self._found.advance()
+
+
+class Retaken:
+    """Inputs that were taken before and are taken again, in the same order."""
+
+    def __init__(self, taken: Iterable[Taken]) -> None:
+        """Give what was taken."""
+        self._waiting = deque(taken)
+
+    def peek(self) -> Taken | None:
+        """Return the input to be taken next, or `None` after the last one."""
+        return self._waiting[0] if self._waiting else None
+
+    def take(self) -> None:
+        """Go on behind the input that `peek` gave last."""
+        self._waiting.popleft()
+
+
+class _Head:
+    """The next record of one partition."""
+
+    __slots__ = ("_batch", "_log", "_next", "_read", "_records", "partition", "place", "record")
+
+    def __init__(self, log: Log, place: int, partition: Partition, offset: int, batch: int) -> None:
+        self._log = log
+        self._batch = batch
+        self._next = offset
+        self._records: list[Record] = []
+        self._read = 0
+        self.place = place
+        self.partition = partition
+        self.record: Record | None = None
+
+    def refresh(self) -> None:
+        """Read, if nothing is at hand."""
+        if self.record is None:
+            self._records = self._log.read(self.partition, self._next, self._batch)
+            self._read = 0
+            self.record = self._records[0] if self._records else None
+
+    def advance(self) -> None:
+        """Go to the next record. A chunk that was full may have more behind it, one that was not had none when it was read."""
+        self._read += 1
+        if self._read < len(self._records):
+            self.record = self._records[self._read]
+            return
+        full = len(self._records) == self._batch
+        self._next = self._records[-1].offset + 1
+        self.record = None
+        if full:
+            self.refresh()
