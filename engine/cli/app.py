@@ -12,6 +12,7 @@ Its docstring is its help text; errors need not be caught (`ErrorsToExitCodes`).
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -68,7 +69,8 @@ class ErrorsToExitCodes(TyperGroup):
             typer.Exit: the command failed, with the code that its error stands for.
         """
         try:
-            return super().invoke(ctx)
+            result = super().invoke(ctx)
+            sys.stdout.flush()  # here, where a reader that is gone can still be dealt with
         except (typer.Exit, typer.Abort, typer.TyperException):
             raise
         except (Exception, KeyboardInterrupt) as error:
@@ -80,6 +82,7 @@ class ErrorsToExitCodes(TyperGroup):
                 # The interpreter would fail again when it flushes at exit.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(exit_code(error)) from None
+        return result
 
 
 app = typer.Typer(

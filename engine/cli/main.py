@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.cli import vocabulary
+from engine.cli import machines, vocabulary
 from engine.cli.app import app
 
 __all__ = ["COMMANDS", "app", "main"]
 
-COMMANDS = (vocabulary,)
+COMMANDS = (vocabulary, machines)
 """Command modules, in the order in which their headings stand in `lahar --help`."""
 
 

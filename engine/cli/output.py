@@ -17,6 +17,12 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 __all__ = ["Output"]
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        # rich would leave with code 1, a finding; the command's frame knows better.
+        raise BrokenPipeError
+
+
 class Output:
     """One command's way to speak.
 
@@ -28,8 +34,8 @@ class Output:
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
-        self.console = Console(highlight=False, soft_wrap=False)
-        self.notes = Console(stderr=True, highlight=False)
+        self.console = _Console(highlight=False, soft_wrap=False)
+        self.notes = _Console(stderr=True, highlight=False)
 
     def record(self, value: dict[str, Any]) -> None:
         """Write one object as one line of JSON. Missing values are `null`, decimals are strings, key order is kept."""

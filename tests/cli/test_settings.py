@@ -1,0 +1,58 @@
+"""Where the log is and what else may be set."""
+
+import pytest
+
+from engine.cli.settings import Settings, duration, load_settings
+
+
+def write(tmp_path, text):
+    (tmp_path / "lahar.toml").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_the_option_wins_over_the_environment_over_the_file_over_the_default(tmp_path):
+    assert load_settings(None, {}, tmp_path).log == "sqlite:./lahar.db"
+    write(tmp_path, 'log = "sqlite:file.db"')
+    assert load_settings(None, {}, tmp_path).log == "sqlite:file.db"
+    assert load_settings(None, {"LAHAR_LOG": "sqlite:environment.db"}, tmp_path).log == "sqlite:environment.db"
+    assert load_settings("memory:", {"LAHAR_LOG": "sqlite:environment.db"}, tmp_path).log == "memory:"
+
+
+def test_a_file_may_set_everything(tmp_path):
+    write(tmp_path, 'cluster = "prod-1"\nforget_after = "2d"\norphan_wait = 90\ncallbacks = ["platform.callbacks"]')
+    assert load_settings("memory:", {}, tmp_path) == Settings.model_construct(
+        log="memory:",
+        cluster="prod-1",
+        forget_after=2 * 86_400_000_000,
+        orphan_wait=90_000_000,
+        callbacks=("platform.callbacks",),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("log = ", r"lahar\.toml: "),
+        ("forget_afterwards = 3", r"lahar\.toml: forget_afterwards: Extra inputs"),
+        ('orphan_wait = "soon"', r"lahar\.toml: orphan_wait: .*soon"),
+        ("orphan_wait = true", r"lahar\.toml: orphan_wait: .*True is no length of time"),
+        ("cluster = 5", r"lahar\.toml: cluster: "),
+    ],
+)
+def test_a_wrong_file_is_named_with_the_key(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        load_settings(None, {}, write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("value", "micros"),
+    [(0, 0), (5, 5_000_000), ("30d", 2_592_000_000_000), ("1h30m", 5_400_000_000), ("250ms", 250_000), ("0", 0)],
+)
+def test_lengths_of_time(value, micros):
+    assert duration(value) == micros
+
+
+@pytest.mark.parametrize("value", [-1, "-5s", "5", "d", "1d12h", "", None, 1.5])
+def test_what_is_no_length_of_time_is_refused(value):
+    with pytest.raises(ValueError, match=r"length of time|duration|."):
+        duration(value)

@@ -1,0 +1,91 @@
+"""Imports point one way, and what decides knows no clock, no chance and no outside world."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
+
+ROOT = Path(__file__).parent.parent
+
+DOCUMENT_WRITERS = {
+    f"engine.events.{name}"
+    for name in ("asyncapi", "catalogue", "docstrings", "documents", "examples", "glossary", "schema", "topics")
+}
+"""Parts of the vocabulary that only `make docs` and `lahar schema` use; some of them read sources and write files."""
+
+PURE = [
+    path
+    for folder in ("statemachines", "engine/events", "engine/lifecycle", "engine/scheduling", "engine/billing")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+    if ".".join(path.relative_to(ROOT).with_suffix("").parts) not in DOCUMENT_WRITERS
+]
+
+OUTSIDE_WORLD = {
+    *("asyncio", "concurrent", "multiprocessing", "queue", "select", "signal", "subprocess", "threading"),
+    *("random", "secrets", "time"),
+    *("http", "io", "logging", "os", "pathlib", "shutil", "socket", "sqlite3", "ssl", "tempfile", "urllib"),
+    *DOCUMENT_WRITERS,
+}
+"""Modules that nothing pure may import: concurrency, clocks and chance, files and network."""
+
+CALLS = {"breakpoint", "eval", "exec", "input", "open", "print"}
+METHODS = {"now", "today", "utcnow", "uuid1", "uuid4", "getnode", "monotonic", "urandom"}
+
+
+def impurities(source: str) -> Iterator[str]:
+    """Everything in a module that reaches for a clock, for chance or for the outside world."""
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import(names=names):
+                found = [name.name for name in names]
+            case ast.ImportFrom(module=str(module), names=names):
+                found = [module, *(f"{module}.{name.name}" for name in names)]
+            case ast.Call(func=ast.Name(id=name)) if name in CALLS:
+                yield f"line {node.lineno}: {name}(…)"
+                continue
+            case ast.Call(func=ast.Attribute(attr=name)) if name in METHODS:
+                yield f"line {node.lineno}: ….{name}(…)"
+                continue
+            case _:
+                continue
+        for name in found:
+            if name in OUTSIDE_WORLD or name.split(".")[0] in OUTSIDE_WORLD or name.split(".")[-1] in METHODS:
+                yield f"line {node.lineno}: import {name}"
+
+
+def test_import_contracts_hold(capsys):
+    """The layers stand in pyproject.toml; `make lint` checks the same."""
+    status = lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True, no_logo=True)
+    assert status == EXIT_STATUS_SUCCESS, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(ROOT)))
+def test_what_decides_is_pure(path):
+    """No stage reads a clock or does I/O; simulation and replay rest on it."""
+    assert list(impurities(path.read_text(encoding="utf-8"))) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time",
+        "from time import monotonic",
+        "import os.path",
+        "from uuid import uuid4",
+        "from datetime import datetime\ndatetime.now()",
+        "import uuid\nuuid.uuid4()",
+        "open('x')",
+        "async_ = __import__\nimport asyncio",
+        "from engine.events import documents",
+        "def inside():\n    import random",
+    ],
+)
+def test_the_check_of_purity_sees(source):
+    assert list(impurities(source)) != []
+
+
+def test_the_check_of_purity_lets_pass_what_is_pure():
+    source = "import json, heapq\nfrom uuid import uuid5\nfrom datetime import datetime\ndatetime.fromisoformat('2026-01-01')"
+    assert list(impurities(source)) == []
