@@ -1,0 +1,236 @@
+"""Subscriptions: job events from the beginning, a token, a time or now; first what there is, then what comes.
+
+Delivered is exactly what is committed and passes the filter, in the order of each job, nothing twice and nothing skipped; the
+token taken after any event goes on behind that event.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Final, Literal, cast
+
+from engine.events import Message, Topic, decode
+from engine.events.jobs import JobOpened, JobRevised
+from engine.history.errors import ForeignTokenError
+from engine.history.token import Place, check, digest_of, read_token, write_token
+from engine.log.port import Log, Partition, Record
+from statemachines.vocabulary import Level
+
+__all__ = ["CaughtUp", "Start", "Subscription", "Wanted", "level_of"]
+
+TOPIC: Final[Topic] = "job-events"
+_READ: Final = 500
+_WAIT: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where a subscription begins."""
+
+    at: Literal["beginning", "now", "token", "time"] = "beginning"
+    token: str = ""
+    time: int = 0
+    """First `recordedtime` delivered (microseconds)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which events are delivered; `None` or empty lets all pass. Tenant, queue and labels are the job's as of the event."""
+
+    tenant: str | None = None
+    queue: str | None = None
+    job: str | None = None
+    labels: dict[str, str] = field(default_factory=dict)
+    level: Level | None = None
+    types: tuple[str, ...] = ()
+    """Event types; `*` stands for any characters: `lahar.attempt.*`."""
+
+    @property
+    def asks_for_jobs(self) -> bool:
+        """Whether what is known of the job decides."""
+        return self.tenant is not None or self.queue is not None or bool(self.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class CaughtUp:
+    """Marks the place between what was there when the subscription began and what came after."""
+
+    token: str
+
+
+def level_of(event_type: str) -> Level:
+    """Return the level that an event type belongs to; what is neither a task's nor an attempt's is the job's."""
+    if event_type.startswith("lahar.attempt."):
+        return "replica"
+    return "task" if event_type.startswith("lahar.task.") else "job"
+
+
+@dataclass(slots=True)
+class _Job:
+    tenant: str
+    queue: str
+    labels: dict[str, str]
+
+
+class Subscription:
+    """One reader of `job-events`. Not thread-safe."""
+
+    def __init__(self, log: Log, start: Start | None = None, wanted: Wanted | None = None) -> None:
+        """Take the place to begin at.
+
+        Args:
+            log: any log.
+            start: where to begin; at the beginning unless given.
+            wanted: what is delivered; everything unless given.
+
+        Raises:
+            MalformedTokenError: the token is none.
+            ForeignTokenError: the token belongs to another log, topic or epoch.
+            ExpiredTokenError: events behind the token are gone.
+        """
+        self._log = log
+        self._wanted = wanted or Wanted()
+        self._partitions = [Partition(TOPIC, number) for number in range(log.partitions(TOPIC))]
+        self._ends = {partition.number: log.end(partition) for partition in self._partitions}
+        self._places = self._begin(start or Start())
+        self._fetched = {number: place.next for number, place in self._places.items()}
+        self._waiting: dict[int, deque[Record]] = {partition.number: deque() for partition in self._partitions}
+        self._jobs: dict[str, _Job] = {}
+        if self._wanted.asks_for_jobs:
+            self._learn_jobs()
+
+    @property
+    def token(self) -> str:
+        """The token from which a subscription goes on behind what was delivered so far."""
+        return write_token(TOPIC, self._places)
+
+    @property
+    def caught_up(self) -> bool:
+        """Whether everything that was there at the beginning of the subscription has been gone through."""
+        return all(place.next >= self._ends[number] for number, place in self._places.items())
+
+    def take(self) -> Record | None:
+        """Return the next event that passes the filter; `None`: none is committed at the moment.
+
+        Of several partitions the one whose next event was recorded first comes first.
+        """
+        while True:
+            for partition in self._partitions:
+                self._fetch(partition)
+            heads = [waiting[0] for waiting in self._waiting.values() if waiting]
+            if not heads:
+                return None
+            record = min(heads, key=_recorded)
+            number = record.partition.number
+            self._waiting[number].popleft()
+            self._places[number] = Place(record.offset + 1, record.offset, digest_of(record.message.id))
+            if self._passes(record.message):
+                return record
+
+    def stream(self, *, follow: bool, stop: Callable[[], bool] = lambda: False) -> Iterator[Record | CaughtUp]:
+        """Yield events, the marker once, and, if asked to follow, what comes after it.
+
+        Args:
+            follow: go on after the marker, waiting for what is appended.
+            stop: asked while nothing comes, at least once a second; true ends the stream.
+        """
+        marked = False
+        while True:
+            if self.caught_up and not marked:
+                marked = True
+                yield CaughtUp(self.token)
+                if not follow:
+                    return
+            record = self.take()
+            if record is not None:
+                yield record
+            elif marked:
+                if stop():
+                    return
+                self._log.wait(_WAIT)
+
+    def _begin(self, start: Start) -> dict[int, Place]:
+        if start.at == "token":
+            topic, places = read_token(start.token)
+            if topic != TOPIC:
+                raise ForeignTokenError(f"it is of topic {topic}, not {TOPIC}")
+            check(self._log, topic, places)
+            return {partition.number: places.get(partition.number, Place(0)) for partition in self._partitions}
+        if start.at == "now":
+            return {number: self._behind(number, end) for number, end in self._ends.items()}
+        if start.at == "time":
+            return {number: self._behind(number, self._first_at(number, end, start.time)) for number, end in self._ends.items()}
+        return {partition.number: Place(0) for partition in self._partitions}
+
+    def _behind(self, number: int, offset: int) -> Place:
+        """Return the place at an offset, marked with the event before it."""
+        found = self._log.read(Partition(TOPIC, number), max(offset - 1, 0), 1)
+        if found and found[0].offset < offset:
+            return Place(offset, found[0].offset, digest_of(found[0].message.id))
+        return Place(offset)
+
+    def _first_at(self, number: int, end: int, time: int) -> int:
+        """Return the first offset recorded at or after a time: recorded times never fall within a partition of job events."""
+        low, high = 0, end
+        while low < high:
+            middle = (low + high) // 2
+            found = self._log.read(Partition(TOPIC, number), middle, 1)
+            if found and found[0].offset < high and found[0].message.recordedtime < time:
+                low = found[0].offset + 1
+            else:
+                high = middle
+        return low
+
+    def _fetch(self, partition: Partition) -> None:
+        waiting = self._waiting[partition.number]
+        if waiting:
+            return
+        found = self._log.read(partition, self._fetched[partition.number], _READ)
+        if found:
+            waiting.extend(found)
+            self._fetched[partition.number] = found[-1].offset + 1
+        elif (end := self._ends[partition.number]) > self._places[partition.number].next:
+            # Offsets need not be consecutive: nothing is left below the end.
+            self._places[partition.number] = self._places[partition.number]._replace(next=end)
+
+    def _learn_jobs(self) -> None:
+        """Read what was said about jobs before the place at which the subscription begins."""
+        for partition in self._partitions:
+            offset, end = 0, self._places[partition.number].next
+            while offset < end and (found := self._log.read(partition, offset, _READ)):
+                for record in found:
+                    if record.offset < end:
+                        self._learn(record.message)
+                offset = found[-1].offset + 1
+
+    def _learn(self, message: Message) -> None:
+        if message.type == JobOpened.TYPE:
+            opened = cast("JobOpened", decode(message).data)
+            self._jobs[message.subject] = _Job(opened.tenant, opened.spec.queue, opened.labels)
+        elif message.type == JobRevised.TYPE and message.subject in self._jobs:
+            job, revised = self._jobs[message.subject], cast("JobRevised", decode(message).data)
+            job.tenant = job.tenant if revised.tenant is None else revised.tenant
+            job.labels = job.labels if revised.labels is None else revised.labels
+            job.queue = job.queue if revised.spec is None else revised.spec.queue
+
+    def _passes(self, message: Message) -> bool:
+        wanted = self._wanted
+        if wanted.asks_for_jobs:
+            self._learn(message)
+            job = self._jobs.get(message.subject)
+            if job is None or wanted.tenant not in {None, job.tenant} or wanted.queue not in {None, job.queue}:
+                return False
+            if not wanted.labels.items() <= job.labels.items():
+                return False
+        return (
+            wanted.job in {None, message.subject}
+            and wanted.level in {None, level_of(message.type)}
+            and (not wanted.types or any(fnmatchcase(message.type, pattern) for pattern in wanted.types))
+        )
+
+
+def _recorded(record: Record) -> tuple[int, int]:
+    return record.message.recordedtime, record.partition.number

@@ -1,0 +1,256 @@
+"""Export and import: a log as JSON Lines of CloudEvents, lossless both ways.
+
+The first line says what the rest is. Each further line is one record: its event in CloudEvents' structured mode, with the
+metadata of the record as extension attributes (`topic`, `partition`, `offset`, `shard`, `shardsequence`, `basis`). A message that
+structured mode would not give back to the last bit is kept whole in the data of a `lahar.record.kept.v1`.
+
+Snapshots are not exported: they are made anew.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Protocol, get_args
+
+from pydantic_core import from_json
+
+from engine.events import Message, Topic, from_cloudevent, to_cloudevent
+from engine.events.errors import UndecodableError
+from engine.events.ids import digest
+from engine.history.errors import TransferError
+from engine.log.port import Commit, Log, Output, Partition, Record, Searchable, ShardId, ShardLog, Vector
+from engine.log.recovery import input_partitions
+from engine.log.stage import Stage
+
+__all__ = ["Contents", "Exportable", "contents_of", "export_job", "export_log", "import_log"]
+
+_HEAD: Final = "lahar.log.exported.v1"
+_KEPT: Final = "lahar.record.kept.v1"
+_TOPICS: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
+_BATCH: Final = 5_000
+
+
+class Exportable(Log, Searchable, Protocol):
+    """A log whose records can be gone through in commit order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What an export holds."""
+
+    scope: Literal["everything", "job", "range"]
+    """`range`: what was recorded within some time that does not begin with the log."""
+    partitions: int
+    """Of each topic that has several."""
+    what: str = ""
+    """The job, or the range in words."""
+
+
+def export_log(log: Exportable, first: int | None = None, last: int | None = None) -> Iterator[bytes]:
+    """Yield the lines of an export of everything, or of what was recorded within a range of time.
+
+    Args:
+        log: any log with commit order; others may go on writing meanwhile.
+        first: first recorded time exported (microseconds); `None`: from the beginning.
+        last: last recorded time exported (microseconds); `None`: up to the present end.
+    """
+    count = log.partitions("job-events")
+    if first is None and last is None:
+        yield _head(Contents("everything", count))
+    else:
+        yield _head(Contents("everything" if first is None else "range", count, f"{first or ''}..{'' if last is None else last}"))
+    for record in log.scan(_TOPICS):
+        recorded = record.message.recordedtime
+        if (first is None or recorded >= first) and (last is None or recorded <= last):
+            yield _line(record)
+
+
+def export_job(log: Exportable, job: str) -> Iterator[bytes]:
+    """Yield the lines of an export of one job: its inputs and all that stages said about it."""
+    yield _head(Contents("job", log.partitions("job-events"), job))
+    for record in log.records_of(job, _TOPICS):
+        yield _line(record)
+
+
+def contents_of(line: bytes) -> Contents:
+    """Return what an export holds, by its first line.
+
+    Raises:
+        TransferError: it is not the first line of an export.
+    """
+    try:
+        head = from_json(line)
+        kind, data = head["type"], head["data"]
+        contents = Contents(**data) if kind == _HEAD else None
+    except (ValueError, LookupError, TypeError):
+        contents = None
+    if contents is None:
+        raise TransferError("the first line does not begin an export of a log; `lahar export` writes one")
+    return contents
+
+
+def import_log(
+    log: Log, lines: Iterable[bytes], stages: Mapping[str, Stage[Any]], on_progress: Callable[[int], None] | None = None
+) -> int:
+    """Restore an export into an empty log.
+
+    An export of everything gives the same records at the same offsets with the same metadata (those that were not consecutive
+    become so), and processing goes on where it stood. One of a job gives a log of that job alone, on which processing goes on
+    as well. One of a range, whose beginning is missing, gives a log that is for reading: its inputs count as taken.
+
+    Args:
+        log: an empty log with as many partitions as the exported one.
+        lines: the export's lines.
+        stages: the stages that may have written outputs, by name.
+        on_progress: called with the number of records restored so far, after each batch.
+
+    Returns:
+        The number of records.
+
+    Raises:
+        TransferError: the lines are no export, a line cannot be read (it is named), the log is not empty or has another number
+            of partitions, or a stage is unknown. What stands before the line has been restored.
+        LogUnavailableError: the log cannot be written.
+    """
+    rest = iter(lines)
+    contents = contents_of(next(rest, b""))
+    count = log.partitions("job-events")
+    if count != contents.partitions:
+        raise TransferError(f"the export has {contents.partitions} partitions a topic, the log has {count}; make one with as many")
+    if any(log.end(Partition(topic, number)) for topic in _TOPICS for number in range(log.partitions(topic))):
+        raise TransferError("the log is not empty; import into a new one")
+    restore = _Restore(log, stages, readable_only=contents.scope == "range")
+    done = 0
+    for number, line in enumerate(rest, start=2):
+        if not line.strip():
+            continue
+        try:
+            record = _record(line)
+        except (ValueError, LookupError, TypeError) as error:
+            restore.finish()
+            raise TransferError(f"line {number} cannot be read: {error}; the {done} records before it are restored") from None
+        restore.add(record)
+        done += 1
+        if on_progress is not None and done % _BATCH == 0:
+            on_progress(done)
+    restore.finish()
+    if on_progress is not None:
+        on_progress(done)
+    return done
+
+
+class _Restore:
+    """Writes records in the order of the export, neighbours of a kind together."""
+
+    def __init__(self, log: Log, stages: Mapping[str, Stage[Any]], *, readable_only: bool) -> None:
+        self._log = log
+        self._stages = stages
+        self._readable_only = readable_only
+        self._run: list[Record] = []
+        self._shards: dict[str, tuple[ShardLog, Sequence[Partition]]] = {}
+        self._offsets: dict[Partition, list[int]] = {}
+        self._now = 0
+
+    def add(self, record: Record) -> None:
+        """Take the next record."""
+        if self._run and (len(self._run) >= _BATCH or _kind(record) != _kind(self._run[0])):
+            self._flush()
+        self._run.append(record)
+
+    def finish(self) -> None:
+        """Write what is left and give the shards back."""
+        self._flush()
+        if self._readable_only:
+            for name, stage in self._stages.items():
+                for number in range(self._log.partitions("job-events")):
+                    shard, inputs = self._shard(f"{name}/{number}", stage)
+                    shard.commit(Commit(tuple(self._log.end(partition) for partition in inputs), self._now))
+        for shard, _ in self._shards.values():
+            shard.close()
+
+    def _flush(self) -> None:
+        run, self._run = self._run, []
+        if not run:
+            return
+        self._now = max(self._now, *(record.message.recordedtime for record in run))
+        for record in run:
+            self._offsets.setdefault(record.partition, []).append(record.offset)
+        name = run[0].shard
+        if not name or self._readable_only:
+            self._log.append(run[0].partition.topic, [record.message for record in run])
+            return
+        stage = self._stages.get(name.partition("/")[0])
+        if stage is None:
+            raise TransferError(f"the export holds outputs of {name}, a stage that this release does not have")
+        shard, inputs = self._shard(name, stage)
+        outputs = [Output(record.partition.topic, record.message, self._basis(record.basis, inputs)) for record in run]
+        now = max(shard.position.now, run[-1].message.recordedtime)
+        shard.commit(Commit(outputs[-1].basis, now, outputs))
+
+    def _shard(self, name: str, stage: Stage[Any]) -> tuple[ShardLog, Sequence[Partition]]:
+        if name not in self._shards:
+            number = int(name.partition("/")[2])
+            inputs = input_partitions(self._log, stage, number)
+            self._shards[name] = (self._log.open(ShardId(stage.name, number), inputs), inputs)
+        return self._shards[name]
+
+    def _basis(self, basis: Vector, inputs: Sequence[Partition]) -> Vector:
+        """Translate offsets of the exported log into this one's: the number of restored records that stood below."""
+        return tuple(bisect_left(self._offsets.get(partition, []), end) for partition, end in zip(inputs, basis, strict=True))
+
+
+def _kind(record: Record) -> tuple[str, str]:
+    return record.shard, "" if record.shard else record.partition.topic
+
+
+def _head(contents: Contents) -> bytes:
+    data = {"scope": contents.scope, "partitions": contents.partitions, "what": contents.what}
+    content = json.dumps(data, separators=(",", ":"))
+    head = {"specversion": "1.0", "id": digest(content.encode()), "source": "lahar/export", "type": _HEAD, "data": data}
+    return json.dumps(head, separators=(",", ":")).encode()
+
+
+def _line(record: Record) -> bytes:
+    metadata: dict[str, Any] = {"topic": record.partition.topic, "partition": record.partition.number, "offset": record.offset}
+    if record.shard:
+        metadata |= {"shard": record.shard, "shardsequence": record.shardsequence, "basis": ".".join(map(str, record.basis))}
+    return _event(record.message)[:-1] + b"," + json.dumps(metadata, separators=(",", ":")).encode()[1:]
+
+
+def _event(message: Message) -> bytes:
+    try:
+        line = to_cloudevent(message)
+        if b"\n" not in line and message.type != _KEPT and from_cloudevent(line, 0) == message:
+            return line
+    except (UndecodableError, ValueError, OverflowError):
+        pass  # what is no event, or no canonical one, is kept whole
+    kept = message._asdict() | {"data": base64.b64encode(message.data).decode()}
+    identity = digest(json.dumps(kept).encode())
+    return json.dumps(
+        {"specversion": "1.0", "id": identity, "source": "lahar/export", "type": _KEPT, "data": kept}, separators=(",", ":")
+    ).encode()
+
+
+def _record(line: bytes) -> Record:
+    fields = json.loads(line)
+    if fields["type"] == _KEPT:
+        kept = fields["data"]
+        message = Message(**(kept | {"data": base64.b64decode(kept["data"], validate=True)}))
+    else:
+        message = from_cloudevent(line, 0)
+    topic = fields["topic"]
+    if topic not in _TOPICS:
+        raise ValueError(f"there is no topic {topic!r}")
+    basis = fields.get("basis", "")
+    return Record(
+        Partition(topic, int(fields["partition"])),
+        int(fields["offset"]),
+        message,
+        str(fields.get("shard", "")),
+        int(fields.get("shardsequence", 0)),
+        tuple(int(end) for end in basis.split(".")) if basis else (),
+    )
