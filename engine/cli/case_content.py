@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from engine.events.times import SECOND
 from engine.kubernetes.durations import parse_duration
 from engine.kubernetes.quantity import parse_quantity
 from statemachines.counters import Counters, Pod
@@ -25,6 +26,7 @@ __all__ = [
     "read_spec",
     "read_target",
     "read_task_counts",
+    "write_duration",
     "write_resources",
     "write_sub_groups",
 ]
@@ -168,6 +170,11 @@ def group_tasks(content: Sequence[Content]) -> list[GroupTask]:
         )
         for task in content
     ]
+
+
+def write_duration(micros: int) -> str:
+    """Write a duration in seconds, or in microseconds where those are not whole."""
+    return f"{micros}us" if micros % SECOND else f"{micros // SECOND}s"
 
 
 def write_resources(resources: Mapping[str, Fraction]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from engine.cli.case_content import (
     read_spec,
     read_target,
     read_task_counts,
+    write_duration,
     write_resources,
     write_sub_groups,
 )
@@ -188,7 +189,7 @@ def _policy(case: Content) -> Outcome:
     found = match(
         request, read_spec(case.get("spec") or {}), version=status.get("version") or 0, job_uid=status.get("job_uid") or ""
     )
-    return {"action": found.action, "delay": None if found.delay is None else f"{found.delay}us"}
+    return {"action": found.action, "delay": None if found.delay is None else write_duration(found.delay)}
 
 
 def _validation(case: Content) -> Outcome:

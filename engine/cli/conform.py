@@ -51,7 +51,7 @@ def run_cases(lines: Iterable[bytes], file_name: str) -> Iterator[CaseResult]:
 
 def _run_line(line: bytes, number: int, place: str) -> CaseResult:
     try:
-        case = json.loads(line)
+        case = json.loads(line.strip())
     except (ValueError, RecursionError) as error:
         return CaseResult(place, "", number, [Failure("line", "a JSON object", str(error))])
     if not isinstance(case, dict):
