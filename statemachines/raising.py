@@ -6,7 +6,7 @@ version, when as many distinct subjects of its level have matched.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
@@ -60,15 +60,15 @@ def subject_of(transition: Transition) -> str:
     return f"{transition.task}/{transition.index}"
 
 
-def fires(rule: RaiseRule, subject: str, matched: Collection[str]) -> bool:
+def fires(rule: RaiseRule, *, fired: bool, matched: int) -> bool:
     """Tell whether a rule fires for a subject that matches it now.
 
     Args:
         rule: the rule.
-        subject: by `subject_of`.
-        matched: subjects that have matched it before, in this job version.
+        fired: it has fired in this job version: for this subject, or at all if it counts.
+        matched: distinct subjects that have matched it in this job version, this one included.
     """
-    return subject not in matched and (rule.count <= 1 or len(matched) + 1 == rule.count)
+    return not fired and matched >= rule.count
 
 
 def too_deep(depth: int) -> bool:

@@ -117,10 +117,9 @@ def sync_job(spec: JobSpec, pods: Mapping[str, Mapping[int, Pod]], surplus: Iter
     counted: list[Pod] = []
     for task in spec.tasks:
         own = pods.get(task.name, {})
+        plan.delete.extend(own[index] for index in surplus_indexes(task.replicas, own))
         for index, pod in own.items():
-            if index >= task.replicas:
-                plan.delete.append(pod)
-            else:
+            if index < task.replicas:
                 counted.append(pod)
                 if pod.out_of_sync and not pod.deleting:
                     plan.delete.append(pod)
