@@ -47,6 +47,7 @@ class MemoryLog:
         self._positions: dict[Partition, list[int]] = {partition: [] for partition in self._records}
         self._written = 0
         self._shards: dict[ShardId, _Shard] = {}
+        self._cursors: dict[str, dict[Partition, int]] = {}
         self._changed = threading.Condition(threading.RLock())
         self._seen = threading.local()
 
@@ -86,6 +87,16 @@ class MemoryLog:
                 held.inputs, held.position = tuple(inputs), Position((0,) * len(inputs))
             held.epoch += 1
             return MemoryShard(self, shard, held)
+
+    def cursor(self, name: str) -> dict[Partition, int]:
+        """Return how far a consumer has come: partition → next offset."""
+        with self._changed:
+            return dict(self._cursors.get(name, {}))
+
+    def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
+        """Note how far a consumer has come in some partitions."""
+        with self._changed:
+            self._cursors.setdefault(name, {}).update(positions)
 
     def wait(self, timeout: float) -> None:
         """Return as soon as something was written since this thread's last call, after `timeout` seconds at the latest."""

@@ -142,6 +142,22 @@ class Log(Protocol):
             LayoutError: the shard was run before with other inputs.
         """
 
+    def cursor(self, name: str) -> dict[Partition, int]:
+        """Return how far a consumer has come: partition → next offset. A partition that it never moved in is not named.
+
+        Raises:
+            LogDamagedError: what is stored does not match its checksum.
+        """
+
+    def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
+        """Note how far a consumer has come in some partitions, all or none; in the others it stays where it is.
+
+        A cursor is bookkeeping of one consumer outside the truth: it may be moved back, and nothing fences its writers.
+
+        Raises:
+            LogUnavailableError: the log cannot be written; nothing was moved.
+        """
+
     def wait(self, timeout: float) -> None:
         """Return as soon as something may have been appended, after `timeout` seconds at the latest."""
 

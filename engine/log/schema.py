@@ -52,6 +52,14 @@ CREATE TABLE subjects ( -- snapshots
     state BLOB NOT NULL,
     PRIMARY KEY (shard, subject)
 );
+CREATE TABLE cursors ( -- of consumers: how far each has come
+    name TEXT NOT NULL,
+    topic TEXT NOT NULL,
+    partition INTEGER NOT NULL,
+    "offset" INTEGER NOT NULL, -- the next one wanted
+    crc INTEGER NOT NULL,
+    PRIMARY KEY (name, topic, partition)
+) WITHOUT ROWID;
 """
 
 # Subject and correlation id are nearly always the key: NULL then, which saves 73 of 640 bytes a row.

@@ -132,6 +132,33 @@ class SqliteLog:
             )
         return SqliteShard(self, shard, number, epoch + 1, position)
 
+    def cursor(self, name: str) -> dict[Partition, int]:
+        """Return how far a consumer has come: partition → next offset.
+
+        Raises:
+            LogDamagedError: what is stored does not match its checksum.
+        """
+        found: dict[Partition, int] = {}
+        for crc, *covered in self._all('SELECT crc, name, topic, partition, "offset" FROM cursors WHERE name = ?', (name,)):
+            if crc != checksum(tuple(covered)):
+                raise damaged(self.path, f"the cursor of {name} does not match its checksum")
+            _, topic, number, offset = covered
+            found[Partition(topic, number)] = offset
+        return found
+
+    def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
+        """Note how far a consumer has come in some partitions, all or none.
+
+        Raises:
+            LogUnavailableError: the log cannot be written; nothing was moved.
+        """
+        rows = [(name, topic, number, offset) for (topic, number), offset in positions.items()]
+        with self._transaction() as connection:
+            connection.executemany(
+                'INSERT OR REPLACE INTO cursors (crc, name, topic, partition, "offset") VALUES (?,?,?,?,?)',
+                [(checksum(covered), *covered) for covered in rows],
+            )
+
     def wait(self, timeout: float) -> None:
         """Return as soon as anybody has written since this thread's last call, after `timeout` seconds at the latest.
 

@@ -265,6 +265,32 @@ class LogContract(ABC):
         thread.join(30)
         assert woken.is_set()
 
+    def test_a_consumer_that_never_moved_has_no_position(self, log: Log) -> None:
+        assert log.cursor("bell") == {}
+
+    def test_a_cursor_moves_only_in_the_partitions_named(self, wide: Log) -> None:
+        first, second = Partition("job-events", 0), Partition("job-events", 3)
+        wide.move_cursor("bell", {first: 5, second: 7})
+        wide.move_cursor("bell", {first: 9})
+        wide.move_cursor("bell", {})
+        assert wide.cursor("bell") == {first: 9, second: 7}
+
+    def test_a_cursor_may_be_moved_back(self, log: Log) -> None:
+        log.move_cursor("bell", {EVENTS: 9})
+        log.move_cursor("bell", {EVENTS: 2})
+        assert log.cursor("bell") == {EVENTS: 2}
+
+    def test_cursors_are_apart(self, log: Log) -> None:
+        log.move_cursor("bell", {EVENTS: 5})
+        log.move_cursor("Bell", {EVENTS: 6})
+        log.cursor("bell")[EVENTS] = 99
+        assert (log.cursor("bell"), log.cursor("Bell"), log.cursor("be")) == ({EVENTS: 5}, {EVENTS: 6}, {})
+
+    def test_a_cursor_is_no_record(self, log: Log) -> None:
+        log.append("pods", [message("a")])
+        log.move_cursor("bell", {PODS: 1})
+        assert (len(read_all(log, PODS)), log.end(PODS), log.end(EVENTS)) == (1, 1, 0)
+
     def test_closing_twice_is_closing(self) -> None:
         log = self.make(1)
         log.close()

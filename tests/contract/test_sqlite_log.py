@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from log_contract import EVENTS, INPUTS, PODS, SHARD, LogContract, SearchableContract, message, output, read_all
 
+from engine.log.errors import LogDamagedError
 from engine.log.port import Commit, Position
 from engine.log.sqlite import SqliteLog
 
@@ -29,6 +32,25 @@ class TestSqliteLog(LogContract, SearchableContract):
         assert shard.position == Position((3, 0), 42, 1)
         assert list(shard.snapshot()) == [("a", b"state")]
         assert (len(read_all(log, PODS)), len(read_all(log, EVENTS))) == (3, 1)
+        log.close()
+
+    def test_a_cursor_outlives_the_process_and_is_seen_by_others(self) -> None:
+        mine, other = self.make(1), self.make(1)
+        mine.move_cursor("bell", {EVENTS: 5})
+        assert other.cursor("bell") == {EVENTS: 5}
+        mine.close()
+        other.close()
+        log = SqliteLog(self.path, readonly=True)
+        assert log.cursor("bell") == {EVENTS: 5}
+        log.close()
+
+    def test_a_cursor_that_was_tampered_with_is_damage(self) -> None:
+        log = self.make(1)
+        log.move_cursor("bell", {EVENTS: 5})
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            connection.execute('UPDATE cursors SET "offset" = 6')
+        with pytest.raises(LogDamagedError, match="cursor of bell"):
+            log.cursor("bell")
         log.close()
 
     def test_another_connection_fences_and_appends_beside(self) -> None:
