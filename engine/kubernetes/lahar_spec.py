@@ -11,9 +11,8 @@ from typing import Any, Final
 from pydantic import Field, model_validator
 
 from engine.events.jobs import Fault
-from engine.kubernetes.errors import ManifestError
 from engine.kubernetes.shapes import Int32, Int64, Shape, child, read_shape
-from engine.kubernetes.yaml_text import read_yaml
+from engine.kubernetes.yaml_values import UnreadableYamlError, read_yaml
 from statemachines.spec import JobSpec, RaiseRule
 from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, TASK_PHASES, Level
 
@@ -109,9 +108,9 @@ def read_lahar_spec(annotations: dict[str, str] | None, own: object) -> tuple[La
         if own is not None:
             return LaharSpec(), path, [Fault("lahar", f"stands in the annotation {ANNOTATION} too: keep one of them")]
         try:
-            documents = read_yaml(text)
-        except ManifestError as error:
-            return LaharSpec(), path, [Fault(path, str(error))]
+            documents = read_yaml(text.encode(errors="replace"))
+        except UnreadableYamlError as error:
+            return LaharSpec(), path, [Fault(path, f"holds {error}")]
         if len(documents) > 1:
             return LaharSpec(), path, [Fault(path, "must be one YAML document")]
         own = documents[0] if documents else None

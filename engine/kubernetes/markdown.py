@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from engine.kubernetes.errors import ManifestError
-from engine.kubernetes.yaml_text import read_yaml
+from engine.kubernetes.yaml_values import UnreadableYamlError, read_yaml
 
 __all__ = ["extract_manifest"]
 
@@ -32,9 +32,9 @@ def extract_manifest(text: str) -> dict[str, Any]:
     wrong = "it has no code block in YAML"
     for block in _blocks(text):
         try:
-            documents = read_yaml(block)
-        except ManifestError as error:
-            wrong = f"a code block {error}"
+            documents = read_yaml(block.encode(errors="replace"))
+        except UnreadableYamlError as error:
+            wrong = f"a code block holds {error}"
             continue
         for document in documents:
             if isinstance(document, dict) and "apiVersion" in document and "kind" in document:

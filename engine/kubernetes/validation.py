@@ -19,6 +19,8 @@ __all__ = ["dependency_order", "validate_create", "validate_task_topology", "val
 
 _QUANTITIES: Final = frozenset({"requests", "limits", "overhead"})
 """Fields that hold quantities, which are compared by value."""
+_MAPS: Final = _QUANTITIES | {"annotations", "labels", "metadata", "nodeSelector", "plugins", "resources"}
+"""Fields that are the same whether empty or left out; elsewhere an empty mapping says something (`emptyDir: {}`)."""
 
 
 def validate_create(job: object, queues: list[dict[str, Any]], *, pod_level_resources_enabled: bool = False) -> list[Fault]:
@@ -108,14 +110,18 @@ def _fixed(job: Any) -> dict[str, Any]:  # noqa: ANN401 - a manifest that has th
     return spec
 
 
-def _plain(value: object, *, amounts: bool = False) -> object:
-    """Return a value as it is compared (Kubernetes: semantic equality): empty is left out, quantities are numbers."""
+def _plain(value: object, *, of: str = "") -> object:
+    """Return a value as it is compared (Kubernetes: semantic equality): empty is left out, quantities are numbers.
+
+    Args:
+        value: the value.
+        of: name of the field that holds it; what `plugins` holds is not empty even if it has no arguments.
+    """
     if isinstance(value, dict):
-        plain = {
-            key: (readable_quantity(one) or one) if amounts else _plain(one, amounts=key in _QUANTITIES)
-            for key, one in value.items()
+        plain = {key: (readable_quantity(one) or one) if of in _QUANTITIES else _plain(one, of=key) for key, one in value.items()}
+        return {
+            key: one for key, one in plain.items() if of == "plugins" or not (one in (None, "", []) or (one == {} and key in _MAPS))
         }
-        return {key: one for key, one in plain.items() if one not in (None, "", [], {})}
     return [_plain(one) for one in value] if isinstance(value, list) else value
 
 
