@@ -1,0 +1,116 @@
+"""Whose pod it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pod_builders import owner, pod
+
+from engine.kubernetes.errors import ProjectionError
+from engine.kubernetes.pods import observe_pod
+from statemachines.spec import Requests
+
+
+def observed(name: str = "train-0", annotations: Any = None, labels: Any = None, **metadata: Any) -> Any:
+    return observe_pod(pod(metadata={"name": name, "annotations": annotations, "labels": labels, **metadata}))
+
+
+@pytest.mark.parametrize(
+    ("kind", "api_version", "expected"),
+    [
+        ("Job", "batch/v1", "Job"),
+        ("Job", "batch.volcano.sh/v1alpha1", "VCJob"),
+        ("PyTorchJob", "kubeflow.org/v1", "PyTorchJob"),
+        ("RayCluster", "ray.io/v1", "RayCluster"),
+        ("ReplicaSet", "apps/v1", "Other"),
+        ("DaemonSet", "apps/v1", "Other"),
+        ("StatefulSet", "apps/v1", "Other"),
+        ("Node", "v1", "Other"),
+        ("ConfigMap", "v1", "Other"),
+    ],
+)
+def test_kind_of_the_job(kind: str, api_version: str, expected: str) -> None:
+    seen = observed(**owner(kind, api_version))
+    assert (seen.kind, seen.job, seen.owner) == (expected, "owner-uid", "train")
+
+
+def test_a_pod_of_nobody_is_a_job_of_its_own() -> None:
+    for metadata in ({}, owner("Job", controller=False), {"ownerReferences": "x"}):
+        seen = observed(**metadata)
+        assert (seen.kind, seen.job, seen.owner, seen.managed) == ("Other", seen.uid, None, False)
+
+
+def test_framework_controller_puts_a_config_map_in_between() -> None:
+    annotations = {"FC_FRAMEWORK_NAME": "tf", "FC_TASKROLE_NAME": "ps", "FC_TASK_INDEX": "1"}
+    seen = observed(annotations=annotations, **owner("ConfigMap", "v1"))
+    assert (seen.kind, seen.task, seen.index) == ("Framework", "ps", 1)
+
+
+def test_lahars_own_annotations_win() -> None:
+    annotations = {
+        "lahar/job": "our-job",
+        "lahar/task": "worker",
+        "lahar/index": "3",
+        "lahar/attempt": "2",
+        "volcano.sh/task-spec": "other",
+    }
+    seen = observed(annotations=annotations, **owner("Job"))
+    assert (seen.job, seen.managed, seen.task, seen.index, seen.attempt) == ("our-job", True, "worker", 3, 2)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels", "slot"),
+    [
+        ({"volcano.sh/task-spec": "worker", "volcano.sh/job-version": "4"}, {}, ("worker", 7)),
+        ({"volcano.sh/task-spec": "worker", "volcano.sh/task-index": "2"}, {}, ("worker", 2)),
+        ({}, {"volcano.sh/task-spec": "worker", "volcano.sh/task-index": "5"}, ("worker", 5)),
+        ({"batch.kubernetes.io/job-completion-index": "9"}, {}, (None, 9)),
+        ({}, {"batch.kubernetes.io/job-completion-index": "8"}, (None, 8)),
+        ({}, {"training.kubeflow.org/replica-type": "master", "training.kubeflow.org/replica-index": "0"}, ("master", 0)),
+        ({"lahar/task": "worker", "lahar/index": "-1"}, {}, ("worker", None)),
+        ({"lahar/index": "1"}, {}, (None, None)),
+        (None, ["x"], (None, None)),
+    ],
+)
+def test_slot(annotations: Any, labels: Any, slot: tuple[str | None, int | None]) -> None:
+    seen = observed("job-worker-7", annotations, labels)
+    assert (seen.task, seen.index) == slot
+
+
+def test_job_version_of_a_volcano_pod() -> None:
+    assert observed(annotations={"volcano.sh/job-version": "4"}).job_version == 4
+    assert observed().job_version == 0
+
+
+@pytest.mark.parametrize(
+    ("annotations", "labels"),
+    [
+        ({"volcano.sh/queue-name": "q"}, {}),
+        ({"scheduling.volcano.sh/queue-name": "q"}, {}),
+        ({}, {"kueue.x-k8s.io/queue-name": "q"}),
+        ({}, {"kai.scheduler/queue": "q"}),
+    ],
+)
+def test_queue(annotations: Any, labels: Any) -> None:
+    assert observed(annotations=annotations, labels=labels).queue == "q"
+
+
+def test_people_and_request() -> None:
+    seen = observed(labels={"lahar/tenant": "t", "lahar/project": "p", "lahar/user": "u"})
+    assert (seen.tenant, seen.project, seen.user) == ("t", "p", "u")
+    assert seen.requests == Requests(cpu_milli=500, memory_bytes=2**30)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ([], "a pod is a mapping, not a list"),
+        ({}, "metadata.uid: missing"),
+        ({"metadata": {"uid": 5, "name": "x"}}, "metadata.uid: missing"),
+        ({"metadata": {"uid": "u"}}, "metadata.name: missing"),
+    ],
+)
+def test_what_is_no_observed_pod(content: Any, message: str) -> None:
+    with pytest.raises(ProjectionError, match=message):
+        observe_pod(content)
