@@ -99,7 +99,7 @@ def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog, every: i
             continue
         if loaded.low is None or not stage.contains(state, event):
             stage.evolve(state, event)
-    absorbed.up_to(position.vector, None)
+    # Nothing is left to absorb: the last output of a commit, its accounts if need be, has all that it took as its basis.
     snapshots.touch(stage.touched(state), before)
     accounts.received = sum(accounts.outcomes.values())
     return Recovered(state, accounts, snapshots)
@@ -192,7 +192,7 @@ class _Absorbed:
         self._inputs = [(place, partition) for place, partition in enumerate(inputs) if stage.absorbs(partition.topic)]
         self._taken = taken
 
-    def up_to(self, vector: Sequence[int], cause: Event[Data] | None) -> None:
+    def up_to(self, vector: Sequence[int], cause: Event[Data]) -> None:
         """Absorb what was taken until the shard had taken `vector`, which is the basis of the output `cause`."""
         for place, partition in self._inputs:
             end = vector[place]
@@ -204,8 +204,8 @@ class _Absorbed:
                 # Offsets may have gaps: what was not found below the end is not there.
                 self._taken[place] = found[-1].offset + 1 if found and found[-1].offset + 1 < end else end
 
-    def _take(self, record: Record, cause: Event[Data] | None) -> None:
-        if cause is not None and isinstance(cause.data, DeadLettered):
+    def _take(self, record: Record, cause: Event[Data]) -> None:
+        if isinstance(cause.data, DeadLettered):
             dead = cause.data
             if (dead.topic, dead.partition, dead.offset) == (*record.partition, record.offset):
                 # It could not be read then; a release that can read it must not rewrite what followed.

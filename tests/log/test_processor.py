@@ -1,0 +1,385 @@
+"""The processor: order, timers, poison, parking, accounts, transactions."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counting_stage import CountingStage, Shard, command, custom, node
+
+from engine.events import TYPES, Event, Message, Topic, decode, raw_message
+from engine.events.jobs import Accounted, EventRaised, InputReleased, JobParked, TimerFired
+from engine.log.dead_letters import original
+from engine.log.errors import FencedError, LogDamagedError, LogError, LogUnavailableError
+from engine.log.memory import MemoryLog
+from engine.log.port import Commit, Partition, Position, Record, ShardId
+from engine.log.processor import OUTPUT_LIMIT, BrokenStageError, Processor
+from engine.log.snapshots import state_hash
+from engine.log.sqlite import SqliteLog
+
+
+@pytest.fixture
+def log() -> MemoryLog:
+    return MemoryLog()
+
+
+def started(log: MemoryLog | SqliteLog, stage: CountingStage | None = None, **options: Any) -> Processor[Shard]:
+    processor = Processor(log, stage or CountingStage(), **options)
+    processor.open()
+    return processor
+
+
+def written(log: MemoryLog | SqliteLog, topic: Topic = "job-events") -> list[Event[Any]]:
+    return [decode(record.message) for record in log.read(Partition(topic, 0), 0, 1_000_000)]
+
+
+def told(log: MemoryLog, *, accounts: bool = False) -> list[tuple[str, str]]:
+    """Return (key, what) of each event."""
+    found = []
+    for event in written(log):
+        if isinstance(event.data, Accounted) and not accounts:
+            continue
+        found.append((event.subject, event.data.event if isinstance(event.data, EventRaised) else type(event.data).__name__))
+    return found
+
+
+class TestOrder:
+    def test_cluster_is_taken_before_whatever_else_waits(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", 1, "add", at=10)])
+        log.append("cluster", [node("n", 1, 64, at=99)])
+        started(log).run_until_quiet()
+        assert [event.data.data for event in written(log) if isinstance(event.data, EventRaised)] == [{"by": 1, "cpu": 64}]
+
+    def test_inputs_are_merged_by_recorded_time_then_by_topic(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("p", 1, "add", at=10), custom("p", 2, "add", at=30)])
+        log.append("jobs", [custom("j", 1, "add", at=10), custom("j", 2, "add", at=20), custom("j", 3, "add", at=40)])
+        started(log).run_until_quiet()
+        assert [event.causationid for event in written(log)] == ["j-1", "p-1", "j-2", "p-2", "j-3"]
+
+    def test_a_partition_keeps_its_order_whatever_the_times_say(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("p", 1, "add", at=50), custom("p", 2, "add", at=10)])
+        log.append("jobs", [custom("j", 1, "add", at=20)])
+        started(log).run_until_quiet()
+        assert [event.causationid for event in written(log)] == ["j-1", "p-1", "p-2"]
+
+    def test_recorded_time_never_falls(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("p", 1, "add", at=50), custom("p", 2, "add", at=10)])
+        processor = started(log)
+        processor.run_until_quiet()
+        assert [event.recordedtime for event in written(log)] == [50, 50]
+        assert processor.position.now == 50
+
+    def test_a_batch_takes_no_more_than_its_size(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("p", number, "add", at=number) for number in range(10)])
+        processor = started(log, batch=4)
+        assert [processor.step() for _ in range(4)] == [4, 4, 2, 0]
+
+    def test_outputs_carry_the_vector_they_were_decided_on(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("p", 1, "add", at=1), custom("p", 2, "nothing", at=2), custom("p", 3, "many", at=3, times=2)])
+        started(log).run_until_quiet()
+        assert [record.basis for record in log.read(Partition("job-events", 0), 0, 10)] == [
+            (0, 0, 1),
+            (0, 0, 3),
+            (0, 0, 3),
+            (0, 0, 3),
+        ]
+
+    def test_the_outputs_of_one_input_are_never_split(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("p", number, "many", at=number, times=1_500) for number in range(4)])
+        processor = started(log)
+        steps = []
+        while done := processor.step():
+            steps.append((done, processor.position.shardsequence))
+        assert steps == [(2, 3_000), (2, 6_000)]
+        assert 3_000 > OUTPUT_LIMIT > 1_500
+
+
+class TestTimers:
+    def test_timers_fire_before_the_input_by_whose_time_they_are_due(self, log: MemoryLog) -> None:
+        log.append(
+            "pods", [custom("a", 1, "timer", at=10, delays=[30, 5]), custom("b", 1, "add", at=39), custom("b", 2, "add", at=40)]
+        )
+        started(log).run_until_quiet()
+        assert told(log) == [
+            ("a", "TimerSet"),
+            ("a", "TimerSet"),
+            ("a", "TimerFired"),
+            ("a", "rang"),
+            ("b", "added"),
+            ("a", "TimerFired"),
+            ("a", "rang"),
+            ("b", "added"),
+        ]
+        fired = [(event.time, event.recordedtime) for event in written(log) if isinstance(event.data, TimerFired)]
+        assert fired == [(15, 15), (40, 40)]
+
+    def test_a_timer_that_is_due_at_once_fires_before_the_next_input(self, log: MemoryLog) -> None:
+        """Also if that input's producer has a slow clock: the order does not depend on how inputs fall into steps."""
+        given = [custom("a", 1, "timer", at=10, delays=[0]), custom("b", 1, "add", at=3)]
+        log.append("pods", given)
+        started(log).run_until_quiet()
+        slow = MemoryLog()
+        processor = started(slow)
+        for message in given:
+            slow.append("pods", [message])
+            processor.run_until_quiet()
+        assert told(log) == told(slow) == [("a", "TimerSet"), ("a", "TimerFired"), ("a", "rang"), ("b", "added")]
+
+    def test_nothing_fires_in_an_idle_shard_without_a_clock(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", 1, "timer", at=10, delays=[30])])
+        processor = started(log)
+        processor.run_until_quiet()
+        assert (told(log), processor.timer_due) == ([("a", "TimerSet")], 40)
+
+    def test_in_live_mode_timers_fire_from_the_clock(self, log: MemoryLog) -> None:
+        time = [0]
+        log.append("pods", [custom("a", 1, "timer", at=10, delays=[30, 50])])
+        processor = started(log, clock=lambda: time[0])
+        assert (processor.step(), processor.step()) == (1, 0)
+        time[0] = 59
+        assert (processor.step(), processor.step()) == (1, 0)
+        assert processor.position.now == 40
+        time[0] = 60
+        assert (processor.step(), processor.step()) == (1, 0)
+        assert processor.accounts.balanced
+        assert processor.accounts.outcomes["applied"] == processor.accounts.received == 1
+
+    def test_many_timers_due_at_once_are_fired_in_several_commits(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", 1, "timer", at=10, delays=[5] * 1_900), custom("b", 1, "add", at=100)])
+        processor = started(log)
+        sizes = []
+        while processor.step():
+            sizes.append(processor.position.shardsequence)
+        assert len(sizes) > 2
+        assert told(log)[-1] == ("b", "added")
+        assert processor.accounts.balanced
+
+
+class TestPoison:
+    BAD = (
+        raw_message("k", b"\xff\xfe", 5),
+        raw_message("k", b'{"specversion": "1.0"}', 6),
+        Message("k", "i", "s", "lahar.unknown.v9", "k", 7, 7, 0, "k", "", "c", b"{}"),
+        Message("k", "i", "s", "lahar.custom.raised.v1", "k", 8, 8, 3, "k", "cause", "c", b'{"event": 5}'),
+    )
+
+    def test_what_cannot_be_read_goes_to_the_dead_letters_with_its_origin(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("k", 1, "add", at=1), *self.BAD, custom("k", 2, "add", at=9)])
+        processor = started(log)
+        processor.run_until_quiet()
+        letters = written(log, "dead-letters")
+        assert [letter.sequence for letter in letters] == [1, 2, 3, 4]
+        assert [(letter.data.topic, letter.data.partition, letter.data.offset) for letter in letters] == [
+            ("pods", 0, offset) for offset in range(1, 5)
+        ]
+        assert [base64.b64decode(letter.data.content) for letter in letters] == [bad.data for bad in self.BAD]
+        assert len({letter.id for letter in letters}) == 4
+        assert {letter.subject for letter in letters} == {"counting/0"}
+        assert "lahar.unknown.v9" in letters[2].data.reason
+        assert "event" in letters[3].data.reason
+        assert processor.state.counters["k"].total == 2
+        assert processor.accounts.outcomes["dead"] == 4
+
+    def test_a_dead_letter_gives_back_what_came(self, log: MemoryLog) -> None:
+        log.append("jobs", list(self.BAD))
+        started(log).run_until_quiet()
+        assert [original(letter.data) for letter in written(log, "dead-letters")] == list(self.BAD)
+
+    def test_a_dead_letter_keeps_the_key(self, log: MemoryLog) -> None:
+        log.append("jobs", list(self.BAD))
+        started(log).run_until_quiet()
+        assert [record.message.key for record in log.read(Partition("dead-letters", 0), 0, 9)] == ["k"] * 4
+
+    def test_an_absorbed_input_that_could_not_be_read_is_not_absorbed_by_a_later_release(
+        self, log: MemoryLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A type that becomes known must not rewrite what followed when it was not."""
+        log.append("cluster", [node("n", 1, 64, at=1)])
+        live = started(log)
+        with monkeypatch.context() as patch:
+            patch.delitem(TYPES, "lahar.node.observed.v1")
+            live.run_until_quiet()
+        log.append("cluster", [node("m", 1, 32, at=2)])
+        live.run_until_quiet()
+        fresh = started(log, Reversioned())
+        assert fresh.state.nodes == live.state.nodes == {"m": 32}
+
+
+class Reversioned(CountingStage):
+    """Cannot read the snapshots of the other one."""
+
+    state_version = 2
+
+
+class TestParking:
+    def test_an_input_that_decide_fails_on_is_parked_and_the_rest_goes_on(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", 1, "add", at=1), custom("a", 2, "fail", at=2), custom("a", 3, "add", at=3)])
+        log.append("pods", [custom("b", 1, "add", at=4)])
+        processor = started(log)
+        processor.run_until_quiet()
+        assert told(log) == [("a", "added"), ("a", "JobParked"), ("a", "InputParked"), ("a", "InputParked"), ("b", "added")]
+        assert [event.data.error for event in written(log) if isinstance(event.data, JobParked)] == ["BrokenError: a-2"]
+        assert (processor.accounts.outcomes["parked"], processor.accounts.balanced) == (2, True)
+
+    def test_nothing_of_the_failed_attempt_remains(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", 1, "add", at=1), custom("a", 2, "fail", at=2)])
+        processor = started(log)
+        processor.run_until_quiet()
+        assert "half done" not in {what for _, what in told(log)}
+        assert state_hash(processor.stage, processor.state) == state_hash(CountingStage(), started(log).state)
+
+    def test_several_failures_of_a_batch_are_all_parked(self, log: MemoryLog) -> None:
+        log.append("pods", [custom(key, 1, "fail", at=1) for key in "abc"])
+        processor = started(log)
+        processor.run_until_quiet()
+        assert [key for key, what in told(log) if what == "JobParked"] == ["a", "b", "c"]
+
+    def test_an_input_that_cannot_even_be_parked_is_a_dead_letter(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", 1, "fail", at=1, unparkable=True), custom("a", 2, "add", at=2)])
+        processor = started(log)
+        processor.run_until_quiet()
+        assert [letter.data.reason for letter in written(log, "dead-letters")] == ["BrokenError: cannot be parked either"]
+        assert (processor.state.counters["a"].total, processor.accounts.balanced) == (1, True)
+
+    def test_released_inputs_move_on_in_the_accounts(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", 1, "fail", at=1), custom("a", 2, "add", at=2)])
+        processor = started(log)
+        processor.run_until_quiet()
+        log.append("cluster", [node("fixed", 1, 1, at=3)])
+        log.append("jobs", [command("a", 9, at=4)])
+        processor.run_until_quiet()
+        assert [event.data.outcome for event in written(log) if isinstance(event.data, InputReleased)] == ["applied", "applied"]
+        assert (processor.accounts.outcomes["parked"], processor.accounts.outcomes["applied"]) == (0, 3)
+        assert processor.accounts.balanced
+
+    def test_an_outcome_without_an_event_parks_the_input(self, log: MemoryLog) -> None:
+        class Silent(CountingStage):
+            def _act(self, make: Any, state: Shard, event: Event[Any], now: int) -> Any:
+                return (yield from ()) or "applied"
+
+        log.append("pods", [custom("a", 1, "add", at=1)])
+        started(log, Silent()).run_until_quiet()
+        assert [event.data.error for event in written(log) if isinstance(event.data, JobParked)] == [
+            "BrokenStageError: outcome 'applied' without an event"
+        ]
+
+    def test_an_error_of_the_log_is_nobodys_fault_but_the_logs(self, log: MemoryLog) -> None:
+        class Unlucky(CountingStage):
+            def _act(self, make: Any, state: Shard, event: Event[Any], now: int) -> Any:
+                raise LogUnavailableError("the disk is full")
+                yield
+
+        log.append("pods", [custom("a", 1, "add", at=1)])
+        processor = started(log, Unlucky())
+        with pytest.raises(LogUnavailableError):
+            processor.step()
+        assert (written(log), processor.is_open) == ([], False)
+
+    def test_a_timer_that_fires_without_an_event_stops_the_shard(self, log: MemoryLog) -> None:
+        class Endless(CountingStage):
+            def fire(self, state: Shard, now: int) -> Iterator[Any]:
+                yield from ()
+
+        log.append("pods", [custom("a", 1, "timer", at=1, delays=[0])])
+        processor = started(log, Endless())
+        with pytest.raises(BrokenStageError, match="due at 1"):
+            processor.run_until_quiet()
+        assert not processor.is_open
+
+
+class TestAccounts:
+    def test_inputs_without_events_are_counted_in_one_event_a_commit(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", 1, "add", at=1)] * 3 + [custom("a", number, "nothing", at=2) for number in range(2, 6)])
+        processor = started(log)
+        processor.run_until_quiet()
+        [accounted] = [event for event in written(log) if isinstance(event.data, Accounted)]
+        assert accounted.data == Accounted(2, duplicate=2, unchanged=4)
+        assert (accounted.subject, accounted.sequence, accounted.clusterid) == ("counting/0", 1, "")
+        assert processor.accounts.outcomes | {"applied": 1, "duplicate": 2, "unchanged": 4} == processor.accounts.outcomes
+        assert processor.accounts.received == 7
+
+    def test_accounts_come_back_with_the_shard(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", number % 4, "add", at=number) for number in range(20)])
+        processor = started(log, batch=3)
+        processor.run_until_quiet()
+        again = started(log)
+        assert (again.accounts.outcomes, again.accounts.received) == (processor.accounts.outcomes, 20)
+        log.append("pods", [custom("a", 0, "add", at=99)])
+        again.run_until_quiet()
+        assert (again.accounts.outcomes["duplicate"], again.accounts.balanced) == (17, True)
+
+
+class TestTransactions:
+    def test_a_fenced_processor_stops_and_leaves_nothing(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", 1, "add", at=1)])
+        first, second = started(log), started(log)
+        with pytest.raises(FencedError):
+            first.step()
+        with pytest.raises(LogError, match="not open"):
+            first.step()
+        second.run_until_quiet()
+        assert told(log) == [("a", "added")]
+
+    def test_after_a_failed_commit_the_shard_is_opened_again_and_goes_on(self, log: MemoryLog) -> None:
+        class Flaky(MemoryLog):
+            failing = False
+
+            def open(self, shard: ShardId, inputs: Any) -> Any:
+                held = super().open(shard, inputs)
+                commit = held.commit
+
+                def fails(what: Commit) -> Position:
+                    if self.failing:
+                        raise LogUnavailableError("the disk is full")
+                    return commit(what)
+
+                held.commit = fails  # type: ignore[method-assign]  # a log whose disk fills up
+                return held
+
+        flaky = Flaky()
+        flaky.append("pods", [custom("a", 1, "add", at=1)])
+        processor = started(flaky)
+        flaky.failing = True
+        with pytest.raises(LogUnavailableError):
+            processor.step()
+        assert not processor.is_open
+        flaky.failing = False
+        processor.open()
+        processor.run_until_quiet()
+        assert told(flaky) == [("a", "added")]
+
+    def test_missing_output_is_damage(self) -> None:
+        class Lossy(MemoryLog):
+            def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
+                return [record for record in super().read(partition, start, limit) if record.shardsequence != 2]
+
+        lossy = Lossy()
+        lossy.append("pods", [custom("a", number, "add", at=1) for number in range(4)])
+        started(lossy).step()
+        with pytest.raises(LogDamagedError, match="output 2 of shard counting/0 is missing"):
+            started(lossy, Reversioned())
+
+    def test_two_shards_share_the_partitions_of_a_wide_log(self) -> None:
+        log = MemoryLog(2)
+        log.append("pods", [custom(f"key{number}", 1, "add", at=number) for number in range(20)])
+        log.append("cluster", [node("n", 1, 8, at=0)])
+        processors = [Processor(log, CountingStage(), number) for number in range(2)]
+        for processor in processors:
+            processor.open()
+            processor.run_until_quiet()
+        assert sum(len(processor.state.counters) for processor in processors) == 20
+        assert all(processor.state.nodes == {"n": 8} for processor in processors)
+        assert all(len(processor.state.counters) > 3 for processor in processors)
+
+    def test_inputs_appended_by_another_connection_are_taken(self, tmp_path: Path) -> None:
+        log, beside = SqliteLog(tmp_path / "lahar.db"), SqliteLog(tmp_path / "lahar.db")
+        processor = started(log)
+        for number in range(3):
+            beside.append("pods", [custom("a", number, "add", at=number)])
+            assert processor.step() == 1
+        assert processor.state.counters["a"].total == 3
+        log.close()
+        beside.close()
