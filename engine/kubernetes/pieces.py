@@ -34,7 +34,8 @@ class Piece(NamedTuple):
     """Why it is no JSON, or nothing at all."""
 
 
-_TOKEN: Final = re.compile(rb'"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"|[{}\[\]:,"]|[^\s{}\[\]:,"]+')
+# The second kind of string is YAML's: its brackets do not count either.
+_TOKEN: Final = re.compile(rb'"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"|\'[^\'\r\n]*\'|[{}\[\]:,"]|[^\s{}\[\]:,"]+')
 _BRACKET_LINE: Final = re.compile(rb"\n[{}\[\]]")
 _NEXT_OBJECT: Final = re.compile(rb"\n(?=[{\[]|---[ \t\r\n])")
 _NEXT_DOCUMENT: Final = re.compile(rb"\n(?=[{\[]|(?:---|\.\.\.)[ \t\r\n])")

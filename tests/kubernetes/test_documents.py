@@ -1,0 +1,259 @@
+"""Files and streams of objects: every format that tools print, and what is none."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.kubernetes.documents import Document, DocumentReader, Unreadable, read_documents, read_stream
+
+POD: dict[str, Any] = {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "}{"}]}}
+JOB: dict[str, Any] = {"kind": "Job", "metadata": {"name": 'b"\\'}}
+ENVELOPE: dict[str, Any] = {"type": "DELETED", "object": POD}
+
+
+def pretty(*values: Any) -> bytes:
+    """As `kubectl get -w -o json` prints."""
+    return b"".join(json.dumps(value, indent=4).encode() + b"\n" for value in values)
+
+
+def compact(value: Any) -> bytes:
+    return json.dumps(value).encode()
+
+
+def contents(data: bytes) -> list[Any]:
+    return [item.content for item in read_documents(data) if isinstance(item, Document)]
+
+
+def reasons(data: bytes) -> list[str]:
+    return [item.reason for item in read_documents(data) if isinstance(item, Unreadable)]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        compact(POD) + b"\n" + compact(JOB) + b"\n",
+        compact(POD) + b"\n\n" + compact(JOB),
+        compact(POD) + compact(JOB),
+        compact(POD) + b"  " + compact(JOB) + b"\r\n",
+        pretty(POD, JOB),
+        pretty([POD, JOB]),
+        compact([POD, JOB]),
+        b"[\n" + compact(POD) + b",\n" + compact(JOB) + b"\n]\n",
+        b"  " + pretty(POD) + b"  " + pretty(JOB),
+        b"\xef\xbb\xbf" + pretty(POD, JOB),
+        pretty({"kind": "List", "items": [POD, JOB]}),
+        pretty({"items": [POD, JOB]}),
+        pretty({"kind": "List", "items": [{"kind": "List", "items": [POD]}, JOB]}),
+        b"---\n" + pretty(POD) + b"---\n# a comment\n" + pretty(JOB) + b"---\n",
+        b'kind: Pod\nmetadata: {name: a}\nspec:\n  containers:\n  - name: "}{"\n---\n' + pretty(JOB),
+        b"%YAML 1.1\n---\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: '}{'}]}\n...\n" + pretty(JOB),
+        b"{kind: Pod, metadata: {name: a}, spec: {containers: [{name: '}{'}]}}\n" + compact(JOB),
+        b"- kind: Pod\n  metadata: {name: a}\n  spec: {containers: [{name: '}{'}]}\n- kind: Job\n  metadata: {name: 'b\"\\'}\n",
+    ],
+)
+def test_formats(data: bytes) -> None:
+    """The same two objects, as different tools write them."""
+    assert contents(data) == [POD, JOB]
+    assert reasons(data) == []
+
+
+def test_items_of_a_typed_list_take_its_kind() -> None:
+    items = [{"metadata": {"name": "a"}}, {"kind": "Other", "metadata": {}}]
+    found = read_documents(compact({"kind": "NodeList", "apiVersion": "v1", "items": items}))
+    assert [item.kind for item in found] == ["Node", "Other"]
+    assert [item.place for item in found] == ["line 1, items[0]", "line 1, items[1]"]
+
+
+def test_an_object_without_a_kind_that_has_containers_is_a_pod() -> None:
+    found = read_documents(pretty({"metadata": {}, "spec": {"containers": []}}, {"metadata": {}, "spec": {"containers": 1}}))
+    assert [item.kind for item in found] == ["Pod", None]
+
+
+def test_watch_envelopes() -> None:
+    data = pretty(*({"type": change, "object": POD} for change in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR")))
+    found = read_documents(data)
+    assert [item.change for item in found] == ["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+    assert all(item.content == POD for item in found)
+    assert read_documents(compact(POD))[0].change is None
+
+
+def test_a_cloudevent_is_an_object() -> None:
+    event = {"specversion": "1.0", "type": "x", "data": {"items": []}}
+    assert contents(compact(event)) == [event]
+
+
+def test_an_event_object_with_a_type_of_its_own_is_no_envelope() -> None:
+    event = {"kind": "Event", "type": "Normal", "metadata": {}}
+    assert contents(compact(event)) == [event]
+
+
+def test_yaml_times_stay_the_strings_that_they_are() -> None:
+    data = b"metadata:\n  creationTimestamp: 2018-12-02T08:09:25Z\n  day: 2018-12-02\n  explicit: !!timestamp 2018-12-02\n"
+    assert contents(data) == [
+        {"metadata": {"creationTimestamp": "2018-12-02T08:09:25Z", "day": "2018-12-02", "explicit": "2018-12-02"}}
+    ]
+
+
+def test_yaml_becomes_plain_json_values() -> None:
+    data = b"metadata: {2: a, true: b, null: c, 1.5: d}\nspec: {a: !!set {x}, b: !!binary aGk=, c: =}\n"
+    assert contents(data) == [
+        {"metadata": {"2": "a", "true": "b", "null": "c", "1.5": "d"}, "spec": {"a": {"x": None}, "b": "aGk=", "c": "="}}
+    ]
+
+
+def test_anchors_and_merge_keys_are_resolved() -> None:
+    data = b"metadata: &m {name: a}\nspec:\n  <<: *m\n  other: *m\n"
+    assert contents(data) == [{"metadata": {"name": "a"}, "spec": {"name": "a", "other": {"name": "a"}}}]
+
+
+def bomb(merge: bool) -> bytes:
+    lines = ["kind: &a0 {x: 1}"]
+    for level in range(1, 30):
+        refer = ", ".join([f"*a{level - 1}"] * 9)
+        lines.append(f"k{level}: &a{level} " + (f"{{<<: [{refer}], y{level}: 1}}" if merge else f"[{refer}]"))
+    return "\n".join(lines).encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (bomb(merge=False), "expand without bound"),
+        (bomb(merge=True), "grow without bound"),
+        (b"kind: &a [*a]", "refer to themselves"),
+        (b"- " * 300_000 + b"x", "indented by 1,000 columns"),
+        (b"kind: Pod\n\tx: 1", "not YAML"),
+        (b"kind: \xff", "not YAML"),
+        (b"kind: !!python/object:os.system x", "not YAML"),
+        (b"kind: .nan", "not finite"),
+        (b"metadata: 1" + b"0" * 5000, "not YAML"),
+        (b"hello", "text is no object"),
+        (b"3", "a int is no object"),
+        (b"a: 1", "no Kubernetes object"),
+        (b'{"a": 1}', "no Kubernetes object"),
+        (b'{"kind": "Pod", "metadata": {"name": "\\ud800"}}', "not JSON"),
+        (b'{"kind": NaN', "ends in the middle"),
+        (b'{"kind": "Pod', "brackets or quotes that do not match"),
+        (b'{"kind": ]', "brackets or quotes that do not match"),
+        (b"[" * 300, "brackets or quotes that do not match"),
+        (b'{"kind": "List", "items": [null, 3]}', "null is no object"),
+    ],
+)
+def test_what_is_no_object(data: bytes, reason: str) -> None:
+    found = read_documents(data)
+    assert found
+    assert isinstance(found[0], Unreadable)
+    assert reason in found[0].reason
+
+
+def test_reading_goes_on_behind_garbage() -> None:
+    """Each broken thing is one item with its place and bytes; the objects around it are all there."""
+    data = pretty(POD) + b"Error from server: gone\n" + pretty(JOB)[:30] + b"\n" + pretty(JOB) + b'{"x": \n' + pretty(POD)
+    found = read_documents(data)
+    assert [item.content for item in found if isinstance(item, Document)] == [POD, JOB, POD]
+    garbage = [item for item in found if isinstance(item, Unreadable)]
+    assert [item.content for item in garbage] == [b"Error from server: gone\n", pretty(JOB)[:30] + b"\n", b'{"x": \n']
+    assert [data.splitlines()[item.line - 1] for item in garbage] == [item.content.splitlines()[0] for item in garbage]
+
+
+def test_an_array_that_breaks_off_keeps_its_whole_elements() -> None:
+    data = b"[\n" + compact(POD) + b",\n" + compact(JOB) + b",\n" + compact(POD)[:20]
+    assert contents(data) == [POD, JOB]
+
+
+def test_json_is_yielded_as_soon_as_its_last_line_is_there() -> None:
+    reader = DocumentReader()
+    lines = pretty(ENVELOPE, POD).splitlines(keepends=True)
+    ends = [number for number, line in enumerate(lines) if line == b"}\n"]
+    seen = [number for number, line in enumerate(lines) for _ in reader.feed(line)]
+    assert seen == ends
+    assert reader.close() == []
+
+
+def test_yaml_is_yielded_when_the_next_document_begins() -> None:
+    reader = DocumentReader()
+    assert reader.feed(b"kind: Pod\n") == []
+    assert [item.content for item in reader.feed(b"---\nkind: Job\n")] == [{"kind": "Pod"}]
+    assert [item.content for item in reader.close()] == [{"kind": "Job"}]
+
+
+def test_a_stream_does_not_wait_for_more_than_there_is() -> None:
+    chunks = [pretty(POD), pretty(JOB)]
+
+    class Slow(io.RawIOBase):
+        def readable(self) -> bool:
+            return True
+
+        def readinto(self, buffer: Any) -> int:
+            chunk = chunks.pop(0) if chunks else b""
+            buffer[: len(chunk)] = chunk
+            return len(chunk)
+
+    stream = read_stream(io.BufferedReader(Slow()))
+    assert next(stream).content == POD
+    assert chunks == [pretty(JOB)]
+    assert [item.content for item in stream] == [JOB]
+
+
+def test_an_object_without_end_is_given_up() -> None:
+    reader = DocumentReader(largest=100)
+    found = reader.feed(b'{"kind": "' + b"x" * 200)
+    assert [(type(item), item.reason) for item in found] == [(Unreadable, "larger than 100 bytes")]
+    assert [item.content for item in reader.feed(b'"}\n' + compact(POD) + b"\n") if isinstance(item, Document)] == [POD]
+
+
+FRAGMENTS = [
+    b"{", b"}", b"[", b"]", b"\n", b'"', b":", b",", b" ", b"a", b"---\n", b"...", b"\n{\n", b"\n}\n", compact(POD), pretty(JOB),
+    b"kind: Pod\n", b"- ", b"&a", b"*a", b"<<: ", b"\\", b"\xff", b"\x00", b"#", b"1", b"null", b"!!set", b"'", b"|", b"\t", b"\r",
+    b'{"type":"ADDED","object":', b'{"items":[', b"\xef\xbb\xbf", b"%", b"? ",
+]  # fmt: skip
+STREAMS = st.lists(st.sampled_from(FRAGMENTS) | st.binary(max_size=8), max_size=40).map(b"".join)
+
+
+def check_any_bytes(data: bytes, size: int) -> None:
+    whole = read_documents(data)
+    reader = DocumentReader()
+    parts = [item for start in range(0, len(data), size) for item in reader.feed(data[start : start + size])] + reader.close()
+    assert parts == whole
+    for item in whole:
+        assert 1 <= item.line <= data.count(b"\n") + 1
+        if isinstance(item, Document):
+            json.dumps(item.content, allow_nan=False).encode()
+
+
+@settings(max_examples=5000)
+@given(STREAMS, st.integers(1, 9))
+def test_any_bytes_are_read_the_same_however_they_arrive(data: bytes, size: int) -> None:
+    check_any_bytes(data, size)
+
+
+@pytest.mark.slow
+@settings(max_examples=100_000)
+@given(STREAMS, st.integers(1, 9))
+def test_very_many_bytes_are_read_the_same_however_they_arrive(data: bytes, size: int) -> None:
+    check_any_bytes(data, size)
+
+
+OBJECTS = st.lists(
+    st.fixed_dictionaries({"kind": st.text(max_size=5), "metadata": st.dictionaries(st.text(max_size=4), st.text(max_size=8))}),
+    max_size=5,
+)
+
+
+@given(OBJECTS, st.lists(st.booleans(), min_size=5, max_size=5), st.integers(1, 50))
+def test_objects_come_back_as_they_were_written(objects: list[Any], styles: list[bool], size: int) -> None:
+    """Pretty or compact, in chunks of any size."""
+    objects = [one for one in objects if not one["kind"].endswith("List")]
+    data = b"".join(
+        json.dumps(one, indent=2 if style else None, ensure_ascii=not style).encode() + b"\n"
+        for one, style in zip(objects, styles, strict=False)
+    )
+    reader = DocumentReader()
+    found = [item for start in range(0, len(data), size) for item in reader.feed(data[start : start + size])]
+    assert [item.content for item in found] == objects
+    assert reader.close() == []
