@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.cli import machines, vocabulary
+from engine.cli import ask, events, feed, jobs, machines, operate, run, tools, vocabulary
 from engine.cli.app import app
 
 __all__ = ["COMMANDS", "app", "main"]
 
-COMMANDS = (vocabulary, machines)
+COMMANDS = (run, feed, jobs, ask, events, operate, tools, machines, vocabulary)
 """Command modules, in the order in which their headings stand in `lahar --help`."""
 
 

@@ -48,7 +48,7 @@ __all__ = [
 
 def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event[Data], None, bool]:
     """Open the job of a manifest, or reject it with every fault. Returns whether it was accepted."""
-    read = read_manifest(submission.manifest, strict=submission.strict, queues=_queues(turn.state))
+    read = read_manifest(submission.manifest, strict=submission.strict, queues=_queues(turn.state), seed=turn.root)
     if read.faults:
         yield turn.event(job, JobRejected(read.name, read.faults))
         return False
@@ -145,7 +145,8 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, before
 def _event_of(job: Job, attempt: Attempt, before: str | None, restarts: int) -> str:
     """Return Volcano's event for a change of an attempt.
 
-    Where Volcano would miss one, Lahar is finer: a pod first seen after its end has failed or was evicted all the same.
+    Where Volcano would miss one, Lahar is finer: a pod first seen after its end has failed or was evicted all the same, and one
+    first seen running does not count as pending.
     """
     ours = attempt.kill is not None
     task = job.tasks[attempt.task]
@@ -156,12 +157,12 @@ def _event_of(job: Job, attempt: Attempt, before: str | None, restarts: int) -> 
         if attempt.reason in EVICTED or (attempt.phase == "Lost" and attempt.reason != "ExitUnknown"):
             return pod_deleted(out_of_sync=ours)
         return pod_updated("Running", "Failed", out_of_sync=ours)
-    if before is None:
+    if before is None and attempt.phase != "Running":
         return pod_added(out_of_sync=ours)
     if attempt.phase == "Terminating":
         return "OutOfSync"
     failed = attempt.restarts > restarts and not task.failed_raised and task_failed(task.spec, task.restart_sum, 0)
-    return pod_updated(_kubernetes(before), _kubernetes(attempt.phase), task_failed=failed, out_of_sync=ours)
+    return pod_updated(_kubernetes(before or "Pending"), _kubernetes(attempt.phase), task_failed=failed, out_of_sync=ours)
 
 
 def _kubernetes(phase: str) -> str:

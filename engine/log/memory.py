@@ -12,7 +12,7 @@ from typing import Final, get_args
 from engine.events import Message, Topic
 from engine.log.errors import FencedError, LayoutError, LogError
 from engine.log.partitioner import partition_of
-from engine.log.port import Commit, Partition, Position, Record, ShardId
+from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardView
 
 __all__ = ["MemoryLog"]
 
@@ -87,6 +87,12 @@ class MemoryLog:
                 held.inputs, held.position = tuple(inputs), Position((0,) * len(inputs))
             held.epoch += 1
             return MemoryShard(self, shard, held)
+
+    def look(self, shard: ShardId) -> ShardView | None:
+        """Return how a shard stands, without taking it over; `None` if it was never opened."""
+        with self._changed:
+            held = self._shards.get(shard)
+            return None if held is None else ShardView(held.position, list(held.snapshot.items()))
 
     def cursor(self, name: str) -> dict[Partition, int]:
         """Return how far a consumer has come: partition → next offset."""

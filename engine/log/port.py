@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from engine.events import Message, Topic
 
-__all__ = ["Commit", "Log", "Output", "Partition", "Position", "Record", "Searchable", "ShardId", "ShardLog", "Vector"]
+__all__ = ["Commit", "Log", "Output", "Partition", "Position", "Record", "Searchable", "ShardId", "ShardLog", "ShardView", "Vector"]
 
 
 class Partition(NamedTuple):
@@ -72,6 +72,19 @@ class Position(NamedTuple):
     """Largest recorded time taken or due time fired (microseconds)."""
     shardsequence: int = 0
     """Of the last output written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardView:
+    """How a shard stood at one moment, for those who only look."""
+
+    position: Position
+    records: list[tuple[str, bytes]]
+    """Every snapshot record, as of `position`."""
+
+    def snapshot(self) -> Iterator[tuple[str, bytes]]:
+        """Yield the snapshot records, as `ShardLog.snapshot` does."""
+        return iter(self.records)
 
 
 @dataclass(slots=True)
@@ -156,6 +169,13 @@ class Log(Protocol):
 
         Raises:
             LogUnavailableError: the log cannot be written; nothing was moved.
+        """
+
+    def look(self, shard: ShardId) -> ShardView | None:
+        """Return how a shard stands, without taking it over; `None` if it was never opened.
+
+        Raises:
+            LogDamagedError: what is stored does not match its checksum.
         """
 
     def wait(self, timeout: float) -> None:

@@ -17,7 +17,7 @@ from engine.events import Data, Event, EventError, decode
 from engine.events.jobs import Accounted, DeadLettered
 from engine.log.accounts import Accounts
 from engine.log.errors import LogDamagedError, LogError
-from engine.log.port import Log, Partition, Position, Record, ShardId, ShardLog
+from engine.log.port import Log, Partition, Position, Record, ShardId, ShardLog, ShardView
 from engine.log.snapshots import Snapshots, load
 from engine.log.stage import Stage
 
@@ -49,7 +49,7 @@ def output_partitions(log: Log, stage: Stage[Any], number: int) -> tuple[Partiti
     return tuple(Partition(topic, number % log.partitions(topic)) for topic in topics)
 
 
-def recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog, every: int) -> Recovered[S]:
+def recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardView, every: int) -> Recovered[S]:
     """Build the state of a shard as of `held.position`.
 
     Args:
@@ -67,7 +67,7 @@ def recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog, every: in
         return _recover(log, stage, shard, held, every)
 
 
-def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog, every: int) -> Recovered[S]:
+def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardView, every: int) -> Recovered[S]:
     loaded = load(held.snapshot(), stage.state_version)
     state, accounts = stage.initial(), loaded.accounts
     if loaded.low is not None:

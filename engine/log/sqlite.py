@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from heapq import merge
 from operator import itemgetter
@@ -23,7 +23,7 @@ from engine.events import Message, Topic
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogError, LogUnavailableError
 from engine.log.failures import damaged, translated
 from engine.log.partitioner import partition_of
-from engine.log.port import Commit, Partition, Position, Record, ShardId, Vector
+from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardView, Vector
 from engine.log.rows import Metadata, Row, checksum, insertion, parse_vector, records, row, selection, write_vector
 from engine.log.schema import make_file, open_file, partition_counts, table
 
@@ -131,6 +131,24 @@ class SqliteLog:
                 (checksum(covered), *covered),
             )
         return SqliteShard(self, shard, number, epoch + 1, position)
+
+    def look(self, shard: ShardId) -> ShardView | None:
+        """Return how a shard stands, without taking it over; `None` if it was never opened.
+
+        Raises:
+            LogDamagedError: what is stored does not match its checksum.
+        """
+        with self._reading, translated(self.path):
+            self._reader.execute("BEGIN")  # one view of both tables
+            try:
+                held = self._reader.execute(f"SELECT {_SHARD} FROM shards WHERE name = ?", (str(shard),)).fetchone()  # noqa: S608  columns
+                if held is None:
+                    return None
+                number, _, _, position = self._shard(held)
+                rows = self._reader.execute("SELECT subject, crc, state FROM subjects WHERE shard = ? ORDER BY subject", (number,))
+                return ShardView(position, list(self._subjects(rows)))
+            finally:
+                self._reader.execute("COMMIT")
 
     def cursor(self, name: str) -> dict[Partition, int]:
         """Return how far a consumer has come: partition → next offset.
@@ -291,6 +309,13 @@ class SqliteLog:
 
         return records(rows, partition, self._name, fault)
 
+    def _subjects(self, rows: Iterable[Row]) -> Iterator[tuple[str, bytes]]:
+        """Yield snapshot records of rows (subject, crc, state)."""
+        for subject, crc, state in rows:
+            if crc != crc32(state, crc32(subject.encode())):
+                raise damaged(self.path, f"the snapshot of {subject} does not match its checksum")
+            yield subject, state
+
     def _name(self, number: int) -> str:
         name = self._names.get(number)
         if name is None:
@@ -333,10 +358,7 @@ class SqliteShard:
         last = ""
         while True:
             rows = self._log._all(query, (self._number, last, _CHUNK))  # noqa: SLF001  the two classes are one thing
-            for subject, crc, state in rows:
-                if crc != crc32(state, crc32(subject.encode())):
-                    raise damaged(self._log.path, f"the snapshot of {subject} does not match its checksum")
-                yield subject, state
+            yield from self._log._subjects(rows)  # noqa: SLF001  the two classes are one thing
             if len(rows) < _CHUNK:
                 return
             last = rows[-1][0]

@@ -1,0 +1,254 @@
+"""Questions about the past: why, timeline, history, as-of, diff, summary."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
+from engine.cli.engine import opened
+from engine.cli.output import Output
+from engine.cli.render import render_summary
+from engine.events import Data, Event, decode
+from engine.events.envelope import encode, to_cloudevent
+from engine.events.times import format_time, parse_time
+from engine.history.asof import By, ClusterAsOf, job_as_of
+from engine.history.diff import Change, diff, diff_documents
+from engine.history.errors import NotFoundError
+from engine.history.exact import dumps
+from engine.history.reading import events_of, find_event, history_of, job_events
+from engine.history.resolve import resolve
+from engine.history.sentences import tell
+from engine.history.summary import Summary
+from engine.history.timeline import draw, timeline
+from engine.history.why import Explanation, why_event, why_job
+from engine.log.port import Searchable
+
+__all__ = ["JobArgument", "as_of", "diff_command", "history", "moment", "summary", "timeline_command", "why"]
+
+JobArgument = Annotated[
+    str, typer.Argument(metavar="JOB", help="Job id, a unique prefix of it, namespace/name, or namespace/name@id.")
+]
+OptionalJob = Annotated[
+    str | None, typer.Argument(metavar="[JOB]", help="Job id, a unique prefix, or namespace/name. Without it: the whole cluster.")
+]
+KnownOption = Annotated[
+    bool, typer.Option("--known", help="By what had been recorded by then (recordedtime), not by what is known today.")
+]
+
+
+def moment(text: str) -> int:
+    """Read a moment given on the command line.
+
+    Raises:
+        ValueError: it is no RFC 3339 time or ISO date; the text shows what to write.
+    """
+    try:
+        return parse_time(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time: write 2017-10-09, 2017-10-09T07:01:55 or 2017-10-09T07:01:55.5+02:00") from None
+
+
+@app.command(rich_help_panel=Panel.ASK)
+def summary(
+    context: typer.Context,
+    other: Annotated[bool, typer.Option("--all", help="Count jobs of kind Other (services, single pods) too.")] = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Jobs, attempts, phases, reasons, GPU time, waits and runs over everything in the log."""
+    output = output_of(context, as_json)
+    fold_ = Summary()
+    with opened(settings_of(context, log)) as source:
+        for event in job_events(source):
+            fold_.add(event)
+    result = fold_.result(include_other=other)
+    if output.as_json:
+        output.line(dumps(result))
+    else:
+        render_summary(output, result)
+
+
+@app.command(rich_help_panel=Panel.ASK)
+def why(
+    context: typer.Context,
+    what: Annotated[str, typer.Argument(metavar="EVENT|JOB", help="An event's id (or its beginning), or a job.")],
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Explain an event, or why a job is where it is: the chain of causes back to the input, in words."""
+    output = output_of(context, as_json)
+    with opened(settings_of(context, log)) as source:
+        answer = _explain(source, what)
+    if output.as_json:
+        output.record(answer.document())
+        return
+    for number, sentence in enumerate(answer.sentences()):
+        output.console.print(Text(sentence, style="bold" if number == 0 else ""))
+
+
+def _explain(source: Searchable, what: str) -> Explanation:
+    """Explain a job, or an event where no job is meant.
+
+    Raises:
+        NotFoundError: neither is.
+    """
+    try:
+        job = resolve(source, what)
+    except NotFoundError:
+        if "/" in what:
+            raise
+        event = find_event(source, what)
+        return why_event(history_of(source, event.subject), event)
+    answer = why_job(history_of(source, job))
+    if answer is None:
+        raise NotFoundError("job", what)
+    return answer
+
+
+@app.command("timeline", rich_help_panel=Panel.ASK)
+def timeline_command(context: typer.Context, job: JobArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
+    """Draw a job's three levels with their attempts over time."""
+    output = output_of(context, as_json)
+    with opened(settings_of(context, log)) as source:
+        line = timeline(events_of(source, resolve(source, job)))
+    if line is None:
+        raise NotFoundError("job", job)
+    if output.as_json:
+        output.record(line.document())
+    else:
+        for text in draw(line, output.console.width):
+            output.console.print(text, soft_wrap=True)
+
+
+@app.command(rich_help_panel=Panel.ASK)
+def history(
+    context: typer.Context,
+    job: JobArgument,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Tell everything that happened to a job, in order. With --json: its events as CloudEvents."""
+    output = output_of(context, as_json)
+    with opened(settings_of(context, log)) as source:
+        events = events_of(source, resolve(source, job))
+    for event in events:
+        show_event(output, event)
+
+
+def show_event(output: Output, event: Event[Data]) -> None:
+    """Write one event: as a CloudEvent, or as a line for a person."""
+    if output.as_json:
+        output.line(to_cloudevent(encode(event)).decode())
+        return
+    output.console.print(
+        Text.assemble(
+            (f"{event.sequence:>5}  ", "dim"),
+            f"{format_time(event.time)[:-4]}  ",
+            (f"{event.type.removeprefix('lahar.'):<28} ", "cyan"),
+            tell(event),
+        ),
+        soft_wrap=True,
+    )
+
+
+@app.command("as-of", rich_help_panel=Panel.ASK)
+def as_of(
+    context: typer.Context,
+    time: Annotated[str, typer.Argument(metavar="TIME", help="RFC 3339, UTC unless it says otherwise.")],
+    job: OptionalJob = None,
+    queue: Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Only this queue.")] = None,
+    known: KnownOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show a job, a queue or the cluster as it was at a moment."""
+    output = output_of(context, as_json)
+    by: By = "recordedtime" if known else "time"
+    with opened(settings_of(context, log)) as source:
+        document = _state(source, moment(time), job, by)
+    if queue is not None:
+        queues = document.get("queues", {}) if document else {}
+        if queue not in queues:
+            raise NotFoundError("queue", queue)
+        document = {"queue": queue, **queues[queue]}
+    if document is None:
+        raise NotFoundError("job", f"{job} at {time}")
+    if output.as_json:
+        output.line(dumps(document))
+    else:
+        _show_document(output, document)
+
+
+def _state(source: Searchable, at: int, job: str | None, by: By) -> dict[str, Any] | None:
+    """Return a job's or the cluster's state at a moment."""
+    if job is not None:
+        view = job_as_of(events_of(source, resolve(source, job)), at, by)
+        return None if view is None else view.document()
+    cluster = ClusterAsOf(at, by)
+    for record in source.scan(("cluster", "job-events")):
+        cluster.add(decode(record.message))
+    return cluster.document()
+
+
+def _show_document(output: Output, document: dict[str, Any]) -> None:
+    """Show a document as nested tables: one row a field."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="cyan", no_wrap=True)
+    table.add_column()
+    for name, value in _flat("", document):
+        table.add_row(name, value)
+    output.console.print(table)
+
+
+def _flat(path: str, value: object) -> list[tuple[str, str]]:
+    if isinstance(value, dict) and value:
+        return [row for key, part in value.items() for row in _flat(f"{path}.{key}" if path else str(key), part)]
+    if value in (None, "", [], {}):
+        return []
+    return [(path, str(value))]
+
+
+@app.command("diff", rich_help_panel=Panel.ASK)
+def diff_command(
+    context: typer.Context,
+    before: Annotated[str, typer.Argument(metavar="TIME1")],
+    after: Annotated[str, typer.Argument(metavar="TIME2")],
+    job: OptionalJob = None,
+    known: KnownOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what changed between two moments, field by field, at all levels. Exit code 1 if anything did."""
+    output = output_of(context, as_json)
+    by: By = "recordedtime" if known else "time"
+    first, second = moment(before), moment(after)
+    with opened(settings_of(context, log)) as source:
+        if job is None:
+            changes = diff_documents(_state(source, first, None, by), _state(source, second, None, by))
+        else:
+            events = events_of(source, resolve(source, job))
+            changes = diff(job_as_of(events, first, by), job_as_of(events, second, by))
+    _show_changes(output, changes)
+    if changes:
+        raise typer.Exit(1)
+
+
+def _show_changes(output: Output, changes: list[Change]) -> None:
+    if output.as_json:
+        for change in changes:
+            output.line(dumps(change._asdict()))
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for change in changes:
+        table.add_row(
+            Text(change.path, style="cyan"), Text(_word(change.before), style="red"), "→", Text(_word(change.after), "green")
+        )
+    output.console.print(table if changes else "nothing changed")
+
+
+def _word(value: object) -> str:
+    return "-" if value is None else str(value)

@@ -1,0 +1,133 @@
+"""The engine in one process: every lifecycle shard of a log, and who is told of what it commits.
+
+In one process the order is: lifecycle until quiet, then effects.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from engine.cli.settings import Settings
+from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.state import ShardState
+from engine.log.lock import RunLock
+from engine.log.memory import MemoryLog
+from engine.log.metrics import ProcessorMetrics
+from engine.log.processor import Processor
+from engine.log.sqlite import SqliteLog
+from engine.log.url import open_log
+
+__all__ = ["Engine", "lifecycle_stage", "now", "opened", "run_lock"]
+
+EmbeddedLog = MemoryLog | SqliteLog
+
+_IDLE_SECONDS: Final = 0.2
+"""How long a live engine waits for inputs before it looks at its timers again."""
+
+
+def now() -> int:
+    """Return the time of the wall clock (microseconds)."""
+    return time.time_ns() // 1000
+
+
+@contextmanager
+def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -> Iterator[EmbeddedLog]:
+    """Open the log of the settings for the length of a `with` block.
+
+    Args:
+        settings: say where it is.
+        create: make it if it is not there.
+        readonly: only read.
+
+    Raises:
+        LogError: it cannot be opened; the text says what to do.
+        ValueError: the URL is of no known form.
+    """
+    log = open_log(settings.log, create=create, readonly=readonly)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def run_lock(settings: Settings) -> RunLock | None:
+    """Return the lock that says who runs the log; `None` for a log that only this process can see."""
+    scheme, _, rest = settings.log.partition(":")
+    return RunLock(Path(rest)) if scheme == "sqlite" else None
+
+
+def lifecycle_stage(settings: Settings) -> LifecycleStage:
+    """Return the lifecycle stage as configured."""
+    return LifecycleStage(forget_after=settings.forget_after, orphan_wait=settings.orphan_wait)
+
+
+class Engine:
+    """All shards of the lifecycle stage on one log."""
+
+    def __init__(
+        self, log: EmbeddedLog, settings: Settings, *, live: bool = False, metrics: ProcessorMetrics | None = None
+    ) -> None:
+        """Name what is to be run; nothing is touched until `open`.
+
+        Args:
+            log: the log, writable.
+            settings: how the stage is configured.
+            live: timers fire from the wall clock when no input waits.
+            metrics: where it is counted what the processors do.
+        """
+        self._log = log
+        stage = lifecycle_stage(settings)
+        self.processors: list[Processor[ShardState]] = [
+            Processor(log, stage, number, clock=now if live else None, metrics=metrics)
+            for number in range(log.partitions("job-events"))
+        ]
+
+    def open(self) -> None:
+        """Take over all shards and bring their states up to date.
+
+        Raises:
+            LogError: see `Processor.open`.
+        """
+        for processor in self.processors:
+            processor.open()
+
+    def close(self) -> None:
+        """Give all shards back. Idempotent."""
+        for processor in self.processors:
+            processor.close()
+
+    def run_until_quiet(self, on_progress: Callable[[int], None] | None = None) -> int:
+        """Process until no input is left and no timer is due by the shards' own time.
+
+        Args:
+            on_progress: called with the number of inputs taken so far after each batch.
+
+        Returns:
+            Inputs taken and timers fired.
+        """
+        total = 0
+        for processor in self.processors:
+            while done := processor.step():
+                total += done
+                if on_progress is not None:
+                    on_progress(total)
+            total += processor.run_until_quiet()
+        return total
+
+    def run(self, stop: Callable[[], bool], after_commit: Callable[[], None] | None = None) -> None:
+        """Process until told to stop; waits where there is nothing to do.
+
+        Args:
+            stop: asked between batches.
+            after_commit: called after every round over the shards, idle or not.
+        """
+        while not stop():
+            done = sum(processor.step() for processor in self.processors)
+            if after_commit is not None:
+                after_commit()
+            if not done:
+                self._log.wait(_IDLE_SECONDS)

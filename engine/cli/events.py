@@ -1,0 +1,84 @@
+"""`lahar events`: subscribe to job events from the terminal."""
+
+from __future__ import annotations
+
+from typing import Annotated, cast
+
+import typer
+
+from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
+from engine.cli.ask import moment, show_event
+from engine.cli.engine import opened
+from engine.events import decode
+from engine.events.envelope import to_cloudevent
+from engine.history.resolve import resolve
+from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
+from statemachines.vocabulary import Level
+
+__all__ = ["events", "start_of"]
+
+_LEVELS = ("job", "task", "replica")
+
+
+def start_of(text: str) -> Start:
+    """Read where a subscription begins: `beginning`, `now`, a time or a token.
+
+    Raises:
+        ValueError: it looks like a time and is none. (A token is judged by the subscription.)
+    """
+    if text in {"beginning", "now"}:
+        return Start("now" if text == "now" else "beginning")
+    if text[:4].isdigit() and text[4:5] == "-":
+        return Start("time", time=moment(text))
+    return Start("token", token=text)
+
+
+@app.command(rich_help_panel=Panel.ASK)
+def events(
+    context: typer.Context,
+    start: Annotated[str, typer.Option("--from", metavar="beginning|now|TIME|TOKEN", help="Where to begin.")] = "beginning",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is committed from now on.")] = False,
+    job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
+    queue: Annotated[str | None, typer.Option(help="Only jobs of this queue.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only jobs of this tenant.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only jobs with this label; may be repeated.")
+    ] = None,
+    level: Annotated[str | None, typer.Option(metavar="job|task|replica", help="Only this level.")] = None,
+    event_type: Annotated[
+        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only these event types; * for any characters.")
+    ] = None,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show job events as they were committed; with --json CloudEvents, then a marker with the token to go on from."""
+    output = output_of(context, as_json)
+    if level is not None and level not in _LEVELS:
+        raise ValueError(f"{level!r} is no level; use one of {', '.join(_LEVELS)}")
+    labels: dict[str, str] = {}
+    for text in label or []:
+        name, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"--label {text!r}: write NAME=VALUE")
+        labels[name] = value
+    with opened(settings_of(context, log)) as source:
+        wanted = Wanted(
+            tenant,
+            queue,
+            None if job is None else resolve(source, job),
+            labels,
+            cast("Level | None", level),
+            tuple(event_type or ()),
+        )
+        for item in Subscription(source, start_of(start), wanted).stream(follow=follow):
+            if isinstance(item, CaughtUp):
+                if output.as_json:
+                    output.record({"caught_up": True, "token": item.token})
+                else:
+                    output.notes.print(f"caught up; --from {item.token} goes on from here", style="dim", soft_wrap=True)
+            elif output.as_json:
+                output.line(to_cloudevent(item.message).decode())
+            else:
+                show_event(output, decode(item.message))
+            if follow:
+                output.flush()

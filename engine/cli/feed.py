@@ -1,0 +1,236 @@
+"""Putting things in: apply, ingest, import-trace."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, BinaryIO
+
+import typer
+from rich.text import Text
+
+from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
+from engine.cli.ask import moment
+from engine.cli.engine import now, opened
+from engine.cli.feeding import Feed, NoProcessOption, RecordedOption
+from engine.cli.output import Output
+from engine.cli.settings import Settings
+from engine.cli.submitting import manifest_digest, read_objects, submission, update
+from engine.events import Message, Topic
+from engine.history.listing import LISTED, Listing
+from engine.history.reading import job_events
+from engine.kubernetes.documents import Document, DocumentReader, Unreadable
+from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.simulation.traces import FORMATS, cluster_of, import_trace, sample_trace
+
+__all__ = ["apply", "import_trace_command", "ingest"]
+
+_CHUNK = 1 << 16
+_FLUSH = 2_000
+"""Inputs after which a stream that does not pause is appended."""
+
+
+@app.command(rich_help_panel=Panel.PUT)
+def apply(
+    context: typer.Context,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="YAML, JSON or Markdown; - for standard input.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings about a job are errors.")] = False,
+    at: RecordedOption = None,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give Lahar jobs to manage, and queues, nodes, tenants and priority classes to know of.
+
+    Applying a file twice changes nothing; a job that is known by its name and not finished is updated.
+    """
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    recorded = now() if at is None else moment(at)
+    documents = [(file, document) for file in files for document in read_objects(file)]
+    for file, document in documents:
+        if document.kind not in {"Job", "Queue", "Node", "Tenant", "PriorityClass"}:
+            raise ValueError(f"{file}: {document.place}: {document.kind or 'an object without kind'} cannot be applied")
+    with opened(settings, create=True, readonly=False) as target:
+        feed = Feed(target, settings, output, process=not no_process)
+        for file, document in documents:
+            if document.kind != "Job":
+                _apply_object(feed, settings, file, document, recorded)
+                continue
+            feed.process()  # so that a job which an earlier file brought is known
+            listing = Listing()
+            for event in job_events(target, LISTED):
+                listing.add(event)
+            message = update(settings, document.content, listing.lines(), recorded) or submission(
+                settings, document.content, manifest_digest(document.content), strict=strict, recordedtime=recorded
+            )
+            feed.append("jobs", [message])
+            feed.expect(message)
+        feed.finish()
+
+
+def _apply_object(feed: Feed, settings: Settings, file: Path, document: Document, recorded: int) -> None:
+    outcome = to_inputs(document, settings.cluster, recorded)
+    if isinstance(outcome, Refused):
+        raise ValueError(f"{file}: {outcome.reason}")  # noqa: TRY004 - a bad file, not a bad type
+    if isinstance(outcome, Ignored):
+        raise ValueError(f"{file}: {document.place}: {outcome.reason}")  # noqa: TRY004 - as above
+    feed.append(outcome.topic, outcome.messages)
+
+
+@app.command(rich_help_panel=Panel.PUT)
+def ingest(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="[FILE|-]", help="Objects, watch events or CloudEvents; - for stdin.")] = Path(
+        "-"
+    ),
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Cluster that they come from.")] = None,
+    recorded: Annotated[
+        bool,
+        typer.Option("--recorded", help="A recorded stream: each object counts as seen at the latest time that it shows, not now."),
+    ] = False,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Take in what Kubernetes shows, as it comes: kubectl get pods -A -w --output-watch-events -o json | lahar ingest -.
+
+    What cannot be read is kept as a dead letter and the rest goes on.
+    """
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    if cluster is not None:
+        settings = settings.model_copy(update={"cluster": cluster})
+    with opened(settings, create=True, readonly=False) as target:
+        feed = Feed(target, settings, output, process=not no_process)
+        stream = _Stream(feed, settings, output, recorded=recorded)
+        if str(file) == "-":
+            stream.read(sys.stdin.buffer)
+        else:
+            with file.open("rb") as source:
+                stream.read(source)
+        feed.finish()
+    stream.report()
+
+
+class _Stream:
+    """A stream of objects on its way into the log."""
+
+    def __init__(self, feed: Feed, settings: Settings, output: Output, *, recorded: bool) -> None:
+        self._feed = feed
+        self._settings = settings
+        self._output = output
+        self._recorded = recorded
+        self._pending: list[tuple[Topic, Message]] = []
+        self._counts: Counter[str] = Counter()
+
+    def read(self, source: BinaryIO) -> None:
+        """Take in all of a stream; what has come is appended as soon as the stream pauses."""
+        reader = DocumentReader()
+        descriptor = source.fileno()
+        while data := os.read(descriptor, _CHUNK):
+            self._take(reader.feed(data))
+            if len(data) < _CHUNK or len(self._pending) >= _FLUSH:
+                self._flush()
+                if len(data) < _CHUNK:
+                    self._feed.process()
+        self._take(reader.close())
+        self._flush()
+
+    def _take(self, items: list[Document | Unreadable]) -> None:
+        for item in items:
+            outcome = to_inputs(item, self._settings.cluster, now())
+            if isinstance(outcome, Ignored):
+                self._counts["ignored"] += 1
+            elif isinstance(outcome, Refused):
+                self._counts["unreadable"] += 1
+                place = f"line {item.line}" if isinstance(item, Unreadable) else item.place
+                reason = outcome.reason if outcome.reason.startswith(place) else f"{place}: {outcome.reason}"
+                self._output.warn(f"{reason}; kept as a dead letter")
+                self._pending.append((outcome.topic, outcome.message))
+            else:
+                self._counts["taken"] += len(outcome.messages)
+                for warning in outcome.warnings:
+                    self._output.warn(warning)
+                for message in outcome.messages:
+                    stamped = message._replace(recordedtime=message.time) if self._recorded else message
+                    self._pending.append((outcome.topic, stamped))
+
+    def _flush(self) -> None:
+        """Append what has come, each run of one topic at once, so that the order across topics stays."""
+        start = 0
+        for end in range(1, len(self._pending) + 1):
+            if end == len(self._pending) or self._pending[end][0] != self._pending[start][0]:
+                self._feed.append(self._pending[start][0], [message for _, message in self._pending[start:end]])
+                start = end
+        self._pending.clear()
+
+    def report(self) -> None:
+        """Say how many objects were taken, ignored and unreadable."""
+        counts = {name: self._counts[name] for name in ("taken", "ignored", "unreadable")}
+        if self._output.as_json:
+            self._output.record({**counts, "processed": self._feed.processed})
+        else:
+            told = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "taken")
+            self._output.console.print(f"{told}; {self._feed.processed} processed")
+
+
+@app.command("import-trace", rich_help_panel=Panel.PUT)
+def import_trace_command(
+    context: typer.Context,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="A trace, plain or .gz. Without it: the sample that ships with Lahar.")
+    ] = None,
+    source_format: Annotated[
+        str, typer.Option("--format", metavar="F", help="One of " + ", ".join(FORMATS) + ".")
+    ] = "philly-status",
+    cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Cluster name; the file's name unless given.")] = None,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Import the trace of a real cluster: its jobs and pods become history. Importing twice changes nothing."""
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    if file is None:
+        with sample_trace() as sample:
+            _import(output, settings, sample, source_format, cluster, process=not no_process)
+    else:
+        _import(output, settings, file, source_format, cluster, process=not no_process)
+
+
+def _import(output: Output, settings: Settings, file: Path, source_format: str, cluster: str | None, *, process: bool) -> None:
+    name = cluster or cluster_of(file)
+    began = now()
+    with opened(settings, create=True, readonly=False) as target:
+        feed = Feed(target, settings, output, process=process)
+        with output.progress("facts") as progress:
+            task = progress.add_task("importing", total=None)
+            report = import_trace(
+                target, file, source_format, name, lambda done, total: progress.update(task, completed=done, total=total)
+            )
+        feed.finish()
+    seconds = (now() - began) / 1_000_000
+    if output.as_json:
+        output.record(
+            {
+                "cluster": name,
+                "format": source_format,
+                "rows": report.rows,
+                "facts": report.facts,
+                "rejected": report.rejected,
+                "processed": feed.processed,
+                "seconds": round(seconds, 3),
+            }
+        )
+        return
+    rate = f", {feed.processed / seconds:,.0f} a second" if feed.processed else ""
+    rejected = f", {report.rejected} rejected" if report.rejected else ""
+    output.console.print(
+        Text(
+            f"{report.rows:,} rows of {name}{rejected}: {report.facts:,} facts, "
+            f"{feed.processed:,} inputs and timers processed in {seconds:.1f} s{rate}"
+        )
+    )

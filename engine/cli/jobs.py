@@ -1,0 +1,231 @@
+"""`lahar job …`: list, show, submit, command, raise, unpark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+from uuid import uuid4
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
+from engine.cli.ask import JobArgument
+from engine.cli.engine import now, opened
+from engine.cli.feeding import Feed, NoProcessOption, command_message
+from engine.cli.output import Output
+from engine.cli.submitting import read_manifests, submission
+from engine.events.inputs import CommandIssued, CustomEventRaised
+from engine.history.errors import NotFoundError
+from engine.history.exact import dumps
+from engine.history.fold import fold
+from engine.history.listing import LISTED, Filter, JobLine, Listing
+from engine.history.reading import events_of, job_events
+from engine.history.resolve import resolve
+from engine.history.wording import length
+from statemachines.vocabulary import USER_ACTIONS
+
+__all__ = ["jobs"]
+
+jobs = group("job", Panel.ASK, "List and show jobs; submit, command and release them.")
+
+ById = Annotated[str | None, typer.Option("--id", metavar="ID", help="Id of the command; giving one twice changes nothing.")]
+By = Annotated[str, typer.Option("--by", metavar="USER", help="Who asks; kept in the history.")]
+
+
+@jobs.command("list")
+def list_jobs(
+    context: typer.Context,
+    queue: Annotated[str | None, typer.Option(help="Only jobs of this queue.")] = None,
+    phase: Annotated[str | None, typer.Option(help="Only jobs in this phase.")] = None,
+    user: Annotated[str | None, typer.Option(help="Only jobs of this user.")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only jobs of this tenant.")] = None,
+    other: Annotated[bool, typer.Option("--all", help="List jobs of kind Other (services, single pods) too.")] = False,
+    limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N.")] = None,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List jobs in the order of their submission."""
+    output = output_of(context, as_json)
+    listing = Listing()
+    with opened(settings_of(context, log)) as source:
+        for event in job_events(source, LISTED):
+            listing.add(event)
+    lines = listing.lines(Filter(queue, phase, user, tenant, other=other))
+    _show_lines(output, lines if limit is None else lines[-limit:])
+
+
+def _show_lines(output: Output, lines: list[JobLine]) -> None:
+    if output.as_json:
+        for line in lines:
+            output.record(line.document())
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("JOB", "ID", "PHASE", "QUEUE", "USER", "ATTEMPTS", "SUBMITTED", "WAITED", "RAN"):
+        table.add_column(heading, justify="right" if heading in {"ATTEMPTS", "WAITED", "RAN"} else "left", no_wrap=True)
+    for line in lines:
+        document = line.document()
+        table.add_row(
+            f"{line.namespace}/{line.name}",
+            line.id[:8],
+            Text(line.phase + (" (parked)" if line.parked else "")),
+            line.queue,
+            line.user or "-",
+            str(line.attempts),
+            document["submitted"][:19],
+            "-" if line.started is None else length(line.started - line.submitted),
+            "-" if line.started is None or line.ended is None else length(line.ended - line.started),
+        )
+    output.console.print(table, soft_wrap=True)
+    output.notes.print(f"{len(lines)} job(s)", style="dim")
+
+
+@jobs.command("show")
+def show(context: typer.Context, job: JobArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
+    """Show a job as it stands: phase, tasks, attempts, timers."""
+    output = output_of(context, as_json)
+    with opened(settings_of(context, log)) as source:
+        view = fold(events_of(source, resolve(source, job)))
+    if view is None:
+        raise NotFoundError("job", job)
+    if output.as_json:
+        output.line(dumps(view.document()))
+        return
+    output.console.print(Text(f"{view.namespace}/{view.name}", style="bold"), Text(view.id, style="dim"))
+    reason = f" ({view.reason})" if view.reason else ""
+    output.console.print(
+        f"{view.kind}, {'managed' if view.managed else 'observed'}, queue {view.queue}, tenant {view.tenant or '-'}: "
+        f"[bold]{view.phase}[/]{reason}"
+    )
+    table = Table(box=None, pad_edge=False)
+    for heading in ("ATTEMPT", "PHASE", "REASON", "NODE", "RESTARTS", "RAN"):
+        table.add_column(heading, no_wrap=True)
+    for attempt in view.attempts.values():
+        ran = None if attempt.running is None or attempt.ended is None else attempt.ended - attempt.running
+        table.add_row(
+            attempt.name,
+            attempt.phase,
+            attempt.reason or "-",
+            attempt.node or "-",
+            str(attempt.restarts),
+            "-" if ran is None else length(ran),
+        )
+    output.console.print(table, soft_wrap=True)
+
+
+@jobs.command("submit")
+def submit(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A Volcano or batch/v1 Job, YAML, JSON or Markdown; - for stdin.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings are errors.")] = False,
+    by_id: ById = None,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give Lahar a job to manage. Every call submits anew, unless --id says that it is the same submission."""
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    command = by_id or str(uuid4())
+    with opened(settings, create=True, readonly=False) as target:
+        feed = Feed(target, settings, output, process=not no_process)
+        manifests = read_manifests(file)
+        for number, manifest in enumerate(manifests):
+            message = submission(settings, manifest, command if len(manifests) == 1 else f"{command}/{number}", strict=strict)
+            feed.append("jobs", [message])
+            feed.expect(message)
+        feed.finish()
+
+
+@jobs.command("command")
+def command(
+    context: typer.Context,
+    job: JobArgument,
+    action: Annotated[str, typer.Argument(metavar="ACTION", help="One of " + ", ".join(sorted(USER_ACTIONS)) + ".")],
+    task: Annotated[str | None, typer.Option(help="Task that RestartTask, RestartPod and RestartPartition are about.")] = None,
+    index: Annotated[int | None, typer.Option(help="Replica that RestartPod is about.")] = None,
+    partition: Annotated[int | None, typer.Option(help="Partition that RestartPartition is about.")] = None,
+    reason: Annotated[str, typer.Option(help="Kept in the history.")] = "",
+    by: By = "",
+    by_id: ById = None,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Command an action on a job: abort, restart, resume, complete, terminate."""
+    if action not in USER_ACTIONS:
+        raise ValueError(f"{action!r} is no action; use one of {', '.join(sorted(USER_ACTIONS))}")
+    data = CommandIssued(action, by, reason, task, index, partition)  # type: ignore[arg-type]  # one of USER_ACTIONS
+    _issue(context, log, job, data, by_id, as_json=as_json, process=not no_process)
+
+
+@jobs.command("unpark")
+def unpark(
+    context: typer.Context,
+    job: JobArgument,
+    by: By = "",
+    by_id: ById = None,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a parked job go on: its inputs are decided again, in order."""
+    _issue(context, log, job, CommandIssued("Unpark", by), by_id, as_json=as_json, process=not no_process)
+
+
+@jobs.command("raise")
+def raise_event(
+    context: typer.Context,
+    job: JobArgument,
+    event: Annotated[str, typer.Argument(metavar="EVENT", help="An event that the job declares.")],
+    data: Annotated[str, typer.Option(metavar="JSON", help="Data of the event, a JSON object.")] = "{}",
+    task: Annotated[str | None, typer.Option(help="Task whose policies are asked first.")] = None,
+    by: By = "",
+    by_id: ById = None,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Raise a custom event of a job from outside."""
+    content = decode_object(data)
+    _issue(context, log, job, CustomEventRaised(event, content, task, by), by_id, as_json=as_json, process=not no_process)
+
+
+def decode_object(text: str) -> dict[str, object]:
+    """Read a JSON object given on the command line.
+
+    Raises:
+        ValueError: it is none.
+    """
+    from pydantic_core import from_json  # noqa: PLC0415 - only this command needs it
+
+    try:
+        content = from_json(text, allow_inf_nan=False)
+    except ValueError as error:
+        raise ValueError(f"--data is no JSON: {error}") from None
+    if not isinstance(content, dict):
+        raise ValueError(  # noqa: TRY004 - what was typed, not a type
+            '--data is no JSON object: write {"name": value}'
+        )
+    return content
+
+
+def _issue(
+    context: typer.Context,
+    log: str | None,
+    job: str,
+    data: CommandIssued | CustomEventRaised,
+    by_id: str | None,
+    *,
+    as_json: bool,
+    process: bool,
+) -> None:
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    with opened(settings, readonly=False) as target:
+        message = command_message(settings, resolve(target, job), data, by_id or str(uuid4()), now())
+        feed = Feed(target, settings, output, process=process)
+        feed.append("jobs", [message])
+        feed.expect(message)
+        feed.finish()

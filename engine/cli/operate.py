@@ -1,0 +1,196 @@
+"""Operating a log: verify, dead letters, backup, compaction, export and import."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
+from engine.cli.ask import moment
+from engine.cli.engine import lifecycle_stage, opened
+from engine.cli.feeding import Feed, NoProcessOption
+from engine.events.times import format_time
+from engine.history.errors import NotFoundError
+from engine.history.letters import dead_letters, redriven
+from engine.history.resolve import resolve
+from engine.history.transfer import contents_of, export_job, export_log, import_log
+from engine.history.verify import verify_shard
+from engine.log.errors import LogUnavailableError
+from engine.log.sqlite import SqliteLog
+from engine.log.url import open_log
+
+__all__ = ["export", "import_", "letters", "log_group", "verify"]
+
+letters = group("dead-letters", Panel.OPERATE, "Inputs that could not be read: list them, put them in again.")
+log_group = group("log", Panel.OPERATE, "Look after the log's file: backup, compact.")
+
+
+@app.command(rich_help_panel=Panel.OPERATE)
+def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
+    """Fold the log from its beginning and compare with the snapshots; exit code 1 where they part."""
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    differs = False
+    with opened(settings) as source:
+        for number in range(source.partitions("job-events")):
+            with output.progress("events"):
+                verdict = verify_shard(source, lifecycle_stage(settings), number)
+            differs |= not verdict.ok
+            if output.as_json:
+                output.record(verdict.document())
+            else:
+                output.console.print(verdict.sentence(), soft_wrap=True)
+    if differs:
+        raise typer.Exit(1)
+
+
+@letters.command("list")
+def list_letters(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
+    """List the dead letters with their reasons and where they stood."""
+    output = output_of(context, as_json)
+    table = Table(box=None, pad_edge=False)
+    for heading in ("ID", "AT", "ORIGIN", "REASON", "BYTES"):
+        table.add_column(heading)
+    with opened(settings_of(context, log)) as source:
+        for event in dead_letters(source):
+            letter = event.data
+            if output.as_json:
+                output.record(
+                    {
+                        "id": event.id,
+                        "recordedtime": format_time(event.recordedtime),
+                        "reason": letter.reason,
+                        "topic": letter.topic,
+                        "partition": letter.partition,
+                        "offset": letter.offset,
+                        "key": letter.key,
+                        "content": letter.content,
+                    }
+                )
+            else:
+                origin = f"{letter.topic}/{letter.partition} @{letter.offset}"
+                size = str(len(base64.b64decode(letter.content)))
+                table.add_row(event.id[:12], format_time(event.recordedtime)[:19], origin, letter.reason, size)
+    if not output.as_json:
+        output.console.print(table)
+        output.notes.print(f"{table.row_count} dead letter(s)", style="dim")
+
+
+@letters.command("redrive")
+def redrive(
+    context: typer.Context,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID…]", help="Ids or beginnings of them; all unless given.")] = None,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Put dead letters in again, as they came, on the topic they came from: after an upgrade that can read them."""
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    with opened(settings, readonly=False) as target:
+        found = [event for event in dead_letters(target) if not ids or any(event.id.startswith(given) for given in ids)]
+        for given in ids or []:
+            if not any(event.id.startswith(given) for event in found):
+                raise NotFoundError("dead letter", given)
+        feed = Feed(target, settings, output, process=not no_process)
+        for event in found:
+            topic, message = redriven(event)
+            feed.append(topic, [message])
+        feed.finish()
+    if output.as_json:
+        output.record({"redriven": len(found)})
+    else:
+        output.console.print(f"{len(found)} dead letter(s) put in again")
+
+
+@log_group.command("backup")
+def backup(
+    context: typer.Context,
+    target: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Copy the log into a new file while it is in use."""
+    output = output_of(context, as_json)
+    with opened(settings_of(context, log)) as source:
+        _file_log(source, "backup").backup(target)
+    if output.as_json:
+        output.record({"file": str(target), "bytes": target.stat().st_size})
+    else:
+        output.console.print(f"{target}: {target.stat().st_size:,} bytes")
+
+
+@log_group.command("compact")
+def compact(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
+    """Give unused space of the log's file back to the file system. No event is removed."""
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    path = Path(settings.log.partition(":")[2])
+    with opened(settings, readonly=False) as source:
+        before = path.stat().st_size if path.exists() else 0
+        _file_log(source, "compact").compact()
+        after = path.stat().st_size
+    if output.as_json:
+        output.record({"file": str(path), "before": before, "after": after})
+    else:
+        output.console.print(f"{path}: {before:,} → {after:,} bytes")
+
+
+def _file_log(log: object, what: str) -> SqliteLog:
+    if not isinstance(log, SqliteLog):
+        raise LogUnavailableError(f"only a log in a file can be asked to {what} (sqlite:PATH)")
+    return log
+
+
+@app.command(rich_help_panel=Panel.OPERATE)
+def export(
+    context: typer.Context,
+    job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
+    first: Annotated[str | None, typer.Option("--first", metavar="TIME", help="Recorded at or after.")] = None,
+    last: Annotated[str | None, typer.Option("--last", metavar="TIME", help="Recorded at or before.")] = None,
+    log: LogOption = None,
+) -> None:
+    """Write the log, one job or a range of it to standard output as JSON Lines of CloudEvents; nothing is lost."""
+    with opened(settings_of(context, log)) as source:
+        if job is not None:
+            if first is not None or last is not None:
+                raise ValueError("--job goes without --first and --last: a job is exported whole")
+            lines = export_job(source, resolve(source, job))
+        else:
+            lines = export_log(source, None if first is None else moment(first), None if last is None else moment(last))
+        for line in lines:
+            sys.stdout.buffer.write(line + b"\n")
+    sys.stdout.buffer.flush()
+
+
+@app.command("import", rich_help_panel=Panel.OPERATE)
+def import_(
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(metavar="FILE|-", help="What `lahar export` wrote.")] = Path("-"),
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Restore an export into an empty log."""
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    source = sys.stdin.buffer if str(file) == "-" else file.open("rb")
+    with source:
+        head = source.readline()
+        target = open_log(settings.log, contents_of(head).partitions)
+        try:
+            with output.progress("records") as progress:
+                task = progress.add_task("restoring", total=None)
+                stage = lifecycle_stage(settings)
+                lines = (line for part in ((head,), source) for line in part)
+                done = import_log(target, lines, {stage.name: stage}, lambda count: progress.update(task, completed=count))
+        finally:
+            target.close()
+    if output.as_json:
+        output.record({"records": done})
+    else:
+        output.console.print(f"{done:,} records restored into {settings.log}")

@@ -1,0 +1,100 @@
+"""How answers look in a terminal where one table or sentence does not do."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from rich.columns import Columns
+from rich.panel import Panel
+from rich.table import Table
+
+from engine.cli.output import Output
+from engine.history.wording import length
+
+__all__ = ["render_summary"]
+
+_TOP = 8
+"""Users and queues shown before the rest is counted."""
+
+
+def render_summary(output: Output, result: dict[str, Any]) -> None:
+    """Show the result of `Summary` on a page."""
+    totals = _pairs(
+        [
+            ("jobs", _count(result["jobs"])),
+            ("attempts", _count(result["attempts"])),
+            ("GPU hours", _hours(result["gpu_seconds"])),
+            ("GPU hours, shared", _hours(result["gpu_share_seconds"])),
+            ("core hours", _hours(result["cpu_seconds"])),
+            ("peak GPUs", f"{result['peak_gpus']['value']} at {result['peak_gpus']['time']}"),
+            ("never started", _count(result["never_started"])),
+            ("without end", _count(result["without_end"])),
+            ("rejected rows", _count(result["rejected_rows"])),
+        ]
+    )
+    output.console.print(Panel(totals, title="In the log", expand=False, title_align="left"))
+    output.console.print(
+        Columns(
+            [
+                _counts("Jobs by phase", result["jobs_by_phase"]),
+                _counts("Attempts by phase", result["attempts_by_phase"]),
+                _counts("Attempts by reason", result["attempts_by_reason"]),
+                _spread("Wait", result["wait_seconds"]),
+                _spread("Run", result["run_seconds"]),
+            ]
+        )
+    )
+    for title, key in (("queue", "by_queue"), ("user", "by_user")):
+        output.console.print(_groups(title, result[key]))
+
+
+def _pairs(rows: list[tuple[str, str]]) -> Table:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="cyan")
+    table.add_column(justify="right")
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
+
+
+def _counts(title: str, counts: dict[str, int]) -> Panel:
+    rows = sorted(counts.items(), key=lambda item: -item[1])
+    return Panel(_pairs([(name or "-", _count(count)) for name, count in rows]), title=title, expand=False, title_align="left")
+
+
+def _spread(title: str, spread: dict[str, Any]) -> Panel:
+    rows = [("n", _count(spread["n"]))]
+    rows += [(name, _length(spread[name])) for name in ("mean", "median", "p99", "max")]
+    return Panel(_pairs(rows), title=title, expand=False, title_align="left")
+
+
+def _groups(title: str, groups: dict[str, dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, title_justify="left")
+    table.add_column(title, style="cyan")
+    for heading in ("jobs", "attempts", "GPU hours", "core hours"):
+        table.add_column(heading, justify="right")
+    ranked = sorted(groups.items(), key=lambda item: (-item[1]["gpu_seconds"], -item[1]["jobs"], item[0]))
+    for name, group in ranked[:_TOP]:
+        table.add_row(
+            name or "(none)",
+            _count(group["jobs"]),
+            _count(group["attempts"]),
+            _hours(group["gpu_seconds"]),
+            _hours(group["cpu_seconds"]),
+        )
+    if len(ranked) > _TOP:
+        table.add_row(f"… and {len(ranked) - _TOP} more", style="dim")
+    return table
+
+
+def _count(number: int) -> str:
+    return f"{number:,}"
+
+
+def _hours(seconds: Decimal) -> str:
+    return f"{seconds / 3600:,.1f}"
+
+
+def _length(seconds: Decimal | None) -> str:
+    return "-" if seconds is None else length(int(seconds * 1_000_000))

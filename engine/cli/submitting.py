@@ -1,0 +1,107 @@
+"""Manifests on their way into the log."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from engine.cli.engine import now
+from engine.cli.feeding import input_message
+from engine.cli.settings import Settings
+from engine.events import Message
+from engine.events.ids import digest, submitted_job_id
+from engine.events.inputs import JobSubmitted, JobUpdated
+from engine.history.listing import JobLine
+from engine.kubernetes.documents import Document, Unreadable, read_documents
+from engine.kubernetes.markdown import extract_manifest
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["manifest_digest", "read_manifests", "read_objects", "submission", "update"]
+
+
+def read_objects(path: Path) -> list[Document]:
+    """Read the objects of a file: YAML, JSON or the YAML block of a Markdown page; `-` is standard input.
+
+    Raises:
+        ValueError: something in it cannot be read; the text says where.
+        OSError: the file cannot be read.
+    """
+    content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    if path.suffix.lower() in {".md", ".markdown"}:
+        return [Document(1, "", extract_manifest(content.decode()))]
+    documents: list[Document] = []
+    for item in read_documents(content):
+        if isinstance(item, Unreadable):
+            raise ValueError(f"{path}: line {item.line}: {item.reason}")  # noqa: TRY004 - a bad file, not a bad type
+        documents.append(item)
+    if not documents:
+        raise ValueError(f"{path}: there is no object in it")
+    return documents
+
+
+def read_manifests(path: Path) -> list[dict[str, Any]]:
+    """Read the job manifests of a file.
+
+    Raises:
+        ValueError: it holds something else, or cannot be read.
+        OSError: the file cannot be read.
+    """
+    documents = read_objects(path)
+    for document in documents:
+        if document.kind != "Job":
+            raise ValueError(
+                f"{path}: {document.place}: {document.kind or 'no kind'} is no Job; use `lahar apply` for other objects"
+            )
+    return [document.content for document in documents]
+
+
+def manifest_digest(manifest: dict[str, Any]) -> str:
+    """Return what identifies the content of a manifest, whatever the order of its fields."""
+    return digest(json.dumps(manifest, sort_keys=True, default=str).encode())
+
+
+def _name(manifest: dict[str, Any]) -> tuple[str, str, str | None]:
+    metadata = manifest.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    name = metadata.get("name") or metadata.get("generateName") or ""
+    return str(metadata.get("namespace") or "default"), str(name), metadata.get("uid")
+
+
+def submission(
+    settings: Settings, manifest: dict[str, Any], command: str, *, strict: bool = False, recordedtime: int | None = None
+) -> Message:
+    """Return the submission of a job.
+
+    Args:
+        settings: give the cluster.
+        manifest: the job.
+        command: id of the command; with namespace and name it makes the id of a job without a uid.
+        strict: warnings are errors.
+        recordedtime: microseconds; `None`: now.
+    """
+    namespace, name, uid = _name(manifest)
+    job = uid if isinstance(uid, str) and uid else submitted_job_id(settings.cluster, namespace, name, command)
+    identity = digest(f"submit/{job}/{command}".encode())
+    return input_message(
+        settings, job, JobSubmitted(manifest, strict), identity, "lahar/cli", now() if recordedtime is None else recordedtime
+    )
+
+
+def update(settings: Settings, manifest: dict[str, Any], known: list[JobLine], recordedtime: int | None = None) -> Message | None:
+    """Return the update of a job that is known and not finished; `None`: there is none, submit it.
+
+    Args:
+        settings: give the cluster.
+        manifest: the job anew.
+        known: the jobs in the log, by submission.
+        recordedtime: microseconds; `None`: now.
+    """
+    namespace, name, _ = _name(manifest)
+    for job in reversed(known):
+        if (job.namespace, job.name) == (namespace, name) and job.managed and job.phase not in FINISHED_JOB_PHASES:
+            identity = digest(f"update/{job.id}/{manifest_digest(manifest)}".encode())
+            moment = now() if recordedtime is None else recordedtime
+            return input_message(settings, job.id, JobUpdated(manifest), identity, "lahar/cli", moment)
+    return None

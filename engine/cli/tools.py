@@ -1,0 +1,63 @@
+"""Tools for files: inspect what Lahar reads in Kubernetes objects, run conformance cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from engine.cli.app import JsonOption, Panel, app, group, output_of
+from engine.cli.conform import conform as run_cases
+from engine.cli.output import Output
+from engine.history.exact import dumps
+from engine.kubernetes.documents import Document, Unreadable, read_documents
+from engine.kubernetes.inspection import inspect_job, inspect_pod
+
+__all__ = ["conform", "inspect"]
+
+inspect = group("inspect", Panel.TOOLS, "Show what Lahar reads in Kubernetes objects.")
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON; Lists and arrays are flattened.")]
+
+
+@inspect.command("pod")
+def pod(context: typer.Context, file: FileArgument, as_json: JsonOption = False) -> None:
+    """Judge pods by the pod table: state, reason, exit code, node, restarts, effective request."""
+    _inspect(output_of(context, as_json), file, inspect_pod, ("kind", "namespace", "name", "phase", "state", "reason", "exit_code"))
+
+
+@inspect.command("job")
+def job(context: typer.Context, file: FileArgument, as_json: JsonOption = False) -> None:
+    """Read jobs of all known kinds: phase, queue, tasks, requests."""
+    _inspect(
+        output_of(context, as_json), file, inspect_job, ("kind", "namespace", "name", "phase", "reason", "queue", "min_available")
+    )
+
+
+def _inspect(output: Output, file: Path, judge: Callable[[Document], dict[str, Any]], columns: tuple[str, ...]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in columns:
+        table.add_column(column.upper())
+    for item in read_documents(file.read_bytes()):
+        if isinstance(item, Unreadable):
+            raise ValueError(f"{file}: line {item.line}: {item.reason}")  # noqa: TRY004 - a bad file, not a bad type
+        row = judge(item)
+        if output.as_json:
+            output.line(dumps(row))
+        else:
+            table.add_row(*("-" if row.get(column) is None else str(row[column]) for column in columns))
+    if not output.as_json:
+        output.console.print(table)
+
+
+@app.command(rich_help_panel=Panel.TOOLS)
+def conform(
+    context: typer.Context,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Case files, JSON Lines.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Run conformance cases by the engine's own rules; exit code 1 if one fails."""
+    raise typer.Exit(run_cases(files, output_of(context, as_json).as_json))

@@ -1,0 +1,109 @@
+"""Verify: is what the engine goes on from really what its history says?
+
+The shard's state is folded twice, once from the oldest event and once from the snapshot and the tail behind it. Both must agree in
+every subject.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.history.wording import plural
+from engine.log.port import Partition, ShardId, ShardView
+from engine.log.recovery import recover
+from engine.log.snapshots import state_hash
+from engine.log.stage import Stage
+
+__all__ = ["Part", "Verdict", "verify_shard"]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A subject in which snapshot and history part."""
+
+    subject: str
+    event: str | None
+    """Id of the last event of the subject that the log holds: they part there or before it. `None`: it holds none."""
+
+
+@dataclass(slots=True)
+class Verdict:
+    """What became of one shard's verification."""
+
+    shard: str
+    outputs: int
+    """Events, dead letters included, that were folded."""
+    subjects: int
+    from_history: str
+    """State hash by the fold from the beginning."""
+    from_snapshot: str
+    """State hash by snapshot and tail."""
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Both agree."""
+        return self.from_history == self.from_snapshot
+
+    def document(self) -> dict[str, Any]:
+        """Return the verdict as JSON."""
+        return {
+            "shard": self.shard,
+            "ok": self.ok,
+            "outputs": self.outputs,
+            "subjects": self.subjects,
+            "from_history": self.from_history,
+            "from_snapshot": self.from_snapshot,
+            "parts": [{"subject": part.subject, "event": part.event} for part in self.parts],
+        }
+
+    def sentence(self) -> str:
+        """Return the verdict in words."""
+        folded = f"{self.outputs:,} outputs folded into {plural(self.subjects, 'subject')}"
+        if self.ok:
+            return f"{self.shard}: ok, {folded}; history and snapshot agree ({self.from_history})"
+        first = self.parts[0]
+        at = f"at event {first.event} or before it" if first.event else "of which the history holds no event"
+        return f"{self.shard}: DIFFERS, {folded}; {plural(len(self.parts), 'subject')} differ, the first is {first.subject}, {at}"
+
+
+def verify_shard(log: Any, stage: Stage[Any], number: int) -> Verdict:  # noqa: ANN401
+    """Compare a shard's history with its snapshot.
+
+    Args:
+        log: an embedded log; it is only read.
+        stage: the stage, of this release.
+        number: which shard.
+
+    Raises:
+        LogDamagedError: the history has a gap, or stored bytes do not match their checksum.
+    """
+    shard = ShardId(stage.name, number)
+    view = log.look(shard)
+    if view is None:
+        return Verdict(str(shard), 0, 0, "0" * 32, "0" * 32)
+    history = recover(log, stage, shard, ShardView(view.position, []), 1).state
+    snapshot = recover(log, stage, shard, view, 1).state
+    verdict = Verdict(
+        str(shard),
+        view.position.shardsequence,
+        sum(1 for _ in stage.subjects(history)),
+        state_hash(stage, history),
+        state_hash(stage, snapshot),
+    )
+    if not verdict.ok:
+        verdict.parts = _parts(log, stage, number, history, snapshot)
+    return verdict
+
+
+def _parts(log: Any, stage: Stage[Any], number: int, history: Any, snapshot: Any) -> list[Part]:  # noqa: ANN401 - a stage's state
+    subjects = sorted({*stage.subjects(history), *stage.subjects(snapshot)})
+    differing = [subject for subject in subjects if stage.dump(history, subject) != stage.dump(snapshot, subject)]
+    last: dict[str, tuple[int, str]] = {}
+    partition = Partition("job-events", number)
+    for record in log.scan(("job-events",)):
+        if record.partition == partition:
+            last[f"job/{record.message.subject}"] = (record.shardsequence, record.message.id)
+    ranked = sorted(differing, key=lambda subject: last.get(subject, (0, ""))[0])
+    return [Part(subject, last[subject][1] if subject in last else None) for subject in ranked]
