@@ -35,10 +35,11 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
         AmbiguousError: a prefix means several.
     """
     names: dict[str, tuple[str, str]] = {}
+    opened: dict[str, int] = {}
     for event in events:
         data = event.data
         if isinstance(data, JobOpened):
-            names[event.subject] = (data.namespace, data.name)
+            names[event.subject], opened[event.subject] = (data.namespace, data.name), event.time
         elif isinstance(data, JobRevised) and event.subject in names:
             namespace, name = names[event.subject]
             names[event.subject] = (data.namespace or namespace, data.name or name)
@@ -52,7 +53,8 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
         return _only(given, [job for job in found if job.startswith(prefix)])
     if not found:
         raise NotFoundError("job", given)
-    return found[-1]
+    # Of two opened at the same time the later one in the log.
+    return max(reversed(found), key=opened.__getitem__)
 
 
 def _only(given: str, found: list[str]) -> str:

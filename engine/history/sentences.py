@@ -136,7 +136,8 @@ def _revised(data: JobRevised, at: str) -> str:
 
 def _phase(data: JobPhaseChanged, at: str) -> str:
     guess = ", as its attempts show" if data.inferred else ""
-    return f"the job went from {data.previous} to {data.phase}{_because(data.reason)} {at}{guess}"
+    reason = data.reason if data.reason != data.phase else None
+    return f"the job went from {data.previous} to {data.phase}{_because(reason)} {at}{guess}"
 
 
 def _task_phase(data: TaskPhaseChanged, at: str) -> str:
@@ -208,9 +209,9 @@ def _target(data: ActionTaken | CommandIssued) -> str:
 def _acted(data: ActionTaken, at: str) -> str:
     if data.policy is not None:
         return f"policy {data.policy} answers {data.event or 'the exit code'} with {data.action}{_target(data)} {at}"
-    who = f"{data.by}'s {data.action}" if data.by else f"{data.action}"
+    who = f" by {data.by}" if data.by else ""
     waited = ", which had waited for the restart," if data.deferred else ""
-    return f"{who}{_target(data)}{waited} was carried out {at}{_because(data.reason)}"
+    return f"{data.action}{_target(data)}{who}{waited} was carried out {at}{_because(data.reason)}"
 
 
 def _deferred(data: ActionDeferred, at: str) -> str:
@@ -263,7 +264,7 @@ def _job_seen(data: JobObserved, at: str) -> str:
     who = "the trace" if data.kind == "Trace" else f"its {data.kind} object"
     if data.phase is None:
         return f"{who} showed the job {at}"
-    word = f" (“{data.reason}”)" if data.reason else ""
+    word = f" (“{data.reason}”)" if data.reason and data.reason != data.phase else ""
     return f"{who} reported {data.phase}{word} {at}"
 
 

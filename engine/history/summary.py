@@ -202,7 +202,7 @@ def _take(job: _Job, data: Data, time: int) -> None:
         case JobPhaseChanged():
             job.phase, job.without_end = data.phase, data.without_end
         case AttemptStarted():
-            job.open[data.task, data.index, data.attempt] = _Open("Pending", None, data.requests)
+            job.open[data.task, data.index, data.attempt] = _Open("Pending", data.reason, data.requests)
         case AttemptBound() | AttemptRunning() | AttemptTerminating() | AttemptChanged() | AttemptEnded():
             slot = (data.task, data.index, data.attempt)
             attempt = job.open.get(slot)

@@ -97,7 +97,7 @@ def draw(line: Timeline, width: int) -> list[Text]:
 
     Args:
         line: the timeline.
-        width: columns of the terminal; lines are no wider, unless the names alone leave no room for the bars.
+        width: columns of the terminal; lines of bars are no wider, unless the names leave no room for them.
 
     Returns:
         Lines with styles; `.plain` is the text alone.
@@ -113,10 +113,11 @@ def draw(line: Timeline, width: int) -> list[Text]:
         Text(f"{job.id}", style="dim"),
         _axis(line, left, bar),
     ]
-    for label, track, end in zip(labels, line.tracks, ends, strict=True):
+    bars = [_bar(track, line, bar) for track in line.tracks]
+    for label, track, drawn, end in zip(labels, line.tracks, bars, ends, strict=True):
         phase = track.intervals[-1].phase
-        lines.append(Text.assemble(label.ljust(left), _bar(track, line, bar), " ", (end, _GLYPHS[phase][1])))
-    lines.append(_legend(line.tracks))
+        lines.append(Text.assemble(label.ljust(left), drawn, " ", (end, _GLYPHS[phase][1])))
+    lines.append(_legend(line.tracks, {glyph for drawn in bars for glyph in drawn.plain}))
     return lines
 
 
@@ -189,12 +190,16 @@ def _last_column(interval: Interval, line: Timeline, span: int, width: int) -> i
     return _column(max(end - 1, interval.start), line.start, span, width)
 
 
-def _legend(all_tracks: Iterable[Track]) -> Text:
+def _legend(all_tracks: Iterable[Track], drawn: set[str]) -> Text:
+    """Say what the characters that were drawn stand for."""
     used = {interval.phase for track in all_tracks for interval in track.intervals}
-    text = Text()
+    names: dict[tuple[str, str], list[str]] = {}
     for phase, (glyph, style) in _GLYPHS.items():
-        if phase in used:
-            text.append("  " if text else "")
-            text.append(glyph, style)
-            text.append(f" {phase}", "dim")
+        if phase in used and glyph in drawn:
+            names.setdefault((glyph, style), []).append(phase)
+    text = Text()
+    for (glyph, style), phases in names.items():
+        text.append("  " if text else "")
+        text.append(glyph, style)
+        text.append(f" {', '.join(phases)}", "dim")
     return text

@@ -258,7 +258,9 @@ def _started(view: JobView, data: AttemptStarted, time: int, _event: Event[Any])
     if not view.managed:
         task.replicas = max(task.replicas, data.index + 1)
     key = (data.task, data.index, data.attempt)
-    view.attempts[key] = AttemptView(*key, "Pending", time, time, uid=data.uid, pod=data.pod, requests=data.requests)
+    view.attempts[key] = AttemptView(
+        *key, "Pending", time, time, reason=data.reason, uid=data.uid, pod=data.pod, requests=data.requests
+    )
 
 
 AttemptHandler = Callable[[AttemptView, Any, int, Event[Any]], None]

@@ -8,7 +8,6 @@ from itertools import groupby
 from typing import Any, Final
 
 from engine.events import Data, Event
-from engine.events.inputs import JobObserved
 from engine.events.jobs import ActionTaken, AttemptEnded, AttemptStarted, EventRaised, JobPhaseChanged, TimerSet
 from engine.events.times import format_time
 from engine.history.fold import fold
@@ -78,8 +77,8 @@ def why_event(history: JobHistory, event: Event[Data]) -> Explanation:
 def why_job(history: JobHistory) -> Explanation | None:
     """Explain why a job is in its phase; `None` if the history holds no job.
 
-    What is said depends on the phase: what it waits for, who or what stopped it, which attempts failed first and what the owner
-    reported, and in every case what befell it on the way there.
+    What is said depends on the phase: what it waits for, who or what stopped it, which attempts failed first, and in every
+    case what befell it on the way there; the causes end with what its owner or a person said.
     """
     job = fold(history.events)
     if job is None:
@@ -94,7 +93,6 @@ def why_job(history: JobHistory) -> Explanation | None:
         details += _running(job)
     else:
         details += _leaving(job)
-    details += _owner(history)
     details += _failures(history, job)
     details += _incidents(history)
     details += [_sentence(f"{timer.action or timer.kind} is due at {moment(timer.due)}") for timer in job.timers.values()]
@@ -104,7 +102,9 @@ def why_job(history: JobHistory) -> Explanation | None:
 
 def _sentence(text: str) -> str:
     text = text if text.endswith((".", "…")) else text + "."
-    return text[0].upper() + text[1:]
+    # Names keep their own case: worker[2], default/bert.
+    named = any(mark in text.partition(" ")[0] for mark in "[/")
+    return text if named else text[0].upper() + text[1:]
 
 
 def _steps(history: JobHistory, event: Event[Data]) -> list[Step]:
@@ -132,7 +132,11 @@ def _waiting(job: JobView) -> list[str]:
     said = []
     waiting = [attempt for attempt in current if attempt.phase in {"Pending", "Bound"}]
     for (phase, reason), found in _grouped(waiting, lambda attempt: (attempt.phase, attempt.reason or "")):
-        state = {"Pending": "wait for a node", "Bound": "have a node and have not started"}[phase]
+        one = len(found) == 1
+        if phase == "Pending":
+            state = "waits for a node" if one else "wait for a node"
+        else:
+            state = "has a node and has not started" if one else "have a node and have not started"
         said.append(_sentence(f"{_names(found)} {state}" + (f": {reason}" if reason else "")))
     tasks = [task.name for task in job.tasks.values() if task.phase == "Waiting"]
     if tasks:
@@ -142,7 +146,7 @@ def _waiting(job: JobView) -> list[str]:
     running = sum(attempt.phase == "Running" for attempt in current)
     wanted = job.min_available or sum(task.replicas for task in job.tasks.values())
     if running and running < wanted:
-        said.append(f"{running} of the {wanted} replicas that must run at once are running.")
+        said.append(f"{running} of the {wanted} replicas that must run at once {'is' if running == 1 else 'are'} running.")
     if not current:
         said.append("None of its pods has been seen yet.")
     return said
@@ -167,15 +171,6 @@ def _leaving(job: JobView) -> list[str]:
     if job.phase == "Restarting" and job.retry_count:
         said.append(f"It has used {plural(job.retry_count, 'retry').replace('retrys', 'retries')}.")
     return said
-
-
-def _owner(history: JobHistory) -> list[str]:
-    """Say what the owner of an observed job reported, if its last word was an end."""
-    changed = _last(history.events, JobPhaseChanged)
-    reported = None if changed is None else history.causes(changed)[-1]
-    if reported is None or not isinstance(reported.data, JobObserved) or reported.data.phase is None:
-        return []
-    return [_sentence(tell(reported))]
 
 
 def _failures(history: JobHistory, job: JobView) -> list[str]:

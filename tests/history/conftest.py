@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Any
 
 import pytest
 
 from engine.events import Data, Event
 from engine.events.ids import output_id
+from engine.events.inputs import PodObserved
 from engine.events.jobs import (
+    ActionTaken,
     AttemptBound,
     AttemptEnded,
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
+    EventRaised,
     JobOpened,
     JobPhaseChanged,
     TaskPhaseChanged,
 )
 from engine.events.times import SECOND
+from engine.lifecycle.stage import LifecycleStage
+from engine.log.memory import MemoryLog
+from engine.log.processor import Processor
+from engine.simulation.traces import sample_trace
+from engine.simulation.traces.facts import Facts
+from engine.simulation.traces.files import read_lines
+from engine.simulation.traces.importing import FORMATS
+from engine.simulation.traces.rows import read_rows
 from statemachines.spec import JobSpec, Requests, TaskSpec
 
 Slot = tuple[str, int, int]
@@ -143,3 +155,69 @@ def finished(job: str, submit: int, wait: int, run: int, requests: Iterable[Requ
 @pytest.fixture(scope="session")
 def whole() -> Callable[..., Story]:
     return finished
+
+
+def restarted_training() -> Story:
+    """A ps/worker training whose second worker is OOM-killed, restarted by policy, and then completes."""
+    told = Story()
+    told.opened(0, {"ps": 1, "worker": 2}, name="bert", queue="research", managed=True, user="ann", cause="submission")
+    ps, first, second, again = ("ps", 0, 1), ("worker", 0, 1), ("worker", 1, 1), ("worker", 1, 2)
+    for slot in (ps, first, second):
+        told.started(0, slot)
+    for number, slot in enumerate((ps, first, second)):
+        told.bound(20, slot, node=f"node-{number}")
+    for slot in (ps, first, second):
+        told.running(30, slot)
+    told.job_phase("Running", 30)
+    for task in ("ps", "worker"):
+        told.task_phase(task, "Running", 30)
+    killed = told.ended(300, second, "Failed", reason="OomKilled", exit_code=137, node="node-2", cause="observation")
+    raised = told.add(EventRaised("PodFailed", task="worker", index=1, attempt=1, exit_code=137), cause=killed.id)
+    policy = "spec.tasks[1].policies[0]"
+    taken = told.add(ActionTaken("RestartTask", policy=policy, event="PodFailed", task="worker", index=1), cause=raised.id)
+    told.task_phase("worker", "Restarting", 300)
+    told.started(302, again, cause=taken.id)
+    told.bound(310, again, node="node-3")
+    told.running(320, again)
+    told.task_phase("worker", "Running", 320)
+    for slot in (first, again, ps):
+        last = told.ended(1000, slot, exit_code=0)
+    for task in ("worker", "ps"):
+        told.task_phase(task, "Completed", 1000)
+    told.job_phase("Completed", 1000, cause=last.id)
+    return told
+
+
+@pytest.fixture(scope="session")
+def training() -> Story:
+    return restarted_training()
+
+
+@pytest.fixture
+def played() -> Callable[..., MemoryLog]:
+    """A log on which the lifecycle stage has processed the first rows of the sample trace."""
+
+    def play(rows: int = 60, partitions: int = 1) -> MemoryLog:
+        log = MemoryLog(partitions)
+        with sample_trace() as path:
+            found = list(islice(read_rows(FORMATS["philly-status"](), read_lines(path)), rows))
+        for message in Facts(found, "philly-status", "philly"):
+            log.append("pods" if message.type == PodObserved.TYPE else "jobs", [message])
+        process(log)
+        return log
+
+    return play
+
+
+def process(log: Any) -> None:
+    """Let the lifecycle stage take what waits, on every shard."""
+    for number in range(log.partitions("job-events")):
+        processor = Processor(log, LifecycleStage(), number)
+        processor.open()
+        processor.run_until_quiet()
+        processor.close()
+
+
+@pytest.fixture(scope="session", name="process")
+def process_fixture() -> Callable[[Any], None]:
+    return process

@@ -1,0 +1,176 @@
+"""Export and import give a log back to the last bit."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.events import Message, raw_message
+from engine.history.errors import TransferError
+from engine.history.reading import events_of, job_events
+from engine.history.transfer import Contents, _line, _record, contents_of, export_job, export_log, import_log
+from engine.lifecycle.stage import LifecycleStage
+from engine.log.memory import MemoryLog
+from engine.log.port import Partition, Record
+from engine.log.processor import Processor
+from engine.log.sqlite import SqliteLog
+
+TOPICS = ("cluster", "jobs", "pods", "job-events", "dead-letters")
+STAGES = {"lifecycle": LifecycleStage()}
+
+
+def records(log):
+    return list(log.scan(TOPICS))
+
+
+def quiet(log, number=0):
+    """Let a shard go on; return how much there was to do and where it stands."""
+    processor = Processor(log, LifecycleStage(), number)
+    processor.open()
+    return processor.run_until_quiet(), processor.position
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_everything_comes_back_as_it_was(played, tmp_path, partitions):
+    """Same records, same offsets, same metadata, in a log of another kind; nothing is left to do there."""
+    log = played(80, partitions)
+    log.append("pods", [raw_message("k", b"\xff garbage \n", 5)])
+    assert quiet(log, Partition("pods", 0).number) is not None
+    for number in range(partitions):
+        quiet(log, number)
+    copy = SqliteLog(tmp_path / "copy.db", partitions)
+    lines = list(export_log(log))
+    assert import_log(copy, lines, STAGES) == len(lines) - 1 == len(records(log))
+    assert records(copy) == records(log)
+    for number in range(partitions):
+        assert quiet(copy, number) == quiet(log, number) == (0, quiet(log, number)[1])
+    assert list(export_log(copy)) == lines
+    copy.close()
+
+
+def test_every_line_is_a_cloudevent(played):
+    for line in export_log(played(10)):
+        fields = json.loads(line)
+        assert fields["specversion"] == "1.0"
+        assert fields["id"]
+        assert fields["source"]
+        assert fields["type"]
+        assert all(name.isalnum() and name == name.lower() for name in fields if name != "data_base64")
+
+
+def test_one_job_comes_back_and_goes_on(played):
+    """Its history is the same, and what is already known of it is known there too."""
+    log = played(40)
+    job = next(event.subject for event in job_events(log) if event.type == "lahar.job.opened.v1")
+    copy = MemoryLog()
+    import_log(copy, export_job(log, job), STAGES)
+    assert events_of(copy, job) == events_of(log, job)
+    assert {record.message.key for record in copy.scan(TOPICS)} == {job}
+    assert quiet(copy)[0] == 0
+    copy.append("pods", [next(log.records_of(job, ("pods",))).message])
+    quiet(copy)
+    assert [event.type for event in job_events(copy)][len(events_of(log, job)) :] == ["lahar.shard.accounted.v1"]
+
+
+def test_prefix_in_time_is_a_log_of_its_own(played):
+    log = played(40)
+    middle = records(log)[len(records(log)) // 2].message.recordedtime
+    copy = MemoryLog()
+    import_log(copy, export_log(log, last=middle), STAGES)
+    assert records(copy) == [record for record in records(log) if record.message.recordedtime <= middle]
+
+
+def test_range_is_for_reading(played):
+    """Its inputs are not decided again, though the outputs that followed from them have no beginning."""
+    log = played(40)
+    found = records(log)
+    first, last = found[len(found) // 3].message.recordedtime, found[len(found) // 2].message.recordedtime
+    copy = MemoryLog()
+    import_log(copy, export_log(log, first, last), STAGES)
+    expected = [record.message for record in found if first <= record.message.recordedtime <= last]
+    assert [record.message for record in records(copy)] == expected
+    assert quiet(copy)[0] == 0
+
+
+def test_progress_is_told(played):
+    lines, told = list(export_log(played(10))), []
+    import_log(MemoryLog(), lines, STAGES, told.append)
+    assert told == [len(lines) - 1]
+
+
+def test_head_tells_what_follows(played):
+    log = played(5, 2)
+    assert contents_of(next(export_log(log))) == Contents("everything", 2)
+    assert contents_of(next(export_log(log, 1, 2))) == Contents("range", 2, "1..2")
+    assert contents_of(next(export_job(log, "j"))) == Contents("job", 2, "j")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [b"", b"{", b"[]", b"{}", b'{"type":"lahar.job.opened.v1","data":{}}', b'{"type":"lahar.log.exported.v1","data":{"x":1}}'],
+)
+def test_file_that_is_no_export(line):
+    with pytest.raises(TransferError, match="does not begin an export"):
+        import_log(MemoryLog(), [line], STAGES)
+
+
+def test_log_must_be_empty_and_of_the_same_shape(played):
+    log = played(5)
+    lines = list(export_log(log))
+    with pytest.raises(TransferError, match="not empty"):
+        import_log(log, lines, STAGES)
+    with pytest.raises(TransferError, match="the export has 1 partitions a topic, the log has 2"):
+        import_log(MemoryLog(2), lines, STAGES)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        b"{",
+        b'{"type":"x"}',
+        b"[]",
+        b'{"specversion":"1.0","id":"i","source":"s","type":"t","topic":"snapshots","partition":0,"offset":0}',
+    ],
+)
+def test_broken_line_is_named(played, broken):
+    lines = list(export_log(played(5)))
+    copy = MemoryLog()
+    with pytest.raises(TransferError, match=r"line 4 cannot be read: .*the 2 records before it are restored"):
+        import_log(copy, [*lines[:3], broken, *lines[3:]], STAGES)
+    assert len(records(copy)) == 2
+
+
+def test_output_of_an_unknown_stage(played):
+    with pytest.raises(TransferError, match="outputs of lifecycle/0, a stage that this release does not have"):
+        import_log(MemoryLog(), export_log(played(5)), {})
+
+
+texts = st.text(max_size=8)
+messages = st.builds(
+    Message,
+    key=texts,
+    id=texts,
+    source=texts,
+    type=texts | st.sampled_from(["lahar.record.kept.v1", "lahar.job.opened.v1"]),
+    subject=texts,
+    time=st.integers(-(10**18), 10**18),
+    recordedtime=st.integers(0, 10**15),
+    sequence=st.integers(0, 10**6),
+    correlationid=texts,
+    causationid=texts,
+    clusterid=texts,
+    data=st.binary(max_size=20) | st.sampled_from([b"{}", b'{"a": 1.0}', b'{"a":1e5}', '{"a":"é"}'.encode(), b'{"a":1,"a":2}']),
+)
+
+
+@given(messages, st.integers(0, 9), st.integers(0, 10**9), st.booleans())
+def test_any_record_survives(message, number, offset, written):
+    """Whatever bytes and attributes a message has, its line is one line and gives it back."""
+    metadata = ("lifecycle/1", 7, (1, 0, 22)) if written else ("", 0, ())
+    record = Record(Partition("pods", number), offset, message, *metadata)
+    line = _line(record)
+    assert b"\n" not in line
+    assert _record(line) == record

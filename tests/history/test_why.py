@@ -1,0 +1,222 @@
+"""Answers to why, in sentences that an operator would write."""
+
+from __future__ import annotations
+
+from engine.events import Event
+from engine.events.inputs import CommandIssued, JobObserved, PodObserved
+from engine.events.jobs import ActionTaken, AttemptChanged, AttemptEnded, JobParked, JobPhaseChanged, TimerFired, TimerSet
+from engine.events.times import SECOND
+from engine.history.listing import Filter, Listing
+from engine.history.reading import JobHistory, history_of, job_events
+from engine.history.sentences import exit_words, fate, tell
+from engine.history.why import why_event, why_job
+from statemachines.vocabulary import FAILED_REASONS, LOST_REASONS
+
+
+def given(identity, data, seconds):
+    """An input."""
+    return Event(identity, "s", data.TYPE, "job", seconds * SECOND, seconds * SECOND, 0, "job", "", "seren", data)
+
+
+OBSERVED = {"observation": given("observation", PodObserved("uid", "job", "bert-worker-1", "Failed", 0, reason="OomKilled"), 300)}
+
+
+def test_restarted_training(training):
+    explanation = why_job(JobHistory(training.events, OBSERVED))
+    assert explanation.sentences() == [
+        "default/bert is Completed since 1970-01-01 00:16:40Z, 16 min 10 s after it first ran.",
+        "Of 3 replicas: 3 Succeeded.",
+        (
+            "worker[1] attempt 1 was OOM-killed (exit 137) at 1970-01-01 00:05:00Z on node-2 after running 4 min 30 s; "
+            "policy spec.tasks[1].policies[0] answers PodFailed with RestartTask on worker at 1970-01-01 00:05:00Z; "
+            "worker[1] attempt 2 started as pod train-worker-1 at 1970-01-01 00:05:02Z."
+        ),
+        (
+            "The job went from Running to Completed at 1970-01-01 00:16:40Z, "
+            "because ps[0] attempt 1 succeeded at 1970-01-01 00:16:40Z after running 16 min 10 s."
+        ),
+    ]
+
+
+def test_chain_of_causes_leads_back_to_the_input(training):
+    history = JobHistory(training.events, OBSERVED)
+    again = next(e for e in training.events if e.type == "lahar.attempt.started.v1" and e.data.attempt == 2)
+    explanation = why_event(history, again)
+    assert [step.type for step in explanation.causes] == [
+        "lahar.attempt.started.v1",
+        "lahar.job.action_taken.v1",
+        "lahar.event.raised.v1",
+        "lahar.attempt.ended.v1",
+        "lahar.pod.observed.v1",
+    ]
+    assert explanation.sentences()[-1] == (
+        "worker[1] attempt 2 started as pod train-worker-1 at 1970-01-01 00:05:02Z, "
+        "because policy spec.tasks[1].policies[0] answers PodFailed with RestartTask on worker at 1970-01-01 00:05:00Z; "
+        "because worker[1] attempt 1 raised PodFailed (exit 137); "
+        "because worker[1] attempt 1 was OOM-killed (exit 137) at 1970-01-01 00:05:00Z on node-2 after running 4 min 30 s; "
+        "because pod bert-worker-1 was seen Failed (OomKilled) at 1970-01-01 00:05:00Z."
+    )
+    assert explanation.document()["causes"][-1]["id"] == "observation"
+
+
+def test_what_followed_is_told_too(training):
+    history = JobHistory(training.events, OBSERVED)
+    killed = next(e for e in training.events if isinstance(e.data, AttemptEnded) and e.data.phase == "Failed")
+    assert why_event(history, killed).details == ["From this followed: worker[1] attempt 1 raised PodFailed (exit 137)."]
+
+
+def test_input_that_is_gone_ends_the_chain(training):
+    """An input that is no longer retained leaves the chain shorter, not broken."""
+    history = JobHistory(training.events)
+    assert why_event(history, training.events[0]).sentences() == [
+        "The job default/bert with 3 replicas was submitted by ann to queue research at 1970-01-01 00:00:00Z."
+    ]
+
+
+def test_failed_multi_node_job_names_the_first_failures_and_the_owner(story):
+    told = story()
+    told.opened(0, {"main": 4}, kind="Job", name="gang")
+    for index in range(4):
+        told.started(0, ("main", index, 1))
+        told.running(0, ("main", index, 1))
+    told.job_phase("Running", 0)
+    told.ended(50, ("main", 2, 1), "Failed", reason="KilledBySignal", exit_code=139, node="n7")
+    for index in (0, 1, 3):
+        told.ended(55, ("main", index, 1), "Failed", reason="AppFailed", exit_code=1)
+    told.job_phase("Failed", 56, reason="BackoffLimitExceeded", cause="owner")
+    owner = given("owner", JobObserved("gang", "Job", phase="Failed", reason="BackoffLimitExceeded"), 56)
+    assert why_job(JobHistory(told.events, {"owner": owner})).sentences() == [
+        "default/gang is Failed (BackoffLimitExceeded) since 1970-01-01 00:00:56Z, 56 s after it first ran.",
+        "Of 4 replicas: 4 Failed.",
+        "First, main[2] attempt 1 was killed by a signal (exit 139, SIGSEGV) at 1970-01-01 00:00:50Z on n7 after running 50 s.",
+        (
+            "Then main[0] attempt 1, main[1] attempt 1 and main[3] attempt 1 failed (exit 1) at 1970-01-01 00:00:55Z "
+            "after running 55 s, all at once."
+        ),
+        (
+            "The job went from Running to Failed (BackoffLimitExceeded) at 1970-01-01 00:00:56Z, "
+            "because its Job object reported Failed (“BackoffLimitExceeded”) at 1970-01-01 00:00:56Z."
+        ),
+    ]
+
+
+def test_pending_job_says_what_it_waits_for(story):
+    told = story()
+    told.opened(0, {"main": 3}, name="gang")
+    for index in range(3):
+        told.started(0, ("main", index, 1))
+    told.add(AttemptChanged("main", 0, 1, reason="Unschedulable", reason_changed=True), 5)
+    told.bound(6, ("main", 1, 1), reason="ImagePullBackOff")
+    told.running(7, ("main", 2, 1))
+    assert why_job(JobHistory(told.events)).sentences() == [
+        "default/gang is Pending since 1970-01-01 00:00:00Z.",
+        "main[1] has a node and has not started: ImagePullBackOff.",
+        "main[0] waits for a node: Unschedulable.",
+        "1 of the 3 replicas that must run at once is running.",
+    ]
+
+
+def test_pending_job_without_pods(story):
+    told = story()
+    told.opened(0)
+    assert why_job(JobHistory(told.events)).details == ["None of its pods has been seen yet."]
+
+
+def test_running_job_names_what_is_odd(story):
+    told = story()
+    told.opened(0, {"main": 2})
+    for index in range(2):
+        told.started(0, ("main", index, 1))
+        told.running(1, ("main", index, 1))
+    told.job_phase("Running", 1)
+    told.add(AttemptChanged("main", 1, 1, reason="CrashLooping", reason_changed=True), 5)
+    assert why_job(JobHistory(told.events)).details == ["2 of 2 replicas are running.", "main[1]: CrashLooping."]
+
+
+def test_command_is_told_with_who_and_why(story):
+    told = story()
+    told.opened(0, managed=True)
+    told.started(0)
+    told.running(1)
+    told.job_phase("Running", 1)
+    taken = told.add(ActionTaken("AbortJob", by="ann", reason="wrong data"), 9, cause="command")
+    told.job_phase("Aborting", 9, reason="AbortJob", cause=taken.id)
+    command = given("command", CommandIssued("AbortJob", by="ann", reason="wrong data"), 9)
+    sentences = why_job(JobHistory(told.events, {"command": command})).sentences()
+    assert "AbortJob by ann was carried out at 1970-01-01 00:00:09Z (wrong data)." in sentences
+    assert sentences[-1].endswith("because ann commanded AbortJob at 1970-01-01 00:00:09Z (wrong data).")
+
+
+def test_delayed_action_is_told_with_its_policy(story):
+    told = story()
+    told.opened(0, managed=True)
+    told.started(0)
+    ended = told.ended(5, phase="Failed", reason="AppFailed", exit_code=2)
+    timer = told.add(
+        TimerSet("policy", 65 * SECOND, action="RestartJob", policy="spec.policies[0]", event="PodFailed"), 5, cause=ended.id
+    )
+    assert "RestartJob is due at 1970-01-01 00:01:05Z." in why_job(JobHistory(told.events)).details
+    fired = told.add(TimerFired(timer.id), 65, cause=timer.id)
+    told.add(ActionTaken("RestartJob", policy="spec.policies[0]", event="PodFailed"), 65, cause=fired.id)
+    said = why_event(JobHistory(told.events), told.events[-1]).sentences()[-1]
+    assert "because its time came at 1970-01-01 00:01:05Z" in said
+    assert "because policy spec.policies[0] answers PodFailed with RestartJob, delayed until 1970-01-01 00:01:05Z" in said
+
+
+def test_parked_job_says_so_first(story):
+    told = story()
+    told.opened(0)
+    told.add(JobParked("negative counters"), 4)
+    assert why_job(JobHistory(told.events)).details[0] == "It is parked, its inputs wait for `lahar job unpark`: negative counters."
+
+
+def test_circle_of_causes_ends(story):
+    """Damaged causes never make the question run for ever."""
+    told = story()
+    first = told.opened(0)
+    first.causationid = "later"
+    second = told.job_phase("Running", 1, cause=first.id)
+    second.id = "later"
+    assert len(why_event(JobHistory(told.events), second).causes) == 2
+
+
+def test_no_job_has_no_reason():
+    assert why_job(JobHistory([])) is None
+
+
+def test_every_reason_has_its_words():
+    """No reason of the closed list is told by its name."""
+    for reason in FAILED_REASONS:
+        assert reason not in fate("Failed", reason)
+    for reason in LOST_REASONS:
+        assert reason not in fate("Lost", reason)
+
+
+def test_exit_codes_in_words():
+    assert exit_words("KilledBySignal", 137) == " (exit 137, SIGKILL)"
+    assert exit_words("KilledBySignal", 128 + 60) == " (exit 188, signal 60)"
+    assert exit_words("AppFailed", None) == " (exit code unknown)"
+    assert exit_words("StoppedByUser", None) == exit_words(None, 0) == ""
+
+
+def test_every_event_has_its_words(played, training):
+    """Whatever the engine writes is told in words, never by its type."""
+    for event in [*job_events(played()), *training.events]:
+        assert event.type not in tell(event)
+
+
+def test_failed_multi_node_job_of_the_sample_trace(played):
+    """On a real job: the pods that failed, and what the trace reported, found through the log."""
+    log = played(60)
+    listing = Listing()
+    for event in job_events(log):
+        listing.add(event)
+    job = next(line for line in listing.lines(Filter(phase="Failed")) if line.attempts > 1)
+    history = history_of(log, job.id)
+    sentences = why_job(history).sentences()
+    assert sentences[1] == "Of 4 replicas: 4 Failed."
+    assert "failed (exit code unknown)" in sentences[2]
+    assert "because the trace reported Failed" in sentences[-1]
+    assert all(
+        history.causes(event)[-1].id in history.inputs for event in history.events if isinstance(event.data, JobPhaseChanged)
+    )
