@@ -142,18 +142,21 @@ class Pieces:
             return self._cut(end, value)
         if end < 0 or final:
             self._form, self._fault = "garbage", "brackets or quotes that do not match" if end < 0 else "ends in the middle"
-            self._searched = 0
         return None
 
     def _scan(self) -> int:
         """Go on through complete lines; return where the value ends, 0 if it has not, -1 if it can no longer be JSON."""
         buffer, stack, previous = self._buffer, self._open, self._previous
         stop = buffer.rfind(b"\n") + 1
+        self._searched = 0
         for token in _TOKEN.finditer(buffer, self._scanned, stop):
             first = buffer[token.start()]
             if first in b"{[":
                 follows = not previous or previous in b":[" or (previous == 44 and stack[-1:] == b"[")
-                if not follows or len(stack) == _DEEPEST:
+                if not follows:
+                    return -1
+                if len(stack) == _DEEPEST:
+                    self._searched = token.start() - 1  # all that came before is too deep as well
                     return -1
                 stack.append(first)
             elif first in _CLOSES:
