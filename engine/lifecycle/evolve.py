@@ -49,6 +49,7 @@ from engine.events.jobs import (
 from engine.events.transitions import transition_of
 from engine.lifecycle import codec
 from engine.lifecycle.state import Attempt, Deferred, Job, ShardState, Task, Timer, category
+from engine.lifecycle.versions import is_newer
 from statemachines.raising import matching, raise_rules, subject_of
 from statemachines.spec import JobSpec, TaskSpec
 from statemachines.task import initial_task_phase
@@ -119,15 +120,21 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
 
 
 def absorb(state: ShardState, event: Event[Data]) -> None:
-    """Apply one cluster fact; the last one about a thing stands."""
+    """Apply one cluster fact; the newest one about a thing stands."""
     data = event.data
     if isinstance(data, NodeObserved):
+        known = state.nodes.get(data.name)
+        if known is not None and not is_newer(data.version, known.version):
+            return
         state.nodes[data.name] = data
         state.touched["node/" + data.name] = None
     elif isinstance(data, NodeDeleted):
         state.nodes.pop(data.name, None)
         state.touched["node/" + data.name] = None
     elif isinstance(data, ObjectApplied):
+        applied = state.objects.get((data.kind, data.name))
+        if applied is not None and not is_newer(data.version, applied.version):
+            return
         state.objects[data.kind, data.name] = data
         state.touched[f"object/{data.kind}/{data.name}"] = None
     elif isinstance(data, ObjectDeleted):
@@ -149,6 +156,7 @@ def index_job(state: ShardState, job: Job) -> None:
             _leave(job, task, before)
         task.slots[attempt.index] = attempt
         task.close_slot(attempt.index)
+        task.next_index = max(task.next_index, attempt.index + 1)
         _enter(job, task, attempt)
         if attempt.live:
             job.live += 1
@@ -170,7 +178,7 @@ def _match_rules(job: Job, data: Data) -> None:
 
 
 def _seen(job: Job, event: Event[Any]) -> None:
-    job.seen[event.causationid[:16]] = None
+    job.seen[event.causationid] = None
 
 
 def _leave(job: Job, task: Task, attempt: Attempt) -> None:
@@ -351,6 +359,7 @@ def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: 
     job.attempts.append(attempt)
     task.slots[data.index] = attempt
     task.close_slot(data.index)
+    task.next_index = max(task.next_index, data.index + 1)
     job.live += 1
     if data.uid is not None:
         job.by_uid[data.uid] = attempt
@@ -369,10 +378,13 @@ def _find(job: Job, data: AttemptEvent) -> tuple[Task, Attempt]:
 
 
 def _observed(job: Job, attempt: Attempt, data: AttemptEvent, event: Event[Any]) -> None:
-    if data.version is not None:
+    if data.version is None:
+        if attempt.uid is not None:
+            _seen(job, event)
+    elif data.version == attempt.version:
+        return  # no newer observation of the pod: a fact about its node, or what else the same observation shows
+    else:
         attempt.version = data.version
-    elif attempt.uid is not None:
-        _seen(job, event)
     attempt.seen = event.recordedtime
 
 
@@ -462,7 +474,7 @@ def _event_raised(_state: ShardState, job: Job, data: EventRaised, event: Event[
     if data.rule is not None:
         subject = (data.task or "") if data.index is None else f"{data.task}/{data.index}"
         job.fired[fired_key(job, data.rule, subject)] = None
-    elif data.depth == 0:
+    elif data.index is None:
         _seen(job, event)
 
 
@@ -508,7 +520,7 @@ def _timer_gone(_state: ShardState, job: Job, data: TimerCancelled | TimerFired,
     job.timers.pop(data.id, None)
 
 
-def _effect_requested(_state: ShardState, job: Job, data: EffectRequested, _event: Event[Any]) -> None:
+def _effect_requested(_state: ShardState, job: Job, data: EffectRequested, event: Event[Any]) -> None:
     if data.effect != "delete_pod" or data.task is None or data.index is None or data.attempt is None:
         return
     attempt = job.attempt(data.task, data.index, data.attempt)
@@ -517,7 +529,7 @@ def _effect_requested(_state: ShardState, job: Job, data: EffectRequested, _even
     task = job.tasks[data.task]
     _leave(job, task, attempt)
     if attempt.live:
-        attempt.kill = data.cause
+        attempt.kill, attempt.killed = data.cause, event.time
     else:
         attempt.replaceable = True
         if task.slots.get(attempt.index) is attempt and _leaves_slot_open(job, task, attempt):
@@ -543,7 +555,7 @@ def _job_unparked(_state: ShardState, job: Job, _data: JobUnparked, event: Event
 
 def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned, _event: Event[Any]) -> None:
     job.held.append(data.input)
-    job.seen[str(data.input.get("id", ""))[:16]] = None
+    job.seen[str(data.input.get("id", ""))] = None
 
 
 def _input_released(_state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:

@@ -26,6 +26,7 @@ from engine.events.inputs import (
     RowUnreadable,
 )
 from engine.events.jobs import (
+    Anomaly,
     AttemptChanged,
     CommandRefused,
     EffectSettled,
@@ -38,6 +39,7 @@ from engine.lifecycle import hold, managed, observe, observed
 from engine.lifecycle.state import Job
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn
+from engine.lifecycle.versions import is_newer
 
 __all__ = ["Decision", "release", "take"]
 
@@ -52,11 +54,20 @@ def take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
 
 
 def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"]) -> Events:
-    """Decide again on all inputs that are held, in order."""
+    """Decide again on all inputs that are held, in order; what released them is what causes what follows."""
     for held in list(job.held):
         event = hold.restore(held)
+        turn.cause, turn.time = turn.root, turn.now
         outcome = yield from take(turn, job, event)
         yield turn.event(job, InputReleased(event.id, kept, outcome), cause=turn.root)
+
+
+def _welcome(turn: Turn, job: Job) -> Events:
+    """Take in the pods that waited for a job that has just been opened."""
+    for timer in list(job.timers.values()):
+        if timer.kind == "orphan_wait":
+            yield turn.event(job, TimerCancelled(timer.id, "the job has come"), cause=turn.root)
+    yield from release(turn, job, "waiting")
 
 
 def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
@@ -66,26 +77,39 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
     if pod.managed and not job.opened:
         yield from hold.orphan(turn, job, event, turn.state.orphan_wait)
         return "waiting"
+    waited = bool(job.held) and not job.opened
+    outcome = yield from _pod_of_job(turn, job, pod, deleted=deleted)
+    if waited:
+        yield from _welcome(turn, job)
+    return outcome
+
+
+def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
     attempt = observe.locate(job, pod)
-    if attempt is not None and attempt.uid is not None and not observe.is_newer(pod.version, attempt.version):
+    if attempt is not None and attempt.uid is not None and not is_newer(pod.version, attempt.version):
         # a deletion that carries the resourceVersion of the last change is newer than that change
         deletes = deleted and attempt.live and pod.version == attempt.version
         if not deletes:
             return "duplicate"
+    what = observe.contradiction(job, attempt, pod)
+    if what is not None:
+        yield turn.event(job, Anomaly(what, "replica", pod.task, pod.index, attempt.number if attempt else None, pod.name))
+        return "anomalous"
     if not job.opened:
         yield from observed.open_from_pod(turn, job, pod)
-    before = None
+    before, seen = None, 0  # of a pod that comes into view, the object itself is the only proof of life
     if attempt is None:
         yield from observe.start(turn, job, pod)
         attempt = job.by_uid[pod.uid]
     elif attempt.live:
-        before = attempt.phase
+        if attempt.uid is not None:
+            before, seen = attempt.phase, attempt.seen
     else:
         at = turn.index
         yield from observe.tell_late(turn, job, attempt, pod)
         return "unchanged" if turn.index == at else "late"
     at, restarts = turn.index, attempt.restarts
-    yield from observe.advance(turn, job, attempt, pod)
+    yield from observe.advance(turn, job, attempt, pod, seen)
     if before is not None and turn.index == at:
         return "unchanged"
     if job.managed:
@@ -102,10 +126,7 @@ def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
     accepted = yield from managed.submitted(turn, job, event.data)
     if not accepted:
         return "rejected"
-    for timer in list(job.timers.values()):
-        if timer.kind == "orphan_wait":
-            yield turn.event(job, TimerCancelled(timer.id, "the job has come"))
-    yield from release(turn, job, "waiting")
+    yield from _welcome(turn, job)
     return "applied"
 
 
@@ -129,15 +150,21 @@ def _deleted(turn: Turn, job: Job, event: Event[JobDeleted]) -> Decision:
 
 
 def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
-    if job.opened and job.object_version is not None and not observe.is_newer(event.data.version, job.object_version):
+    if job.opened and job.object_version is not None and not is_newer(event.data.version, job.object_version):
         return "duplicate"
     if job.managed:
         return "unchanged"  # the status of a job of ours says what we wrote
-    at = turn.index
+    what = observed.contradiction(job, event.data)
+    if what is not None:
+        yield turn.event(job, Anomaly(what))
+        return "anomalous"
+    at, waited = turn.index, bool(job.held) and not job.opened
     yield from observed.job_observed(turn, job, event.data)
     if turn.index == at:
         return "unchanged"
     yield from follow_tasks(turn, job, tuple(job.tasks), job.since)
+    if waited:
+        yield from _welcome(turn, job)
     return "applied"
 
 
@@ -182,8 +209,8 @@ def _row(turn: Turn, job: Job, event: Event[RowUnreadable]) -> Decision:
 def _node(turn: Turn, _job: Job, event: Event[NodeObserved]) -> Decision:
     """Suspect what runs on a node that has gone silent, and trust it again when the node speaks (table row 17)."""
     node = event.data
-    if node.ready == "False":
-        return "unchanged"
+    if turn.state.nodes.get(node.name) is not node:  # an older version than the one that was absorbed
+        return "duplicate"
     suspect = node.ready == "Unknown"
     at = turn.index
     for job_id, task, index, number in sorted(turn.state.on_node.get(node.name, ())):
@@ -191,7 +218,7 @@ def _node(turn: Turn, _job: Job, event: Event[NodeObserved]) -> Decision:
         attempt = job.attempt(task, index, number)
         if attempt is None or attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
             continue
-        reason = "Suspect" if suspect else None
+        reason = "Suspect" if suspect else "Starting" if attempt.phase == "Bound" else None
         yield turn.event(job, AttemptChanged(task, index, number, reason=reason, reason_changed=True, version=attempt.version))
     return "unchanged" if turn.index == at else "applied"
 

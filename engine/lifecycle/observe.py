@@ -11,7 +11,6 @@ from typing import Final
 from engine.events import Event
 from engine.events.inputs import PodObserved
 from engine.events.jobs import (
-    Anomaly,
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -20,11 +19,12 @@ from engine.events.jobs import (
     AttemptStarted,
     AttemptTerminating,
 )
+from engine.events.times import SECOND
 from engine.lifecycle.state import Attempt, Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.vocabulary import AttemptPhase, TerminalPhase
 
-__all__ = ["EVICTED", "advance", "is_newer", "locate", "start", "tell_late"]
+__all__ = ["EVICTED", "advance", "contradiction", "locate", "start", "tell_late"]
 
 MAIN: Final = "main"
 """Task of pods that name none."""
@@ -56,31 +56,28 @@ EVICTED: Final = frozenset(
 """Reasons that Volcano would see as a deleted pod (table rows 2-7 and 15): PodEvicted, and the replica is open at once."""
 
 
-def is_newer(version: str | None, last: str | None) -> bool:
-    """Tell whether an observation comes after the last one taken.
-
-    resourceVersions are compared as integers where both are decimal (Kubernetes 1.35 and later promise that order, earlier ones
-    keep it in fact); otherwise only equality is known, and the order of arrival decides.
-    """
-    if version is None or last is None:
-        return True
-    if version.isdecimal() and last.isdecimal():
-        return int(version) > int(last)
-    return version != last
-
-
 def locate(job: Job, pod: PodObserved) -> Attempt | None:
     """Return the attempt that a pod is: the one with its uid, or the wanted one that it was made for; `None`: a new one."""
     known = job.by_uid.get(pod.uid)
     if known is not None or not job.managed or pod.index is None:
         return known
-    task = job.tasks.get(pod.task or MAIN)
-    current = task.slots.get(pod.index) if task else None
-    if current is None or current.uid is not None:
+    name = pod.task or MAIN
+    task = job.tasks.get(name)
+    wanted = task.slots.get(pod.index) if task else None
+    if wanted is not None and pod.attempt is not None and pod.attempt != wanted.number:
+        wanted = job.attempt(name, pod.index, pod.attempt)
+    return wanted if wanted is not None and wanted.uid is None else None
+
+
+def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved) -> str | None:
+    """Say how a pod contradicts what is known of its job or of itself; `None`: it does not."""
+    if attempt is None:
+        if job.managed and (pod.task or MAIN) not in job.tasks:
+            return f"pod {pod.name} is of task {pod.task or MAIN!r}, which the job does not have ({', '.join(job.tasks)})"
         return None
-    if pod.attempt is None or pod.attempt == current.number:
-        return current
-    return job.attempt(pod.task or MAIN, pod.index, pod.attempt)
+    if attempt.live and attempt.node is not None and pod.node is not None and attempt.node != pod.node:
+        return f"pod {pod.name} was on node {attempt.node} and now says {pod.node}"
+    return None
 
 
 def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
@@ -92,7 +89,7 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
     elif task is not None and task.open:
         index, how = task.open[0], "reused"
     else:
-        index, how = (max(task.slots, default=-1) + 1 if task else 0), "new"
+        index, how = (task.next_index if task else 0), "new"
     current = task.slots.get(index) if task else None
     yield turn.event(
         job,
@@ -112,17 +109,21 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
     )
 
 
-def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
-    """Record everything that an observation shows of a live attempt beyond what is known."""
+def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int) -> Events:
+    """Record everything that an observation shows of a live attempt beyond what is known.
+
+    Args:
+        turn: the turn.
+        job: the job.
+        attempt: the attempt.
+        pod: the observation.
+        seen: recorded time of the last observation before this one that showed it live; 0: none did.
+    """
     key = (attempt.task, attempt.index, attempt.number)
     version = pod.version
     phase, reason = _judge(turn, attempt, pod)
     if attempt.uid is None:
         yield turn.event(job, AttemptChanged(*key, uid=pod.uid, version=version))
-    elif attempt.node is not None and pod.node is not None and attempt.node != pod.node:
-        what = f"pod {pod.name} was on node {attempt.node} and now says {pod.node}"
-        yield turn.event(job, Anomaly(what, "replica", *key, pod=pod.name))
-        return
     order, at = _ORDER[phase], _ORDER[attempt.phase]
     if order > at:
         if at < 1 and (order <= 2 or pod.node is not None or pod.bound is not None):
@@ -140,14 +141,15 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
                 ),
                 max(attempt.since, pod.running or 0),
             )
-        if at < 3 and order >= 3 and pod.terminating is not None and (pod.ended is None or pod.terminating < pod.ended):
+        asked = pod.terminating is not None and (pod.ended is None or pod.terminating < pod.ended)
+        if at < 3 and (order == 3 or (order == 4 and asked)):
             yield turn.event(
                 job,
                 AttemptTerminating(*key, previous=attempt.phase, reason=reason, version=version),
-                max(attempt.since, pod.terminating),
+                max(attempt.since, pod.terminating or 0),
             )
         if order == 4:
-            yield _ended(turn, job, attempt, pod, phase, reason)  # type: ignore[arg-type]  # order 4: terminal
+            yield _ended(turn, job, attempt, pod, seen, phase, reason)  # type: ignore[arg-type]  # order 4: terminal
             return
     yield from _change(turn, job, attempt, pod, reason)
 
@@ -158,7 +160,7 @@ def _judge(turn: Turn, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase
     A deletion that we asked for is the cause of an end unless the pod succeeded; table rows 4 and 17 depend on the node.
     """
     phase, reason = pod.phase, pod.reason
-    if attempt.kill is not None and phase in {"Failed", "Lost", "Terminating"}:
+    if attempt.kill is not None and phase in {"Failed", "Lost", "Terminating"} and not _ended_before_kill(attempt, pod):
         return ("Failed" if phase == "Lost" else phase), attempt.kill
     node = turn.state.nodes.get(pod.node) if pod.node is not None else None
     if node is not None:
@@ -167,6 +169,11 @@ def _judge(turn: Turn, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase
         if node.ready == "Unknown" and phase in {"Bound", "Running"}:
             return phase, "Suspect"
     return phase, reason
+
+
+def _ended_before_kill(attempt: Attempt, pod: PodObserved) -> bool:
+    """Tell whether the pod had ended when its deletion was requested. Kubernetes cuts times down to whole seconds."""
+    return pod.ended is not None and pod.ended + SECOND <= attempt.killed
 
 
 def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptBound]:
@@ -190,11 +197,11 @@ def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str
 
 
 def _ended(
-    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, phase: TerminalPhase, reason: str | None
+    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int, phase: TerminalPhase, reason: str | None
 ) -> Event[AttemptEnded]:
     end = pod.ended
     if end is None:  # the last proof of life: the one use of the time of arrival
-        end = max(pod.proof or 0, attempt.seen)
+        end = max(pod.proof or 0, seen)
     end = max(end, attempt.since)
     return turn.event(
         job,
@@ -254,10 +261,9 @@ def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event
     """Keep what an observation says about a closed attempt, if it contradicts or adds to what is known."""
     if pod.phase in {"Pending", "Bound"} or (pod.phase == "Terminating" and attempt.phase != "Lost"):
         return  # the live past of a closed attempt: nothing new
-    if attempt.kill is not None and pod.phase == "Failed" and pod.ended in {None, attempt.ended}:
-        return
-    told = (pod.phase, pod.reason, pod.ended, pod.rank)
-    same = pod.phase == attempt.phase and pod.reason == attempt.reason and pod.ended in {None, attempt.ended}
+    phase, reason = _judge(turn, attempt, pod)
+    told = (phase, reason, pod.ended, pod.rank)
+    same = phase == attempt.phase and reason == attempt.reason and pod.ended in {None, attempt.ended}
     if same or told == attempt.late:
         return
     yield turn.event(
@@ -266,8 +272,8 @@ def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event
             attempt.task,
             attempt.index,
             attempt.number,
-            phase=pod.phase,
-            reason=pod.reason,
+            phase=phase,
+            reason=reason,
             exit_code=pod.exit_code,
             rank=pod.rank,
             ended=pod.ended,

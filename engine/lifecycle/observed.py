@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from engine.events import Event
 from engine.events.inputs import JobObserved, PodObserved
-from engine.events.jobs import Anomaly, JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised
+from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised
 from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.observed import attempts_show, owner_shows
 from statemachines.spec import JobSpec, TaskSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
 
-__all__ = ["follow_attempts", "job_observed", "object_deleted", "open_from_pod"]
+__all__ = ["contradiction", "follow_attempts", "job_observed", "object_deleted", "open_from_pod"]
 
 
 def open_from_pod(turn: Turn, job: Job, pod: PodObserved) -> Events:
@@ -34,6 +34,13 @@ def open_from_pod(turn: Turn, job: Job, pod: PodObserved) -> Events:
         ),
         pod.created,
     )
+
+
+def contradiction(job: Job, seen: JobObserved) -> str | None:
+    """Say how the status of a job object contradicts an end that it has stated before; `None`: it does not."""
+    if seen.phase is None or owner_shows(job.phase, seen.phase, inferred=job.inferred) is not None:
+        return None
+    return f"the job object says {seen.phase} after it had said {job.phase}"
 
 
 def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
@@ -72,12 +79,7 @@ def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
     """
     if seen.phase is None:
         return
-    shown = owner_shows(job.phase, seen.phase, inferred=job.inferred)
-    if shown is None:
-        what = f"the job object says {seen.phase} after it had said {job.phase}"
-        yield turn.event(job, Anomaly(what))
-        return
-    phase = shown.phase
+    phase = seen.phase
     if phase in {"Pending", "Running"} and job.live:
         phase = attempts_show("Pending" if job.inferred else job.phase, job.counts, owner_known=True).phase
     if phase != job.phase or (job.inferred and phase in FINISHED_JOB_PHASES):

@@ -84,7 +84,7 @@ class LifecycleStage:
         """Say what follows from an input; returns its outcome."""
         job = peek(state, event.subject)
         turn = Turn(state, event.id, now, event.clusterid)
-        if event.id[:16] in job.seen:
+        if event.id in job.seen:
             return "duplicate"
         if job.parked and not (isinstance(event.data, CommandIssued) and event.data.action == "Unpark"):
             yield from hold.park(turn, job, event, None)

@@ -56,6 +56,8 @@ class Attempt:
     job_version: int = 0
     kill: str | None = None
     """A deletion was requested; the reason that the end will have."""
+    killed: int = 0
+    """When it was requested."""
     disruption: str | None = None
     replaceable: bool = False
     """Ended, and its replica is open for another attempt."""
@@ -101,6 +103,8 @@ class Task:
     """Index → current attempt. Derived."""
     open: Annotated[list[int], Derived] = field(default_factory=list)
     """Replicas that wait for an attempt, ascending. Derived."""
+    next_index: Annotated[int, Derived] = 0
+    """First index above all slots. Derived."""
     counts: Annotated[Counters, Derived] = field(default_factory=Counters)
     """Current attempts by counter. Derived."""
     ready: Annotated[int, Derived] = 0
@@ -192,7 +196,7 @@ class Job:
     fired: dict[str, None] = field(default_factory=dict)
     """Raise rules that have fired: `rule/version/subject`."""
     seen: dict[str, None] = field(default_factory=dict)
-    """Ids (first 16 digits) of the inputs without a version of their own that left an event."""
+    """Ids of the inputs without a version of their own that left an event."""
     parked: bool = False
     held: list[dict[str, Any]] = field(default_factory=list)
     """Parked or waiting inputs, as CloudEvents, in order."""

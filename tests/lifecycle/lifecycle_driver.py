@@ -1,0 +1,401 @@
+"""Runs a lifecycle stage in memory as the processor would, and checks after every input what must always hold."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from engine.events import Data, Event, decode, encode
+from engine.events.ids import observation_id
+from engine.events.inputs import (
+    CommandIssued,
+    CustomEventRaised,
+    JobDeleted,
+    JobObserved,
+    JobSubmitted,
+    JobUpdated,
+    NodeDeleted,
+    NodeObserved,
+    PodDeleted,
+    PodObserved,
+)
+from engine.events.jobs import (
+    AttemptBound,
+    AttemptEnded,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+    EffectRequested,
+    JobPhaseChanged,
+    TaskPhaseChanged,
+    TimerSet,
+)
+from engine.lifecycle import codec
+from engine.lifecycle.evolve import peek
+from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.state import Job, ShardState, category
+from statemachines.counters import Counters
+from statemachines.replica import next_attempt_phase
+from statemachines.spec import Requests
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["CLUSTER", "REQUESTS", "SECOND", "START", "Driver", "derived", "pod", "records", "vcjob"]
+
+SECOND = 1_000_000
+START = 1_000_000 * SECOND
+CLUSTER = "c1"
+REQUESTS = Requests(cpu_milli=1000, memory_bytes=1 << 30)
+SILENT = {"duplicate", "unchanged", "late"}
+
+
+def vcjob(*tasks: dict[str, Any], name: str = "train", lahar: Any = None, **spec: Any) -> dict[str, Any]:
+    """A vcjob whose tasks are given by what matters: name, replicas, …; the template is filled in."""
+    container = {"name": "c", "image": "busybox:1.36", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    filled = [
+        {"template": {"spec": {"containers": [container], "restartPolicy": "Never"}}, "replicas": 1, **task} for task in tasks
+    ]
+    manifest: dict[str, Any] = {
+        "apiVersion": "batch.volcano.sh/v1alpha1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"tasks": filled, **spec},
+    }
+    return manifest if lahar is None else {**manifest, "lahar": lahar}
+
+
+def pod(uid: str, job: str, version: int | None, phase: str, **fields: Any) -> PodObserved:
+    """An observation of a pod, times in seconds after START."""
+    for name in ("created", "bound", "running", "terminating", "ended", "proof"):
+        if fields.get(name) is not None:
+            fields[name] = START + round(fields[name] * SECOND)
+    fields.setdefault("created", START)
+    fields.setdefault("requests", REQUESTS)
+    fields.setdefault("name", f"pod-{uid}")
+    return PodObserved(uid=uid, job=job, version=None if version is None else str(version), phase=phase, **fields)
+
+
+def records(state: ShardState) -> dict[str, bytes]:
+    """The snapshot records of a state, taken without changing it."""
+    stage = LifecycleStage()
+    found = {}
+    for subject in stage.subjects(state):
+        kind, _, name = subject.partition("/")
+        if kind == "job" and name in state.jobs:
+            found[subject] = codec.encode_job(state.jobs[name])
+        else:
+            record = stage.dump(state, subject)
+            assert record is not None
+            found[subject] = record
+    return found
+
+
+def derived(state: ShardState) -> dict[str, Any]:
+    """Everything that a state keeps beside what it writes down."""
+    jobs = {}
+    for job in state.jobs.values():
+        tasks = {
+            name: (
+                {index: attempt.number for index, attempt in sorted(task.slots.items())},
+                list(task.open),
+                task.counts,
+                task.ready,
+                task.restart_sum,
+            )
+            for name, task in job.tasks.items()
+        }
+        jobs[job.id] = (tasks, job.counts, job.live, sorted(job.by_uid), job.rules)
+    due = sorted((timer.due, timer.id, job.id) for job in state.jobs.values() for timer in job.timers.values())
+    return {"jobs": jobs, "on_node": {node: set(there) for node, there in state.on_node.items()}, "timers": due}
+
+
+class Driver:
+    """One shard, its clock and everything it has said."""
+
+    def __init__(self, stage: LifecycleStage | None = None, *, checked: bool = True) -> None:
+        self.stage = stage or LifecycleStage()
+        self.state = self.stage.initial()
+        self.shadow = self.stage.initial()
+        self.checked = checked
+        self.now = START
+        self.events: list[Event[Any]] = []
+        self.outcomes: Counter[str] = Counter()
+        self.received = 0
+        self.outcome = ""
+        self.ids: set[str] = set()
+        self.sequences: dict[str, int] = {}
+        self.attempts: dict[tuple[str, str, int, int], str] = {}
+        self.phases: dict[tuple[str, ...], str] = {}
+        self.versions: Counter[str] = Counter()
+        self.commands = 0
+
+    # --- running ----------------------------------------------------------------------------------------------------------
+
+    def take(self, event: Event[Any]) -> list[Event[Any]]:
+        """Take one input at its recorded time; timers due by then fire first. Returns what follows from the input itself."""
+        self.until(max(self.now, event.recordedtime))
+        event = decode(encode(event))
+        if self.stage.absorbs(event.data.TOPIC):
+            self.stage.absorb(self.state, event)
+            self.stage.absorb(self.shadow, event)
+        self.received += 1
+        made, outcome = self._drain(self.stage.decide(self.state, event, self.now))
+        expected = self.stage.outcome(made[0]) if made else outcome
+        assert outcome == expected, (outcome, expected, [one.data for one in made])
+        assert made or outcome in SILENT, outcome
+        self.outcome = outcome
+        self.outcomes[outcome] += 1
+        self.check()
+        return made
+
+    def until(self, time: int) -> list[Event[Any]]:
+        """Fire what is due by a time (microseconds), and go there."""
+        made: list[Event[Any]] = []
+        while (due := self.stage.due(self.state)) is not None and due <= time:
+            self.now = max(self.now, due)
+            fired, _ = self._drain(self.stage.fire(self.state, self.now))
+            assert fired, f"a timer due at {due} fires nothing"
+            made += fired
+            self.check()
+        self.now = max(self.now, time)
+        return made
+
+    def wait(self, seconds: float) -> list[Event[Any]]:
+        """Let time pass."""
+        return self.until(self.now + round(seconds * SECOND))
+
+    def crash(self) -> None:
+        """Go on from the snapshot records alone."""
+        written = [(subject, self.stage.dump(self.state, subject)) for subject in list(self.stage.subjects(self.state))]
+        self.state = self.stage.initial()
+        self.stage.load(self.state, [(subject, record) for subject, record in written if record is not None])
+
+    def _drain(self, decision: Any) -> tuple[list[Event[Any]], Any]:
+        made = []
+        while True:
+            try:
+                event = next(decision)
+            except StopIteration as stop:
+                return made, stop.value
+            self._follow(event)
+            self.stage.evolve(self.state, event)
+            self.stage.evolve(self.shadow, decode(encode(event)))
+            made.append(event)
+            self.events.append(event)
+
+    # --- inputs -----------------------------------------------------------------------------------------------------------
+
+    def event(self, data: Data, subject: str, id: str | None = None, *, at: float | None = None) -> Event[Any]:
+        """Wrap data as an input, recorded now or `at` seconds after START."""
+        self.commands += 1
+        recorded = self.now if at is None else START + round(at * SECOND)
+        return Event(
+            id or f"input-{self.commands:04d}", "test", data.TYPE, subject, recorded, recorded, 0, subject, "", CLUSTER, data
+        )
+
+    def see(self, seen: PodObserved, *, at: float | None = None, id: str | None = None) -> list[Event[Any]]:
+        """Take an observation of a pod."""
+        known = id or (observation_id(seen.uid, seen.version, deleted=False) if seen.version else None)
+        return self.take(self.event(seen, seen.job, known, at=at))
+
+    def gone(self, last: PodObserved, *, inferred: bool = False, at: float | None = None) -> list[Event[Any]]:
+        """Take the deletion of a pod."""
+        known = observation_id(last.uid, last.version, deleted=True) if last.version else None
+        return self.take(self.event(PodDeleted(last, inferred), last.job, known, at=at))
+
+    def submit(self, manifest: dict[str, Any], job: str = "j1", *, strict: bool = False, id: str | None = None) -> list[Event[Any]]:
+        return self.take(self.event(JobSubmitted(manifest, strict), job, id))
+
+    def update(self, manifest: dict[str, Any], job: str = "j1", id: str | None = None) -> list[Event[Any]]:
+        return self.take(self.event(JobUpdated(manifest), job, id))
+
+    def delete(self, job: str = "j1", version: str | None = None) -> list[Event[Any]]:
+        return self.take(self.event(JobDeleted(version), job))
+
+    def command(self, action: str, job: str = "j1", *, id: str | None = None, **fields: Any) -> list[Event[Any]]:
+        fields.setdefault("by", "ann")
+        return self.take(self.event(CommandIssued(action, **fields), job, id))
+
+    def custom(self, event: str, job: str = "j1", *, id: str | None = None, **fields: Any) -> list[Event[Any]]:
+        return self.take(self.event(CustomEventRaised(event, **fields), job, id))
+
+    def owner(self, seen: JobObserved, job: str = "j1", *, at: float | None = None) -> list[Event[Any]]:
+        return self.take(self.event(seen, job, at=at))
+
+    def node(self, name: str, *, gone: bool = False, **fields: Any) -> list[Event[Any]]:
+        data = NodeDeleted(name) if gone else NodeObserved(name, **fields)
+        return self.take(self.event(data, name))
+
+    # --- a simple cluster: what happens to the pods that a managed job wants -------------------------------------------------
+
+    def replica(self, task: str, index: int = 0, job: str = "j1", **fields: Any) -> PodObserved:
+        """An observation of the pod that the current attempt of a replica wants; each call is a newer version of it."""
+        attempt = self.job(job).tasks[task].slots[index]
+        uid = attempt.uid or f"{job}-{task}-{index}-{attempt.number}"
+        fields.setdefault("created", (attempt.created - START) / SECOND)
+        return self._made(uid, job, task, index, attempt.number, attempt.pod, fields)
+
+    def _made(self, uid: str, job: str, task: str, index: int, number: int, name: str, fields: dict[str, Any]) -> PodObserved:
+        self.versions[uid] += 1
+        version = 100 + self.versions[uid]
+        phase = fields.pop("phase")
+        return pod(
+            uid, job, version, phase, name=name, task=task, index=index, attempt=number, managed=True, kind="VCJob", **fields
+        )
+
+    def run(self, task: str, *indexes: int, job: str = "j1", **fields: Any) -> list[Event[Any]]:
+        """Show replicas running, one after another (all current ones unless named)."""
+        made: list[Event[Any]] = []
+        at = (self.now - START) / SECOND
+        for index in indexes or tuple(self.job(job).tasks[task].slots):
+            seen = self.replica(task, index, job, phase="Running", node=f"n{index}", bound=at, running=at, **fields)
+            made += self.see(seen)
+        return made
+
+    def end(self, task: str, *indexes: int, job: str = "j1", code: int = 0, reason: str = "AppFailed", **fields: Any) -> list[Any]:
+        """Show replicas ended, well with code 0."""
+        made: list[Event[Any]] = []
+        at = (self.now - START) / SECOND
+        fields = {"ended": at, **fields}
+        for index in indexes or tuple(self.job(job).tasks[task].slots):
+            attempt = self.job(job).tasks[task].slots[index]
+            lived = {"running": (attempt.running - START) / SECOND} if attempt.running is not None else {}
+            seen = self.replica(
+                task,
+                index,
+                job,
+                phase="Failed" if code else "Succeeded",
+                reason=reason if code else None,
+                exit_code=code,
+                first_exit_code=code,
+                node=f"n{index}",
+                **lived,
+                **fields,
+            )
+            made += self.see(seen)
+        return made
+
+    def reap(self, job: str = "j1") -> list[Event[Any]]:
+        """Let every pod whose deletion was requested end."""
+        made: list[Event[Any]] = []
+        at = (self.now - START) / SECOND
+        for attempt in list(self.job(job).attempts):
+            if attempt.live and attempt.kill is not None and attempt.uid is not None:
+                fields = {"phase": "Failed", "reason": "KilledBySignal", "exit_code": 143, "terminating": at, "ended": at}
+                fields["node"] = attempt.node
+                made += self.see(
+                    self._made(attempt.uid, job, attempt.task, attempt.index, attempt.number, attempt.pod, fields)
+                )
+        return made
+
+    # --- asking -----------------------------------------------------------------------------------------------------------
+
+    def job(self, job: str = "j1") -> Job:
+        return peek(self.state, job)
+
+    def phase(self, job: str = "j1") -> str:
+        return self.job(job).phase
+
+    def task(self, name: str, job: str = "j1") -> str:
+        return self.job(job).tasks[name].phase
+
+    def of(self, kind: type[Data], events: Iterable[Event[Any]] | None = None) -> list[Any]:
+        """Data of the events of one type."""
+        return [event.data for event in (self.events if events is None else events) if isinstance(event.data, kind)]
+
+    def path(self, job: str = "j1") -> list[str]:
+        """Phases that a job has entered."""
+        return [event.data.phase for event in self.events if event.subject == job and isinstance(event.data, JobPhaseChanged)]
+
+    def asked(self, effect: str, events: Iterable[Event[Any]] | None = None) -> list[tuple[str, int, int]]:
+        """Which effects were requested: (task, index, attempt)."""
+        return [(one.task, one.index, one.attempt) for one in self.of(EffectRequested, events) if one.effect == effect]
+
+    # --- what must always hold --------------------------------------------------------------------------------------------
+
+    def _follow(self, event: Event[Any]) -> None:
+        """Laws over the events alone."""
+        assert event.id not in self.ids, f"id {event.id} twice"
+        self.ids.add(event.id)
+        subject = event.subject
+        assert event.sequence == self.sequences.get(subject, 0) + 1, (subject, event.sequence, event.data)
+        self.sequences[subject] = event.sequence
+        assert event.recordedtime == self.now
+        assert event.causationid
+        assert event.clusterid == CLUSTER
+        assert event.correlationid == subject
+        data = event.data
+        if isinstance(data, AttemptStarted):
+            key = (subject, data.task, data.index, data.attempt)
+            assert key not in self.attempts, key
+            self.attempts[key] = "Pending"
+        elif isinstance(data, AttemptBound | AttemptRunning | AttemptTerminating | AttemptEnded):
+            key = (subject, data.task, data.index, data.attempt)
+            shown = {AttemptBound: "Bound", AttemptRunning: "Running", AttemptTerminating: "Terminating"}.get(type(data))
+            phase = shown or data.phase
+            assert data.previous == self.attempts[key]
+            assert next_attempt_phase(self.attempts[key], phase) == phase != self.attempts[key], (key, self.attempts[key], phase)
+            self.attempts[key] = phase
+        elif isinstance(data, JobPhaseChanged):
+            assert data.previous == self.phases.get((subject,), "Pending") != data.phase or data.inferred is False
+            self.phases[(subject,)] = data.phase
+        elif isinstance(data, TaskPhaseChanged):
+            before = self.phases.get((subject, data.task))
+            assert before in {None, data.previous}
+            assert data.phase != data.previous
+            self.phases[(subject, data.task)] = data.phase
+        elif isinstance(data, TimerSet):
+            assert data.due >= START
+
+    def check(self) -> None:
+        """Laws over the state."""
+        if not self.checked:
+            return
+        assert self.received == sum(self.outcomes.values())
+        for job in self.state.jobs.values():
+            check_job(job)
+        written = records(self.state)
+        assert written == records(self.shadow), "the state is not the fold of the events"
+        assert derived(self.state) == derived(self.shadow)
+        loaded = self.stage.initial()
+        self.stage.load(loaded, written.items())
+        assert records(loaded) == written
+        active = self.stage.initial()
+        self.stage.load(active, [(subject, record) for subject, record in written.items()])
+        for job_id in self.state.jobs:
+            if job_id in active.closed:
+                active.jobs[job_id] = peek(active, job_id)
+        assert derived(active) == derived(self.state), "what is derived differs after a load"
+        assert self.stage.due(active) == self.stage.due(self.state)
+
+
+def check_job(job: Job) -> None:
+    """Laws over one job."""
+    total = Counters()
+    live = 0
+    current = {}
+    for attempt in job.attempts:
+        current[attempt.task, attempt.index] = attempt
+        live += attempt.live
+    for name, task in job.tasks.items():
+        counted = Counters()
+        slots = {index: attempt for (of, index), attempt in current.items() if of == name}
+        assert slots == task.slots
+        for attempt in slots.values():
+            counter = category(attempt)
+            if counter is not None:
+                setattr(counted, counter, getattr(counted, counter) + 1)
+                setattr(total, counter, getattr(total, counter) + 1)
+        assert counted == task.counts, (name, counted, task.counts)
+        if job.managed:
+            assert set(task.open) <= set(range(task.spec.replicas))
+        assert task.open == sorted(set(task.open))
+        assert not any(task.slots[index].live for index in task.open if index in task.slots)
+    assert total == job.counts
+    assert live == job.live
+    assert (job.finished is not None) == (job.phase in FINISHED_JOB_PHASES)
+    if job.phase in FINISHED_JOB_PHASES:
+        assert all(timer.kind == "ttl" for timer in job.timers.values()), "timers outlive their job"
+    if job.timers and not job.opened:
+        assert all(timer.kind == "orphan_wait" for timer in job.timers.values())
+        assert job.held, "a wait without anything that waits"
