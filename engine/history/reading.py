@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import chain
 
-from engine.events import Data, Event, Topic, decode
+from engine.events import Data, Event, decode
 from engine.events.errors import EventError
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.log.port import Searchable
 
 __all__ = ["JobHistory", "events_of", "find_event", "history_of", "inputs_behind", "job_events"]
-
-_INPUTS: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
 
 
 def job_events(log: Searchable, types: Collection[str] | None = None) -> Iterator[Event[Data]]:
@@ -27,16 +25,25 @@ def events_of(log: Searchable, job: str) -> list[Event[Data]]:
     return [decode(record.message) for record in log.records_of(job, ("job-events",))]
 
 
-def inputs_behind(log: Searchable, ids: Iterable[str]) -> dict[str, Event[Data]]:
-    """Return the inputs with these ids, as far as the log has them and they can be read. Reads all input topics."""
-    wanted = set(ids)
+def inputs_behind(log: Searchable, job: str, ids: Iterable[str]) -> dict[str, Event[Data]]:
+    """Return the inputs with these ids, as far as the log has them and they can be read.
+
+    Args:
+        log: where to look.
+        job: the job that they led to; they are looked for among its own inputs, then among the cluster's.
+        ids: which are wanted.
+    """
+    missing = set(ids)
     found: dict[str, Event[Data]] = {}
-    for record in log.scan(_INPUTS) if wanted else ():
-        if record.message.id in wanted and record.message.id not in found:
+    for record in chain(log.records_of(job, ("jobs", "pods")), log.scan(("cluster",))):
+        if not missing:
+            break
+        if record.message.id in missing:
             try:
                 found[record.message.id] = decode(record.message)
             except EventError:
                 continue
+            missing.discard(record.message.id)
     return found
 
 
@@ -89,5 +96,5 @@ def history_of(log: Searchable, job: str) -> JobHistory:
     """Return the history of a job, with the inputs that its events name as their causes."""
     history = JobHistory(events_of(log, job))
     missing = {event.causationid for event in history.events if event.causationid} - history.by_id.keys()
-    history.inputs = inputs_behind(log, missing)
+    history.inputs = inputs_behind(log, job, missing)
     return history

@@ -15,10 +15,8 @@ __all__ = ["dump", "load", "subjects"]
 
 
 def subjects(state: ShardState) -> Iterator[str]:
-    """Yield every subject that has a record."""
-    for job in state.jobs:
-        yield "job/" + job
-    for job in state.closed:
+    """Yield every subject that has a record. Subjects may be dumped meanwhile."""
+    for job in (*state.jobs, *state.closed):
         yield "job/" + job
     for node in state.nodes:
         yield "node/" + node

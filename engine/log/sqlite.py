@@ -312,7 +312,7 @@ class SqliteLog:
     def _subjects(self, rows: Iterable[Row]) -> Iterator[tuple[str, bytes]]:
         """Yield snapshot records of rows (subject, crc, state)."""
         for subject, crc, state in rows:
-            if crc != crc32(state, crc32(subject.encode())):
+            if not isinstance(state, bytes) or crc != crc32(state, crc32(subject.encode())):
                 raise damaged(self.path, f"the snapshot of {subject} does not match its checksum")
             yield subject, state
 

@@ -258,14 +258,15 @@ def node(name: str, number: int, cpu: int, *, at: int) -> Message:
 def scripted(steps: Iterable[tuple[int, int, int]]) -> list[tuple[Topic, Message]]:
     """Make inputs of (what, key, delay) as a random source gives them; the same steps give the same inputs."""
     made: list[tuple[Topic, Message]] = []
-    at = 1_000
+    at = 100_000
     for number, (what, key, delay) in enumerate(steps):
         at += delay
-        name = f"key{key % 7}"
+        # A few keys at a time, so that inputs meet; new ones later, because keys are forgotten.
+        name = f"key{key % 7 + number // 40 * 7}"
         topic: Topic = "jobs" if key % 2 else "pods"
         match what % 16:
             case 0:
-                made.append(("cluster", node(f"node{key % 3}", number, delay, at=at)))
+                made.append(("cluster", node(f"node{key % 3}", number, delay, at=number)))
             case 1:
                 made.append((topic, custom(name, number, "nothing", at=at)))
             case 2 | 3:
@@ -279,7 +280,7 @@ def scripted(steps: Iterable[tuple[int, int, int]]) -> list[tuple[Topic, Message
             case 7:
                 made.append((topic, raw_message(name, b"\xff garbage %d" % number, at)))
             case 8 if key % 4 == 0:
-                made.append(("cluster", node("fixed", number, 1, at=at)))
+                made.append(("cluster", node("fixed", number, 1, at=number)))
             case 9:
                 made.append((topic, custom(name, number, "many", at=at, times=1 + key)))
             case 10 if made:
