@@ -1,0 +1,99 @@
+"""Opening a log by URL, and the lock that says who runs it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.log.errors import LogBusyError, LogUnavailableError
+from engine.log.lock import RunLock
+from engine.log.memory import MemoryLog
+from engine.log.partitioner import murmur2
+from engine.log.sqlite import SqliteLog
+from engine.log.url import open_log
+
+
+def test_a_path_opens_a_file(tmp_path: Path) -> None:
+    log = open_log(f"sqlite:{tmp_path}/a b?c#d%.db", 3)
+    assert isinstance(log, SqliteLog)
+    assert (log.path, log.partitions("pods")) == (tmp_path / "a b?c#d%.db", 3)
+    log.close()
+    again = open_log(f"sqlite:{tmp_path}/a b?c#d%.db", create=False)
+    assert again.partitions("pods") == 3
+    again.close()
+
+
+def test_memory_opens_nothing() -> None:
+    assert isinstance(open_log("memory:"), MemoryLog)
+
+
+def test_kafka_is_said_to_be_missing() -> None:
+    with pytest.raises(LogUnavailableError, match="not part of this installation"):
+        open_log("kafka://localhost:9092")
+
+
+@pytest.mark.parametrize("url", ["", "lahar.db", "sqlite:", "memory:x", "postgres://h/d", "sqlite"])
+def test_anything_else_is_an_error_that_names_the_forms(url: str) -> None:
+    with pytest.raises(ValueError, match="write sqlite:PATH"):
+        open_log(url)
+
+
+def test_the_lock_is_held_by_one(tmp_path: Path) -> None:
+    mine, other = RunLock(tmp_path / "lahar.db"), RunLock(tmp_path / "lahar.db")
+    assert not other.is_held()
+    with mine.hold():
+        assert other.is_held()
+        with pytest.raises(LogBusyError, match=f"held by process {os.getpid()}"), other.hold():
+            pass
+        assert other.is_held()
+    assert not other.is_held()
+    with other.hold():
+        assert mine.is_held()
+
+
+def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:
+    script = f"""
+import sys
+from engine.log.lock import RunLock
+with RunLock({str(tmp_path / "lahar.db")!r}).hold():
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    lock = RunLock(tmp_path / "lahar.db")
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert lock.is_held()
+        with pytest.raises(LogBusyError, match=str(holder.pid)), lock.hold():
+            pass
+        holder.kill()
+        holder.wait()
+        assert not lock.is_held()
+        with lock.hold():
+            pass
+
+
+def test_a_lock_that_cannot_be_made(tmp_path: Path) -> None:
+    with pytest.raises(LogUnavailableError, match="cannot be made"), RunLock(tmp_path / "missing" / "lahar.db").hold():
+        pass
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("21", -973932308),
+        ("foobar", -790332482),
+        ("a-little-bit-long-string", -985981536),
+        ("a-little-bit-longer-string", -1486304829),
+        ("lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        ("abc", 479470107),
+    ],
+)
+def test_keys_are_hashed_as_kafka_hashes_them(key: str, expected: int) -> None:
+    """The values of Kafka's own test of murmur2."""
+    assert murmur2(key.encode()) == expected & 0xFFFFFFFF
