@@ -7,6 +7,7 @@ only ever carries answers.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from decimal import Decimal
 from typing import Any
@@ -15,6 +16,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 __all__ = ["Output"]
+
+_PIPE_COLUMNS = 160
+"""Width of what goes to a file or a pipe, unless COLUMNS says otherwise: tables stay whole."""
 
 
 class _Console(Console):
@@ -35,6 +39,8 @@ class Output:
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
         self.console = _Console(highlight=False, soft_wrap=False)
+        if not self.console.is_terminal and "COLUMNS" not in os.environ:
+            self.console.width = _PIPE_COLUMNS
         self.notes = _Console(stderr=True, highlight=False)
 
     def record(self, value: dict[str, Any]) -> None:

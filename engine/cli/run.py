@@ -13,12 +13,11 @@ from rich.table import Table
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.callbacks import dispatch
-from engine.cli.engine import Engine, lifecycle_stage, now, opened, run_lock
+from engine.cli.engine import Engine, lifecycle_stage, opened, run_lock
 from engine.cli.output import Output
 from engine.events.times import format_time
 from engine.history.exact import dumps
 from engine.history.status import ShardStatus, shard_status
-from engine.history.wording import length
 from engine.log.metrics import ProcessorMetrics
 
 __all__ = ["run", "status"]
@@ -95,14 +94,9 @@ def _show_shard(output: Output, shard: ShardStatus) -> None:
         ("outcomes", ", ".join(f"{count:,} {name}" for name, count in shard.outcomes.items() if count) or "-"),
         ("parked jobs", shard.parked_jobs),
         ("dead letters", shard.dead_letters),
-        ("next timer", "-" if shard.timer_due is None else f"{format_time(shard.timer_due)} ({_until(shard.timer_due)})"),
+        ("next timer", "-" if shard.timer_due is None else format_time(shard.timer_due)),
         ("snapshot", f"{shard.snapshot_records:,} records, {shard.snapshot_behind:,} outputs behind"),
     ]
     for name, value in rows:
         table.add_row(f"{shard.shard} {name}", str(value))
     output.console.print(table)
-
-
-def _until(due: int) -> str:
-    left = due - now()
-    return f"in {length(left)}" if left > 0 else f"due for {length(-left)}"

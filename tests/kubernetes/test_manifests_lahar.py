@@ -164,6 +164,19 @@ def test_what_is_refused(lahar: Any, path: str) -> None:
     assert faults(lahar) == [f"lahar.{path}" if path else "lahar"]
 
 
+def test_a_schema_may_not_be_nested_too_deeply_to_be_judged() -> None:
+    schema: dict[str, Any] = {}
+    for _ in range(90):
+        schema = {"not": schema}
+    assert faults({"customEvents": {"E": schema}}) == ["lahar.customEvents.E"]
+
+
+def test_references_within_a_schema_are_followed_everywhere() -> None:
+    schema = {"allOf": [{"$ref": "#/$defs/n"}], "$defs": {"n": {"type": "object"}}}
+    assert faults({"customEvents": {"E": schema}}) == []
+    assert faults({"customEvents": {"E": {"allOf": [{"$ref": "#/$defs/n"}]}}}) == ["lahar.customEvents.E"]
+
+
 class TestPoliciesOnOwnEvents:
     @pytest.mark.parametrize(
         "lahar",

@@ -171,3 +171,6 @@ class TestPodLevelResources:
 
     def test_wrong_types_are_named(self) -> None:
         assert found(template(resources="nonsense"), pod_level=True) == ["spec.resources"]
+
+    def test_without_them_there_is_nothing_to_judge(self) -> None:
+        assert found(template(container(**self.asks)), pod_level=True) == []
