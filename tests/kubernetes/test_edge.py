@@ -1,0 +1,294 @@
+"""From what was read to the inputs that a log takes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from pod_builders import at, owner, pod, running, terminated
+
+from engine.events import UndecodableError, decode, encode, to_cloudevent
+from engine.events.examples import EXAMPLES, example
+from engine.events.ids import observation_id
+from engine.events.inputs import (
+    JobDeleted,
+    JobObserved,
+    JobSubmitted,
+    JobUpdated,
+    NodeDeleted,
+    NodeObserved,
+    ObjectApplied,
+    ObjectDeleted,
+)
+from engine.events.topics import INPUT_TOPICS
+from engine.kubernetes.documents import Document, Unreadable, read_documents
+from engine.kubernetes.edge import Ignored, Refused, Taken, line_to_inputs, to_inputs
+
+NOW = at(60)
+
+
+def outcome(content: dict[str, Any], change: Any = None) -> Any:
+    return to_inputs(Document(3, "items[1]", content, change), "east", NOW)
+
+
+def taken(content: dict[str, Any], change: Any = None) -> list[Any]:
+    found = outcome(content, change)
+    assert isinstance(found, Taken)
+    return [decode(message) for message in found.messages]
+
+
+def job(metadata: dict[str, Any] | None = None, api_version: str = "batch/v1", **fields: Any) -> dict[str, Any]:
+    who = {"name": "train", "namespace": "research", "uid": "j-1", "resourceVersion": "12"}
+    return {"apiVersion": api_version, "kind": "Job", "metadata": {**who, **(metadata or {})}, **fields}
+
+
+def node(name: str | None = "n1", **fields: Any) -> dict[str, Any]:
+    return {"kind": "Node", "metadata": {"name": name, "uid": "n-uid", "resourceVersion": "8", "labels": {"a": "b"}}, **fields}
+
+
+def test_a_pod_becomes_an_observation_keyed_by_its_job() -> None:
+    found = outcome(pod("Failed", terminated(1), metadata=owner("Job")))
+    assert isinstance(found, Taken)
+    [message] = found.messages
+    assert (found.topic, message.key, message.subject, message.correlationid) == ("pods", "owner-uid", "owner-uid", "owner-uid")
+    assert (message.source, message.clusterid, message.sequence, message.causationid) == ("kubernetes/east", "east", 0, "")
+    assert (message.time, message.recordedtime) == (at(5, 7), NOW)
+    assert message.id == observation_id("11111111-2222-3333-4444-555555555555", "4711", deleted=False)
+
+
+def test_a_deletion_is_another_fact_than_the_state_it_shows() -> None:
+    shown, gone = taken(pod("Running", running()))[0], taken(pod("Running", running()), "DELETED")[0]
+    assert shown.id != gone.id
+    assert gone.data.last.reason == "DeletedByApi"
+    assert gone.data.inferred is False
+
+
+def test_without_a_version_the_id_is_of_what_was_read() -> None:
+    """What the projection does not look at makes no other fact."""
+    bare = {"resourceVersion": None}
+    first = taken(pod("Running", running(), metadata=bare))[0]
+    assert first.data.version is None
+    assert taken(pod("Running", running(), metadata={**bare, "managedFields": [1]}))[0].id == first.id
+    assert taken(pod("Running", running(restartCount=1), metadata=bare))[0].id != first.id
+    assert taken(pod("Running", running(), metadata=bare), "DELETED")[0].id != first.id
+
+
+def test_a_pod_without_a_uid_is_refused_with_its_bytes() -> None:
+    content = pod(metadata={"uid": None})
+    found = outcome(content)
+    assert isinstance(found, Refused)
+    assert found.reason == "line 3, items[1]: metadata.uid: missing: only an API server gives one, this is no observed pod"
+    assert json.loads(found.message.data) == content
+    with pytest.raises(UndecodableError):
+        decode(found.message)
+
+
+def test_text_that_is_no_unicode_is_refused() -> None:
+    assert isinstance(outcome(pod(metadata={"name": "\ud800"})), Refused)
+
+
+def test_garbage_is_refused_with_its_bytes() -> None:
+    found = to_inputs(Unreadable(1, "", b"\xff{", "not JSON"), "east", NOW)
+    assert isinstance(found, Refused)
+    assert (found.message.data, found.reason, found.topic) == (b"\xff{", "not JSON", "pods")
+    with pytest.raises(UndecodableError):
+        decode(found.message)
+
+
+def test_an_observed_job() -> None:
+    done = {"conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": "2026-03-01T10:09:00Z"}]}
+    labels = {"lahar/tenant": "t", "lahar/user": "u", "kueue.x-k8s.io/queue-name": "q"}
+    content = job({"labels": labels, "creationTimestamp": "2026-03-01T10:00:00Z"}, spec={"completions": 4}, status=done)
+    [event] = taken(content)
+    assert event.data == JobObserved(
+        "train",
+        "Job",
+        "research",
+        version="12",
+        phase="Completed",
+        created=at(0),
+        ended=at(9),
+        queue="q",
+        tenant="t",
+        user="u",
+        labels=labels,
+        tasks={"main": 4},
+    )
+    assert (event.subject, event.time, event.id) == ("j-1", at(9), observation_id("j-1", "12", deleted=False))
+
+
+def test_an_observed_vcjob() -> None:
+    spec = {"minAvailable": 3, "queue": "q", "tasks": [{"name": "w", "replicas": 4}, {"replicas": 1}]}
+    [event] = taken(job(api_version="batch.volcano.sh/v1alpha1", spec=spec, status={"state": {"phase": "Aborted", "reason": "r"}}))
+    assert (event.data.kind, event.data.phase, event.data.reason, event.data.queue) == ("VCJob", "Aborted", "r", "q")
+    assert (event.data.min_available, event.data.tasks) == (3, {"w": 4, "default1": 1})
+
+
+def test_tasks_of_training_jobs_are_named_as_their_pods_are() -> None:
+    content = {**job(spec={"pytorchReplicaSpecs": {"Master": {}, "Worker": {"replicas": 2}}}), "kind": "PyTorchJob"}
+    assert taken(content)[0].data.tasks == {"master": 1, "worker": 2}
+
+
+def test_a_deleted_job() -> None:
+    [event] = taken(job(), "DELETED")
+    assert (event.data, event.subject) == (JobDeleted("12"), "j-1")
+
+
+def test_a_job_that_names_lahar_is_submitted_once_and_updated_with_each_generation() -> None:
+    spec = {"managedBy": "lahar", "parallelism": 2}
+    [first] = taken(job({"generation": 1, "managedFields": []}, spec=spec, status={"active": 1}))
+    assert isinstance(first.data, JobSubmitted)
+    assert first.data.manifest == job({"generation": 1}, spec=spec)
+    again, updated = taken(job({"generation": 2, "resourceVersion": "13"}, spec=spec))
+    assert again.id == first.id
+    assert isinstance(updated.data, JobUpdated)
+    assert updated.id == taken(job({"generation": 2, "resourceVersion": "14"}, spec=spec))[1].id
+
+
+def test_a_manifest_is_no_observation() -> None:
+    found = outcome(job({"uid": None}))
+    assert isinstance(found, Ignored)
+    assert "lahar apply" in found.reason
+
+
+def test_a_node() -> None:
+    content = node(
+        spec={"unschedulable": True, "taints": [{"key": "node.kubernetes.io/unreachable"}]},
+        status={
+            "capacity": {"cpu": "64"},
+            "allocatable": {"cpu": "31500m", "memory": "1Gi", "pods": "110", "nvidia.com/gpu": "8", "hugepages-1Gi": "x"},
+            "conditions": [{"type": "Ready", "status": "Unknown"}],
+        },
+    )
+    content["metadata"]["labels"] = {"node.kubernetes.io/instance-type": "p4", "nvidia.com/gpu.product": "A100"}
+    found = outcome(content)
+    [message] = found.messages
+    assert (found.topic, message.key, message.subject, message.correlationid) == ("cluster", "east", "east", "")
+    assert decode(message).data == NodeObserved(
+        "n1", "8", "Unknown", True, True, 31500, 2**30, 8, 110, "p4", "A100", content["metadata"]["labels"]
+    )
+
+
+def test_a_node_that_says_nothing_and_one_that_is_gone() -> None:
+    assert taken(node(spec=None, status=[]))[0].data == NodeObserved("n1", "8", labels={"a": "b"})
+    assert taken(node(), "DELETED")[0].data == NodeDeleted("n1", "8")
+    assert isinstance(outcome(node(None)), Refused)
+
+
+def test_a_queue_with_its_defaults() -> None:
+    content = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}, "spec": {"weight": 3}}
+    data = taken(content)[0].data
+    assert isinstance(data, ObjectApplied)
+    assert (data.kind, data.name) == ("Queue", "q")
+    assert data.spec == {
+        "weight": 3,
+        "reclaimable": True,
+        "priority": 0,
+        "preemption": "immediate",
+        "preemptionDelaySeconds": 300,
+        "reservationSeconds": 60,
+    }
+    assert taken(content, "DELETED")[0].data == ObjectDeleted("Queue", "q")
+
+
+def test_tenants_and_priority_classes() -> None:
+    tenant = {"kind": "Tenant", "metadata": {"name": "t"}, "spec": {"priority": 5, "mayPreempt": True}}
+    assert taken(tenant)[0].data.spec == {"priority": 5, "mayPreempt": True}
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
+    assert taken(high)[0].data.spec == {"value": 1000, "globalDefault": False, "preemptionPolicy": "PreemptLowerPriority"}
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        ({"kind": "Queue", "metadata": {"name": "q"}, "spec": {"weight": 0}}, "spec.weight: should be greater than or equal to 1"),
+        ({"kind": "Queue", "metadata": {"name": "q"}, "spec": {"capability": {"cpu": "x"}}}, "spec.capability.cpu"),
+        ({"kind": "Queue", "metadata": {"name": "q"}, "spec": {"capability": {"cpu": "-1"}}}, "must not be negative"),
+        ({"kind": "Queue", "metadata": {}}, "metadata.name: missing"),
+        (
+            {"kind": "Queue", "metadata": {"name": "q"}, "spec": {"deserved": {"cpu": 5}, "capability": {"cpu": "4"}}},
+            r"deserved of cpu \(5\) exceeds capability \(4\)",
+        ),
+        (
+            {"kind": "Queue", "metadata": {"name": "q"}, "spec": {"guarantee": {"resource": {"cpu": 5}}}},
+            "deserved must name cpu",
+        ),
+        ({"kind": "PriorityClass", "metadata": {"name": "p"}}, "value: Field required"),
+        ({"kind": "Tenant", "metadata": {"name": "t"}, "spec": []}, "spec: "),
+    ],
+)
+def test_faults_of_objects_name_their_path(content: dict[str, Any], fault: str) -> None:
+    found = outcome(content)
+    assert isinstance(found, Refused)
+    assert found.topic == "cluster"
+    assert re.search(fault, found.reason), found.reason
+
+
+def test_an_unknown_field_of_a_queue_is_a_warning() -> None:
+    found = outcome({"kind": "Queue", "metadata": {"name": "q"}, "spec": {"wieght": 3}, "status": {}})
+    assert found.warnings == ("spec.wieght: unknown field, left out",)
+    assert "wieght" not in decode(found.messages[0]).data.spec
+
+
+@pytest.mark.parametrize(
+    ("content", "change", "reason"),
+    [
+        ({"kind": "Event", "metadata": {}}, None, "no state is driven from them"),
+        ({"kind": "Deployment"}, None, "Deployment is no kind that Lahar reads"),
+        ({"kind": "Queue", "apiVersion": "scheduling.run.ai/v2", "metadata": {"name": "q"}}, None, "another scheduler"),
+        ({"metadata": {}}, None, "it has no kind"),
+        ({"involvedObject": {}, "metadata": {}}, None, "an Event without its kind"),
+        ({"kind": "Pod"}, "BOOKMARK", "a bookmark of the watch"),
+        ({"kind": "Status", "message": "too old"}, "ERROR", "the watch reports an error: too old"),
+    ],
+)
+def test_what_is_ignored_and_why(content: dict[str, Any], change: Any, reason: str) -> None:
+    found = outcome(content, change)
+    assert isinstance(found, Ignored)
+    assert reason in found.reason
+
+
+INPUTS = [example(name) for name, data in EXAMPLES.items() if data.TOPIC in INPUT_TOPICS]
+
+
+@pytest.mark.parametrize("event", INPUTS, ids=[event.type for event in INPUTS])
+def test_every_input_passes_through_as_a_cloudevent(event: Any) -> None:
+    message = encode(event)
+    [document] = read_documents(to_cloudevent(message))
+    found = to_inputs(document, "other", NOW)
+    assert isinstance(found, Taken)
+    assert found.topic == event.data.TOPIC
+    [passed] = found.messages
+    assert decode(passed).data == event.data
+    assert (passed.id, passed.source, passed.clusterid, passed.time) == (event.id, event.source, event.clusterid, event.time)
+    assert passed.key == (event.clusterid if found.topic == "cluster" else event.subject)
+
+
+def cloudevent(**fields: Any) -> dict[str, Any]:
+    given = {"specversion": "1.0", "id": "1", "source": "s", "type": "lahar.job.deleted.v1", "subject": "j", "data": {}}
+    return {**given, **fields}
+
+
+def test_a_cloudevent_without_times_and_cluster_takes_those_of_its_arrival() -> None:
+    [message] = outcome(cloudevent()).messages
+    assert (message.time, message.recordedtime, message.clusterid, message.key) == (NOW, NOW, "east", "j")
+
+
+def test_cloudevents_that_are_no_inputs() -> None:
+    assert isinstance(outcome(cloudevent(type="lahar.job.forgotten.v1", data={"finished": 1})), Ignored)
+    assert isinstance(outcome(cloudevent(subject="")), Ignored)
+    assert isinstance(outcome(cloudevent(type="com.example.other")), Refused)
+    assert isinstance(outcome(cloudevent(data={"version": 5})), Refused)
+    assert isinstance(outcome(cloudevent(specversion="0.3")), Refused)
+
+
+def test_lines_of_a_watch() -> None:
+    content = pod("Running", running())
+    plain = line_to_inputs(json.dumps(content).encode(), "east", NOW)
+    assert plain == outcome(content)
+    gone = line_to_inputs(json.dumps({"type": "DELETED", "object": content}).encode(), "east", NOW)
+    assert gone == outcome(content, "DELETED")
+    for line in (b"", b"{", b"3", b'{"type": "ADDED", "object": 3}'):
+        assert isinstance(line_to_inputs(line, "east", NOW), Refused)
