@@ -77,8 +77,8 @@ _FATES: Final[dict[str, str]] = {
     "StoppedByUser": "was stopped by its user",
     "NeverStarted": "ended without ever having run",
     "NodeLost": "was lost with its node",
-    "ExitUnknown": "ended, but how is lost",
-    "EndUnknown": "has no known end",
+    "ExitUnknown": "ended with its exit status lost",
+    "EndUnknown": "has no known end and was closed",
 }
 _OWN_CODE: Final = frozenset({"AppFailed", "OomKilled", "KilledBySignal", "StartError"})
 """Ends of which the exit code says something."""

@@ -35,7 +35,7 @@ def swf(*columns: object) -> str:
 def test_openb_pod_that_ran(rows, status, phase, start):
     row = one(rows("openb", OPENB + f"p0,6000,12288,1,460,,LS,{status},10,20,{start}\n"))
     assert (row.phase, row.submit, row.start, row.end) == (phase, 10 * SECOND, start * SECOND, 20 * SECOND)
-    assert (row.queue, row.user, row.status) == ("LS", "", status)
+    assert (row.queue, row.user, row.reason) == ("LS", "", "DeletedWhileRunning" if status == "Running" else None)
     assert list(row.pods) == [Requests(cpu_milli=6000, memory_bytes=12288 * 2**20, gpu=1, gpu_share_milli=460)]
 
 

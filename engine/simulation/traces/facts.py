@@ -108,7 +108,7 @@ def _job(row: TraceRow, *, finished: bool) -> JobObserved:
         name=row.name,
         kind=KIND,
         phase=row.phase if finished else None,
-        reason=row.status if finished else None,
+        reason=row.reason if finished else None,
         created=row.submit,
         ended=row.end if finished else None,
         queue=row.queue,
@@ -136,6 +136,8 @@ def _pod(row: TraceRow, job: str, step: _Step, pod: int) -> PodObserved:
         task=TASK,
         index=pod,
         requests=row.pods[pod],
+        # Where a trace tells of a start at all, it is when the scheduler gave the pod its place.
+        bound=None if step is _Step.WAITING else row.start,
         running=None if step is _Step.WAITING else row.start,
         ended=row.end if step is _Step.ENDED else None,
         rank="inferred" if row.without_end else "scheduler",

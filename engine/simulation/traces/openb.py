@@ -70,5 +70,5 @@ class Openb:
             phase=_PHASES[status],
             pods=(requests,),
             queue=fields.text("qos") or "default",
-            status=status,
+            reason=f"DeletedWhile{status}" if _PHASES[status] == "Terminated" else None,
         )

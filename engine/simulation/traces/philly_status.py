@@ -55,5 +55,5 @@ class PhillyStatus:
             phase=_PHASES[status],
             pods=[Requests(gpu=gpu, cpu_milli=cpu * 1000) for gpu, cpu in shares],
             user=fields.text("user"),
-            status=status,
+            reason=status if status == "Killed" else None,
         )

@@ -45,8 +45,8 @@ class TraceRow:
     pods: Sequence[Requests]
     queue: str = "default"
     user: str = ""
-    status: str | None = None
-    """The trace's own word for how it ended."""
+    reason: str | None = None
+    """How it ended, where the trace says more than the phase does."""
     without_end: bool = False
     """The trace knows no run time: the job starts and ends at once."""
 
@@ -213,7 +213,7 @@ def csv_fields(lines: Iterator[Line], source_format: str, columns: Sequence[str]
     Raises:
         TraceError: the file is empty or its header lacks a column.
     """
-    wanted = f"the header of a {source_format} trace names {','.join(columns)}; is --format right?"
+    wanted = f"the header of format {source_format} names {','.join(columns)}; is --format right?"
     head = next(lines, None)
     if head is None:
         raise TraceError(f"the file is empty; {wanted}")

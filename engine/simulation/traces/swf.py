@@ -24,8 +24,8 @@ _COLUMNS: Final[dict[str, int]] = {
     "queue": 14,
 }
 _WIDTH: Final = 18
-_PHASES: Final[dict[int, Literal["Completed", "Failed", "Terminated"]]] = {0: "Failed", 5: "Terminated"}
-_STATUS: Final[dict[int, str]] = {0: "failed", 1: "completed", 5: "cancelled"}
+_CANCELLED: Final = 5
+_PHASES: Final[dict[int, Literal["Completed", "Failed", "Terminated"]]] = {0: "Failed", _CANCELLED: "Terminated"}
 
 
 class Swf:
@@ -89,6 +89,6 @@ class Swf:
             pods=(Requests(cpu_milli=processors * 1000),),
             queue="default" if queue == "-1" else queue,
             user="" if user == "-1" else user,
-            status=_STATUS.get(status),
+            reason="Cancelled" if status == _CANCELLED else None,
             without_end=without_end,
         )
