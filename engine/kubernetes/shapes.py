@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 
 from engine.events.jobs import Fault
 
-__all__ = ["Int32", "Int64", "Metadata", "Shape", "child", "fields", "read_shape", "unknown_fields"]
+__all__ = ["Int32", "Int64", "Metadata", "Shape", "child", "deeper_than", "fields", "read_shape", "unknown_fields"]
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
@@ -68,7 +68,7 @@ def read_shape(shape: type[S], value: object, path: str = "") -> tuple[S | None,
         The shape and no faults, or `None` and a fault for each field that has the wrong type, or one fault for a value so deep
         that nobody wrote it in good faith (what follows may recurse without care).
     """
-    if _too_deep(value):
+    if deeper_than(_DEEPEST, value):
         return None, [Fault(path, f"is nested more than {_DEEPEST} deep")]
     try:
         return shape.model_validate(value), []
@@ -79,14 +79,15 @@ def read_shape(shape: type[S], value: object, path: str = "") -> tuple[S | None,
         ]
 
 
-def _too_deep(value: object) -> bool:
+def deeper_than(levels: int, value: object) -> bool:
+    """Tell whether lists and mappings are nested in more levels than that."""
     level = [value]
-    for _ in range(_DEEPEST):
+    for _ in range(levels):
         inner = [one for one in level if isinstance(one, dict | list)]
         if not inner:
             return False
         level = [below for one in inner for below in (one.values() if isinstance(one, dict) else one)]
-    return True
+    return any(isinstance(one, dict | list) for one in level)
 
 
 def unknown_fields(shape: Shape, path: str = "") -> Iterator[str]:

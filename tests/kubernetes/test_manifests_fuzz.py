@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from manifest_builders import OPEN, batch_job, container, task, template, vcjob
 
+from engine.kubernetes.event_schemas import data_fault, schema_fault
 from engine.kubernetes.manifests import read_manifest, update_spec
 from engine.kubernetes.requests import effective_requests
 from engine.kubernetes.validation import dependency_order, validate_create, validate_task_topology, validate_update
@@ -119,6 +120,43 @@ def test_nothing_raises(manifest: Any) -> None:
 @given(broken() | VALUES)
 def test_nothing_raises_at_length(manifest: Any) -> None:
     judge(manifest)
+
+
+SCHEMA_WORDS = st.sampled_from(
+    [
+        "$ref",
+        "$id",
+        "$defs",
+        "allOf",
+        "properties",
+        "type",
+        "pattern",
+        "items",
+        "#",
+        "#/allOf/0",
+        "#/$defs/a",
+        "a",
+        "object",
+        "(",
+        "http://[",
+    ]
+)
+SCHEMAS = st.dictionaries(
+    SCHEMA_WORDS,
+    st.recursive(
+        SCHEMA_WORDS | st.integers(0, 2) | st.booleans(),
+        lambda inner: st.lists(inner, max_size=2) | st.dictionaries(SCHEMA_WORDS, inner, max_size=3),
+        max_leaves=6,
+    ),
+    max_size=4,
+)
+
+
+@settings(max_examples=2_000, deadline=None)
+@given(SCHEMAS, st.dictionaries(SCHEMA_WORDS, VALUES, max_size=2))
+def test_no_schema_of_an_event_raises(schema: dict[str, Any], data: dict[str, Any]) -> None:
+    if schema_fault(schema) is None:
+        data_fault(schema, data)
 
 
 @pytest.mark.parametrize(

@@ -166,15 +166,18 @@ def test_what_is_refused(lahar: Any, path: str) -> None:
 
 def test_a_schema_may_not_be_nested_too_deeply_to_be_judged() -> None:
     schema: dict[str, Any] = {}
-    for _ in range(90):
+    for _ in range(31):
         schema = {"not": schema}
-    assert faults({"customEvents": {"E": schema}}) == ["lahar.customEvents.E"]
+    assert faults({"customEvents": {"E": schema}}) == []
+    assert faults({"customEvents": {"E": {"not": schema}}}) == ["lahar.customEvents.E"]
 
 
 def test_references_within_a_schema_are_followed_everywhere() -> None:
     schema = {"allOf": [{"$ref": "#/$defs/n"}], "$defs": {"n": {"type": "object"}}}
     assert faults({"customEvents": {"E": schema}}) == []
-    assert faults({"customEvents": {"E": {"allOf": [{"$ref": "#/$defs/n"}]}}}) == ["lahar.customEvents.E"]
+    for nowhere in ("#/$defs/x", "#/allOf/x", "#/allOf/9", "#/type/0/0", "#/minLength/a", "#name", "//["):
+        broken = {**schema, "type": "object", "minLength": 1, "$ref": nowhere}
+        assert faults({"customEvents": {"E": broken}}) == ["lahar.customEvents.E"]
 
 
 class TestPoliciesOnOwnEvents:
