@@ -9,7 +9,7 @@ from typing import Final, Literal, cast
 from statemachines.counters import Counters
 from statemachines.machine import MachineTable, TransitionRow, step
 from statemachines.spec import TaskSpec
-from statemachines.task_rules import task_completed, task_failed
+from statemachines.task_rules import success_out_of_reach, task_completed, too_many_failed
 from statemachines.vocabulary import TaskPhase
 
 __all__ = ["TASK", "TASK_STATES", "TaskFacts", "TaskTrigger", "initial_task_phase", "next_task_phase"]
@@ -23,8 +23,8 @@ class TaskFacts:
 
     spec: TaskSpec
     counters: Counters
-    restarts: int = 0
-    """Container restarts over its running and pending pods."""
+    retrying: bool = False
+    """A delayed action is under way that may restart what failed."""
     dependencies_met: bool = True
     replacing: bool = False
     """An attempt that was killed to be replaced has not ended yet."""
@@ -41,8 +41,9 @@ def _completed(facts: TaskFacts) -> bool:
 
 
 def _failed(facts: TaskFacts) -> bool:
-    """Too many replicas failed, or containers were restarted too often."""
-    return task_failed(facts.spec, facts.restarts, facts.counters.failed)
+    """Too many replicas failed; or so many of a main task that it cannot complete any more, whose failure must not wait."""
+    spec, failed = facts.spec, facts.counters.failed
+    return too_many_failed(spec, failed) or (spec.main and not facts.retrying and success_out_of_reach(spec, failed))
 
 
 def _started(facts: TaskFacts) -> bool:
@@ -75,7 +76,8 @@ TASK_STATES: Final[Mapping[str, str]] = {
     "Running": "At least its minimum of attempts run or have ended. Pending, Completed, Failed or Restarting follow.",
     "Restarting": "Its attempts are being replaced. Pending follows; Completed or Failed when the job finishes.",
     "Completed": "Enough replicas succeeded. Restarting follows when the job or task is restarted, Pending when it is scaled up.",
-    "Failed": "Too many replicas failed, or the job finished before it completed. Restarting follows when it is restarted.",
+    "Failed": "Too many replicas failed, or the job finished before it completed. Restarting follows when it is restarted. "
+    "(Containers restarted in place too often raise TaskFailed and leave the phase: they may still succeed.)",
 }
 
 _TRIGGERS: Final[Mapping[str, str]] = {

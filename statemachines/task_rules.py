@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statemachines.spec import TaskSpec
 
-__all__ = ["DEFAULT_TASK_MAX_RETRY", "task_completed", "task_failed"]
+__all__ = ["DEFAULT_TASK_MAX_RETRY", "success_out_of_reach", "task_completed", "task_failed", "too_many_failed"]
 
 DEFAULT_TASK_MAX_RETRY = 3
 """What a task's `maxRetry` of 0 stands for (Volcano)."""
@@ -30,7 +30,22 @@ def task_failed(task: TaskSpec, restarts: int, failed: int) -> bool:
         restarts: container and init container restarts, summed over its running and pending pods.
         failed: its replicas whose current attempt failed.
     """
-    if task.max_failed is not None and failed > task.max_failed:
+    if too_many_failed(task, failed):
         return True
     limit = task.max_retry or DEFAULT_TASK_MAX_RETRY
     return limit != -1 and restarts >= limit
+
+
+def too_many_failed(task: TaskSpec, failed: int) -> bool:
+    """Tell whether more replicas failed than `maxFailed` allows; unset is no limit."""
+    return task.max_failed is not None and failed > task.max_failed
+
+
+def success_out_of_reach(task: TaskSpec, failed: int) -> bool:
+    """Tell whether so many replicas failed that those left cannot complete the task, unless some are restarted.
+
+    Args:
+        task: the task; one without replicas has no success to reach.
+        failed: its replicas whose current attempt failed.
+    """
+    return task.replicas > 0 and not task_completed(task, task.replicas - failed)

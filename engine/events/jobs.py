@@ -277,6 +277,12 @@ class ActionDeferred(Data):
     action: Action
     by: str = ""
     reason: str = ""
+    policy: str | None = None
+    """Path of the policy that asked for it; `None`: a command or a rule of the engine."""
+    event: str | None = None
+    """Lifecycle event that the policy matched."""
+    commanded: bool = True
+    """A person asked for it, or the job's object was deleted."""
 
 
 TimerKind = Literal["policy", "active_deadline", "ttl", "orphan_wait"]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.events.jobs import (
+    ActionDeferred,
     ActionTaken,
     Anomaly,
     AttemptEnded,
@@ -31,12 +32,12 @@ from statemachines.counters import Pod
 from statemachines.delays import Delay, cancelled_by_action, place
 from statemachines.kill import KillPlan, Target, kill_job, kill_target, retained
 from statemachines.limits import ttl_due
-from statemachines.phase_rule import effect_of, next_phase
-from statemachines.raising import matching, subject_of, too_deep
-from statemachines.sync import creates_pods, pod_name
+from statemachines.phase_rule import deferred, effect_of, next_phase
+from statemachines.raising import fires, matching, subject_of, too_deep
+from statemachines.sync import creates_pods, pod_name, surplus_indexes
 from statemachines.vocabulary import FINISHED_JOB_PHASES, INTERNAL_ACTIONS, Action, FailureClass, failure_class
 
-__all__ = ["Order", "cancel", "delays", "execute", "failure_behind", "raise_event", "settle", "update_surplus"]
+__all__ = ["Order", "cancel", "delays", "delete_surplus", "execute", "failure_behind", "raise_event", "settle", "update_surplus"]
 
 _MANY: Final = 64
 """Rounds after which a job that does not become quiet is parked; every phase is left at most a few times."""
@@ -83,6 +84,12 @@ def execute(turn: Turn, job: Job, order: Order) -> Events:
 
 def _take(turn: Turn, job: Job, order: Order) -> Events:
     phase = job.phase
+    if deferred(phase, order.action):
+        yield turn.event(
+            job,
+            ActionDeferred(order.action, order.by, order.reason, policy=order.policy, event=order.event, commanded=order.commanded),
+        )
+        return
     effect = effect_of(phase, order.action)
     plan = _plan(job, effect, order)
     if plan is None:  # a partition that does not exist: nothing follows, not even a phase (Volcano)
@@ -105,8 +112,12 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
     yield taken
     turn.cause = taken.id
     pod = None if order.index is None or order.task is None else pod_name(job.name, order.task, order.index)
-    for delay in cancelled_by_action(delays(job), order.action, order.task, pod, order.partition):
-        yield turn.event(job, TimerCancelled(delay.id, f"{order.action} was carried out"))
+    if order.action == "RestartPod":
+        running = delays(job, pod)
+    else:
+        running = [_delay_of(job, timer) for timer in job.timers.values() if timer.kind == "policy"]
+    made_pointless = cancelled_by_action(running, order.action, order.task, pod, order.partition)
+    yield from cancel(turn, job, made_pointless, f"{order.action} was carried out")
     yield from _delete(turn, job, plan, "StoppedByUser" if order.commanded and order.action in _STOPS else "KilledByAction")
     answer = next_phase(
         phase,
@@ -161,9 +172,10 @@ def settle(turn: Turn, job: Job) -> Events:
     """
     for _ in range(_MANY):
         at = turn.index
-        yield from _sync(turn, job)
+        # What tasks and rules ask for comes before a phase that follows of itself (Volcano: a request's action, else a sync).
         yield from follow_tasks(turn, job, tuple(job.tasks), turn.time)
         yield from _ask_rules(turn, job)
+        yield from _sync(turn, job)
         if turn.index == at:
             return
     raise InvariantError(job.id, f"it does not become quiet in phase {job.phase}")
@@ -171,10 +183,18 @@ def settle(turn: Turn, job: Job) -> Events:
 
 def _sync(turn: Turn, job: Job) -> Events:
     """One SyncJob: what the phase does of itself, and the phase that follows."""
-    deferred = job.deferred
-    if deferred is not None and job.phase != "Restarting":
-        turn.cause = deferred.id
-        order = Order(deferred.action, by=deferred.by, reason=deferred.reason, deferred=True, commanded=True)
+    waits = job.deferred
+    if waits is not None and job.phase != "Restarting":
+        turn.cause = waits.id
+        order = Order(
+            waits.action,
+            policy=waits.policy,
+            event=waits.event,
+            by=waits.by,
+            reason=waits.reason,
+            deferred=True,
+            commanded=waits.commanded,
+        )
         yield from _take(turn, job, order)
         return
     effect = effect_of(job.phase, "SyncJob")
@@ -194,10 +214,11 @@ def _sync(turn: Turn, job: Job) -> Events:
         tasks={name: task.counts for name, task in job.tasks.items()},
         requeued=job.requeued,
     )
-    if answer.phase != job.phase:
-        yield from _change_phase(
-            turn, job, answer.phase, reason=_why(job, answer.phase), retry_count=job.retry_count, restarts=job.restarts
-        )
+    phase, reason = answer.phase, _why(job, answer.phase)
+    if phase == "Aborted" and job.object_deleted:  # nobody can resume it any more
+        phase, reason = "Terminated", "Deleted"
+    if phase != job.phase:
+        yield from _change_phase(turn, job, phase, reason=reason, retry_count=job.retry_count, restarts=job.restarts)
 
 
 def _why(job: Job, phase: str) -> str | None:
@@ -253,16 +274,26 @@ def _plan(job: Job, effect: str, order: Order) -> KillPlan | None:
     if effect in {"sync", "none"}:
         return KillPlan()
     if effect == "kill_target":
-        return kill_target(_pods(job), order.target)
+        return kill_target(_pods(job, order.target), order.target)
     retain = retained(effect, job.retry_count, job.spec.max_retry, action=order.action, cause=order.cause)
     return kill_job(_pods(job), retain)
 
 
-def _pods(job: Job) -> Iterator[Pod]:
-    """Yield the pods that stand, as the rules see them; a pod is named by its index here."""
+def _pods(job: Job, target: Target | None = None) -> Iterator[Pod]:
+    """Yield the pods that stand, as the rules see them; a pod is named by its index here.
+
+    Args:
+        job: the job.
+        target: nothing that lies outside of it is looked at; `None`: everything is.
+    """
     for task in job.tasks.values():
+        if target is not None and target.task != task.spec.name:
+            continue
         partition = task.spec.partition
-        for index, attempt in task.slots.items():
+        slots = task.slots
+        if target is not None and target.type == "pod":
+            slots = {index: slots[index] for index in (int(target.pod or -1),) if index in slots}
+        for index, attempt in slots.items():
             counted = category(attempt)
             if counted is not None:
                 yield Pod(
@@ -307,10 +338,15 @@ def _delete_one(turn: Turn, job: Job, attempt: Attempt, cause: str) -> Events:
 def update_surplus(turn: Turn, job: Job) -> Events:
     """Delete the pods beyond the replicas after a task was scaled down."""
     for task in job.tasks.values():
-        for index in sorted(index for index in task.slots if index >= task.spec.replicas):
-            attempt = task.slots[index]
-            if category(attempt) not in {None, "terminating"}:
-                yield from _delete_one(turn, job, attempt, "KilledByAction")
+        for index in surplus_indexes(task.spec.replicas, task.slots):
+            yield from delete_surplus(turn, job, task.slots[index])
+
+
+def delete_surplus(turn: Turn, job: Job, attempt: Attempt) -> Events:
+    """Delete a pod that is beyond the replicas of its task, unless that is under way."""
+    beyond = attempt.index >= job.tasks[attempt.task].spec.replicas
+    if beyond and category(attempt) not in {None, "terminating"}:
+        yield from _delete_one(turn, job, attempt, "KilledByAction")
 
 
 # --- events and policies --------------------------------------------------------------------------------------------------
@@ -332,8 +368,8 @@ def raise_event(turn: Turn, job: Job, raised: EventRaised, attempt: Attempt | No
         event = turn.event(job, raised, turn.time)
         yield event
         turn.cause = event.id
-    if match.action == "SyncJob" and match.policy is None:
-        return
+    if match.action in INTERNAL_ACTIONS or job.phase in FINISHED_JOB_PHASES:
+        return  # Volcano: whatever is asked of a finished job, it only sweeps up its pods
     order = Order(
         match.action,
         task=raised.task,
@@ -344,17 +380,11 @@ def raise_event(turn: Turn, job: Job, raised: EventRaised, attempt: Attempt | No
         cause=failure_behind(job, raised.event, attempt),
     )
     if match.delay is None:
-        yield from _take_within(turn, job, order, raised.depth)
+        # All that still follows in this turn continues the chain of events that asked for this.
+        turn.depth = max(turn.depth, raised.depth)
+        yield from _take(turn, job, order)
     else:
         yield from _delay(turn, job, order, match.delay, attempt)
-
-
-def _take_within(turn: Turn, job: Job, order: Order, depth: int) -> Events:
-    """Carry out an action as a link of the chain of events that asked for it."""
-    before, turn.depth = turn.depth, depth
-    if order.action not in INTERNAL_ACTIONS:
-        yield from _take(turn, job, order)
-    turn.depth = before
 
 
 def _partition(job: Job, raised: EventRaised) -> int | None:
@@ -373,13 +403,13 @@ def failure_behind(job: Job, event: str, attempt: Attempt | None) -> FailureClas
     return failure_class(attempt.reason, attempt.exit_code, frozenset(job.spec.permanent_exit_codes))
 
 
-def delays(job: Job) -> list[Delay]:
-    """Return the delayed actions that are under way, as the rules see them."""
-    return [
-        Delay(timer.action or "NoAction", timer.id, timer.event, timer.pod, _uid(job, timer), timer.task, timer.partition)
-        for timer in job.timers.values()
-        if timer.kind == "policy"
-    ]
+def delays(job: Job, pod: str | None) -> list[Delay]:
+    """Return the delayed actions that run for one pod (`None`: for none), as the rules see them."""
+    return [_delay_of(job, timer) for timer in job.delays.get(pod, {}).values()]
+
+
+def _delay_of(job: Job, timer: Timer) -> Delay:
+    return Delay(timer.action or "NoAction", timer.id, timer.event, timer.pod, _uid(job, timer), timer.task, timer.partition)
 
 
 def _uid(job: Job, timer: Timer) -> str | None:
@@ -397,7 +427,7 @@ def _delay(turn: Turn, job: Job, order: Order, delay: int, attempt: Attempt | No
         task=order.task,
         partition=order.partition,
     )
-    what, replaced = place(delays(job), new)
+    what, replaced = place(delays(job, new.pod), new)
     if what == "ignore":
         return
     yield from cancel(turn, job, replaced, "another delayed action takes its place")
@@ -431,9 +461,8 @@ def _ask_rules(turn: Turn, job: Job) -> Events:
         subject = subject_of(transition)
         for number in matching(job.rules, transition):
             rule = job.rules[number]
-            if fired_key(job, number, subject) in job.fired:
-                continue
-            if rule.count > 1 and len(job.matched.get(f"{number}/{job.version}", ())) < rule.count:
+            matched = len(job.matched.get(f"{number}/{job.version}", ())) if rule.count > 1 else 1
+            if not fires(rule, fired=fired_key(job, number, subject) in job.fired, matched=matched):
                 continue
             turn.cause = cause
             if too_deep(depth + 1):

@@ -164,7 +164,7 @@ def index_job(state: ShardState, job: Job) -> None:
         elif _leaves_slot_open(job, task, attempt):
             task.open_slot(attempt.index)
     for timer in job.timers.values():
-        heappush(state.timers, (timer.due, timer.id, job.id))
+        _run_timer(state, job, timer)
 
 
 def _match_rules(job: Job, data: Data) -> None:
@@ -291,8 +291,6 @@ def _job_phase_changed(_state: ShardState, job: Job, data: JobPhaseChanged, even
     if data.phase == "Pending":
         job.grouped = True
         job.requeued = False
-    elif data.phase == "Running":
-        job.ran = True
     if data.phase in FINISHED_JOB_PHASES:
         job.finished, job.closing = event.recordedtime, event.id
         job.deferred = None
@@ -430,8 +428,6 @@ def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event
     if task.slots.get(attempt.index) is attempt and _leaves_slot_open(job, task, attempt):
         task.open_slot(attempt.index)
         task.restarting = job.managed and job.phase not in _STOPPING
-    if data.phase == "Failed" and not data.replaceable:
-        task.failures += 1
 
 
 def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: Event[Any]) -> None:
@@ -490,12 +486,10 @@ def _action_taken(_state: ShardState, job: Job, data: ActionTaken, event: Event[
     for task in job.tasks.values() if data.action in _WHOLE_JOB else filter(None, [job.tasks.get(data.task or "")]):
         task.completed_raised = task.failed_raised = False
         task.restarting = task.restarting or data.action in _RESTARTS
-        if data.action in _WHOLE_JOB:
-            task.failures = 0
 
 
 def _action_deferred(_state: ShardState, job: Job, data: ActionDeferred, event: Event[Any]) -> None:
-    job.deferred = Deferred(data.action, data.by, data.reason, event.id)
+    job.deferred = Deferred(data.action, data.by, data.reason, data.policy, data.event, data.commanded, event.id)
     _seen(job, event)
 
 
@@ -513,11 +507,23 @@ def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -
         data.partition,
         data.pod,
     )
-    heappush(state.timers, (data.due, event.id, job.id))
+    _run_timer(state, job, job.timers[event.id])
+
+
+def _run_timer(state: ShardState, job: Job, timer: Timer) -> None:
+    heappush(state.timers, (timer.due, timer.id, job.id))
+    if timer.kind == "policy":
+        job.delays.setdefault(timer.pod, {})[timer.id] = timer
 
 
 def _timer_gone(_state: ShardState, job: Job, data: TimerCancelled | TimerFired, _event: Event[Any]) -> None:
-    job.timers.pop(data.id, None)
+    timer = job.timers.pop(data.id, None)
+    if timer is None or timer.kind != "policy":
+        return
+    same_pod = job.delays[timer.pod]
+    del same_pod[timer.id]
+    if not same_pod:
+        del job.delays[timer.pod]
 
 
 def _effect_requested(_state: ShardState, job: Job, data: EffectRequested, event: Event[Any]) -> None:

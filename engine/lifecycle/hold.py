@@ -14,8 +14,8 @@ __all__ = ["orphan", "park", "restore"]
 
 
 def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
-    """Keep an input of a parked job; with `error`, park the job because of it first."""
-    if error is not None and not job.parked:
+    """Keep an input of a parked job; with `error`, say first that the job is parked because of it."""
+    if error is not None:
         parked = turn.event(job, JobParked(error))
         yield parked
         turn.cause = parked.id

@@ -6,14 +6,13 @@ What happened becomes a lifecycle event (Volcano's notifications), policies answ
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from jsonschema import Draft202012Validator
 
 from engine.events import Data, Event
 from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted, JobUpdated, PodObserved
 from engine.events.jobs import (
-    ActionDeferred,
     EventRaised,
     JobObjectDeleted,
     JobOpened,
@@ -22,14 +21,23 @@ from engine.events.jobs import (
     TimerSet,
 )
 from engine.kubernetes.manifests import read_manifest, update_spec
-from engine.lifecycle.actions import Order, cancel, delays, execute, failure_behind, raise_event, settle, update_surplus
+from engine.lifecycle.actions import (
+    Order,
+    cancel,
+    delays,
+    delete_surplus,
+    execute,
+    failure_behind,
+    raise_event,
+    settle,
+    update_surplus,
+)
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.state import Attempt, Job, ShardState, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.delays import cancelled_by_event
 from statemachines.limits import active_deadline_due
 from statemachines.notifications import pod_added, pod_deleted, pod_updated
-from statemachines.phase_rule import deferred
 from statemachines.task_rules import task_completed, task_failed
 from statemachines.vocabulary import FINISHED_JOB_PHASES, USER_ACTIONS
 
@@ -44,6 +52,10 @@ __all__ = [
     "submitted",
     "updated",
 ]
+
+
+_STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"})
+"""Phases in which nothing but ResumeJob changes the course of a job."""
 
 
 def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event[Data], None, bool]:
@@ -107,7 +119,8 @@ def deleted(turn: Turn, job: Job, version: str | None) -> Events:
     yield gone
     turn.cause = gone.id
     if job.phase not in FINISHED_JOB_PHASES:
-        yield from _command(turn, job, Order("TerminateJob", reason="the job was deleted", commanded=True))
+        order = Order("TerminateJob", reason="the job was deleted", commanded=True)
+        yield from settle(turn, job) if job.phase in _STOPPING else execute(turn, job, order)
 
 
 # --- pods -----------------------------------------------------------------------------------------------------------------
@@ -127,7 +140,7 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, before
     turn.cause = turn.last
     turn.time = attempt.since
     event = _event_of(job, attempt, before, restarts)
-    running = cancelled_by_event(delays(job), event, attempt.pod, attempt.uid) if job.timers else []
+    running = cancelled_by_event(delays(job, attempt.pod), event, attempt.pod, attempt.uid) if job.delays else []
     yield from cancel(turn, job, running, f"{event} of {attempt.pod}")
     if event not in {"OutOfSync", "PodRunning"}:
         raised = EventRaised(
@@ -139,7 +152,20 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, before
             version=attempt.job_version,
         )
         yield from raise_event(turn, job, raised, attempt, pod.first_exit_code)
+    if _failed_too_often(job, attempt):
+        failed = EventRaised(
+            "TaskFailed", task=attempt.task, index=attempt.index, attempt=attempt.number, version=attempt.job_version
+        )
+        yield from raise_event(turn, job, failed, attempt)
+    if before is None:
+        yield from delete_surplus(turn, job, attempt)
     yield from settle(turn, job)
+
+
+def _failed_too_often(job: Job, attempt: Attempt) -> bool:
+    """Tell whether the end of an attempt leaves its task with more failed replicas than it may have, for the first time."""
+    task = job.tasks[attempt.task]
+    return not attempt.live and not task.failed_raised and task_failed(task.spec, 0, task.counts.failed)
 
 
 def _event_of(job: Job, attempt: Attempt, before: str | None, restarts: int) -> str:
@@ -216,13 +242,6 @@ def commanded(turn: Turn, job: Job, command: CommandIssued) -> Events:
         reason=command.reason,
         commanded=True,
     )
-    yield from _command(turn, job, order)
-
-
-def _command(turn: Turn, job: Job, order: Order) -> Events:
-    if deferred(job.phase, order.action):
-        yield turn.event(job, ActionDeferred(order.action, order.by, order.reason))
-        return
     yield from execute(turn, job, order)
 
 
@@ -254,7 +273,7 @@ def custom_raised(turn: Turn, job: Job, raised: CustomEventRaised) -> Events:
 def on_timer(turn: Turn, job: Job, timer: Timer) -> Events:
     """Carry out what a timer was set for; the state is read anew, the policy is not asked again (Volcano)."""
     if timer.kind == "active_deadline":
-        yield from _command(turn, job, Order("TerminateJob", reason="activeDeadlineSeconds have passed"))
+        yield from execute(turn, job, Order("TerminateJob", reason="activeDeadlineSeconds have passed"))
         return
     attempt = None
     if timer.task is not None and timer.index is not None and timer.attempt is not None:

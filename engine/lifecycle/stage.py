@@ -153,7 +153,11 @@ class LifecycleStage:
     def park(self, state: ShardState, event: Event[Data], now: int, error: str) -> Decision:
         """Park the job of an input that could not be decided on."""
         job = peek(state, event.subject)
-        yield from hold.park(Turn(state, event.id, now, event.clusterid), job, event, error)
+        turn = Turn(state, event.id, now, event.clusterid)
+        if job.parked and isinstance(event.data, CommandIssued):  # only Unpark is decided on while a job is parked
+            yield turn.event(job, CommandRefused("Unpark", f"it stays parked: {error}", event.data.by))
+            return "refused"
+        yield from hold.park(turn, job, event, error)
         return "parked"
 
     def outcome(self, event: Event[Data]) -> Any:  # noqa: ANN401 - one of engine.log.stage.Outcome, which a stage may not import

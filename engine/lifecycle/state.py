@@ -92,8 +92,6 @@ class Task:
     since: int = 0
     restarting: bool = False
     """Attempts of it are being replaced."""
-    failures: int = 0
-    """Attempts that failed by the user's fault since the job was last killed as a whole."""
     completed_raised: bool = False
     """TaskCompleted was raised for the present set of attempts."""
     failed_raised: bool = False
@@ -149,6 +147,9 @@ class Deferred:
     action: Action
     by: str
     reason: str
+    policy: str | None
+    event: str | None
+    commanded: bool
     id: str
     """The event that deferred it."""
 
@@ -184,8 +185,6 @@ class Job:
     """Its group stands; False from a kill of the whole job until it is Pending again (Volcano deletes the PodGroup)."""
     requeued: bool = False
     """The restart under way is a RequeueJob, which does not test the retries."""
-    ran: bool = False
-    """It has been Running."""
     deferred: Deferred | None = None
     object_deleted: bool = False
     sequence: int = 0
@@ -204,6 +203,8 @@ class Job:
     attempts: list[Attempt] = field(default_factory=list)
     """All of them, in the order in which they started."""
     timers: dict[str, Timer] = field(default_factory=dict)
+    delays: Annotated[dict[str | None, dict[str, Timer]], Derived] = field(default_factory=dict)
+    """Timers of delayed actions by the name of their pod. Derived."""
     by_uid: Annotated[dict[str, Attempt], Derived] = field(default_factory=dict)
     """Derived."""
     rules: Annotated[list[RaiseRule], Derived] = field(default_factory=list)

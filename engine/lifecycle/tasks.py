@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from engine.events.jobs import TaskPhaseChanged
 from engine.lifecycle.state import Job, Task
@@ -10,6 +11,8 @@ from engine.lifecycle.turn import Events, Turn
 from statemachines.sync import dependencies_met, task_ready
 from statemachines.task import TaskFacts, TaskTrigger, next_task_phase
 from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+_RESTARTS: Final = frozenset({"RestartJob", "RestartTask", "RestartPod", "RestartPartition"})
 
 __all__ = ["follow_tasks", "may_start"]
 
@@ -58,7 +61,15 @@ def _facts(job: Job, task: Task) -> TaskFacts:
     return TaskFacts(
         task.spec,
         task.counts,
-        task.restart_sum,
+        retrying=task.spec.main and bool(task.counts.failed) and _may_be_restarted(job, task),
         dependencies_met=not waits or may_start(job, task),
         replacing=task.restarting and bool(task.counts.terminating or task.open),
+    )
+
+
+def _may_be_restarted(job: Job, task: Task) -> bool:
+    """Tell whether a delayed action is to restart some of a task."""
+    return any(
+        timer.action in _RESTARTS and (timer.action == "RestartJob" or timer.task == task.spec.name)
+        for timer in job.timers.values()
     )

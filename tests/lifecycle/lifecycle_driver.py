@@ -185,17 +185,17 @@ class Driver:
 
     # --- inputs -----------------------------------------------------------------------------------------------------------
 
-    def event(self, data: Data, subject: str, id: str | None = None, *, at: float | None = None) -> Event[Any]:
+    def event(self, data: Data, subject: str, key: str | None = None, *, at: float | None = None) -> Event[Any]:
         """Wrap data as an input, recorded now or `at` seconds after START."""
         self.commands += 1
         recorded = self.now if at is None else START + round(at * SECOND)
         return Event(
-            id or f"input-{self.commands:04d}", "test", data.TYPE, subject, recorded, recorded, 0, subject, "", CLUSTER, data
+            key or f"input-{self.commands:04d}", "test", data.TYPE, subject, recorded, recorded, 0, subject, "", CLUSTER, data
         )
 
-    def see(self, seen: PodObserved, *, at: float | None = None, id: str | None = None) -> list[Event[Any]]:
+    def see(self, seen: PodObserved, *, at: float | None = None, key: str | None = None) -> list[Event[Any]]:
         """Take an observation of a pod."""
-        known = id or (observation_id(seen.uid, seen.version, deleted=False) if seen.version else None)
+        known = key or (observation_id(seen.uid, seen.version, deleted=False) if seen.version else None)
         return self.take(self.event(seen, seen.job, known, at=at))
 
     def gone(self, last: PodObserved, *, inferred: bool = False, at: float | None = None) -> list[Event[Any]]:
@@ -203,21 +203,23 @@ class Driver:
         known = observation_id(last.uid, last.version, deleted=True) if last.version else None
         return self.take(self.event(PodDeleted(last, inferred), last.job, known, at=at))
 
-    def submit(self, manifest: dict[str, Any], job: str = "j1", *, strict: bool = False, id: str | None = None) -> list[Event[Any]]:
-        return self.take(self.event(JobSubmitted(manifest, strict), job, id))
+    def submit(
+        self, manifest: dict[str, Any], job: str = "j1", *, strict: bool = False, key: str | None = None
+    ) -> list[Event[Any]]:
+        return self.take(self.event(JobSubmitted(manifest, strict), job, key))
 
-    def update(self, manifest: dict[str, Any], job: str = "j1", id: str | None = None) -> list[Event[Any]]:
-        return self.take(self.event(JobUpdated(manifest), job, id))
+    def update(self, manifest: dict[str, Any], job: str = "j1", key: str | None = None) -> list[Event[Any]]:
+        return self.take(self.event(JobUpdated(manifest), job, key))
 
     def delete(self, job: str = "j1", version: str | None = None) -> list[Event[Any]]:
         return self.take(self.event(JobDeleted(version), job))
 
-    def command(self, action: str, job: str = "j1", *, id: str | None = None, **fields: Any) -> list[Event[Any]]:
+    def command(self, action: str, job: str = "j1", *, key: str | None = None, **fields: Any) -> list[Event[Any]]:
         fields.setdefault("by", "ann")
-        return self.take(self.event(CommandIssued(action, **fields), job, id))
+        return self.take(self.event(CommandIssued(action, **fields), job, key))
 
-    def custom(self, event: str, job: str = "j1", *, id: str | None = None, **fields: Any) -> list[Event[Any]]:
-        return self.take(self.event(CustomEventRaised(event, **fields), job, id))
+    def custom(self, event: str, job: str = "j1", *, key: str | None = None, **fields: Any) -> list[Event[Any]]:
+        return self.take(self.event(CustomEventRaised(event, **fields), job, key))
 
     def owner(self, seen: JobObserved, job: str = "j1", *, at: float | None = None) -> list[Event[Any]]:
         return self.take(self.event(seen, job, at=at))
@@ -283,9 +285,7 @@ class Driver:
             if attempt.live and attempt.kill is not None and attempt.uid is not None:
                 fields = {"phase": "Failed", "reason": "KilledBySignal", "exit_code": 143, "terminating": at, "ended": at}
                 fields["node"] = attempt.node
-                made += self.see(
-                    self._made(attempt.uid, job, attempt.task, attempt.index, attempt.number, attempt.pod, fields)
-                )
+                made += self.see(self._made(attempt.uid, job, attempt.task, attempt.index, attempt.number, attempt.pod, fields))
         return made
 
     # --- asking -----------------------------------------------------------------------------------------------------------

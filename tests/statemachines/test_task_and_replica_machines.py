@@ -71,8 +71,8 @@ def settle(phase, facts):
     raise AssertionError("does not settle")
 
 
-def facts(replicas=2, *, minimum=None, restarts=0, met=True, replacing=False, spec=None, **counters):
-    return TaskFacts(spec or TaskSpec("t", replicas, minimum), Counters(**counters), restarts, met, replacing)
+def facts(replicas=2, *, minimum=None, retrying=False, met=True, replacing=False, spec=None, **counters):
+    return TaskFacts(spec or TaskSpec("t", replicas, minimum), Counters(**counters), retrying, met, replacing)
 
 
 def test_a_task_begins_waiting_if_it_depends_on_others():
@@ -98,7 +98,12 @@ def test_a_task_begins_waiting_if_it_depends_on_others():
         ("Running", facts(running=1, pending=1, minimum=1), "Running"),
         ("Running", facts(succeeded=2), "Completed"),
         ("Running", facts(succeeded=1, failed=1), "Running"),
-        ("Running", facts(running=2, restarts=3), "Failed"),
+        ("Running", facts(running=1, failed=1), "Running"),
+        ("Running", facts(spec=TaskSpec("t", 2, main=True), running=1, failed=1), "Failed"),
+        ("Running", facts(spec=TaskSpec("t", 2, main=True), running=1, failed=1, retrying=True), "Running"),
+        ("Running", facts(spec=TaskSpec("t", 2, main=True, min_succeeded=1), running=1, failed=1), "Running"),
+        ("Running", facts(spec=TaskSpec("t", 2, main=True, min_succeeded=1), failed=2), "Failed"),
+        ("Pending", facts(spec=TaskSpec("t", 0, main=True), replicas=0), "Pending"),
         ("Running", facts(spec=TaskSpec("t", 3, max_failed=0), running=2, failed=1), "Failed"),
         ("Running", facts(spec=TaskSpec("t", 3, min_succeeded=1), running=2, succeeded=1), "Completed"),
         ("Restarting", facts(terminating=1, replacing=True), "Restarting"),
