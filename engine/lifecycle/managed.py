@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any, Final, Literal
 
-from jsonschema import Draft202012Validator
-
 from engine.events import Data, Event
 from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted, JobUpdated, PodObserved
 from engine.events.jobs import (
@@ -20,6 +18,7 @@ from engine.events.jobs import (
     JobRevised,
     TimerSet,
 )
+from engine.kubernetes.event_schemas import data_fault
 from engine.kubernetes.manifests import read_manifest, update_spec
 from engine.lifecycle.actions import (
     Order,
@@ -256,11 +255,8 @@ def objection_to_event(job: Job, raised: CustomEventRaised) -> str | None:
         return f"the job is {job.phase}, which is final"
     if raised.task is not None and raised.task not in job.tasks:
         return f"there is no task {raised.task!r}; the job has {', '.join(job.tasks)}"
-    schema = job.spec.custom_events[raised.event]
-    if schema is not None:
-        for error in Draft202012Validator(schema).iter_errors(raised.data):
-            return f"the data break the event's schema: {error.json_path}: {error.message}"
-    return None
+    fault = data_fault(job.spec.custom_events[raised.event], raised.data)
+    return None if fault is None else f"the data break the event's schema: {fault}"
 
 
 def custom_raised(turn: Turn, job: Job, raised: CustomEventRaised) -> Events:

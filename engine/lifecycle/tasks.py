@@ -49,7 +49,7 @@ def follow_tasks(turn: Turn, job: Job, names: Iterable[str], time: int) -> Event
 
 
 def _triggers(task: Task, *, finished: bool) -> tuple[TaskTrigger, ...]:
-    if finished:
+    if finished and not task.counts.pending + task.counts.running + task.counts.terminating:
         return ("JobFinished",)
     if task.restarting and task.phase != "Restarting":
         return ("Restarted", "Counted")
