@@ -1,0 +1,50 @@
+"""Public test objects of other projects, and the page that tells what becomes of each kind."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from object_census import DOCUMENT, MARK, census, objects
+
+from engine.kubernetes.documents import Document
+from engine.kubernetes.edge import IGNORED_KINDS, Refused, to_inputs
+from engine.kubernetes.inspection import inspect_job, inspect_pod
+from engine.kubernetes.jobs import read_job_facts
+from engine.kubernetes.objects import OBJECT_KINDS
+
+SHARED = os.environ.get("LAHAR_SHARED")
+with_objects = pytest.mark.skipif(SHARED is None, reason="LAHAR_SHARED does not name the directory of test data")
+
+
+def directory() -> Path:
+    return Path(SHARED or ".") / "pods"
+
+
+def test_the_page_names_every_kind() -> None:
+    page = DOCUMENT.read_text().partition(MARK)[0]
+    for kind, why in IGNORED_KINDS.items():
+        assert f"| {kind} | {why} |" in page
+    for kind in ("Job", "JobSet", "PyTorchJob", "TFJob", "MPIJob", "RayJob", "Framework"):
+        assert read_job_facts({"kind": kind}) is not None
+        assert kind in page
+    for kind in OBJECT_KINDS:
+        assert kind in page
+
+
+@with_objects
+def test_the_census_on_the_page_is_that_of_the_objects() -> None:
+    """To write it anew: python tests/kubernetes/object_census.py $LAHAR_SHARED/pods"""
+    assert DOCUMENT.read_text().partition(MARK)[2].strip() == census(objects(directory())).strip()
+
+
+@with_objects
+def test_every_object_is_read_and_classified() -> None:
+    items = objects(directory())
+    assert len(items) == 180
+    assert all(isinstance(item, Document) for item in items)
+    for item in items:
+        assert not isinstance(to_inputs(item, "c", 0), Refused)
+        json.dumps([inspect_pod(item), inspect_job(item)])
