@@ -25,6 +25,9 @@ from engine.events.inputs import (
 from engine.events.topics import INPUT_TOPICS
 from engine.kubernetes.documents import Document, Unreadable, read_documents
 from engine.kubernetes.edge import Ignored, Refused, Taken, line_to_inputs, to_inputs
+from engine.kubernetes.errors import ObjectError, ProjectionError
+from engine.kubernetes.jobs import observe_job
+from engine.kubernetes.objects import apply_object
 
 NOW = at(60)
 
@@ -215,6 +218,14 @@ def test_tenants_and_priority_classes() -> None:
             {"kind": "Queue", "metadata": {"name": "q"}, "spec": {"guarantee": {"resource": {"cpu": 5}}}},
             "deserved must name cpu",
         ),
+        (
+            {
+                "kind": "Queue",
+                "metadata": {"name": "q"},
+                "spec": {"guarantee": {"resource": {"cpu": 5}}, "deserved": {"cpu": 4}},
+            },
+            r"guarantee of cpu \(5\) exceeds deserved \(4\)",
+        ),
         ({"kind": "PriorityClass", "metadata": {"name": "p"}}, "value: Field required"),
         ({"kind": "Tenant", "metadata": {"name": "t"}, "spec": []}, "spec: "),
     ],
@@ -226,10 +237,24 @@ def test_faults_of_objects_name_their_path(content: dict[str, Any], fault: str) 
     assert re.search(fault, found.reason), found.reason
 
 
+def test_what_has_no_name_is_refused() -> None:
+    assert isinstance(outcome(job({"name": None})), Refused)
+    assert isinstance(outcome({"kind": "Tenant", "metadata": {}}, "DELETED"), Refused)
+
+
+def test_objects_of_other_kinds_are_errors_where_a_kind_is_asked_for() -> None:
+    with pytest.raises(ObjectError, match="kind: must be one of Queue, Tenant, PriorityClass"):
+        apply_object({"kind": "PriceBook"})
+    with pytest.raises(ProjectionError, match="kind: none is no kind of job"):
+        observe_job({})
+
+
 def test_an_unknown_field_of_a_queue_is_a_warning() -> None:
     found = outcome({"kind": "Queue", "metadata": {"name": "q"}, "spec": {"wieght": 3}, "status": {}})
     assert found.warnings == ("spec.wieght: unknown field, left out",)
-    assert "wieght" not in decode(found.messages[0]).data.spec
+    data = decode(found.messages[0]).data
+    assert isinstance(data, ObjectApplied)
+    assert "wieght" not in data.spec
 
 
 @pytest.mark.parametrize(

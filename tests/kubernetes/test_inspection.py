@@ -11,6 +11,9 @@ from engine.kubernetes.documents import Document
 from engine.kubernetes.inspection import inspect_job, inspect_pod
 
 POD_KEYS = [
+    *("kind", "namespace", "name", "uid", "phase", "state", "reason", "exit_code", "node", "ready", "restarts", "init_restarts"),
+    *("deleting", "owners", "requests"),
+]
     "kind",
     "namespace",
     "name",
@@ -145,6 +148,7 @@ def test_a_vcjob() -> None:
     ]
     assert found["total_requests"] == {"cpu_milli": 9000, "memory_bytes": 0, "gpu": 4}
     assert job("Job", {}, None, "batch.volcano.sh/v1alpha1")["phase"] == "Pending"
+    assert job("Job", {}, {"state": {"phase": "Aborted"}}, "batch.volcano.sh/v1alpha1")["phase"] == "Aborted"
     assert job("Job", {}, {"state": {"phase": "Odd"}}, "batch.volcano.sh/v1alpha1")["phase"] is None
 
 
