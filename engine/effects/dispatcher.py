@@ -1,0 +1,350 @@
+"""The dispatcher: tells receivers of committed transitions, in the order of the log, at least once.
+
+Each receiver has a cursor in the log, for each partition of `job-events`, which moves behind a notice when it has arrived. Nothing
+is ever dropped because something like it was told before. A receiver that fails keeps its place and is tried again with back-off;
+the others go on. After 24 hours, or when it asks for it, it is disabled by an event; `resume` lets it go on where it stands.
+
+`step` reads no clock: the time is given. What runs receivers is given too (`engine.effects.executor`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Final, Literal
+
+from engine.effects.errors import NotDisabledError, ReplayError
+from engine.effects.executor import Executor, ThreadExecutor
+from engine.effects.feed import CHUNK, Feed
+from engine.effects.lane import Lane
+from engine.effects.metrics import CallbackStatus
+from engine.effects.notice import LEVELS, Notice, make_notice
+from engine.effects.receiver import Outcome, Receiver
+from engine.effects.registry import Registry
+from engine.effects.reports import Stop, report
+from engine.events import Event, Message
+from engine.events.jobs import EffectSettled
+from engine.events.transitions import transition_of
+from engine.log.port import Log, Partition, Record
+from statemachines.callbacks import selects
+
+__all__ = ["Dispatcher", "Mode", "cursor_name"]
+
+Mode = Literal["live", "replay"]
+"""`live`: notices are delivered, older ones flagged `catchup`. `replay`: nothing leaves the process."""
+
+_BATCH: Final = 500
+"""Notices on their way to one receiver at once."""
+
+_logger: Final = logging.getLogger(__name__)
+
+
+def cursor_name(receiver: str) -> str:
+    """Return the name under which the log keeps a receiver's cursor."""
+    return f"callback/{receiver}"
+
+
+@dataclass(slots=True)
+class _Line:
+    """One receiver."""
+
+    receiver: Receiver
+    lanes: list[Lane]
+    wanted: frozenset[str]
+    """Types of events that it can want."""
+    stops: dict[str, Stop] = field(default_factory=dict)
+    """Where it is disabled, by the id of the delivery; empty: it is not."""
+    delivered: int = 0
+    failed: int = 0
+    withheld: int = 0
+
+
+class Dispatcher:
+    """Delivers notices to all receivers of a process. Not thread-safe: one thread steps it."""
+
+    def __init__(
+        self, log: Log, registry: Registry, *, started: int, mode: Mode = "live", executor: Executor | None = None
+    ) -> None:
+        """Begin where each receiver's cursor stands; for one that never ran, at the beginning of the log.
+
+        Args:
+            log: where the job events and the cursors stand, and where reports go.
+            registry: who is told.
+            started: when this process began (microseconds); what was recorded before is delivered as `catchup`.
+            mode: `replay`: begin at the beginning, deliver nothing, only count; no cursor and no report is written.
+            executor: what runs the receivers; `None`: threads.
+
+        Raises:
+            LogDamagedError: a cursor does not match its checksum.
+        """
+        self._log = log
+        self._started = self._now = started
+        self._replay = mode == "replay"
+        self._executor: Executor = ThreadExecutor() if executor is None else executor
+        self._lines = {receiver.name: self._line(receiver) for receiver in registry}
+        starts = {
+            partition: min((line.lanes[number].position for line in self._lines.values()), default=0)
+            for number, partition in enumerate(self._partitions())
+        }
+        self._feed = Feed(log, starts)
+        self._registry = registry
+        self._reports: list[Message] = []
+        self._reported: set[str] = set()
+        """Reports whose return as an event changes nothing here, because it was this process that made them."""
+
+    # --- what the process calls -------------------------------------------------------------------------------------------
+
+    def step(self, now: int) -> int:
+        """Take in what has arrived, read on, send what is due.
+
+        Args:
+            now: the time (microseconds).
+
+        Returns:
+            How much was done (records looked at, calls that ended); 0: nothing is to be done until the log grows, a call
+            ends, or `now` reaches the time of a retry.
+
+        Raises:
+            LogError: the log cannot be read or written. Nothing is lost: step again.
+            EventError: the log holds a job event that breaks its schema.
+        """
+        if not self._lines:
+            return 0
+        self._now = now
+        self._take_settled()
+        done = 0
+        for line in self._lines.values():
+            for lane in line.lanes:
+                done += self._collect(line, lane, now)
+                if line.stops:
+                    continue
+                done += self._fill(line, lane)
+                if lane.delivery is None and lane.waiting and lane.retry_at <= now:
+                    batch = [notice for _, notice in islice(lane.waiting, 1 if lane.failures else _BATCH)]
+                    lane.delivery = self._executor.start(line.receiver, batch)
+                    done += self._collect(line, lane, now)
+        self._send_reports()
+        self._save(least=CHUNK)
+        return done
+
+    def run_until_quiet(self, now: int) -> int:
+        """Step until everything that is due by now has been tried and no call is under way; then save all cursors.
+
+        What has failed waits for a later `now`.
+
+        Returns:
+            How many notices were delivered.
+
+        Raises:
+            LogError: as `step`.
+            EventError: as `step`.
+        """
+        before = sum(line.delivered for line in self._lines.values())
+        while True:
+            if self.step(now):
+                continue
+            if not self.busy:
+                break
+            self._executor.wait()
+        self._save(least=1)
+        return sum(line.delivered for line in self._lines.values()) - before
+
+    def resume(self, name: str, now: int) -> None:
+        """Let a disabled receiver go on at its cursor, by an event.
+
+        Raises:
+            UnknownCallbackError: no receiver has this name.
+            NotDisabledError: it is not disabled.
+            ReplayError: this is a replay.
+            LogError: the log cannot be read or written.
+        """
+        self._registry.get(name)
+        if self._replay:
+            raise ReplayError(f"a replay resumes nothing; resume {name!r} on the live log")
+        self._take_settled()
+        line = self._lines[name]
+        if not line.stops:
+            raise NotDisabledError(name)
+        for stop in line.stops.values():
+            self._report(report(name, stop, "resumed", now))
+        _resume(line, *line.stops)
+        self._send_reports()
+
+    def close(self) -> None:
+        """Begin no further call, take in those that have ended and save all cursors; what is under way is delivered again.
+
+        Raises:
+            LogError: a cursor or a report cannot be written.
+        """
+        for line in self._lines.values():
+            for lane in line.lanes:
+                if lane.delivery is not None:
+                    lane.delivery.stop()
+                    self._collect(line, lane, self._now)
+        self._send_reports()
+        self._save(least=1)
+
+    # --- what it shows ----------------------------------------------------------------------------------------------------
+
+    @property
+    def busy(self) -> bool:
+        """Tell whether calls are under way."""
+        return any(lane.delivery is not None for line in self._lines.values() for lane in line.lanes)
+
+    @property
+    def withheld(self) -> Mapping[str, int]:
+        """How many notices each receiver would have got so far, had this not been a replay."""
+        return {name: line.withheld for name, line in self._lines.items()}
+
+    def status(self) -> list[CallbackStatus]:
+        """Return how each receiver stands, as of the last step. May be called from any thread."""
+        return [
+            CallbackStatus(
+                name,
+                sum(max(self._feed.end(lane.partition) - lane.position, 0) for lane in line.lanes),
+                line.delivered,
+                line.failed,
+                line.withheld,
+                next((stop.message for stop in list(line.stops.values())), None),
+                next((lane.failure for lane in line.lanes if lane.failure is not None), None),
+                min((lane.retry_at for lane in line.lanes if lane.failures), default=None),
+            )
+            for name, line in self._lines.items()
+        ]
+
+    # --- reading ----------------------------------------------------------------------------------------------------------
+
+    def _partitions(self) -> list[Partition]:
+        return [Partition("job-events", number) for number in range(self._log.partitions("job-events"))]
+
+    def _line(self, receiver: Receiver) -> _Line:
+        cursor = {} if self._replay else self._log.cursor(cursor_name(receiver.name))
+        # A cursor beyond the end is of another log (a copy taken earlier): what is written from here on is new.
+        starts = [(partition, min(cursor.get(partition, 0), self._log.end(partition))) for partition in self._partitions()]
+        levels: frozenset[str] = receiver.selector.levels
+        wanted = frozenset(name for name, level in LEVELS.items() if not levels or level in levels)
+        return _Line(receiver, [Lane(partition, start, start, start) for partition, start in starts], wanted)
+
+    def _fill(self, line: _Line, lane: Lane) -> int:
+        """Look at the next records of a lane that has room."""
+        if len(lane.waiting) >= _BATCH:
+            return 0
+        looked = 0
+        for record in self._feed.records(lane.partition, lane.read):
+            if len(lane.waiting) >= _BATCH:
+                break
+            looked += 1
+            lane.read = record.offset + 1
+            if record.message.type not in line.wanted:
+                continue
+            notice = self._notice(line.receiver, record)
+            if notice is None:
+                continue
+            if self._replay:
+                line.withheld += 1
+            else:
+                lane.waiting.append((record.offset, notice))
+        lane.passed()
+        return looked
+
+    def _notice(self, receiver: Receiver, record: Record) -> Notice | None:
+        event = self._feed.event(record)
+        transition = transition_of(event.data)
+        if transition is None:
+            return None
+        facts = self._feed.facts(record)
+        if not selects(receiver.selector, transition, facts.labels):
+            return None
+        return make_notice(record.message, event, transition, facts, "catchup" if event.recordedtime < self._started else "live")
+
+    # --- what became of calls ---------------------------------------------------------------------------------------------
+
+    def _collect(self, line: _Line, lane: Lane, now: int) -> int:
+        """Take in what has become of the calls of a lane."""
+        if lane.delivery is None:
+            return 0
+        outcomes, over = lane.delivery.collect()
+        if over:
+            lane.delivery = None
+        for outcome in outcomes:
+            if outcome.kind == "done":
+                lane.delivered()
+                line.delivered += 1
+            else:
+                self._failed(line, lane, outcome, now)
+        if over and line.stops:
+            lane.rewind()
+        return len(outcomes) + over
+
+    def _failed(self, line: _Line, lane: Lane, outcome: Outcome, now: int) -> None:
+        name, notice = line.receiver.name, lane.waiting[0][1]
+        line.failed += 1
+        given_up = lane.failed(outcome, now)
+        if lane.failures == 1:
+            _logger.warning("callback %s failed on %s: %s", name, notice, outcome.message)
+        if line.stops or not (given_up or outcome.kind == "disable"):
+            return
+        stop = Stop.at(name, notice, outcome.message)
+        if outcome.kind != "disable":
+            self._report(report(name, stop, "failed", now, notice.id))
+        self._report(report(name, stop, "disabled", now, notice.id))
+        _logger.error("callback %s is disabled until it is resumed: %s", name, outcome.message)
+        _disable(line, stop)
+
+    def _take_settled(self) -> None:
+        """Read on, and do what others have said of receivers since (or this process before it was started anew)."""
+        for event in self._feed.advance():
+            line = self._lines.get(event.data.name)
+            if line is None or self._replay:
+                continue
+            if event.causationid in self._reported:
+                self._reported.remove(event.causationid)
+            elif event.data.outcome == "disabled":
+                _disable(line, _stop_of(event))
+            elif event.data.outcome == "resumed":
+                _resume(line, event.data.effect)
+
+    # --- what is written --------------------------------------------------------------------------------------------------
+
+    def _report(self, message: Message) -> None:
+        self._reports.append(message)
+        self._reported.add(message.id)
+
+    def _send_reports(self) -> None:
+        if self._reports:
+            self._log.append("jobs", self._reports)
+            self._reports = []
+
+    def _save(self, least: int) -> None:
+        """Write the cursors behind what was delivered, and those that have passed over at least that many offsets."""
+        if self._replay:
+            return
+        for name, line in self._lines.items():
+            moved = [lane for lane in line.lanes if lane.unsaved or lane.position - lane.saved >= least]
+            if moved:
+                self._log.move_cursor(cursor_name(name), {lane.partition: lane.position for lane in moved})
+            for lane in moved:
+                lane.saved, lane.unsaved = lane.position, False
+
+
+def _disable(line: _Line, stop: Stop) -> None:
+    line.stops[stop.effect] = stop
+    for lane in line.lanes:
+        if lane.delivery is None:
+            lane.rewind()
+        else:
+            lane.delivery.stop()
+
+
+def _resume(line: _Line, *effects: str) -> None:
+    for effect in effects:
+        line.stops.pop(effect, None)
+    if not line.stops:
+        for lane in line.lanes:
+            lane.calm()
+
+
+def _stop_of(event: Event[EffectSettled]) -> Stop:
+    return Stop(event.subject, event.clusterid, event.data.effect, event.data.message)

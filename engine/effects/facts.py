@@ -1,0 +1,111 @@
+"""What receivers are told about a job beside its transition: kind, name and labels, as they were at each point of the log.
+
+They are folded from the job events and kept for the jobs that are talked of. What is not kept is read again from the log, so
+forgetting a job never changes what is delivered.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from engine.events import Data, Event
+from engine.events.jobs import JobForgotten, JobOpened, JobRevised
+
+__all__ = ["FACT_TYPES", "UNKNOWN", "JobBook", "JobFacts"]
+
+FACT_TYPES: Final = frozenset({JobOpened.TYPE, JobRevised.TYPE, JobForgotten.TYPE})
+"""Events that `JobBook.fold` wants."""
+
+_KEPT: Final = 100_000
+"""Jobs: about 60 MB with a handful of labels each."""
+
+
+@dataclass(slots=True, frozen=True)
+class JobFacts:
+    """What is told of a job."""
+
+    kind: str
+    namespace: str
+    name: str
+    labels: Mapping[str, str]
+    """Read-only: all receivers are given the same."""
+
+    def revised(self, data: JobRevised) -> JobFacts:
+        """Return the facts after a revision; what it leaves out stays."""
+        return JobFacts(
+            self.kind if data.kind is None else data.kind,
+            self.namespace if data.namespace is None else data.namespace,
+            self.name if data.name is None else data.name,
+            self.labels if data.labels is None else MappingProxyType(data.labels),
+        )
+
+
+UNKNOWN: Final = JobFacts("", "", "", MappingProxyType({}))
+"""What is told of a job whose beginning is no longer in the log."""
+
+Versions = list[tuple[int, JobFacts]]
+"""Facts of one job with the offset from which each holds."""
+
+History = Callable[[str], Iterable[tuple[int, Event[Data]]]]
+"""Reads the events of a job again, with their offsets, up to what was folded."""
+
+
+class JobBook:
+    """The facts of all jobs of one partition, up to where it was folded."""
+
+    def __init__(self, history: History, kept: int = _KEPT) -> None:
+        """Begin empty.
+
+        Args:
+            history: reads what is not kept.
+            kept: jobs at most.
+        """
+        self._history = history
+        self._kept = kept
+        self._jobs: OrderedDict[str, Versions] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of jobs kept."""
+        return len(self._jobs)
+
+    def fold(self, offset: int, event: Event[Data]) -> None:
+        """Take the next event of the partition."""
+        if isinstance(event.data, JobForgotten):
+            self._jobs.pop(event.subject, None)
+        elif isinstance(event.data, JobOpened):
+            self._keep(event.subject, _extended([], offset, event))
+        elif event.subject in self._jobs:
+            _extended(self._jobs[event.subject], offset, event)
+
+    def at(self, job: str, offset: int) -> JobFacts:
+        """Return what was known of a job at an offset, the event there included."""
+        versions = self._jobs.get(job)
+        if versions is None:
+            versions = []
+            for place, event in self._history(job):
+                _extended(versions, place, event)
+            self._keep(job, versions)
+        else:
+            self._jobs.move_to_end(job)
+        for place, facts in reversed(versions):
+            if place <= offset:
+                return facts
+        return UNKNOWN
+
+    def _keep(self, job: str, versions: Versions) -> None:
+        self._jobs[job] = versions
+        if len(self._jobs) > self._kept:
+            self._jobs.popitem(last=False)
+
+
+def _extended(versions: Versions, offset: int, event: Event[Data]) -> Versions:
+    data = event.data
+    if isinstance(data, JobOpened):
+        versions.append((offset, JobFacts(data.kind, data.namespace, data.name, MappingProxyType(data.labels))))
+    elif isinstance(data, JobRevised):
+        versions.append((offset, (versions[-1][1] if versions else UNKNOWN).revised(data)))
+    return versions

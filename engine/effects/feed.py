@@ -1,0 +1,112 @@
+"""Reads the job events once for all receivers that stand at the same place, and keeps what is told about jobs beside them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Final, cast
+
+from engine.effects.facts import FACT_TYPES, JobBook, JobFacts
+from engine.events import Data, Event, decode
+from engine.events.jobs import EffectSettled
+from engine.log.port import Log, Partition, Record, Searchable
+
+__all__ = ["CHUNK", "Feed"]
+
+CHUNK: Final = 1_000
+"""Records a read."""
+
+_FOLDED: Final = FACT_TYPES | {EffectSettled.TYPE}
+
+
+class Feed:
+    """The committed job events, from where the last receiver stands to their end."""
+
+    def __init__(self, log: Log, starts: Mapping[Partition, int]) -> None:
+        """Begin at the earliest offset that any receiver wants of each partition."""
+        self._log = log
+        self._ends = dict(starts)
+        self._books = {partition: JobBook(partial(self._history, partition)) for partition in starts}
+        self._chunks: dict[Partition, tuple[int, list[Record]]] = {}
+        self._events: dict[Partition, dict[int, Event[Data]]] = {partition: {} for partition in starts}
+
+    def advance(self) -> list[Event[EffectSettled]]:
+        """Look for what has been committed since; nothing beyond it is seen until the next call.
+
+        Returns:
+            What became of effects and callbacks, in the order of each partition.
+        """
+        settled: list[Event[EffectSettled]] = []
+        for partition, book in self._books.items():
+            while records := self._read(partition, self._ends[partition]):
+                for record in records:
+                    if record.message.type not in _FOLDED:
+                        continue
+                    event = self.event(record)
+                    if isinstance(event.data, EffectSettled):
+                        settled.append(cast("Event[EffectSettled]", event))
+                    else:
+                        book.fold(record.offset, event)
+                self._ends[partition] = records[-1].offset + 1
+        return settled
+
+    def end(self, partition: Partition) -> int:
+        """Return the offset behind what `advance` has seen."""
+        return self._ends[partition]
+
+    def records(self, partition: Partition, start: int) -> list[Record]:
+        """Return some of the records at offsets ≥ `start` that `advance` has seen, in order; empty if there are none."""
+        end = self._ends[partition]
+        if start >= end:
+            return []
+        records = self._read(partition, start)
+        if records[-1].offset >= end:
+            del records[bisect_left(records, end, key=_offset) :]
+        return records
+
+    def event(self, record: Record) -> Event[Data]:
+        """Return a record's event, decoded once for all who ask for it in turn.
+
+        Raises:
+            EventError: it breaks the schema of its type; the log holds something that no release of Lahar wrote.
+        """
+        events = self._events[record.partition]
+        found = events.get(record.offset)
+        if found is None:
+            found = events[record.offset] = decode(record.message)
+        return found
+
+    def facts(self, record: Record) -> JobFacts:
+        """Return what was known of the job when this was recorded."""
+        return self._books[record.partition].at(record.message.subject, record.offset)
+
+    def _read(self, partition: Partition, start: int) -> list[Record]:
+        first, records = self._chunks.get(partition, (0, []))
+        if records and first <= start <= records[-1].offset:
+            return records[bisect_left(records, start, key=_offset) :]
+        records = self._log.read(partition, start, CHUNK)
+        if records:
+            self._chunks[partition] = start, records
+            self._events[partition].clear()
+        return records[:]
+
+    def _history(self, partition: Partition, job: str) -> Iterator[tuple[int, Event[Data]]]:
+        for record in self._records_of(partition, job):
+            if record.offset >= self._ends[partition]:
+                return
+            if record.message.type in FACT_TYPES:
+                yield record.offset, decode(record.message)
+
+    def _records_of(self, partition: Partition, job: str) -> Iterator[Record]:
+        if isinstance(self._log, Searchable):
+            yield from self._log.records_of(job, ("job-events",))
+            return
+        start = 0
+        while records := self._log.read(partition, start, CHUNK):
+            yield from (record for record in records if record.message.key == job)
+            start = records[-1].offset + 1
+
+
+def _offset(record: Record) -> int:
+    return record.offset

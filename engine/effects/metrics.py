@@ -1,0 +1,57 @@
+"""What operators see of callbacks, for Prometheus. Labelled by callback, of which a deployment has a handful."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+__all__ = ["CallbackStatus", "EffectMetrics"]
+
+
+@dataclass(slots=True, frozen=True)
+class CallbackStatus:
+    """How a callback stands."""
+
+    name: str
+    lag: int
+    """Offsets between its position and the end of the job events."""
+    delivered: int = 0
+    """Notices delivered by this process."""
+    failed: int = 0
+    """Attempts by this process that failed."""
+    withheld: int = 0
+    """Notices that a replay did not deliver."""
+    disabled: str | None = None
+    """Why it is disabled; `None`: it is not."""
+    failing: str | None = None
+    """Why its last attempt failed; `None`: it did not."""
+    retry_at: int | None = None
+    """When it is tried again (microseconds), if it is failing."""
+
+
+class EffectMetrics(Collector):
+    """The metrics of a dispatcher, read when they are scraped."""
+
+    def __init__(self, registry: CollectorRegistry, status: Callable[[], Iterable[CallbackStatus]]) -> None:
+        """Register them; `status` is `Dispatcher.status`."""
+        self._status = status
+        registry.register(self)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what holds at this moment."""
+        label = ("callback",)
+        lag = GaugeMetricFamily("lahar_callback_lag_records", "Job events behind the callback's cursor.", labels=label)
+        disabled = GaugeMetricFamily("lahar_callback_disabled", "1 while the callback waits for a resume.", labels=label)
+        done = CounterMetricFamily("lahar_callback_deliveries", "Notices delivered.", labels=label)
+        failed = CounterMetricFamily("lahar_callback_failures", "Attempts to deliver that failed.", labels=label)
+        for callback in self._status():
+            names = (callback.name,)
+            lag.add_metric(names, callback.lag)
+            disabled.add_metric(names, callback.disabled is not None)
+            done.add_metric(names, callback.delivered)
+            failed.add_metric(names, callback.failed)
+        yield from (lag, disabled, done, failed)

@@ -1,0 +1,140 @@
+"""What a receiver is told of one transition."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from engine.effects.facts import JobFacts
+from engine.events import TYPES, UPCASTERS, Data, Event, Message, to_cloudevent
+from engine.events.jobs import (
+    AttemptBound,
+    AttemptEnded,
+    AttemptEvent,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+    JobOpened,
+    JobPhaseChanged,
+    TaskPhaseChanged,
+)
+from engine.events.times import format_time
+from statemachines.transition import Transition
+from statemachines.vocabulary import Level
+
+__all__ = ["LEVELS", "Notice", "NoticeMode", "make_notice"]
+
+NoticeMode = Literal["live", "catchup"]
+
+
+@dataclass(slots=True, frozen=True)
+class Notice:
+    """One transition of a job, a task or a replica. It may come more than once, always with the same `id`."""
+
+    id: str
+    """The event's id: the idempotency key."""
+    sequence: int
+    """Position of the event among all events of the job, gapless from 1."""
+    job: str
+    """Job id."""
+    kind: str
+    """`VCJob`, `Job`, `Trace`, …, as known when it happened; so are the next two and the labels."""
+    namespace: str
+    name: str
+    cluster: str
+    level: Level
+    task: str | None
+    index: int | None
+    """Replica of the task (level replica)."""
+    attempt: int | None
+    """Number of the attempt within its replica, from 1 (level replica)."""
+    previous: str | None
+    """Phase left; `None`: it begins."""
+    phase: str
+    """Phase entered."""
+    reason: str | None
+    exit_code: int | None
+    occurred: int
+    """When it happened (microseconds since 1970-01-01T00:00:00Z)."""
+    recorded: int
+    """When Lahar recorded it (microseconds)."""
+    mode: NoticeMode
+    """`catchup`: it was recorded before this consumer started."""
+    labels: Mapping[str, str]
+    """Labels of the job. Read-only."""
+    cloudevent: bytes
+    """The event whole, as a CloudEvent in JSON."""
+
+    def __str__(self) -> str:
+        """Return one line for a person."""
+        what = f"{self.kind} {self.namespace}/{self.name}"
+        if self.level == "task":
+            what += f" task {self.task}"
+        elif self.level == "replica":
+            what += f" {self.task}/{self.index} attempt {self.attempt}"
+        change = self.phase if self.previous is None else f"{self.previous} → {self.phase}"
+        why = [self.reason] if self.reason else []
+        if self.exit_code is not None:
+            why.append(f"exit {self.exit_code}")
+        suffix = f" ({', '.join(why)})" if why else ""
+        return f"{format_time(self.occurred)} {what}: {change}{suffix} [{self.mode}]"
+
+
+_LEVELS: Final[dict[type[Data], Level]] = {
+    JobOpened: "job",
+    JobPhaseChanged: "job",
+    TaskPhaseChanged: "task",
+    AttemptStarted: "replica",
+    AttemptBound: "replica",
+    AttemptRunning: "replica",
+    AttemptTerminating: "replica",
+    AttemptEnded: "replica",
+}
+
+
+def _current(name: str) -> str:
+    while name in UPCASTERS:
+        name = UPCASTERS[name][0]
+    return name
+
+
+LEVELS: Final[Mapping[str, Level]] = {
+    name: level for name in (*TYPES, *UPCASTERS) if (level := _LEVELS.get(TYPES[_current(name)])) is not None
+}
+"""Types of the events that are transitions → their level; tells before decoding whether anybody can want one."""
+
+
+def make_notice(message: Message, event: Event[Data], transition: Transition, facts: JobFacts, mode: NoticeMode) -> Notice:
+    """Return what is told of a transition.
+
+    Args:
+        message: the event as the log keeps it.
+        event: the same, decoded.
+        transition: what it is.
+        facts: what was known of the job then.
+        mode: whether it is news.
+    """
+    data: Any = event.data
+    return Notice(
+        id=event.id,
+        sequence=event.sequence,
+        job=event.subject,
+        kind=facts.kind,
+        namespace=facts.namespace,
+        name=facts.name,
+        cluster=event.clusterid,
+        level=transition.level,
+        task=transition.task,
+        index=transition.index,
+        attempt=data.attempt if isinstance(data, AttemptEvent) else None,
+        previous=transition.previous,
+        phase=transition.phase,
+        reason=transition.reason,
+        exit_code=transition.exit_code,
+        occurred=event.time,
+        recorded=event.recordedtime,
+        mode=mode,
+        labels=facts.labels,
+        cloudevent=to_cloudevent(message),
+    )

@@ -1,0 +1,80 @@
+"""Who is told: the port that Python callables implement now, and that webhooks and other consumers join.
+
+A receiver answers each notice with an outcome. A webhook's answers fit: 2xx is `done`; a transport error or 5xx is `retry`, with
+`after` where it sends Retry-After; 410 is `disable`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from traceback import format_exception_only
+from typing import Final, Literal, Protocol
+
+from engine.effects.notice import Notice
+from statemachines.callbacks import Selector
+
+__all__ = ["DONE", "Outcome", "Receiver", "describe", "printable", "tell"]
+
+_LONGEST: Final = 500
+"""Characters of a message that go into an event."""
+
+
+@dataclass(slots=True, frozen=True)
+class Outcome:
+    """What became of one delivery."""
+
+    kind: Literal["done", "retry", "disable"]
+    """Delivered; to be tried again with the same notice; not to be tried before somebody resumes the receiver."""
+    message: str = ""
+    """Why it is not done."""
+    after: int | None = None
+    """Not before that long (microseconds); `None`: the usual back-off."""
+
+
+DONE: Final = Outcome("done")
+
+
+class Receiver(Protocol):
+    """Somebody who is told of the transitions that he selects."""
+
+    @property
+    def name(self) -> str:
+        """Unique; the cursor stands under it, so a receiver with another name begins anew."""
+
+    @property
+    def origin(self) -> str:
+        """Where it was declared, for error messages."""
+
+    @property
+    def selector(self) -> Selector:
+        """What it wants to be told of."""
+
+    @property
+    def time_limit(self) -> int:
+        """How long one delivery may take (microseconds)."""
+
+    def receive(self, notice: Notice) -> Outcome:
+        """Take one notice. Called in order for each job, perhaps at the same time for jobs of different partitions.
+
+        An exception is an outcome too: `retry`.
+        """
+
+
+def tell(receiver: Receiver, notice: Notice) -> Outcome:
+    """Deliver one notice; whatever the receiver raises becomes an outcome, except for an interrupt of the user."""
+    try:
+        return receiver.receive(notice)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001  foreign code: even its SystemExit must not stop the engine
+        return Outcome("retry", describe(error))
+
+
+def describe(error: BaseException) -> str:
+    """Return an error with its class as text that an event can hold."""
+    return printable("".join(format_exception_only(error)).strip())
+
+
+def printable(text: str) -> str:
+    """Return text as an event can hold it: Unicode, and not too long."""
+    return text.encode(errors="backslashreplace").decode()[:_LONGEST]

@@ -1,0 +1,234 @@
+"""Declaring callbacks and finding them.
+
+    @callback(level="job", to=["Completed", "Failed"])
+    def ring(notice: Notice) -> None:
+        print(notice)
+
+They are found in the modules that the configuration names and through the entry points of installed packages, never by a path and
+never by anything that an event says.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from importlib.metadata import EntryPoint
+from importlib.metadata import entry_points as installed_entry_points
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
+from math import isfinite
+from types import ModuleType
+from typing import Any, Final
+
+from engine.effects.errors import (
+    CallbackError,
+    CallbackModuleError,
+    Disable,
+    DuplicateCallbackError,
+    RetryLater,
+    UnknownCallbackError,
+)
+from engine.effects.notice import Notice
+from engine.effects.receiver import DONE, Outcome, Receiver, describe, printable
+from engine.events.times import SECOND
+from statemachines.callbacks import Selector, parse_selector
+from statemachines.errors import SelectorError
+
+__all__ = ["ENTRY_POINTS", "TIME_LIMIT", "Callback", "Registry", "callback", "load"]
+
+ENTRY_POINTS: Final = "lahar.callbacks"
+"""Group of entry points; each names a callback or a module that declares some."""
+
+TIME_LIMIT: Final = 30 * SECOND
+"""How long a callable may take unless it is declared otherwise (microseconds)."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
+_MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+
+Names = str | Sequence[str] | None
+
+
+@dataclass(slots=True, frozen=True)
+class Callback:
+    """A Python callable that is told of transitions (a `Receiver`). Calling it calls the function, for tests."""
+
+    name: str
+    selector: Selector
+    function: Callable[[Notice], object]
+    time_limit: int = TIME_LIMIT
+    """Microseconds."""
+
+    @property
+    def origin(self) -> str:
+        """Where the function stands: `module:name`."""
+        place: Any = self.function if hasattr(self.function, "__qualname__") else type(self.function)
+        return f"{place.__module__}:{place.__qualname__}"
+
+    def __call__(self, notice: Notice) -> object:
+        """Call the function."""
+        return self.function(notice)
+
+    def receive(self, notice: Notice) -> Outcome:
+        """Call the function and read what it raises; what it returns is ignored."""
+        try:
+            self.function(notice)
+        except RetryLater as later:
+            return Outcome("retry", printable(str(later)), later.delay)
+        except Disable as disable:
+            return Outcome("disable", printable(str(disable)) or "asked to be disabled")
+        return DONE
+
+
+def callback(
+    *,
+    level: Names = None,
+    from_: Names = None,
+    to: Names = None,
+    reason: Names = None,
+    task: Names = None,
+    labels: Mapping[str, str] | None = None,
+    name: str | None = None,
+    time_limit: float = TIME_LIMIT / SECOND,
+) -> Callable[[Callable[[Notice], object]], Callback]:
+    """Declare a function to be a callback.
+
+    Args:
+        level: `job`, `task`, `replica`, or several; `None`, as in the next four: any.
+        from_: phases left.
+        to: phases entered.
+        reason: reasons.
+        task: names of tasks.
+        labels: labels that the job must carry, all of them.
+        name: under which its cursor stands; `None`: the function's name. A callback with a new name begins at the beginning.
+        time_limit: how long one call may take (seconds).
+
+    Raises:
+        CallbackError: nothing can be selected so, the name or the time limit is none, or the function is asynchronous, a
+            generator, or does not take exactly one argument.
+    """
+
+    def declare(function: Callable[[Notice], object]) -> Callback:
+        called: str = getattr(function, "__name__", "") if name is None else name
+        found = Callback(called, Selector(), function)
+        where = f"callback {called!r} ({found.origin})"
+        if not _NAME.fullmatch(called):
+            raise CallbackError(f"{where}: give it a `name` of up to 100 letters, digits, `_`, `-` and `.`")
+        if not (isfinite(time_limit) and time_limit > 0):
+            raise CallbackError(f"{where}: time_limit must be more than 0 seconds, not {time_limit}")
+        _check_callable(where, function)
+        content = {"level": level, "from": from_, "to": to, "reason": reason, "task": task}
+        given = {field: _listed(value) for field, value in content.items() if value is not None}
+        try:
+            selector = parse_selector({**given, "labels": labels})
+        except SelectorError as error:
+            raise CallbackError(f"{where}: {error}") from None
+        return Callback(called, selector, function, int(time_limit * SECOND))
+
+    return declare
+
+
+def _listed(names: str | Sequence[str]) -> str | list[str]:
+    return names if isinstance(names, str) else list(names)
+
+
+def _check_callable(where: str, function: Callable[[Notice], object]) -> None:
+    if iscoroutinefunction(function) or isasyncgenfunction(function) or isgeneratorfunction(function):
+        raise CallbackError(f"{where} is asynchronous or a generator; write a plain function, it runs in a thread of its own")
+    try:
+        taken = signature(function)
+    except ValueError:
+        return  # some functions written in C do not say what they take
+    try:
+        taken.bind(None)
+    except TypeError:
+        raise CallbackError(f"{where} cannot be called with one argument, the notice") from None
+
+
+class Registry:
+    """All receivers of a process, by name."""
+
+    def __init__(self, receivers: Iterable[Receiver] = ()) -> None:
+        """Register receivers.
+
+        Raises:
+            DuplicateCallbackError: two of them have one name.
+        """
+        self._receivers: dict[str, Receiver] = {}
+        for receiver in receivers:
+            self.add(receiver)
+
+    def add(self, receiver: Receiver) -> None:
+        """Register a receiver; the same one again is nothing new.
+
+        Raises:
+            DuplicateCallbackError: another one has its name.
+        """
+        known = self._receivers.setdefault(receiver.name, receiver)
+        if known is not receiver:
+            raise DuplicateCallbackError(receiver.name, known.origin, receiver.origin)
+
+    def get(self, name: str) -> Receiver:
+        """Return the receiver of that name.
+
+        Raises:
+            UnknownCallbackError: there is none.
+        """
+        found = self._receivers.get(name)
+        if found is None:
+            raise UnknownCallbackError(name, self._receivers)
+        return found
+
+    def __iter__(self) -> Iterator[Receiver]:
+        """Yield the receivers in the order in which they were registered."""
+        return iter(self._receivers.values())
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._receivers)
+
+
+def load(modules: Iterable[str] = (), *, entry_points: bool = True) -> Registry:
+    """Find all callbacks.
+
+    Args:
+        modules: dotted names of modules to be imported; the callbacks among their attributes are registered.
+        entry_points: also take those that installed packages offer in the group `lahar.callbacks`.
+
+    Raises:
+        CallbackModuleError: a name is no module's, its import fails, or it declares no callback.
+        CallbackError: a callback is declared wrongly.
+        DuplicateCallbackError: two callbacks have one name.
+    """
+    registry = Registry()
+    for name in modules:
+        if not _MODULE.fullmatch(name):
+            raise CallbackModuleError(f"callbacks: {name!r} is no module; give a dotted name as in `import my_platform.callbacks`")
+        _add(registry, f"module {name}", partial(import_module, name))
+    if entry_points:
+        for entry in sorted(installed_entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):
+            _add(registry, _where(entry), entry.load)
+    return registry
+
+
+def _where(entry: EntryPoint) -> str:
+    package = f" of {entry.dist.name}" if entry.dist else ""
+    return f"entry point {entry.name} = {entry.value}{package}"
+
+
+def _add(registry: Registry, where: str, find: Callable[[], object]) -> None:
+    try:
+        found = find()
+    except CallbackError:
+        raise
+    except Exception as error:  # importing runs foreign code, which may raise anything
+        raise CallbackModuleError(f"callbacks: {where} cannot be imported: {describe(error)}") from error
+    if isinstance(found, Callback):
+        registry.add(found)
+        return
+    declared = [value for value in vars(found).values() if isinstance(value, Callback)] if isinstance(found, ModuleType) else []
+    if not declared:
+        raise CallbackModuleError(f"callbacks: {where} declares no callback; put @callback(…) above a function")
+    for one in declared:
+        registry.add(one)
