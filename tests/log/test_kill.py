@@ -24,7 +24,10 @@ from engine.log.processor import Processor
 from engine.log.snapshots import state_hash
 from engine.log.sqlite import SqliteLog
 
-STAGES = {"counting": ("counting_stage:CountingStage", "counting_stage:inputs")}
+STAGES = {
+    "counting": ("counting_stage:CountingStage", "counting_stage:inputs"),
+    "lifecycle": ("engine.lifecycle.stage:LifecycleStage", "lifecycle_inputs:inputs"),
+}
 """Name → factory of the stage, factory of a list of (topic, message)."""
 
 _HERE = Path(__file__).parent

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, cycle
 from pathlib import Path
 
+import lifecycle_inputs
 import pytest
 from counting_stage import CountingStage, Shard, inputs, scripted
 from hypothesis import given, settings
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 
 from engine.events import Message, Topic
 from engine.events.jobs import Accounted
+from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.state import ShardState
 from engine.log import processor as processing
 from engine.log import recovery, snapshots
 from engine.log.memory import MemoryLog
@@ -140,6 +143,36 @@ def test_every_log_holds_the_same_bytes(given_steps: list[tuple[int, int, int]],
             run_with_crashes(log, lives, 10)
         assert events(file) == events(memory)
         file.close()
+
+
+@pytest.mark.parametrize("splits", [(1, 7), (5, 3, 2), (9,), (2, 30)])
+def test_the_laws_hold_for_the_lifecycle_stage(splits: tuple[int, ...]) -> None:
+    """Under crashes and any batches: the same events, the same state, the same accounts; and replay from zero is live."""
+    stage = LifecycleStage()
+    undisturbed, disturbed = MemoryLog(), MemoryLog()
+    for log in (undisturbed, disturbed):
+        fill(log, lifecycle_inputs.inputs(40))
+    whole: Processor[ShardState] = Processor(undisturbed, stage)
+    whole.open()
+    whole.run_until_quiet()
+    lives = cycle(splits)
+    done = False
+    while not done:
+        life = next(lives)
+        processor = Processor(disturbed, stage, batch=life, snapshot_every=100)
+        processor.open()
+        for _ in range(life):
+            if not processor.step() and not processor.fire_due(processor.position.now):
+                done = True
+                break
+            assert processor.accounts.balanced
+    assert events(disturbed) == events(undisturbed)
+    next(iter(disturbed._shards.values())).snapshot.clear()
+    from_zero: Processor[ShardState] = Processor(disturbed, stage)
+    from_zero.open()
+    hashes = {state_hash(stage, found.state) for found in (whole, processor, from_zero)}
+    assert len(hashes) == 1
+    assert processor.accounts.outcomes == whole.accounts.outcomes
 
 
 def test_a_long_run_leaves_a_complete_snapshot_and_a_short_tail(monkeypatch: pytest.MonkeyPatch) -> None:
