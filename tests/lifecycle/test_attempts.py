@@ -1,0 +1,541 @@
+"""What observations of a pod make of its attempt."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from lifecycle_driver import REQUESTS, SECOND, START, Driver, pod, vcjob
+
+from engine.events.jobs import (
+    Anomaly,
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptLateFact,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+    JobOpened,
+    TaskPhaseChanged,
+)
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def seconds(event):
+    return (event.time - START) / SECOND
+
+
+def phases(events):
+    """Phases of attempts that events enter, with their times in seconds after START."""
+    names = {AttemptStarted: "Pending", AttemptBound: "Bound", AttemptRunning: "Running", AttemptTerminating: "Terminating"}
+    found = []
+    for event in events:
+        kind = type(event.data)
+        if kind in names:
+            found.append((names[kind], seconds(event)))
+        elif kind is AttemptEnded:
+            found.append((event.data.phase, seconds(event)))
+    return found
+
+
+def only(driver, kind):
+    (found,) = driver.of(kind)
+    return found
+
+
+# --- phases ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_pod_that_is_seen_step_by_step_goes_through_its_phases(driver):
+    driver.see(pod("u", "j", 1, "Pending", reason="Queued"))
+    driver.see(pod("u", "j", 2, "Bound", node="n", bound=1, reason="Starting"))
+    driver.see(pod("u", "j", 3, "Running", node="n", bound=1, running=3))
+    driver.see(pod("u", "j", 4, "Terminating", node="n", bound=1, running=3, terminating=9))
+    driver.see(pod("u", "j", 5, "Failed", node="n", bound=1, running=3, terminating=9, ended=10, reason="DeletedByApi"))
+    assert phases(driver.events) == [("Pending", 0), ("Bound", 1), ("Running", 3), ("Terminating", 9), ("Failed", 10)]
+    assert only(driver, AttemptEnded).ran == 7 * SECOND
+    assert not only(driver, AttemptBound).inferred
+
+
+@pytest.mark.parametrize(
+    ("phase", "times", "expected"),
+    [
+        ("Pending", {}, [("Pending", 0)]),
+        ("Bound", {"bound": 1}, [("Pending", 0), ("Bound", 1)]),
+        ("Running", {"bound": 1, "running": 2}, [("Pending", 0), ("Bound", 1), ("Running", 2)]),
+        ("Running", {"bound": 1}, [("Pending", 0), ("Bound", 1), ("Running", 1)]),
+        ("Running", {"running": 2}, [("Pending", 0), ("Bound", 0), ("Running", 2)]),
+        (
+            "Terminating",
+            {"bound": 1, "running": 2, "terminating": 5},
+            [("Pending", 0), ("Bound", 1), ("Running", 2), ("Terminating", 5)],
+        ),
+        ("Terminating", {"bound": 1, "terminating": 5}, [("Pending", 0), ("Bound", 1), ("Terminating", 5)]),
+        # all containers had ended before the deletion was asked for
+        (
+            "Terminating",
+            {"bound": 1, "running": 2, "ended": 3, "terminating": 5},
+            [("Pending", 0), ("Bound", 1), ("Running", 2), ("Terminating", 5)],
+        ),
+        ("Succeeded", {"bound": 1, "running": 2, "ended": 4}, [("Pending", 0), ("Bound", 1), ("Running", 2), ("Succeeded", 4)]),
+        ("Succeeded", {"bound": 1, "ended": 4}, [("Pending", 0), ("Bound", 1), ("Running", 1), ("Succeeded", 4)]),
+        ("Failed", {"bound": 1, "running": 2, "ended": 4}, [("Pending", 0), ("Bound", 1), ("Running", 2), ("Failed", 4)]),
+        ("Failed", {"bound": 1, "ended": 4}, [("Pending", 0), ("Bound", 1), ("Failed", 4)]),
+        (
+            "Failed",
+            {"bound": 1, "running": 2, "terminating": 3, "ended": 4},
+            [("Pending", 0), ("Bound", 1), ("Running", 2), ("Terminating", 3), ("Failed", 4)],
+        ),
+        ("Lost", {"bound": 1, "running": 2, "proof": 6}, [("Pending", 0), ("Bound", 1), ("Running", 2), ("Lost", 6)]),
+    ],
+)
+def test_every_phase_is_reached_from_one_observation_with_the_times_that_the_object_gives(driver, phase, times, expected):
+    reason = {"Failed": "AppFailed", "Lost": "NodeLost"}.get(phase)
+    driver.see(pod("u", "j", 9, phase, node=None if phase == "Pending" else "n", reason=reason, **times), at=100)
+    assert phases(driver.events) == expected
+
+
+def test_a_pod_that_fails_without_a_node_was_never_bound(driver):
+    driver.see(pod("u", "j", 9, "Failed", reason="RejectedByNode", ended=4))
+    assert phases(driver.events) == [("Pending", 0), ("Failed", 4)]
+    assert only(driver, AttemptEnded).ran == 0
+
+
+def test_the_skipped_phases_that_the_object_does_not_date_are_inferred(driver):
+    driver.see(pod("u", "j", 9, "Succeeded", node="n", ended=4))
+    assert only(driver, AttemptBound).inferred
+    assert only(driver, AttemptRunning).inferred
+    assert not only(driver, AttemptEnded).inferred
+
+
+def test_a_phase_is_never_earlier_than_the_one_before(driver):
+    driver.see(pod("u", "j", 9, "Succeeded", node="n", created=10, bound=8, running=12, ended=11))
+    assert phases(driver.events) == [("Pending", 10), ("Bound", 10), ("Running", 12), ("Succeeded", 12)]
+
+
+def test_an_observation_of_an_earlier_phase_changes_reason_and_restarts_only(driver):
+    driver.see(pod("u", "j", 1, "Running", node="n", bound=1, running=2))
+    made = driver.see(pod("u", "j", 2, "Bound", node="n", bound=1, reason="CrashLoopBackOff", restarts=2))
+    assert [type(event.data) for event in made] == [AttemptChanged]
+    attempt = driver.job("j").tasks["main"].slots[0]
+    assert (attempt.phase, attempt.reason, attempt.restarts) == ("Running", "CrashLoopBackOff", 2)
+    assert driver.see(pod("u", "j", 3, "Bound", node="n", bound=1, restarts=1)) == []
+    assert driver.outcome == "unchanged"
+
+
+def test_containers_restarted_in_place_are_restarts_of_the_same_attempt(driver):
+    driver.see(pod("u", "j", 1, "Running", node="n", bound=1, running=2))
+    driver.see(pod("u", "j", 2, "Running", node="n", bound=1, running=2, restarts=1, init_restarts=1, reason="CrashLooping"))
+    attempt = driver.job("j").tasks["main"].slots[0]
+    assert (attempt.number, attempt.restarts, attempt.reason) == (1, 2, "CrashLooping")
+    driver.see(pod("u", "j", 3, "Running", node="n", bound=1, running=2, restarts=1, init_restarts=1))
+    assert driver.job("j").tasks["main"].slots[0].reason is None
+
+
+def test_a_resize_and_an_announced_disruption_are_noted_and_can_be_taken_back(driver):
+    driver.see(pod("u", "j", 1, "Running", node="n", running=2))
+    bigger = replace(REQUESTS, cpu_milli=4000)
+    driver.see(pod("u", "j", 2, "Running", node="n", running=2, requests=bigger, disruption="PreemptionByScheduler"))
+    attempt = driver.job("j").tasks["main"].slots[0]
+    assert (attempt.requests.cpu_milli, attempt.disruption, attempt.phase) == (4000, "PreemptionByScheduler", "Running")
+    driver.see(pod("u", "j", 3, "Running", node="n", running=2, requests=bigger))
+    assert driver.job("j").tasks["main"].slots[0].disruption is None
+    driver.see(pod("u", "j", 4, "Succeeded", node="n", running=2, ended=8, requests=bigger))
+    assert only(driver, AttemptEnded).requests == bigger
+
+
+def test_the_start_records_what_was_waited_for(driver):
+    driver.see(pod("u", "j", 1, "Pending", reason="Gated"))
+    driver.see(pod("u", "j", 2, "Pending", reason="Unschedulable"))
+    assert only(driver, AttemptStarted).reason == "Gated"
+    assert only(driver, AttemptChanged).reason == "Unschedulable"
+
+
+def test_a_node_gives_the_bound_attempt_its_type_and_model(driver):
+    driver.node("n", type="a100.8x", gpu_model="A100")
+    driver.see(pod("u", "j", 1, "Bound", node="n", bound=1))
+    bound = only(driver, AttemptBound)
+    assert (bound.node, bound.node_type, bound.gpu_model) == ("n", "a100.8x", "A100")
+
+
+def test_a_pod_that_changes_its_node_is_an_anomaly_and_nothing_else(driver):
+    driver.see(pod("u", "j", 1, "Bound", node="n", bound=1))
+    made = driver.see(pod("u", "j", 2, "Running", node="other", bound=1, running=2))
+    assert [type(event.data) for event in made] == [Anomaly]
+    assert driver.outcome == "anomalous"
+    assert driver.job("j").tasks["main"].slots[0].phase == "Bound"
+    assert driver.see(pod("u", "j", 2, "Running", node="other", bound=1, running=2)) == []
+    assert driver.outcome == "duplicate"
+
+
+# --- ends without evidence, the last proof of life --------------------------------------------------------------------------
+
+
+def test_an_end_without_evidence_is_the_latest_time_in_the_object_or_the_last_observation_that_showed_it_live(driver):
+    driver.see(pod("u", "j", 1, "Running", node="n", running=2), at=50)
+    driver.gone(pod("u", "j", 2, "Lost", reason="EndUnknown", node="n", running=2, proof=7, rank="inferred"), inferred=True, at=99)
+    ended = only(driver, AttemptEnded)
+    assert phases(driver.events)[-1] == ("Lost", 50)
+    assert (ended.reason, ended.rank, ended.inferred) == ("EndUnknown", "inferred", True)
+
+
+def test_the_arrival_of_the_end_itself_is_no_proof_of_life(driver):
+    driver.see(pod("u", "j", 1, "Pending"), at=5)
+    driver.see(pod("u", "j", 2, "Failed", reason="EvictedByNode", node="n", bound=3, running=4, proof=20), at=99)
+    assert phases(driver.events)[-1] == ("Failed", 20)
+
+
+def test_a_pod_first_seen_after_its_end_ends_with_its_last_time(driver):
+    driver.gone(pod("u", "j", 2, "Failed", reason="DeletedByApi", node="n", running=2, proof=30, rank="watcher"), at=99)
+    assert phases(driver.events)[-1] == ("Failed", 30)
+    assert only(driver, AttemptEnded).rank == "watcher"
+
+
+def test_a_node_that_falls_silent_is_no_proof_of_life(driver):
+    driver.node("n")
+    driver.see(pod("u", "j", 1, "Running", node="n", running=2), at=10)
+    driver.wait(40)
+    driver.node("n", ready="Unknown")
+    driver.wait(40)
+    driver.see(pod("u", "j", 2, "Lost", reason="NodeLost", node="n", running=2, proof=5))
+    assert phases(driver.events)[-1] == ("Lost", 10)
+
+
+# --- late facts -------------------------------------------------------------------------------------------------------------
+
+
+def closed(driver):
+    driver.see(pod("u", "j", 1, "Running", node="n", running=2), at=10)
+    driver.gone(pod("u", "j", 2, "Failed", reason="DeletedByApi", node="n", running=2, rank="watcher"), at=20)
+
+
+def test_an_end_from_a_better_source_is_a_late_fact_with_its_times_and_rank(driver):
+    closed(driver)
+    made = driver.see(pod("u", "j", 3, "Failed", reason="OomKilled", exit_code=137, node="n", running=2, ended=15))
+    assert driver.outcome == "late"
+    (fact,) = driver.of(AttemptLateFact, made)
+    assert (fact.phase, fact.reason, fact.exit_code, fact.rank) == ("Failed", "OomKilled", 137, "node")
+    assert fact.ended == START + 15 * SECOND
+    attempt = driver.job("j").tasks["main"].slots[0]
+    assert (attempt.phase, attempt.reason, attempt.ended) == ("Failed", "DeletedByApi", START + 10 * SECOND)
+    assert len(driver.of(AttemptEnded)) == 1
+
+
+def test_an_end_at_another_time_is_a_late_fact(driver):
+    driver.see(pod("u", "j", 1, "Succeeded", node="n", running=2, ended=10))
+    driver.see(pod("u", "j", 2, "Succeeded", node="n", running=2, ended=11))
+    assert driver.outcome == "late"
+
+
+def test_the_same_end_again_is_nothing(driver):
+    driver.see(pod("u", "j", 1, "Succeeded", node="n", running=2, ended=10))
+    assert driver.see(pod("u", "j", 2, "Succeeded", node="n", running=2, ended=10)) == []
+    assert driver.outcome == "unchanged"
+    driver.gone(pod("u", "j", 3, "Succeeded", node="n", running=2, ended=10))
+    assert driver.outcome == "unchanged"
+
+
+def test_a_late_fact_told_again_is_nothing(driver):
+    closed(driver)
+    driver.see(pod("u", "j", 3, "Failed", reason="OomKilled", node="n", running=2, ended=15))
+    driver.see(pod("u", "j", 4, "Failed", reason="OomKilled", node="n", running=2, ended=15))
+    assert driver.outcome == "unchanged"
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Bound", "Terminating"])
+def test_the_live_past_of_a_closed_attempt_is_nothing(driver, phase):
+    closed(driver)
+    driver.see(pod("u", "j", 3, phase, node="n", terminating=9))
+    assert driver.outcome == "unchanged"
+
+
+def test_a_lost_attempt_that_shows_itself_again_is_a_late_fact(driver):
+    driver.see(pod("u", "j", 1, "Running", node="n", running=2))
+    driver.gone(pod("u", "j", 2, "Lost", reason="EndUnknown", node="n", running=2), inferred=True)
+    driver.see(pod("u", "j", 3, "Running", node="n", running=2))
+    assert driver.outcome == "late"
+
+
+def test_two_producers_that_contradict_each_other_give_one_end_in_any_order():
+    watcher = pod("u", "j", None, "Failed", reason="DeletedByApi", node="n", running=2, ended=9, rank="watcher")
+    kubelet = pod("u", "j", None, "Succeeded", node="n", running=2, ended=8)
+    for order in ([watcher, kubelet], [kubelet, watcher]):
+        driver = Driver()
+        for end in order:
+            driver.see(end)
+        assert len(driver.of(AttemptEnded)) == 1
+        assert len(driver.of(AttemptLateFact)) == 1
+        told = {(end.rank, end.phase) for end in driver.of(AttemptEnded)}
+        told |= {(end.rank, end.phase) for end in driver.of(AttemptLateFact)}
+        assert told == {("watcher", "Failed"), ("node", "Succeeded")}
+
+
+# --- duplicates and order ---------------------------------------------------------------------------------------------------
+
+
+def test_an_observation_that_is_not_newer_is_a_duplicate(driver):
+    driver.see(pod("u", "j", 10, "Running", node="n", running=2))
+    for version in (10, 9, 2):
+        assert driver.see(pod("u", "j", version, "Succeeded", node="n", running=2, ended=3), key=f"k{version}") == []
+        assert driver.outcome == "duplicate"
+    driver.see(pod("u", "j", 11, "Succeeded", node="n", running=2, ended=3))
+    assert driver.outcome == "applied"
+
+
+def test_versions_are_compared_as_numbers_never_as_text(driver):
+    driver.see(pod("u", "j", 9, "Pending"))
+    driver.see(pod("u", "j", 10, "Running", node="n", running=2))
+    assert driver.outcome == "applied"
+
+
+def test_versions_that_are_no_numbers_are_only_equal_or_not(driver):
+    driver.see(replace(pod("u", "j", 1, "Pending"), version="b"))
+    driver.see(replace(pod("u", "j", 1, "Bound", node="n", bound=1), version="a"))
+    assert driver.outcome == "applied"
+    driver.see(replace(pod("u", "j", 1, "Bound", node="n", bound=1), version="a"))
+    assert driver.outcome == "duplicate"
+
+
+def test_an_observation_without_a_version_is_known_by_its_id(driver):
+    driver.see(pod("u", "j", None, "Running", node="n", running=2), key="row-1")
+    driver.see(pod("u", "j", None, "Running", node="n", running=2), key="row-1")
+    assert driver.outcome == "duplicate"
+
+
+def test_ids_that_begin_alike_are_different_ids(driver):
+    driver.see(pod("u", "j", None, "Running", node="n", running=2), key="training-20260101-row-1")
+    driver.see(pod("u", "j", None, "Succeeded", node="n", running=2, ended=9), key="training-20260101-row-2")
+    assert driver.outcome == "applied"
+
+
+def test_a_deletion_is_newer_than_the_observation_of_the_same_version(driver):
+    driver.see(pod("u", "j", 10, "Running", node="n", running=2), at=5)
+    driver.gone(pod("u", "j", 10, "Lost", reason="EndUnknown", node="n", running=2), inferred=True)
+    assert driver.outcome == "applied"
+    driver.see(pod("u", "j", 10, "Running", node="n", running=2), key="again")
+    assert driver.outcome == "duplicate"
+    driver.see(pod("u", "j", 8, "Running", node="n", running=2))
+    assert driver.outcome == "duplicate"
+
+
+def test_a_deletion_that_is_told_twice_is_a_duplicate(driver):
+    last = pod("u", "j", 10, "Failed", reason="DeletedByApi", node="n", running=2)
+    driver.gone(last)
+    driver.gone(last)
+    assert driver.outcome == "duplicate"
+
+
+# --- which replica a pod is -------------------------------------------------------------------------------------------------
+
+
+def started(driver):
+    return [(one.task, one.index, one.attempt, one.slot) for one in driver.of(AttemptStarted)]
+
+
+def test_a_pod_that_names_its_slot_is_that_replica(driver):
+    driver.see(pod("a", "j", 1, "Running", task="worker", index=3, node="n", running=1))
+    assert started(driver) == [("worker", 3, 1, "given")]
+
+
+def test_a_second_pod_of_a_slot_is_the_next_attempt(driver):
+    driver.see(pod("a", "j", 1, "Failed", reason="AppFailed", task="worker", index=3, ended=1))
+    driver.see(pod("b", "j", 2, "Pending", task="worker", index=3))
+    assert started(driver) == [("worker", 3, 1, "given"), ("worker", 3, 2, "given")]
+    assert [attempt.phase for attempt in driver.job("j").attempts] == ["Failed", "Pending"]
+
+
+def test_a_pod_without_a_slot_takes_the_lowest_that_ended_badly_else_a_new_one(driver):
+    for uid in "abc":
+        driver.see(pod(uid, "j", 1, "Running", node="n", running=1))
+    driver.see(pod("c", "j", 2, "Failed", reason="AppFailed", ended=5))
+    driver.see(pod("b", "j", 3, "Failed", reason="AppFailed", ended=6))
+    driver.see(pod("a", "j", 4, "Succeeded", node="n", ended=6))
+    for uid in "def":
+        driver.see(pod(uid, "j", 5, "Pending"))
+    assert started(driver) == [
+        ("main", 0, 1, "new"),
+        ("main", 1, 1, "new"),
+        ("main", 2, 1, "new"),
+        ("main", 1, 2, "reused"),
+        ("main", 2, 2, "reused"),
+        ("main", 3, 1, "new"),
+    ]
+
+
+def test_a_pod_without_a_slot_comes_after_the_highest_slot_that_was_named(driver):
+    driver.see(pod("a", "j", 1, "Pending", index=7))
+    driver.see(pod("b", "j", 2, "Pending"))
+    driver.crash()
+    driver.see(pod("c", "j", 3, "Pending"))
+    assert [slot[1] for slot in started(driver)] == [7, 8, 9]
+
+
+def test_an_end_of_an_older_attempt_leaves_the_newer_one_alone(driver):
+    driver.see(pod("a", "j", 1, "Running", index=0, node="n", running=1))
+    driver.see(pod("b", "j", 2, "Running", index=0, node="m", running=2))
+    driver.see(pod("a", "j", 3, "Failed", reason="NodeLost", index=0, node="n", running=1, ended=5))
+    job = driver.job("j")
+    assert [attempt.phase for attempt in job.attempts] == ["Failed", "Running"]
+    assert (job.counts.running, job.live) == (1, 1)
+
+
+# --- managed pods -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_pod_of_a_wanted_attempt_is_that_attempt(driver):
+    driver.submit(vcjob({"name": "w", "replicas": 2}))
+    driver.run("w", 1)
+    assert [(attempt.index, attempt.number, attempt.uid) for attempt in driver.job().attempts] == [
+        (0, 1, None),
+        (1, 1, "j1-w-1-1"),
+    ]
+
+
+def test_a_pod_made_for_an_attempt_that_was_given_up_is_not_taken_for_the_next_one(driver):
+    driver.submit(vcjob({"name": "w"}))
+    stale = driver.replica("w", phase="Running", node="n", running=1)
+    driver.command("RestartJob")  # its pod was never seen, so it ends at once
+    assert [attempt.reason for attempt in driver.job().attempts] == ["NeverStarted", "Queued"]
+    driver.see(stale)
+    assert driver.outcome == "late"
+    assert driver.job().tasks["w"].slots[0].uid is None
+    driver.run("w")
+    assert driver.job().tasks["w"].slots[0].phase == "Running"
+    driver.see(replace(stale, version="999"))
+    assert len(driver.job().attempts) == 2
+
+
+def test_a_managed_pod_of_an_unknown_task_is_an_anomaly(driver):
+    driver.submit(vcjob({"name": "w"}))
+    driver.see(pod("x", "j1", 5, "Running", task="ghost", index=0, managed=True, node="n", running=1))
+    assert driver.outcome == "anomalous"
+    assert "ghost" not in driver.job().tasks
+
+
+# --- our own doing ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("action", "cause"),
+    [
+        ("AbortJob", "StoppedByUser"),
+        ("TerminateJob", "StoppedByUser"),
+        ("CompleteJob", "StoppedByUser"),
+        ("RestartJob", "KilledByAction"),
+    ],
+)
+@pytest.mark.parametrize("seen", [("Failed", "KilledBySignal"), ("Failed", "DeletedByApi"), ("Lost", "EndUnknown")])
+def test_a_deletion_that_we_asked_for_is_the_cause_of_the_end(driver, action, cause, seen):
+    driver.submit(vcjob({"name": "w"}))
+    driver.run("w")
+    driver.wait(10)
+    driver.command(action)
+    phase, reason = seen
+    driver.see(driver.replica("w", phase="Terminating", node="n0", terminating=10))
+    made = driver.see(driver.replica("w", phase=phase, reason=reason, node="n0", ended=12))
+    (ended,) = driver.of(AttemptEnded, made)
+    assert (ended.phase, ended.reason) == ("Failed", cause)
+    assert [one.reason for one in driver.of(AttemptTerminating)] == [cause]
+    driver.see(driver.replica("w", phase=phase, reason=reason, node="n0", ended=12)) if action != "RestartJob" else None
+    assert driver.of(AttemptLateFact) == []
+
+
+def test_a_pod_that_succeeded_all_the_same_has_succeeded(driver):
+    driver.submit(vcjob({"name": "w"}))
+    driver.run("w")
+    driver.command("AbortJob")
+    driver.end("w")
+    assert only(driver, AttemptEnded).phase == "Succeeded"
+
+
+def test_an_end_before_the_deletion_was_asked_for_keeps_its_own_cause(driver):
+    driver.submit(vcjob({"name": "w"}))
+    driver.run("w")
+    driver.wait(60)
+    driver.command("AbortJob")
+    driver.see(driver.replica("w", phase="Failed", reason="OomKilled", node="n0", ended=30))
+    assert only(driver, AttemptEnded).reason == "OomKilled"
+    assert driver.phase() == "Aborted"
+
+
+def test_a_job_that_is_deleted_stops_its_pods_for_the_user(driver):
+    driver.submit(vcjob({"name": "w"}))
+    driver.run("w")
+    driver.delete()
+    driver.reap()
+    assert only(driver, AttemptEnded).reason == "StoppedByUser"
+    assert driver.phase() == "Terminated"
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_silent_node_makes_its_attempts_suspect_until_it_speaks(driver):
+    driver.node("n", version="1")
+    driver.see(pod("a", "j", 1, "Running", node="n", running=2))
+    driver.see(pod("b", "k", 1, "Bound", node="n", bound=2, reason="Starting"))
+    driver.see(pod("c", "k", 1, "Running", node="other", running=2))
+    driver.node("n", ready="Unknown", version="2")
+    assert [driver.job(job).attempts[0].reason for job in "jk"] == ["Suspect", "Suspect"]
+    assert driver.job("k").attempts[1].reason is None
+    driver.see(pod("a", "j", 2, "Running", node="n", running=2, restarts=1))
+    assert driver.job("j").attempts[0].reason == "Suspect"
+    driver.node("n", ready="False", version="3")
+    assert [driver.job(job).attempts[0].reason for job in "jk"] == [None, "Starting"]
+
+
+def test_a_node_fact_that_is_older_than_the_last_one_changes_nothing(driver):
+    driver.see(pod("a", "j", 1, "Running", node="n", running=2))
+    driver.node("n", ready="True", version="10")
+    driver.node("n", ready="Unknown", version="9")
+    assert driver.outcome == "duplicate"
+    assert driver.job("j").attempts[0].reason is None
+    assert driver.state.nodes["n"].ready == "True"
+
+
+def test_a_pod_on_a_silent_node_is_suspect_from_the_start(driver):
+    driver.node("n", ready="Unknown")
+    driver.see(pod("a", "j", 1, "Running", node="n", running=2))
+    assert only(driver, AttemptRunning).reason == "Suspect"
+
+
+@pytest.mark.parametrize(
+    ("node", "end"),
+    [
+        ({"ready": "True"}, ("Failed", "EvictedByTaint")),
+        ({"ready": "True", "unreachable": True}, ("Lost", "NodeLost")),
+        ({"ready": "Unknown"}, ("Lost", "NodeLost")),
+        (None, ("Failed", "EvictedByTaint")),
+    ],
+)
+def test_an_eviction_by_taint_is_a_lost_node_if_the_node_was_unreachable(driver, node, end):
+    if node is not None:
+        driver.node("n", **node)
+    driver.see(pod("a", "j", 1, "Failed", reason="EvictedByTaint", node="n", running=2, ended=9))
+    ended = only(driver, AttemptEnded)
+    assert (ended.phase, ended.reason) == end
+    driver.gone(pod("a", "j", 2, "Failed", reason="EvictedByTaint", node="n", running=2, ended=9))
+    assert driver.outcome == "unchanged"
+
+
+# --- what is observed of an unknown job ---------------------------------------------------------------------------------------
+
+
+def test_a_first_pod_opens_an_observed_job_and_tells_everything_in_one_turn(driver):
+    made = driver.see(pod("u", "j", 3, "Running", kind="Job", owner="train", node="n", bound=1, running=2, task="w", index=0))
+    assert [type(event.data) for event in made] == [
+        JobOpened,
+        AttemptStarted,
+        AttemptBound,
+        AttemptRunning,
+        TaskPhaseChanged,
+        type(made[-1].data),
+    ]
+    opened = made[0].data
+    assert (opened.kind, opened.name, opened.managed, opened.tenant) == ("Job", "train", False, "default")
+    assert driver.path("j") == ["Running"]
