@@ -14,22 +14,6 @@ POD_KEYS = [
     *("kind", "namespace", "name", "uid", "phase", "state", "reason", "exit_code", "node", "ready", "restarts", "init_restarts"),
     *("deleting", "owners", "requests"),
 ]
-    "kind",
-    "namespace",
-    "name",
-    "uid",
-    "phase",
-    "state",
-    "reason",
-    "exit_code",
-    "node",
-    "ready",
-    "restarts",
-    "init_restarts",
-    "deleting",
-    "owners",
-    "requests",
-]
 JOB_KEYS = ["kind", "namespace", "name", "uid", "phase", "reason", "queue", "min_available", "tasks", "total_requests"]
 
 
