@@ -10,10 +10,10 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 
 from pydantic import ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import SchemaSerializer, SchemaValidator, from_json, to_json
 
 from engine.events.errors import UndecodableError, UnknownTypeError
 from engine.events.times import format_time, parse_time
@@ -98,6 +98,25 @@ def raw_message(key: str, content: bytes, recordedtime: int) -> Message:
     return Message(key, "", "", "", key, recordedtime, recordedtime, 0, key, "", "", content)
 
 
+# Straight to pydantic's core: the adapter's own methods cost as much again on events of this size.
+_SERIALIZERS: Final[dict[type[Data], SchemaSerializer]] = {}
+_VALIDATORS: Final[dict[type[Data], SchemaValidator]] = {}
+
+
+def _serializer(cls: type[Data]) -> SchemaSerializer:
+    found = _SERIALIZERS.get(cls)
+    if found is None:
+        found = _SERIALIZERS[cls] = adapter(cls).serializer
+    return found
+
+
+def _validator(cls: type[Data]) -> SchemaValidator:
+    found = _VALIDATORS.get(cls)
+    if found is None:
+        found = _VALIDATORS[cls] = cast("SchemaValidator", adapter(cls).validator)
+    return found
+
+
 def encode(event: Event[Data], key: str | None = None) -> Message:
     """Return the event as a log keeps it. The key is the correlation id (the job) unless given."""
     data = event.data
@@ -113,7 +132,7 @@ def encode(event: Event[Data], key: str | None = None) -> Message:
         event.correlationid,
         event.causationid,
         event.clusterid,
-        adapter(type(data)).dump_json(data, exclude_defaults=True),
+        _serializer(type(data)).to_json(data, exclude_defaults=True),
     )
 
 
@@ -131,7 +150,7 @@ def decode(message: Message) -> Event[Data]:
         message = _upcast(message)
         cls = TYPES[message.type]
     try:
-        data = adapter(cls).validate_json(message.data, strict=True)
+        data = _validator(cls).validate_json(message.data, strict=True)
     except ValidationError as error:
         raise UndecodableError(f"{message.type}: {_first_fault(error)}") from None
     return Event(
