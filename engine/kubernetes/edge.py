@@ -3,9 +3,10 @@
 Every item ends as exactly one of three: `Taken`, `Ignored` with a reason, or `Refused`, which carries the original bytes so that
 the shard that takes them writes the dead letter with its origin.
 
-The path is short for pods, of which there are most. One line of a watch with a pod of 3.0 KB becomes an encoded observation in
-34 µs, 29,000/s on one core (each with other times and ids; decoding 7, pod table and projection 17, encoding and id 7). Decoding to plain
-mappings is the fastest that pydantic offers: a model of the needed fields would add to it, not take away.
+The path is short for pods, of which there are most. One line of a watch with a pod of 3.2 KB becomes an encoded observation in
+31 µs, 32,000/s (CPython 3.11, one core, 10,000 lines that differ in uid, version and start time): decoding 9, pod table and
+projection 19, id and encoding 6, each timed alone. A pydantic model of only the needed fields decodes in 7 µs; those 2 µs would
+cost the tolerance for wrongly typed parts, and a second path for every other kind.
 """
 
 from __future__ import annotations
