@@ -1,0 +1,200 @@
+"""Jobs that somebody else controls: their phase follows the owner, else their attempts; nothing is asked of anybody."""
+
+from __future__ import annotations
+
+import pytest
+from lifecycle_driver import SECOND, START, Driver, pod
+
+from engine.events.inputs import JobObserved
+from engine.events.jobs import Anomaly, EffectRequested, JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TimerSet
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def job(version=None, phase=None, **fields):
+    return JobObserved("train", "Job", version=None if version is None else str(version), phase=phase, created=START, **fields)
+
+
+def running(uid, version=1, **fields):
+    return pod(uid, "j1", version, "Running", kind="Job", owner="train", node="n", bound=1, running=2, **fields)
+
+
+def ended(uid, version=2, *, phase="Succeeded", reason=None, at=9, **fields):
+    return pod(uid, "j1", version, phase, kind="Job", owner="train", node="n", bound=1, running=2, ended=at, reason=reason, **fields)
+
+
+# --- from attempts alone ------------------------------------------------------------------------------------------------------
+
+
+def test_without_an_owner_the_phase_is_what_the_attempts_show(driver):
+    driver.see(pod("a", "j1", 1, "Pending"))
+    assert driver.phase() == "Pending"
+    driver.see(running("a", 2))
+    driver.see(ended("a", 3))
+    assert driver.path() == ["Running", "Completed"]
+    assert [change.inferred for change in driver.of(JobPhaseChanged)] == [False, True]
+
+
+def test_one_bad_end_is_an_inferred_failure(driver):
+    driver.see(running("a"))
+    driver.see(running("b"))
+    driver.see(ended("a"))
+    assert driver.phase() == "Running"
+    driver.see(ended("b", phase="Failed", reason="AppFailed"))
+    assert driver.phase() == "Failed"
+    assert driver.job().inferred
+
+
+def test_an_inferred_end_is_taken_back_by_a_new_attempt(driver):
+    driver.see(ended("a", phase="Failed", reason="AppFailed"))
+    assert driver.phase() == "Failed"
+    driver.see(pod("b", "j1", 3, "Pending"))
+    assert driver.phase() == "Pending"
+    assert driver.job().finished is None
+    driver.see(running("b", 4))
+    driver.see(ended("b", 5, at=20))
+    assert driver.path() == ["Failed", "Pending", "Running", "Completed"]
+
+
+def test_phases_carry_the_time_of_what_shows_them(driver):
+    driver.see(running("a"), at=50)
+    driver.see(ended("a"), at=60)
+    times = [(event.time - START) // SECOND for event in driver.events if isinstance(event.data, JobPhaseChanged)]
+    assert times == [2, 9]
+
+
+def test_pods_of_nobody_are_jobs_of_their_own(driver):
+    driver.see(pod("solo", "solo", 1, "Running", node="n", running=1))
+    (opened,) = driver.of(JobOpened)
+    assert (opened.kind, opened.name, opened.managed) == ("Other", "pod-solo", False)
+
+
+def test_nothing_is_requested_for_an_observed_job(driver):
+    driver.owner(job(1, "Running", tasks={"main": 2}))
+    driver.see(running("a"))
+    driver.see(ended("a", phase="Failed", reason="AppFailed"))
+    driver.see(ended("b", phase="Failed", reason="EvictedByApi"))
+    assert driver.of(EffectRequested) == []
+    assert driver.of(TimerSet) == []
+
+
+# --- the owner ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_job_object_completes_what_its_pods_opened(driver):
+    driver.see(running("a"))
+    driver.owner(job(5, "Running", queue="gpu", user="ann", labels={"a": "b"}, tasks={"main": 2}, min_available=2))
+    (revised,) = driver.of(JobRevised)
+    assert revised.owner
+    assert (driver.job().spec.queue, driver.job().user, driver.job().labels) == ("gpu", "ann", {"a": "b"})
+    assert driver.job().tasks["main"].spec.replicas == 2
+    assert driver.path() == ["Running"]
+
+
+def test_an_end_is_the_owners_to_tell_once_it_is_known(driver):
+    driver.owner(job(1, tasks={"main": 1}))
+    driver.see(running("a"))
+    driver.see(ended("a"))
+    assert driver.phase() == "Running"
+    driver.owner(job(2, "Completed", ended=START + 9 * SECOND, reason="CompletionsReached"))
+    assert driver.phase() == "Completed"
+    assert not driver.job().inferred
+    change = driver.of(JobPhaseChanged)[-1]
+    assert (change.reason, change.object_version) == ("CompletionsReached", "2")
+    assert (driver.job().since - START) // SECOND == 9
+
+
+def test_an_inferred_end_is_confirmed_or_corrected_by_the_owner(driver):
+    driver.see(ended("a"))
+    driver.owner(job(2, "Completed"))
+    assert not driver.job().inferred
+    other = Driver()
+    other.see(ended("a", phase="Failed", reason="AppFailed"))
+    other.owner(job(2, "Completed"))
+    assert other.path() == ["Failed", "Completed"]
+
+
+def test_an_end_that_the_owner_stated_stands_whatever_the_pods_show(driver):
+    driver.owner(job(2, "Completed"))
+    driver.see(running("a"))
+    assert driver.phase() == "Completed"
+
+
+def test_an_owner_that_contradicts_itself_is_an_anomaly_and_nothing_else(driver):
+    driver.owner(job(2, "Completed"))
+    made = driver.owner(job(3, "Running", queue="other"))
+    assert driver.outcome == "anomalous"
+    assert [type(event.data) for event in made] == [Anomaly]
+    assert (driver.phase(), driver.job().spec.queue) == ("Completed", "default")
+
+
+def test_a_status_that_lags_behind_the_attempts_does_not_move_the_job_back(driver):
+    driver.owner(job(1, "Pending"))
+    driver.see(running("a"))
+    driver.owner(job(2, "Pending"))
+    assert driver.outcome == "unchanged"
+    assert driver.phase() == "Running"
+
+
+def test_a_stop_that_the_owner_announces_is_followed(driver):
+    driver.owner(job(1, "Running"))
+    driver.see(running("a"))
+    driver.owner(job(2, "Aborting"))
+    driver.see(ended("a", phase="Failed", reason="DeletedByApi"))
+    assert driver.phase() == "Aborting"
+    driver.owner(job(3, "Aborted"))
+    assert driver.path() == ["Running", "Aborting", "Aborted"]
+
+
+def test_an_older_version_of_the_owner_is_a_duplicate(driver):
+    driver.owner(job(5, "Running"))
+    driver.owner(job(4, "Pending"))
+    assert driver.outcome == "duplicate"
+    driver.owner(job(5, "Running"))
+    assert driver.outcome == "duplicate"
+
+
+def test_the_owner_may_come_first(driver):
+    driver.owner(job(1, tasks={"main": 1}))
+    driver.see(running("a"))
+    (opened,) = driver.of(JobOpened)
+    assert opened.owner
+    assert driver.path() == ["Running"]
+
+
+def test_fewer_attempts_than_are_wanted_are_no_end(driver):
+    driver.see(running("a", task="w", index=0))
+    driver.owner(job(None, tasks={"w": 2}))
+    driver.see(ended("a", task="w", index=0))
+    assert driver.phase() == "Running"
+
+
+def test_a_deleted_job_object_terminates_a_job_without_an_end(driver):
+    driver.owner(job(1, "Running"))
+    driver.see(running("a"))
+    driver.delete(version="9")
+    assert driver.of(JobObjectDeleted)[0].version == "9"
+    assert driver.phase() == "Terminated"
+    driver.delete(version="9")
+    assert driver.outcome == "unchanged"
+
+
+def test_a_deleted_job_object_leaves_a_stated_end_alone(driver):
+    driver.owner(job(1, "Completed"))
+    driver.delete(version="9")
+    assert driver.path() == ["Completed"]
+
+
+def test_commands_on_an_observed_job_are_refused(driver):
+    driver.see(running("a"))
+    driver.command("AbortJob")
+    assert driver.outcome == "refused"
+    assert driver.phase() == "Running"
+
+
+def test_a_trace_row_without_an_end_says_so(driver):
+    driver.owner(job(None, "Terminated", without_end=True))
+    assert driver.of(JobPhaseChanged)[0].without_end
