@@ -6,26 +6,20 @@ of jobs; the stage knows nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from engine.events import Data, Event, EventError, Topic, decode, encode
-from engine.events.ids import output_id
-from engine.events.jobs import Accounted
-from engine.log.accounts import SILENT, Accounts
-from engine.log.dead_letters import dead_letter
+from engine.log.accounts import Accounts
 from engine.log.errors import LogError
 from engine.log.inputs import Inputs, Retaken, Source, Taken
 from engine.log.metrics import ProcessorMetrics
-from engine.log.port import Commit, Log, Output, Position, Record, ShardId, ShardLog, Vector
-from engine.log.recovery import Recovered, input_partitions, output_partitions, recover
+from engine.log.port import Commit, Log, Position, ShardId, ShardLog, Vector
+from engine.log.recovery import input_partitions, output_partitions, recover
+from engine.log.run import ShardRun
 from engine.log.stage import Stage
 
-__all__ = ["OUTPUT_LIMIT", "SNAPSHOT_EVERY", "BrokenStageError", "Processor"]
-
-OUTPUT_LIMIT: Final = 2_000
-"""Outputs at which a commit takes no further input (kafka.md, Transactions)."""
+__all__ = ["SNAPSHOT_EVERY", "Processor"]
 
 SNAPSHOT_EVERY: Final = 100_000
 """Inputs within which a changed subject is written to the snapshot; recovery folds the tail of as many, in about 2 s."""
@@ -36,10 +30,6 @@ Reasons = dict[tuple[int, int], list[str]]
 """Why the stage failed on an input, once for each attempt; by the place of its partition and its offset."""
 
 
-class BrokenStageError(Exception):
-    """Raised when a stage breaks its contract."""
-
-
 class _UndecidedError(Exception):
     """Raised when the stage failed on the last of some inputs."""
 
@@ -47,46 +37,6 @@ class _UndecidedError(Exception):
         super().__init__(reason)
         self.taken = taken
         self.reason = reason
-
-
-class _Run(Generic[S]):
-    """What a processor has in memory while its shard is open."""
-
-    __slots__ = (
-        "accounts",
-        "basis",
-        "committed",
-        "held",
-        "inputs",
-        "now",
-        "outputs",
-        "sequence",
-        "silent",
-        "snapshots",
-        "state",
-        "vector",
-    )
-
-    def __init__(self, held: ShardLog, recovered: Recovered[S], inputs: Inputs) -> None:
-        position = held.position
-        self.held = held
-        self.state = recovered.state
-        self.accounts = recovered.accounts
-        self.snapshots = recovered.snapshots
-        self.inputs = inputs
-        self.now = position.now
-        self.sequence = position.shardsequence
-        self.vector = list(position.vector)
-        self.basis: Vector = position.vector
-        """The vector as a tuple."""
-        self.outputs: list[Output] = []
-        self.silent = dict.fromkeys(SILENT, 0)
-        """Inputs of this commit that left no event."""
-        self.committed: dict[str, int] = dict(self.accounts.outcomes)
-
-    def position(self) -> Position:
-        """Where the shard will stand when all this is committed."""
-        return Position(self.basis, self.now, self.sequence)
 
 
 class Processor(Generic[S]):
@@ -122,9 +72,8 @@ class Processor(Generic[S]):
         self._clock = clock
         self._metrics = metrics
         self._partitions = input_partitions(log, stage, number)
-        self._absorbs = [stage.absorbs(partition.topic) for partition in self._partitions]
         self._written = output_partitions(log, stage, number)
-        self._opened: _Run[S] | None = None
+        self._opened: ShardRun[S] | None = None
 
     # --- opening and closing ----------------------------------------------------------------------------------------------
 
@@ -151,7 +100,7 @@ class Processor(Generic[S]):
 
     def _load(self, held: ShardLog) -> None:
         recovered = recover(self.log, self.stage, self.shard, held, self._every)
-        self._opened = _Run(held, recovered, self._inputs(held.position.vector))
+        self._opened = ShardRun(self.stage, self.shard, held, recovered, self._inputs(held.position.vector))
 
     def _inputs(self, offsets: Vector) -> Inputs:
         return Inputs(self.log, self._partitions, offsets, self._batch)
@@ -204,7 +153,7 @@ class Processor(Generic[S]):
         return sum(max(self.log.end(partition) - offset, 0) for partition, offset in zip(self._partitions, taken, strict=True))
 
     @property
-    def _run(self) -> _Run[S]:
+    def _run(self) -> ShardRun[S]:
         if self._opened is None:
             raise LogError(f"shard {self.shard} is not open; open its processor first")
         return self._opened
@@ -260,11 +209,11 @@ class Processor(Generic[S]):
         run = self._run
         before = run.position()
         try:
-            fired = self._fire(run, clock_now)
+            fired = run.fire(clock_now)
         except BaseException:
             self.close()
             raise
-        self._touch(run, before)
+        run.touch(before)
         if fired:
             self._commit(0)
         return fired
@@ -298,7 +247,7 @@ class Processor(Generic[S]):
         run, stage = self._run, self.stage
         taken: list[Taken] = []
         fired = 0
-        while len(taken) < self._batch and len(run.outputs) < OUTPUT_LIMIT and (found := source.peek()) is not None:
+        while len(taken) < self._batch and not run.full() and (found := source.peek()) is not None:
             place, record = found
             before = run.position()
             # Due by this input's time; or by the shard's own, which is ahead of it where producers' clocks differ. Otherwise
@@ -306,96 +255,27 @@ class Processor(Generic[S]):
             horizon = max(run.now, record.message.recordedtime)
             due = stage.due(run.state)
             if due is not None and due <= horizon:
-                fired += self._fire(run, horizon)
-                if len(run.outputs) >= OUTPUT_LIMIT:
-                    self._touch(run, before)
+                fired += run.fire(horizon)
+                if run.full():
+                    run.touch(before)
                     break
             taken.append(found)
             try:
-                self._take(run, place, record, reasons.get((place, record.offset), ()) if reasons else ())
+                run.take(place, record, reasons.get((place, record.offset), ()) if reasons else ())
             except LogError:
                 raise
             except Exception as error:
                 raise _UndecidedError(taken, f"{type(error).__name__}: {error}") from error
-            if changed := stage.touched(run.state):
-                run.snapshots.touch(changed, before)
+            run.touch(before)
             source.take()
         return len(taken) + fired, len(taken)
-
-    def _fire(self, run: _Run[S], horizon: int) -> int:
-        """Fire timers due by a time until none is left or the commit is full."""
-        fired = 0
-        while (due := self.stage.due(run.state)) is not None and due <= horizon and len(run.outputs) < OUTPUT_LIMIT:
-            run.now = max(run.now, due)
-            written = run.sequence
-            for event in self.stage.fire(run.state, run.now):
-                self._emit(run, event)
-            if run.sequence == written:
-                raise BrokenStageError(f"stage {self.stage.name} has a timer due at {due} that fires without an event")
-            fired += 1
-        return fired
-
-    def _take(self, run: _Run[S], place: int, record: Record, reasons: Sequence[str]) -> None:
-        """Decide on one input, or set it aside for the reasons that earlier attempts gave."""
-        message = record.message
-        run.now = max(run.now, message.recordedtime)
-        run.vector[place] = record.offset + 1
-        run.basis = tuple(run.vector)
-        run.accounts.received += 1
-        if len(reasons) > 1:
-            # Parking failed as well.
-            self._bury(run, record, reasons[-1])
-            return
-        try:
-            event = decode(message)
-        except EventError as error:
-            self._bury(run, record, str(error))
-            return
-        stage, state = self.stage, run.state
-        if self._absorbs[place]:
-            stage.absorb(state, event)
-        decision = stage.park(state, event, run.now, reasons[0]) if reasons else stage.decide(state, event, run.now)
-        first: Event[Any] | None = None
-        while True:
-            try:
-                made = next(decision)
-            except StopIteration as stop:
-                outcome = stop.value
-                break
-            if first is None:
-                first = made
-            self._emit(run, made)
-        if first is None:
-            if outcome not in SILENT:
-                raise BrokenStageError(f"outcome {outcome!r} without an event")
-            run.silent[outcome] += 1
-        elif stage.outcome(first) is None:
-            raise BrokenStageError(f"outcome {outcome!r}, but {first.type} stands for none")
-
-    def _emit(self, run: _Run[S], event: Event[Data]) -> None:
-        self.stage.evolve(run.state, event)
-        self._write(run, event, event.data.TOPIC, None)
-
-    def _write(self, run: _Run[S], event: Event[Data], topic: Topic, key: str | None) -> None:
-        run.outputs.append(Output(topic, encode(event, key), run.basis))
-        run.sequence += 1
-        run.accounts.fold(event, run.basis, run.sequence, self.stage.outcome)
-
-    def _bury(self, run: _Run[S], record: Record, reason: str) -> None:
-        letter = dead_letter(self.shard, record, reason, run.now, run.accounts.outcomes["dead"] + 1)
-        self._write(run, letter, "dead-letters", record.message.key)
-
-    def _touch(self, run: _Run[S], before: Position) -> None:
-        if changed := self.stage.touched(run.state):
-            run.snapshots.touch(changed, before)
 
     # --- committing -------------------------------------------------------------------------------------------------------
 
     def _commit(self, inputs: int | None) -> None:
         """Write what has been made of some inputs; `None`: of none, there is only the snapshot to write."""
         run = self._run
-        if any(run.silent.values()):
-            self._account(run)
+        run.account()
         after = run.position()
         committed = run.held.position
         if run.snapshots.wants_mark(committed.shardsequence):
@@ -415,20 +295,3 @@ class Processor(Generic[S]):
             self._metrics.commit_done(self.shard, perf_counter() - began, len(run.outputs))
         run.outputs = []
         run.committed = dict(run.accounts.outcomes)
-
-    def _account(self, run: _Run[S]) -> None:
-        event = Event(
-            output_id(self.stage.name, f"{self.shard}/accounted", run.sequence + 1),
-            f"lahar/{self.stage.name}",
-            Accounted.TYPE,
-            str(self.shard),
-            run.now,
-            run.now,
-            run.accounts.accounted + 1,
-            "",
-            "",
-            "",
-            Accounted(run.now, **run.silent),
-        )
-        run.silent = dict.fromkeys(SILENT, 0)
-        self._write(run, event, self.stage.outputs[0], str(self.shard))

@@ -16,7 +16,8 @@ from engine.log.dead_letters import original
 from engine.log.errors import FencedError, LogDamagedError, LogError, LogUnavailableError
 from engine.log.memory import MemoryLog
 from engine.log.port import Commit, Partition, Position, Record, ShardId
-from engine.log.processor import OUTPUT_LIMIT, BrokenStageError, Processor
+from engine.log.processor import Processor
+from engine.log.run import OUTPUT_LIMIT, BrokenStageError
 from engine.log.snapshots import state_hash
 from engine.log.sqlite import SqliteLog
 

@@ -1,0 +1,173 @@
+"""A shard at work in memory: takes inputs, fires timers, applies what the stage says and keeps it for the commit.
+
+Everything here is lost with the process and built anew from the log; `processor` decides when it is committed or thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from engine.events import Data, Event, EventError, Topic, decode, encode
+from engine.events.ids import output_id
+from engine.events.jobs import Accounted
+from engine.log.accounts import SILENT
+from engine.log.dead_letters import dead_letter
+from engine.log.inputs import Inputs
+from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
+from engine.log.recovery import Recovered
+from engine.log.stage import Stage
+
+__all__ = ["OUTPUT_LIMIT", "BrokenStageError", "ShardRun"]
+
+OUTPUT_LIMIT: Final = 2_000
+"""Outputs at which a commit takes no further input (kafka.md, Transactions)."""
+
+S = TypeVar("S")
+
+
+class BrokenStageError(Exception):
+    """Raised when a stage breaks its contract."""
+
+
+class ShardRun(Generic[S]):
+    """What a processor has in memory while its shard is open, ahead of the log by at most one commit."""
+
+    def __init__(self, stage: Stage[S], shard: ShardId, held: ShardLog, recovered: Recovered[S], inputs: Inputs) -> None:
+        """Go on where the shard stands.
+
+        Args:
+            stage: what decides.
+            shard: whose state it is.
+            held: the right to commit.
+            recovered: the state as of `held.position`.
+            inputs: what waits behind it.
+        """
+        position = held.position
+        self.stage: Final[Stage[S]] = stage
+        self.shard: Final = shard
+        self.held: Final = held
+        self.state: Final = recovered.state
+        self.accounts: Final = recovered.accounts
+        self.snapshots: Final = recovered.snapshots
+        self.inputs = inputs
+        self.now = position.now
+        self.sequence = position.shardsequence
+        self.vector = list(position.vector)
+        self.basis: Vector = position.vector
+        """The vector as a tuple."""
+        self.outputs: list[Output] = []
+        self.committed: dict[str, int] = dict(self.accounts.outcomes)
+        """Inputs by outcome, as of the last commit."""
+        self._silent = dict.fromkeys(SILENT, 0)
+        self._absorbs = [stage.absorbs(partition.topic) for partition in inputs.partitions]
+
+    def position(self) -> Position:
+        """Return where the shard will stand when all this is committed."""
+        return Position(self.basis, self.now, self.sequence)
+
+    def full(self) -> bool:
+        """Tell whether the commit takes nothing further."""
+        return len(self.outputs) >= OUTPUT_LIMIT
+
+    def fire(self, horizon: int) -> int:
+        """Fire timers due by a time (microseconds) until none is left or the commit is full; return how many.
+
+        Raises:
+            BrokenStageError: a timer fires without an event.
+        """
+        fired = 0
+        while (due := self.stage.due(self.state)) is not None and due <= horizon and not self.full():
+            self.now = max(self.now, due)
+            written = self.sequence
+            for event in self.stage.fire(self.state, self.now):
+                self._emit(event)
+            if self.sequence == written:
+                raise BrokenStageError(f"stage {self.stage.name} has a timer due at {due} that fires without an event")
+            fired += 1
+        return fired
+
+    def take(self, place: int, record: Record, reasons: Sequence[str]) -> None:
+        """Decide on one input, or set it aside.
+
+        Args:
+            place: of its partition among the shard's inputs.
+            record: the input.
+            reasons: why the stage failed on it, once for each earlier attempt: after one it is parked, after two, parking having
+                failed as well, it is a dead letter.
+
+        Raises:
+            BrokenStageError: the stage gives an outcome without an event, or events without an outcome.
+            Exception: whatever else the stage raises.
+        """
+        message = record.message
+        self.now = max(self.now, message.recordedtime)
+        self.vector[place] = record.offset + 1
+        self.basis = tuple(self.vector)
+        self.accounts.received += 1
+        if len(reasons) > 1:
+            self._bury(record, reasons[-1])
+            return
+        try:
+            event = decode(message)
+        except EventError as error:
+            self._bury(record, str(error))
+            return
+        stage, state = self.stage, self.state
+        if self._absorbs[place]:
+            stage.absorb(state, event)
+        decision = stage.park(state, event, self.now, reasons[0]) if reasons else stage.decide(state, event, self.now)
+        first: Event[Any] | None = None
+        while True:
+            try:
+                made = next(decision)
+            except StopIteration as stop:
+                outcome = stop.value
+                break
+            if first is None:
+                first = made
+            self._emit(made)
+        if first is None:
+            if outcome not in SILENT:
+                raise BrokenStageError(f"outcome {outcome!r} without an event")
+            self._silent[outcome] += 1
+        elif stage.outcome(first) is None:
+            raise BrokenStageError(f"outcome {outcome!r}, but {first.type} stands for none")
+
+    def touch(self, before: Position) -> None:
+        """Note for the snapshot what has changed since the shard stood at `before`."""
+        if changed := self.stage.touched(self.state):
+            self.snapshots.touch(changed, before)
+
+    def account(self) -> None:
+        """Write down the inputs of this commit that left no event, if there are any; to be called last before it."""
+        if not any(self._silent.values()):
+            return
+        event = Event(
+            output_id(self.stage.name, f"{self.shard}/accounted", self.sequence + 1),
+            f"lahar/{self.stage.name}",
+            Accounted.TYPE,
+            str(self.shard),
+            self.now,
+            self.now,
+            self.accounts.accounted + 1,
+            "",
+            "",
+            "",
+            Accounted(self.now, **self._silent),
+        )
+        self._silent = dict.fromkeys(SILENT, 0)
+        self._write(event, self.stage.outputs[0], str(self.shard))
+
+    def _emit(self, event: Event[Data]) -> None:
+        self.stage.evolve(self.state, event)
+        self._write(event, event.data.TOPIC, None)
+
+    def _write(self, event: Event[Data], topic: Topic, key: str | None) -> None:
+        self.outputs.append(Output(topic, encode(event, key), self.basis))
+        self.sequence += 1
+        self.accounts.fold(event, self.basis, self.sequence, self.stage.outcome)
+
+    def _bury(self, record: Record, reason: str) -> None:
+        letter = dead_letter(self.shard, record, reason, self.now, self.accounts.outcomes["dead"] + 1)
+        self._write(letter, "dead-letters", record.message.key)
