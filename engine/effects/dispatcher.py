@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, Literal
 
@@ -28,7 +28,7 @@ from engine.events import Event, Message
 from engine.events.jobs import EffectSettled
 from engine.events.transitions import transition_of
 from engine.log.port import Log, Partition, Record
-from statemachines.callbacks import selects
+from statemachines.callbacks import Selector, selects
 
 __all__ = ["Dispatcher", "Mode", "cursor_name"]
 
@@ -52,6 +52,8 @@ class _Line:
 
     receiver: Receiver
     lanes: list[Lane]
+    unlabelled: Selector
+    """What it selects, whatever the job's labels."""
     wanted: frozenset[str]
     """Types of events that it can want."""
     stops: dict[str, Stop] = field(default_factory=dict)
@@ -122,7 +124,7 @@ class Dispatcher:
                     continue
                 done += self._fill(line, lane)
                 if lane.delivery is None and lane.waiting and lane.retry_at <= now:
-                    batch = [notice for _, notice in islice(lane.waiting, 1 if lane.failures else _BATCH)]
+                    batch = [notice for _, notice in islice(lane.waiting, _BATCH)]
                     lane.delivery = self._executor.start(line.receiver, batch)
                     done += self._collect(line, lane, now)
         self._send_reports()
@@ -225,7 +227,8 @@ class Dispatcher:
         starts = [(partition, min(cursor.get(partition, 0), self._log.end(partition))) for partition in self._partitions()]
         levels: frozenset[str] = receiver.selector.levels
         wanted = frozenset(name for name, level in LEVELS.items() if not levels or level in levels)
-        return _Line(receiver, [Lane(partition, start, start, start) for partition, start in starts], wanted)
+        lanes = [Lane(partition, start, start, start) for partition, start in starts]
+        return _Line(receiver, lanes, replace(receiver.selector, labels={}), wanted)
 
     def _fill(self, line: _Line, lane: Lane) -> int:
         """Look at the next records of a lane that has room."""
@@ -239,7 +242,7 @@ class Dispatcher:
             lane.read = record.offset + 1
             if record.message.type not in line.wanted:
                 continue
-            notice = self._notice(line.receiver, record)
+            notice = self._notice(line, record)
             if notice is None:
                 continue
             if self._replay:
@@ -249,13 +252,14 @@ class Dispatcher:
         lane.passed()
         return looked
 
-    def _notice(self, receiver: Receiver, record: Record) -> Notice | None:
+    def _notice(self, line: _Line, record: Record) -> Notice | None:
         event = self._feed.event(record)
         transition = transition_of(event.data)
-        if transition is None:
+        # What is known of the job may have to be read from the log, so it is asked for last.
+        if transition is None or not selects(line.unlabelled, transition, {}):
             return None
         facts = self._feed.facts(record)
-        if not selects(receiver.selector, transition, facts.labels):
+        if not selects(line.receiver.selector, transition, facts.labels):
             return None
         return make_notice(record.message, event, transition, facts, "catchup" if event.recordedtime < self._started else "live")
 
@@ -341,9 +345,8 @@ def _disable(line: _Line, stop: Stop) -> None:
 def _resume(line: _Line, *effects: str) -> None:
     for effect in effects:
         line.stops.pop(effect, None)
-    if not line.stops:
-        for lane in line.lanes:
-            lane.calm()
+    for lane in line.lanes:
+        lane.calm()
 
 
 def _stop_of(event: Event[EffectSettled]) -> Stop:

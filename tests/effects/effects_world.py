@@ -52,6 +52,7 @@ class World:
     def __init__(self, log: Log | None = None, partitions: int = 1) -> None:
         self.log: Log = MemoryLog(partitions) if log is None else log
         self.sequences: dict[str, int] = {}
+        self.settled: set[str] = set()
         self.now = START
 
     def commit(self, job: str, *told: Data, cause: str = "") -> list[str]:
@@ -79,15 +80,14 @@ class World:
         shard.commit(Commit((0,), self.now, outputs))
         return [output.message.id for output in outputs]
 
-    def settle(self) -> int:
-        """Answer all reports as the lifecycle stage does; returns how many there were."""
-        found = list(self.reports())
-        for event in found[self.sequences.get("settled", 0) :]:
+    def settle(self, limit: int | None = None) -> int:
+        """Answer the next reports, or all, as the lifecycle stage does; returns how many there were."""
+        found = [event for event in self.reports() if event.id not in self.settled][:limit]
+        for event in found:
             data = event.data
             self.commit(event.subject, EffectSettled(data.effect, data.outcome, data.name, data.message), cause=event.id)
-        answered = len(found) - self.sequences.get("settled", 0)
-        self.sequences["settled"] = len(found)
-        return answered
+            self.settled.add(event.id)
+        return len(found)
 
     def reports(self) -> Iterable[Event[EffectReported]]:
         """All inputs that the dispatcher has appended."""

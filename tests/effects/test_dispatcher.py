@@ -236,7 +236,7 @@ def test_what_this_process_reported_does_not_undo_what_it_did_since(world: World
     dispatcher = world.dispatcher(listen(listener))
     dispatcher.run_until_quiet(clock.now)
     dispatcher.resume("listener", clock.now)
-    world.settle()
+    assert world.settle(limit=1) == 1
     assert dispatcher.run_until_quiet(clock.now) == 1
     assert dispatcher.status()[0].disabled is None
 
@@ -463,3 +463,10 @@ def test_an_attempt_may_skip_phases(world: World) -> None:
     world.commit("job", opened(), AttemptStarted("w", 0, 1), AttemptRunning("w", 0, 1, previous="Pending"), AttemptEnded("w", 0, 1))
     world.dispatcher(listen(listener, from_="Pending")).run_until_quiet(START)
     assert listener.phases() == ["Running"]
+
+
+def test_an_interrupt_of_the_user_is_no_failure(world: World) -> None:
+    world.commit("job", opened())
+    dispatcher = world.dispatcher(listen(Listener(KeyboardInterrupt())))
+    with pytest.raises(KeyboardInterrupt):
+        dispatcher.step(START)
