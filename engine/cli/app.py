@@ -6,7 +6,7 @@ A command takes `LogOption` and `JsonOption`, so that both may stand after its n
     def summary(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
         settings, output = settings_of(context, log), output_of(context, as_json)
 
-Its docstring is its help text; errors need not be caught (`ErrorsToExitCodes`).
+Its docstring is its help text, `examples=[…]` stand below it; errors need not be caught (`ErrorsToExitCodes`).
 """
 
 from __future__ import annotations
@@ -14,29 +14,18 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from engine import __version__
 from engine.cli.errors import describe, exit_code, wants_traceback
+from engine.cli.help import Commands, Group, Panel
 from engine.cli.output import Output
 from engine.cli.settings import Settings, load_settings
 
 __all__ = ["ErrorsToExitCodes", "JsonOption", "LogOption", "Panel", "app", "group", "output_of", "settings_of"]
-
-
-class Panel(StrEnum):
-    """Headings of `lahar --help`, in the order in which their first command is registered."""
-
-    RUN = "Run"
-    PUT = "Put in"
-    ASK = "Ask"
-    OPERATE = "Operate"
-    TOOLS = "Tools"
 
 
 LogOption = Annotated[
@@ -59,7 +48,7 @@ class _Shared:
     as_json: bool
 
 
-class ErrorsToExitCodes(TyperGroup):
+class ErrorsToExitCodes(Group):
     """A group that ends every failure with one line on standard error and a documented exit code (`engine.cli.errors`)."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer hands its own Context in
@@ -85,7 +74,7 @@ class ErrorsToExitCodes(TyperGroup):
         return result
 
 
-app = typer.Typer(
+app = Commands(
     name="lahar",
     cls=ErrorsToExitCodes,
     no_args_is_help=True,
@@ -97,9 +86,9 @@ app = typer.Typer(
 )
 
 
-def group(name: str, panel: Panel, about: str) -> typer.Typer:
+def group(name: str, panel: Panel, about: str) -> Commands:
     """Return a new group of commands, `lahar NAME …`, already registered on the app."""
-    made = typer.Typer(name=name, help=about, no_args_is_help=True, rich_markup_mode="rich")
+    made = Commands(name=name, cls=Group, help=about, no_args_is_help=True, rich_markup_mode="rich")
     app.add_typer(made, rich_help_panel=panel)
     return made
 

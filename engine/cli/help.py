@@ -1,0 +1,97 @@
+"""How `--help` looks: headings in one order, arguments by the names that the text uses, examples below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+from rich.markup import escape
+from rich.text import Text
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.models import CommandFunctionType
+
+if TYPE_CHECKING:
+    from typer._click import Context, HelpFormatter  # private: for annotations alone
+
+__all__ = ["Command", "Commands", "Group", "Panel", "examples_of"]
+
+
+class Panel(StrEnum):
+    """Headings of `lahar --help`, in the order in which they stand."""
+
+    RUN = "Run"
+    PUT = "Put in"
+    ASK = "Ask"
+    OPERATE = "Operate"
+    TOOLS = "Tools"
+
+
+_EXAMPLES: Final = "[bold]Examples[/]"
+
+
+class Command(TyperCommand):
+    """A command of `lahar`."""
+
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write the help text."""
+        _leave_out_types(self.get_params(ctx))
+        super().format_help(ctx, formatter)
+
+
+class Group(TyperGroup):
+    """A group of commands."""
+
+    def format_help(self, ctx: Context, formatter: HelpFormatter) -> None:
+        """Write the help text."""
+        _leave_out_types(self.get_params(ctx))
+        super().format_help(ctx, formatter)
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """Return the names of the commands, those under one heading together and the headings in their order."""
+        return sorted(super().list_commands(ctx), key=self._place)
+
+    def _place(self, name: str) -> int:
+        panel = getattr(self.commands[name], "rich_help_panel", None)
+        return list(Panel).index(Panel(panel)) if panel in list(Panel) else -1
+
+
+def _leave_out_types(parameters: Iterable[object]) -> None:
+    """Leave out the Python types of arguments and flags: `<bool>` tells nobody anything."""
+    for parameter in parameters:
+        if isinstance(parameter, TyperOption) and parameter.is_flag and parameter.metavar is None:
+            parameter.metavar = ""
+        elif isinstance(parameter, TyperArgument) and parameter.metavar is not None:
+            parameter.display_type_rich = _nothing  # type: ignore[method-assign]  # typer has no other way to say so
+
+
+def _nothing(ctx: Context) -> None:  # noqa: ARG001 - typer hands its context in
+    return None
+
+
+class Commands(typer.Typer):
+    """A typer app whose commands may have examples."""
+
+    def command(
+        self,
+        name: str | None = None,
+        *,
+        examples: Sequence[str] = (),
+        **given: Any,  # noqa: ANN401 - whatever typer takes
+    ) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """Register a command, as typer does.
+
+        Args:
+            name: its name; the function's unless given.
+            examples: what a user might type, `lahar …`; shown below its options.
+            given: see typer.
+        """
+        epilog = "\n".join((_EXAMPLES, *(f"  {escape(line)}" for line in examples))) if examples else None
+        return super().command(name, cls=Command, epilog=epilog, **given)
+
+
+def examples_of(epilog: str | None) -> list[str]:
+    """Return the examples that a command's epilog shows."""
+    head, *lines = Text.from_markup(epilog or "").plain.split("\n")
+    return [line.strip() for line in lines] if head == Text.from_markup(_EXAMPLES).plain else []
