@@ -139,8 +139,11 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, before
     turn.cause = turn.last
     turn.time = attempt.since
     event = _event_of(job, attempt, before, restarts)
-    running = cancelled_by_event(delays(job, attempt.pod), event, attempt.pod, attempt.uid) if job.delays else []
-    yield from cancel(turn, job, running, f"{event} of {attempt.pod}")
+    if job.delays:
+        # However it ended, a pod pends no more; one that succeeded has run. (Volcano keeps the delays of killed pods.)
+        shown = event if attempt.live else "PodRunning" if attempt.phase == "Succeeded" else "PodFailed"
+        pointless = cancelled_by_event(delays(job, attempt.pod), shown, attempt.pod, attempt.uid)
+        yield from cancel(turn, job, pointless, f"{attempt.pod} is {attempt.phase}")
     if event not in {"OutOfSync", "PodRunning"}:
         raised = EventRaised(
             event,

@@ -74,10 +74,18 @@ def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved) -> str | 
     if attempt is None:
         if job.managed and (pod.task or MAIN) not in job.tasks:
             return f"pod {pod.name} is of task {pod.task or MAIN!r}, which the job does not have ({', '.join(job.tasks)})"
-        return None
+        return _another_pod_was(job, pod) if job.managed and pod.attempt is not None else None
     if attempt.live and attempt.node is not None and pod.node is not None and attempt.node != pod.node:
         return f"pod {pod.name} was on node {attempt.node} and now says {pod.node}"
     return None
+
+
+def _another_pod_was(job: Job, pod: PodObserved) -> str | None:
+    """Say that the past attempt that a pod claims to be was another pod; `None`: it claims none."""
+    current = job.tasks[pod.task or MAIN].slots.get(pod.index) if pod.index is not None else None
+    if current is None or pod.attempt is None or pod.attempt >= current.number:
+        return None
+    return f"pod {pod.name} ({pod.uid}) says it is attempt {pod.attempt} of its replica, which was another pod"
 
 
 def start(turn: Turn, job: Job, pod: PodObserved) -> Events:

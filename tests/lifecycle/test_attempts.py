@@ -539,3 +539,18 @@ def test_a_first_pod_opens_an_observed_job_and_tells_everything_in_one_turn(driv
     opened = made[0].data
     assert (opened.kind, opened.name, opened.managed, opened.tenant) == ("Job", "train", False, "default")
     assert driver.path("j") == ["Running"]
+
+
+def test_a_pod_that_claims_a_past_attempt_of_another_pod_is_an_anomaly(driver):
+    driver.submit(vcjob({"name": "w"}))
+    driver.run("w")
+    driver.see(driver.replica("w", phase="Failed", reason="EvictedByApi", node="n0", ended=1))
+    driver.see(pod("x", "j1", 1, "Running", task="w", index=0, attempt=1, managed=True, node="n", running=1))
+    assert driver.outcome == "anomalous"
+    assert driver.job().tasks["w"].slots[0].number == 2
+
+
+def test_a_pod_beyond_the_replicas_is_deleted(driver):
+    driver.submit(vcjob({"name": "w"}))
+    made = driver.see(pod("x", "j1", 1, "Running", task="w", index=4, managed=True, node="n", running=1))
+    assert driver.asked("delete_pod", made) == [("w", 4, 1)]

@@ -23,7 +23,9 @@ def running(uid, version=1, **fields):
 
 
 def ended(uid, version=2, *, phase="Succeeded", reason=None, at=9, **fields):
-    return pod(uid, "j1", version, phase, kind="Job", owner="train", node="n", bound=1, running=2, ended=at, reason=reason, **fields)
+    return pod(
+        uid, "j1", version, phase, kind="Job", owner="train", node="n", bound=1, running=2, ended=at, reason=reason, **fields
+    )
 
 
 # --- from attempts alone ------------------------------------------------------------------------------------------------------
