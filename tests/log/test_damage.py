@@ -293,7 +293,7 @@ class TestSharing:
         before = shard.position
         shard.commit(Commit((1,), 1, [Output("job-events", custom("a", 1, "add", at=1), (1,))]))
         shard._position = before
-        with pytest.raises(LogUnavailableError, match="open it again"):
+        with pytest.raises(LogUnavailableError, match="open the shard again"):
             shard.commit(Commit((1,), 1, [Output("job-events", custom("a", 1, "add", at=1), (1,))]))
         assert log.end(EVENTS) == 1
         assert log.open(SHARD, [PODS]).position.vector == (1,)
