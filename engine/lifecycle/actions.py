@@ -215,7 +215,7 @@ def _sync(turn: Turn, job: Job) -> Events:
         requeued=job.requeued,
     )
     phase, reason = answer.phase, _why(job, answer.phase)
-    if phase == "Aborted" and job.object_deleted:  # nobody can resume it any more
+    if phase == job.phase == "Aborted" and job.object_deleted:  # nobody can resume it any more
         phase, reason = "Terminated", "Deleted"
     if phase != job.phase:
         yield from _change_phase(turn, job, phase, reason=reason, retry_count=job.retry_count, restarts=job.restarts)
