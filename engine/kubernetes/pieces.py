@@ -40,6 +40,7 @@ _BRACKET_LINE: Final = re.compile(rb"\n[{}\[\]]")
 _NEXT_OBJECT: Final = re.compile(rb"\n(?=[{\[]|---[ \t\r\n])")
 _NEXT_DOCUMENT: Final = re.compile(rb"\n(?=[{\[]|(?:---|\.\.\.)[ \t\r\n])")
 _CLOSES: Final = {ord("}"): ord("{"), ord("]"): ord("[")}
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _DEEPEST: Final = 200
 """Levels of nesting; the JSON parser reads no more."""
 
@@ -70,10 +71,12 @@ class Pieces:
     def feed(self, data: bytes) -> Iterator[Piece]:
         """Take more bytes and yield the pieces that they complete. To be exhausted before the next call."""
         self._buffer += data
-        if not self._begun and len(self._buffer) >= 3:
+        if not self._begun:
+            if len(self._buffer) < len(_BYTE_ORDER_MARK) and _BYTE_ORDER_MARK.startswith(self._buffer):
+                return
             self._begun = True
-            if self._buffer.startswith(b"\xef\xbb\xbf"):
-                del self._buffer[:3]
+            if self._buffer.startswith(_BYTE_ORDER_MARK):
+                del self._buffer[: len(_BYTE_ORDER_MARK)]
         yield from self._split(final=False)
 
     def close(self) -> Iterator[Piece]:

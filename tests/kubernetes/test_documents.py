@@ -226,6 +226,13 @@ def check_any_bytes(data: bytes, size: int) -> None:
             json.dumps(item.content, allow_nan=False).encode()
 
 
+@pytest.mark.parametrize("size", [1, 2, 3, 4])
+def test_a_byte_order_mark_may_arrive_in_parts(size: int) -> None:
+    check_any_bytes(b"\xef\xbb\xbf\n{\n", size)
+    check_any_bytes(b"\xef\xbb\xbf" + pretty(POD), size)
+    check_any_bytes(b"\xef\xbb", size)
+
+
 @settings(max_examples=5000)
 @given(STREAMS, st.integers(1, 9))
 def test_any_bytes_are_read_the_same_however_they_arrive(data: bytes, size: int) -> None:
