@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from engine.effects.errors import NotDisabledError, ReplayError
 from engine.effects.executor import Executor, ThreadExecutor
-from engine.effects.feed import CHUNK, Feed
+from engine.effects.feed import Feed
 from engine.effects.lane import Lane
 from engine.effects.metrics import CallbackStatus
 from engine.effects.notice import LEVELS, Notice, make_notice
@@ -37,6 +37,9 @@ Mode = Literal["live", "replay"]
 
 _BATCH: Final = 500
 """Notices on their way to one receiver at once."""
+
+_PASSED: Final = 20_000
+"""Records that nobody wanted after which a cursor is saved: to look at them again costs less than to write it for every chunk."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -128,7 +131,7 @@ class Dispatcher:
                     lane.delivery = self._executor.start(line.receiver, batch)
                     done += self._collect(line, lane, now)
         self._send_reports()
-        self._save(least=CHUNK)
+        self._save(least=_PASSED)
         return done
 
     def run_until_quiet(self, now: int) -> int:
