@@ -23,7 +23,7 @@ from engine.log.stage import Stage
 
 __all__ = ["Recovered", "input_partitions", "output_partitions", "own_output", "recover"]
 
-_READ: Final = 2_000
+_READ: Final = 500
 _logger: Final = logging.getLogger(__name__)
 
 S = TypeVar("S")

@@ -68,8 +68,11 @@ def records(
     new, dumps, crc = tuple.__new__, marshal.dumps, crc32
     found: list[Record] = []
     add = found.append
+    # Neighbours mostly share shard and basis.
     written: str | None = None
     basis: Vector = ()
+    number: int | None = None
+    shard = ""
     for line in rows:
         if crc(dumps(line[1:], 2)) != line[0]:
             raise fault(line[1])
@@ -80,7 +83,10 @@ def records(
         if line[5] != written:
             written = line[5]
             basis = parse_vector(written)
-        add(new(Record, (partition, line[1], message, shards(line[3]), line[4], basis)))
+        if line[3] != number:
+            number = line[3]
+            shard = shards(number)
+        add(new(Record, (partition, line[1], message, shard, line[4], basis)))
     return found
 
 
