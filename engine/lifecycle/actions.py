@@ -199,7 +199,8 @@ def _sync(turn: Turn, job: Job) -> Events:
         return
     effect = effect_of(job.phase, "SyncJob")
     if effect == "sync":
-        yield from _start_missing(turn, job)
+        if waits is None:  # a job that is about to be stopped needs no more pods
+            yield from _start_missing(turn, job)
     elif effect == "kill_soft" and job.counts.pending + job.counts.running:
         plan = _plan(job, effect, Order("SyncJob"))
         if plan is not None:

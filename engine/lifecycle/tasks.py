@@ -41,7 +41,7 @@ def follow_tasks(turn: Turn, job: Job, names: Iterable[str], time: int) -> Event
     for name, task in job.tasks.items():
         if name not in wanted and task.phase != "Waiting" and not finished:
             continue
-        for trigger in _triggers(task, finished=finished):
+        for trigger in _triggers(job, task, finished=finished):
             phase = next_task_phase(task.phase, trigger, _facts(job, task))
             while phase != task.phase:
                 yield turn.event(job, TaskPhaseChanged(name, phase, task.phase), max(task.since, time))
@@ -63,8 +63,13 @@ def _facts(job: Job, task: Task) -> TaskFacts:
         task.counts,
         retrying=task.spec.main and bool(task.counts.failed) and _may_be_restarted(job, task),
         dependencies_met=not waits or may_start(job, task),
-        replacing=task.restarting and bool(task.counts.terminating or task.open),
+        replacing=_restarts(job, task) and bool(task.counts.terminating or task.open),
     )
+
+
+def _restarts(job: Job, task: Task) -> bool:
+    """Tell whether attempts of a task are being replaced; an abort ends that until the job is resumed."""
+    return task.restarting and job.phase not in {"Aborting", "Aborted"}
 
 
 def _may_be_restarted(job: Job, task: Task) -> bool:

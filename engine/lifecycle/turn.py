@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from engine.events import Data, Event
 from engine.events.ids import output_id
+from engine.events.jobs import JobOpened
 from engine.events.transitions import transition_of
 from engine.lifecycle.state import Job, ShardState
 from statemachines.transition import Transition
@@ -66,7 +67,7 @@ class Turn:
         index = self.index
         self.index = index + 1
         self.last = output_id(STAGE, self.root, index)
-        if job.rules:
+        if job.rules or isinstance(data, JobOpened):
             transition = transition_of(data)
             if transition is not None:
                 self.transitions.append((transition, self.last, self.depth))

@@ -38,7 +38,7 @@ def refusal(driver):
     return driver.of(CommandRefused)[-1].reason
 
 
-# --- submission -----------------------------------------------------------------------------------------------------------------
+# --- submission -------------------------------------------------------------------------------------------------------
 
 
 def test_an_accepted_job_asks_for_its_pods_at_once(driver):
@@ -103,7 +103,7 @@ def test_a_gang_that_loses_too_many_is_pending_again(driver):
     assert driver.path() == ["Running", "Pending", "Running"]
 
 
-# --- how a job ends ---------------------------------------------------------------------------------------------------------------
+# --- how a job ends ---------------------------------------------------------------------------------------------------
 
 
 def test_a_job_completes_when_all_have_ended_and_enough_have_succeeded(driver):
@@ -142,7 +142,7 @@ def test_a_min_success_that_is_missed_fails_the_job(driver):
     assert driver.phase() == "Failed"
 
 
-# --- commands ---------------------------------------------------------------------------------------------------------------------
+# --- commands ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_a_command_counts_once(driver):
     assert driver.outcome == "applied"
 
 
-# --- stops asked for during a restart -----------------------------------------------------------------------------------------------
+# --- stops asked for during a restart ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("action", "end"), [("AbortJob", "Aborted"), ("TerminateJob", "Terminated"), ("CompleteJob", "Completed")])
@@ -338,7 +338,7 @@ def test_a_restart_that_exhausts_the_retries_ends_the_job_and_what_was_remembere
     assert driver.job().deferred is None
 
 
-# --- deletion of the job ----------------------------------------------------------------------------------------------------------------
+# --- deletion of the job ----------------------------------------------------------------------------------------------
 
 
 def test_a_deleted_job_is_terminated(driver):
@@ -380,7 +380,7 @@ def test_a_deleted_job_that_has_finished_stays_as_it_is(driver):
     assert len(driver.of(JobObjectDeleted)) == 1
 
 
-# --- updates ----------------------------------------------------------------------------------------------------------------------------
+# --- updates ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_task_is_scaled_up(driver):
@@ -444,7 +444,7 @@ def test_a_smaller_minimum_lets_a_waiting_job_run(driver):
     assert driver.phase() == "Running"
 
 
-# --- dependencies -----------------------------------------------------------------------------------------------------------------------
+# --- dependencies -----------------------------------------------------------------------------------------------------
 
 
 def test_a_task_waits_for_those_that_it_depends_on(driver):
@@ -476,7 +476,7 @@ def test_one_of_several_dependencies_is_enough_with_any(driver, iteration, start
     assert driver.task("c") == "Pending"
 
 
-# --- limits -------------------------------------------------------------------------------------------------------------------------------
+# --- limits -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_job_that_is_active_for_too_long_is_terminated(driver):
@@ -527,7 +527,7 @@ def test_an_aborted_job_is_kept(driver):
     assert driver.of(TimerSet) == []
 
 
-# --- restarts of tasks and their phases -----------------------------------------------------------------------------------------------------
+# --- restarts of tasks and their phases -------------------------------------------------------------------------------
 
 
 def test_a_task_tells_its_own_story(driver):
