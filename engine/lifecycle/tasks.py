@@ -48,10 +48,10 @@ def follow_tasks(turn: Turn, job: Job, names: Iterable[str], time: int) -> Event
                 phase = next_task_phase(task.phase, "Counted", _facts(job, task))
 
 
-def _triggers(task: Task, *, finished: bool) -> tuple[TaskTrigger, ...]:
+def _triggers(job: Job, task: Task, *, finished: bool) -> tuple[TaskTrigger, ...]:
     if finished and not task.counts.pending + task.counts.running + task.counts.terminating:
         return ("JobFinished",)
-    if task.restarting and task.phase != "Restarting":
+    if _restarts(job, task) and task.phase != "Restarting":
         return ("Restarted", "Counted")
     return ("Counted",)
 
