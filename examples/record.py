@@ -166,9 +166,7 @@ class Pod:
     def collected(self, clock: str) -> Pod:
         """The pod garbage collector says that it failed, as nobody else can."""
         self.content["status"]["phase"] = "Failed"
-        self._condition(
-            "DisruptionTarget", "True", clock, reason="DeletionByPodGC", message="PodGC: node no longer exists"
-        )
+        self._condition("DisruptionTarget", "True", clock, reason="DeletionByPodGC", message="PodGC: node no longer exists")
         return self._show("MODIFIED")
 
     def deleting(self, clock: str) -> Pod:

@@ -11,13 +11,22 @@ from engine.events.errors import EventError
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.log.port import Searchable
 
-__all__ = ["JobHistory", "events_of", "find_event", "history_of", "inputs_behind", "job_events"]
+__all__ = ["JobHistory", "cluster_facts", "events_of", "find_event", "history_of", "inputs_behind", "job_events"]
 
 
 def job_events(log: Searchable, types: Collection[str] | None = None) -> Iterator[Event[Data]]:
     """Yield the events of all jobs in commit order, of some types or of all."""
     for record in log.scan(("job-events",), types):
         yield decode(record.message)
+
+
+def cluster_facts(log: Searchable) -> Iterator[Event[Data]]:
+    """Yield what was said of nodes, queues and other objects of the cluster, in commit order; what cannot be read is left out."""
+    for record in log.scan(("cluster",)):
+        try:
+            yield decode(record.message)
+        except EventError:
+            continue
 
 
 def events_of(log: Searchable, job: str) -> list[Event[Data]]:

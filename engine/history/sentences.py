@@ -55,6 +55,7 @@ from engine.events.jobs import (
     TimerSet,
 )
 from engine.history.wording import length, moment, plural
+from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
 
 __all__ = ["attempt_of", "exit_words", "fate", "tell"]
 
@@ -82,6 +83,9 @@ _FATES: Final[dict[str, str]] = {
 }
 _OWN_CODE: Final = frozenset({"AppFailed", "OomKilled", "KilledBySignal", "StartError"})
 """Ends of which the exit code says something."""
+_OF_MAIN_TASK: Final = frozenset({MAIN_EVENT, MAIN_FAILED_EVENT})
+_ON_PARTS: Final = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
+"""Actions on a part of a job."""
 
 
 def fate(phase: str, reason: str | None) -> str:
@@ -163,8 +167,8 @@ def _terminating(data: AttemptTerminating, at: str) -> str:
 def _ended(data: AttemptEnded, at: str) -> str:
     node = f" on {data.node}" if data.node else ""
     ran = f" after running {length(data.ran)}" if data.started is not None and data.ran else ""
-    guess = ", at the latest proof of life" if data.inferred else ""
-    return f"{attempt_of(data)} {fate(data.phase, data.reason)}{exit_words(data.reason, data.exit_code)} {at}{node}{ran}{guess}"
+    guess = " (the latest that is known of it)" if data.inferred else ""
+    return f"{attempt_of(data)} {fate(data.phase, data.reason)}{exit_words(data.reason, data.exit_code)} {at}{guess}{node}{ran}"
 
 
 def _changed(data: AttemptChanged, at: str) -> str:
@@ -187,7 +191,9 @@ def _late(data: AttemptLateFact, at: str) -> str:
 
 
 def _raised(data: EventRaised, _at: str) -> str:
-    if data.rule is not None:
+    if data.rule is not None and data.event in _OF_MAIN_TASK and data.task is not None:
+        source = f"the end of the main task {data.task} raised {data.event}"
+    elif data.rule is not None:
         source = f"rule spec.raise[{data.rule}] raised {data.event}"
     elif data.by:
         source = f"{data.by} raised {data.event}"
@@ -199,23 +205,27 @@ def _raised(data: EventRaised, _at: str) -> str:
 
 
 def _target(data: ActionTaken | CommandIssued) -> str:
-    if data.task is None:
+    # An action on the whole job keeps the task only as that of the event that led to it.
+    if data.task is None or data.action not in _ON_PARTS:
         return ""
-    if data.partition is not None:
+    if data.action == "RestartPartition":
         return f" on partition {data.partition} of {data.task}"
     return f" on {data.task}" + (f"[{data.index}]" if data.index is not None and data.action == "RestartPod" else "")
 
 
 def _acted(data: ActionTaken, at: str) -> str:
-    if data.policy is not None:
-        return f"policy {data.policy} answers {data.event or 'the exit code'} with {data.action}{_target(data)} {at}"
-    who = f" by {data.by}" if data.by else ""
     waited = ", which had waited for the restart," if data.deferred else ""
+    if data.policy is not None:
+        return f"policy {data.policy} answers {data.event or 'the exit code'} with {data.action}{_target(data)}{waited} {at}"
+    who = f" by {data.by}" if data.by else ""
     return f"{data.action}{_target(data)}{who}{waited} was carried out {at}{_because(data.reason)}"
 
 
 def _deferred(data: ActionDeferred, at: str) -> str:
-    return f"{data.action} by {_by(data.by)} has to wait for the restart, {at}{_because(data.reason)}"
+    who = f" by {data.by}" if data.by else ""
+    if data.policy is not None:
+        return f"policy {data.policy} answers {data.event or 'the exit code'} with {data.action}, to wait for the restart, {at}"
+    return f"{data.action}{who} has to wait for the restart, {at}{_because(data.reason)}"
 
 
 def _timer_set(data: TimerSet, at: str) -> str:

@@ -40,6 +40,8 @@ _CLOSING: Final = frozenset({"Succeeded", "Completed", "Failed", "Lost", "Termin
 """Phases that are a mark at their beginning and nothing after it."""
 
 _NARROWEST: Final = 10
+_PHASES: Final = 12
+"""Phases of the job that are written out, the last ones."""
 
 
 @dataclass(slots=True)
@@ -118,6 +120,7 @@ def draw(line: Timeline, width: int) -> list[Text]:
         phase = track.intervals[-1].phase
         lines.append(Text.assemble(label.ljust(left), drawn, " ", (end, _GLYPHS[phase][1])))
     lines.append(_legend(line.tracks, {glyph for drawn in bars for glyph in drawn.plain}))
+    lines.append(_phases(line.tracks[0]))
     return lines
 
 
@@ -159,6 +162,20 @@ def _axis(line: Timeline, left: int, bar: int) -> Text:
         return Text(f"{start} … {end} {middle}", style="dim")
     space = bar - len(start) - len(end)
     return Text(" " * left + start + middle.center(space) + end, style="dim")
+
+
+def _phases(track: Track) -> Text:
+    """Write a job's phases with their times: a short one may be narrower than a column."""
+    intervals = track.intervals[-_PHASES:]
+    text = Text("" if len(intervals) == len(track.intervals) else "… → ", style="dim")
+    day = ""
+    for interval in intervals:
+        date, _, clock = moment(interval.start).rstrip("Z").partition(" ")
+        text.append(" → " if interval is not intervals[0] else "")
+        text.append(*_styled(interval.phase))
+        text.append(f" {clock}" if date == day else f" {date} {clock}")
+        day = date
+    return text
 
 
 def _bar(track: Track, line: Timeline, width: int) -> Text:

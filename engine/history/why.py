@@ -5,10 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from engine.events import Data, Event
-from engine.events.jobs import ActionTaken, AttemptEnded, AttemptStarted, EventRaised, JobPhaseChanged, TimerSet
+from engine.events.inputs import CommandIssued
+from engine.events.jobs import (
+    ActionDeferred,
+    ActionTaken,
+    AttemptEnded,
+    AttemptStarted,
+    EventRaised,
+    JobOpened,
+    JobPhaseChanged,
+    JobRevised,
+    TimerSet,
+)
 from engine.events.times import format_time
 from engine.history.fold import fold
 from engine.history.reading import JobHistory
@@ -21,6 +32,9 @@ __all__ = ["Explanation", "Step", "why_event", "why_job"]
 _NAMED: Final = 4
 """Attempts that are named one by one before the rest is counted."""
 _INCIDENTS: Final = 6
+_STOPS: Final = {"Completed": "Completing", "Terminated": "Terminating", "Aborted": "Aborting"}
+"""Phases in which a job ends up when its last pod has stopped, and those in which it waits for that."""
+_STOPPED: Final = frozenset({"KilledByAction", "StoppedByUser"})
 
 
 @dataclass(slots=True)
@@ -83,7 +97,9 @@ def why_job(history: JobHistory) -> Explanation | None:
     job = fold(history.events)
     if job is None:
         return None
-    changed = _last(history.events, JobPhaseChanged)
+    changed = _decisive(history.events)
+    steps = _steps(history, changed) if changed is not None else []
+    taken = [event for event in _actions(history) if all(step.event != event.id for step in steps)]
     details: list[str] = []
     if job.parked:
         details.append(_sentence(f"It is parked, its inputs wait for `lahar job unpark`: {job.parked}"))
@@ -93,10 +109,10 @@ def why_job(history: JobHistory) -> Explanation | None:
         details += _running(job)
     else:
         details += _leaving(job)
-    details += _failures(history, job)
-    details += _incidents(history)
+    details += _restarts(history, job)
+    details += _failures(history, job, told={link.id for event in taken for link in history.causes(event)})
+    details += _incidents(history, taken)
     details += [_sentence(f"{timer.action or timer.kind} is due at {moment(timer.due)}") for timer in job.timers.values()]
-    steps = _steps(history, changed) if changed is not None else []
     return Explanation(_headline(job), details, steps)
 
 
@@ -108,11 +124,28 @@ def _sentence(text: str) -> str:
 
 
 def _steps(history: JobHistory, event: Event[Data]) -> list[Step]:
-    return [Step(tell(link), link.id, link.type, link.time) for link in history.causes(event)]
+    links = history.causes(event)
+    by_command = any(isinstance(link.data, CommandIssued) for link in links)
+    return [Step(_told(link, by_command=by_command), link.id, link.type, link.time) for link in links]
 
 
-def _last(events: Sequence[Event[Data]], cls: type[Data]) -> Event[Data] | None:
-    return next((event for event in reversed(events) if isinstance(event.data, cls)), None)
+def _told(link: Event[Data], *, by_command: bool) -> str:
+    """Tell a link of a chain; where the command itself is told, its reason stands there alone."""
+    said = tell(link)
+    if by_command and isinstance(link.data, ActionTaken | ActionDeferred):
+        said = said.removesuffix(f" ({link.data.reason})")
+    return said
+
+
+def _decisive(events: Sequence[Event[Data]]) -> Event[JobPhaseChanged] | None:
+    """Return the last change of the job's phase; for one that only ends a stop, the change that began the stop."""
+    changes = [cast("Event[JobPhaseChanged]", event) for event in events if isinstance(event.data, JobPhaseChanged)]
+    if not changes:
+        return None
+    begun = _STOPS.get(changes[-1].data.phase)
+    if changes[-1].data.previous != begun:
+        return changes[-1]
+    return next((event for event in reversed(changes) if event.data.phase == begun), changes[-1])
 
 
 def _headline(job: JobView) -> str:
@@ -166,21 +199,39 @@ def _leaving(job: JobView) -> list[str]:
     current = job.current()
     if not current:
         return ["None of its pods was ever seen."]
-    parts = [f"{len(found)} {phase}" for phase, found in _grouped(current, lambda attempt: attempt.phase)]
-    said = [f"Of {plural(len(current), 'replica')}: {', '.join(parts)}."]
-    if job.phase == "Restarting" and job.retry_count:
-        said.append(f"It has used {plural(job.retry_count, 'retry').replace('retrys', 'retries')}.")
-    return said
+    parts = [f"{len(found)} {how}" for how, found in _grouped(current, _stands)]
+    return [f"Of {plural(len(current), 'replica')}: {', '.join(parts)}."]
 
 
-def _failures(history: JobHistory, job: JobView) -> list[str]:
-    """Say which attempts of a failed, stopped or aborted job ended badly, the first ones first."""
+def _stands(attempt: AttemptView) -> str:
+    return "stopped" if attempt.reason in _STOPPED else attempt.phase
+
+
+def _restarts(history: JobHistory, job: JobView) -> list[str]:
+    """Say how often a managed job was restarted, and how many of its retries that used."""
+    if not job.managed or not job.restarts:
+        return []
+    specs = [event.data.spec for event in history.events if isinstance(event.data, JobOpened | JobRevised)]
+    limit = next((spec.max_retry for spec in reversed(specs) if spec is not None), 0)
+    times = "once" if job.restarts == 1 else f"{job.restarts} times"
+    spared = " (what is not the job's own fault uses none)" if job.retry_count < job.restarts else ""
+    return [f"It was restarted {times}; retries used: {job.retry_count} of {limit}{spared}."]
+
+
+def _failures(history: JobHistory, job: JobView, told: set[str]) -> list[str]:
+    """Say which attempts of a failed, stopped or aborted job ended badly, the first ones first.
+
+    Left out are those that a managed job stopped itself, and those of the events that are `told` elsewhere.
+    """
     if job.phase not in {"Failed", "Terminated", "Aborted", "Aborting", "Terminating"}:
         return []
     ends = [
         (event.time, event.data)
         for event in history.events
-        if isinstance(event.data, AttemptEnded) and event.data.phase != "Succeeded"
+        if isinstance(event.data, AttemptEnded)
+        and event.data.phase != "Succeeded"
+        and event.id not in told
+        and not (job.managed and event.data.reason in _STOPPED)
     ]
     ends.sort(key=lambda end: end[0])
     groups = [list(found) for _, found in groupby(ends, key=_how)]
@@ -213,10 +264,14 @@ def _agree(what: str, count: int) -> str:
     return what
 
 
-def _incidents(history: JobHistory) -> list[str]:
-    """Tell each action that a policy or a person took: what led to it, and which attempts took the place of others."""
+def _actions(history: JobHistory) -> list[Event[Data]]:
+    """Return each action that a policy or a person took, delayed ones included."""
+    return [event for event in history.events if isinstance(event.data, ActionTaken | TimerSet) and _is_action(event.data)]
+
+
+def _incidents(history: JobHistory, taken: Sequence[Event[Data]]) -> list[str]:
+    """Tell of actions what led to them, and which attempts took the place of others."""
     said = []
-    taken = [event for event in history.events if isinstance(event.data, ActionTaken | TimerSet) and _is_action(event.data)]
     for event in taken[:_INCIDENTS]:
         chain = [link for link in reversed(history.causes(event)[1:]) if isinstance(link.data, AttemptEnded | EventRaised)]
         told = [

@@ -20,6 +20,7 @@ job             ·████████████████████�
   ├ worker[1]#1 ·██████████████████✗                                              Failed OomKilled exit 137 (4 min 30 s)
   └ worker[1]#2                    ·████████████████████████████████████████████✓ Succeeded (11 min 20 s)
 · Pending  █ Running  ↻ Restarting  ✓ Succeeded, Completed  ✗ Failed
+Pending 1970-01-01 00:00:00 → Running 00:00:30 → Completed 00:16:40
 """
 
 
@@ -31,7 +32,7 @@ def test_timeline_of_a_restarted_training(training):
 @pytest.mark.parametrize("width", [20, 60, 80, 133, 200])
 def test_bars_keep_to_the_width(training, width):
     """Every bar has the same room, and the lines fit unless the names leave none."""
-    bars = [text.plain for text in draw(timeline(training.events), width)[3:-1]]
+    bars = [text.plain for text in draw(timeline(training.events), width)[3:-2]]
     assert len({len(line) - len(line.partition(" Completed")[2]) for line in bars if line.endswith(" Completed")}) == 1
     assert width < 70 or max(map(len, bars)) <= width
 
@@ -56,6 +57,16 @@ def test_job_that_still_runs_is_drawn_to_the_last_known_moment(story):
     line = timeline(told.events)
     assert line.end == 100 * SECOND
     assert draw(line, 80)[5].plain.rstrip().endswith("█ Running")
+
+
+def test_long_list_of_phases_shows_the_last_ones(story):
+    told = story()
+    told.opened(0)
+    for second in range(1, 20):
+        told.job_phase("Running" if second % 2 else "Pending", 86_390 + second)
+    written = draw(timeline(told.events), 80)[-1].plain
+    assert written.startswith("… → Pending 1970-01-01 23:59:58 → Running 23:59:59 → Pending 1970-01-02 00:00:00 → Running 00:00:01")
+    assert written.count("→") == 12
 
 
 def test_no_job_has_no_timeline():

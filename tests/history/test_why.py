@@ -143,8 +143,12 @@ def test_command_is_told_with_who_and_why(story):
     told.job_phase("Aborting", 9, reason="AbortJob", cause=taken.id)
     command = given("command", CommandIssued("AbortJob", by="ann", reason="wrong data"), 9)
     sentences = why_job(JobHistory(told.events, {"command": command})).sentences()
-    assert "AbortJob by ann was carried out at 1970-01-01 00:00:09Z (wrong data)." in sentences
-    assert sentences[-1].endswith("because ann commanded AbortJob at 1970-01-01 00:00:09Z (wrong data).")
+    assert sentences[-1] == (
+        "The job went from Running to Aborting (AbortJob) at 1970-01-01 00:00:09Z, "
+        "because AbortJob by ann was carried out at 1970-01-01 00:00:09Z; "
+        "because ann commanded AbortJob at 1970-01-01 00:00:09Z (wrong data)."
+    )
+    assert why_job(JobHistory(told.events)).sentences()[-1].endswith("carried out at 1970-01-01 00:00:09Z (wrong data).")
 
 
 def test_delayed_action_is_told_with_its_policy(story):
