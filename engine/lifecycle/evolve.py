@@ -109,6 +109,7 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
     job = state.jobs.get(subject)
     if job is None:
         job = _take(state, subject)
+        job.cluster = job.cluster or event.clusterid
     job.sequence = event.sequence
     was = job.finished if job.idle else None
     handler(state, job, event.data, event)
@@ -236,7 +237,6 @@ def _without_templates(spec: JobSpec) -> JobSpec:
 
 
 def _job_opened(_state: ShardState, job: Job, data: JobOpened, event: Event[Any]) -> None:
-    job.cluster = event.clusterid
     job.opened = event.sequence
     job.kind, job.namespace, job.name, job.managed = data.kind, data.namespace, data.name, data.managed
     job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels
@@ -560,14 +560,15 @@ def _job_unparked(_state: ShardState, job: Job, _data: JobUnparked, event: Event
 
 
 def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned, _event: Event[Any]) -> None:
-    job.held.append(data.input)
+    (job.held if isinstance(data, InputParked) else job.waiting).append(data.input)
     job.seen[str(data.input.get("id", ""))] = None
 
 
 def _input_released(_state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:
-    for position, held in enumerate(job.held):
+    kept = job.held if data.kept == "parked" else job.waiting
+    for position, held in enumerate(kept):
         if held.get("id") == data.input:
-            del job.held[position]
+            del kept[position]
             return
 
 

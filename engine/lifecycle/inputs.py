@@ -55,7 +55,7 @@ def take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
 
 def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"]) -> Events:
     """Decide again on all inputs that are held, in order; what released them is what causes what follows."""
-    for held in list(job.held):
+    for held in list(job.held if kept == "parked" else job.waiting):
         event = hold.restore(held)
         turn.cause, turn.time = turn.root, turn.now
         outcome = yield from take(turn, job, event)
@@ -77,7 +77,7 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
     if pod.managed and not job.opened:
         yield from hold.orphan(turn, job, event, turn.state.orphan_wait)
         return "waiting"
-    waited = bool(job.held) and not job.opened
+    waited = bool(job.waiting) and not job.opened
     outcome = yield from _pod_of_job(turn, job, pod, deleted=deleted)
     if waited:
         yield from _welcome(turn, job)
@@ -158,7 +158,7 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
     if what is not None:
         yield turn.event(job, Anomaly(what))
         return "anomalous"
-    at, waited = turn.index, bool(job.held) and not job.opened
+    at, waited = turn.index, bool(job.waiting) and not job.opened
     yield from observed.job_observed(turn, job, event.data)
     if turn.index == at:
         return "unchanged"
@@ -170,14 +170,14 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
 
 def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
     command = event.data
-    if not job.opened:
-        return (yield from _refuse(turn, job, command.action, "no job has this id", command.by))
-    if command.action == "Unpark":
-        if not job.parked:
-            return (yield from _refuse(turn, job, command.action, "the job is not parked", command.by))
+    if command.action == "Unpark" and job.parked:  # the first input of a job may have parked it
         yield turn.event(job, JobUnparked(len(job.held), command.by))
         yield from release(turn, job, "parked")
         return "applied"
+    if not job.opened:
+        return (yield from _refuse(turn, job, command.action, "no job has this id", command.by))
+    if command.action == "Unpark":
+        return (yield from _refuse(turn, job, command.action, "the job is not parked", command.by))
     why = managed.objection(job, command)
     if why is not None:
         return (yield from _refuse(turn, job, command.action, why, command.by))

@@ -230,7 +230,7 @@ class LifecycleStage:
 
     def _on_timer(self, turn: Turn, job: Job, timer: Timer) -> Events:
         if timer.kind == "orphan_wait":
-            first = hold.restore(job.held[0])
+            first = hold.restore(job.waiting[0])
             pod = first.data.last if isinstance(first.data, PodDeleted) else first.data
             assert isinstance(pod, PodObserved)  # noqa: S101 - only pods are held by a job that is not open
             yield from observed.open_from_pod(turn, job, pod)

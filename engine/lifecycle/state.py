@@ -198,7 +198,9 @@ class Job:
     """Ids of the inputs without a version of their own that left an event."""
     parked: bool = False
     held: list[dict[str, Any]] = field(default_factory=list)
-    """Parked or waiting inputs, as CloudEvents, in order."""
+    """Parked inputs, as CloudEvents, in order."""
+    waiting: list[dict[str, Any]] = field(default_factory=list)
+    """Pods that wait for the job, as CloudEvents, in order."""
     tasks: dict[str, Task] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
     """All of them, in the order in which they started."""
@@ -230,7 +232,14 @@ class Job:
     @property
     def idle(self) -> bool:
         """Finished, and nothing about it is under way."""
-        return self.finished is not None and not self.live and not self.timers and not self.parked and not self.held
+        return (
+            self.finished is not None
+            and not self.live
+            and not self.timers
+            and not self.parked
+            and not self.held
+            and not self.waiting
+        )
 
 
 @dataclass(slots=True)

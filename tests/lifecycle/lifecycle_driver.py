@@ -398,4 +398,4 @@ def check_job(job: Job) -> None:
         assert all(timer.kind == "ttl" for timer in job.timers.values()), "timers outlive their job"
     if job.timers and not job.opened:
         assert all(timer.kind == "orphan_wait" for timer in job.timers.values())
-        assert job.held, "a wait without anything that waits"
+        assert job.waiting, "a wait without anything that waits"
