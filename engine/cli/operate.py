@@ -11,9 +11,9 @@ import typer
 from rich.table import Table
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
-from engine.cli.ask import moment
+from engine.cli.arguments import JobOption, NoProcessOption, moment
 from engine.cli.engine import lifecycle_stage, opened
-from engine.cli.feeding import Feed, NoProcessOption
+from engine.cli.feeding import Feed
 from engine.events.times import format_time
 from engine.history.errors import NotFoundError
 from engine.history.letters import dead_letters, redriven
@@ -99,8 +99,8 @@ def redrive(
                 raise NotFoundError("dead letter", given)
         feed = Feed(target, settings, output, process=not no_process)
         for event in found:
-            topic, message = redriven(event)
-            feed.append(topic, [message])
+            for topic, messages in redriven(event):
+                feed.append(topic, messages)
         feed.finish()
     if output.as_json:
         output.record({"redriven": len(found)})
@@ -150,7 +150,7 @@ def _file_log(log: object, what: str) -> SqliteLog:
 @app.command(rich_help_panel=Panel.OPERATE)
 def export(
     context: typer.Context,
-    job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
+    job: JobOption = None,
     first: Annotated[str | None, typer.Option("--first", metavar="TIME", help="Recorded at or after.")] = None,
     last: Annotated[str | None, typer.Option("--last", metavar="TIME", help="Recorded at or before.")] = None,
     log: LogOption = None,

@@ -93,9 +93,17 @@ _ATTRIBUTES: Final = frozenset(
 )
 
 
-def raw_message(key: str, content: bytes, recordedtime: int) -> Message:
-    """Wrap bytes that could not be read as they came, so that the shard that takes them dead-letters them with their origin."""
-    return Message(key, "", "", "", key, recordedtime, recordedtime, 0, key, "", "", content)
+def raw_message(key: str, content: bytes, recordedtime: int, *, fault: str = "", cluster: str = "") -> Message:
+    """Wrap bytes that could not be read as they came, so that the shard that takes them dead-letters them with their origin.
+
+    Args:
+        key: chooses the partition.
+        content: the bytes.
+        recordedtime: microseconds.
+        fault: why they could not be read, if somebody has tried; it stands in `source` and becomes the dead letter's reason.
+        cluster: where they come from.
+    """
+    return Message(key, "", fault, "", key, recordedtime, recordedtime, 0, key, "", cluster, content)
 
 
 # Straight to pydantic's core: the adapter's own methods cost as much again on events of this size.
@@ -144,6 +152,8 @@ def decode(message: Message) -> Event[Data]:
         UnknownTypeError: the type is not in the vocabulary.
     """
     if not message.type:
+        if message.source:
+            raise UndecodableError(message.source)
         message = from_cloudevent(message.data, message.recordedtime)
     cls = TYPES.get(message.type)
     if cls is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import cast
 
 from engine.events import Event, Message, Topic, decode
 from engine.events.jobs import DeadLettered
-from engine.events.times import parse_time
+from engine.kubernetes.documents import read_documents
+from engine.kubernetes.edge import Refused, Taken, to_inputs
+from engine.log.dead_letters import original
 from engine.log.port import Searchable
 
 __all__ = ["dead_letters", "redriven"]
@@ -20,22 +21,20 @@ def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
         yield cast("Event[DeadLettered]", decode(record.message))
 
 
-def redriven(event: Event[DeadLettered]) -> tuple[Topic, Message]:
-    """Return the topic that a dead letter came from and the input as it came."""
+def redriven(event: Event[DeadLettered]) -> list[tuple[Topic, Sequence[Message]]]:
+    """Return what is to be appended to put a dead letter in again.
+
+    An input goes to the topic that it came from, as it came. What the edge could not read goes through the edge of this release.
+    """
     letter = event.data
-    given = letter.attributes
-    message = Message(
-        letter.key,
-        given.get("id", ""),
-        given.get("source", ""),
-        given.get("type", ""),
-        given.get("subject", letter.key),
-        parse_time(given["time"]) if "time" in given else event.time,
-        parse_time(given["recordedtime"]) if "recordedtime" in given else event.recordedtime,
-        int(given.get("sequence", "0")),
-        given.get("correlationid", letter.key),
-        given.get("causationid", ""),
-        given.get("clusterid", ""),
-        base64.b64decode(letter.content),
-    )
-    return cast("Topic", letter.topic), message
+    message = original(letter)
+    if message.type or not message.source:
+        return [(cast("Topic", letter.topic), [message])]
+    inputs: list[tuple[Topic, Sequence[Message]]] = []
+    for item in read_documents(message.data):
+        match to_inputs(item, message.clusterid, message.recordedtime):
+            case Taken(topic, messages):
+                inputs.append((topic, messages))
+            case Refused(topic, again):
+                inputs.append((topic, [again]))
+    return inputs

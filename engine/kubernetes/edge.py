@@ -76,7 +76,7 @@ def to_inputs(item: Document | Unreadable, cluster: str, recordedtime: int) -> O
         recordedtime: stamped on what carries no time of recording (microseconds).
     """
     if isinstance(item, Unreadable):
-        return _refuse("pods", item.content, item.reason, recordedtime)
+        return _refuse("pods", item.content, item.reason, recordedtime, cluster)
     content, change = item.content, item.change
     if change == "BOOKMARK":
         return Ignored("a bookmark of the watch")
@@ -86,8 +86,7 @@ def to_inputs(item: Document | Unreadable, cluster: str, recordedtime: int) -> O
         return _take(content, cluster, recordedtime, deleted=change == "DELETED")
     except (KubernetesError, EventError) as error:
         topic: Topic = "cluster" if kind_of(content) in _CLUSTER_KINDS else "pods"
-        key = cluster if topic == "cluster" else None
-        return _refuse(topic, _dump(content), f"{item.place}: {error}", recordedtime, key)
+        return _refuse(topic, _dump(content), f"{item.place}: {error}", recordedtime, cluster)
 
 
 def line_to_inputs(line: bytes, cluster: str, recordedtime: int) -> Outcome:
@@ -235,8 +234,10 @@ def _message(
         raise ProjectionError("", f"a text in it is not Unicode: {error}") from None
 
 
-def _refuse(topic: Topic, content: bytes, reason: str, recordedtime: int, key: str | None = None) -> Refused:
-    return Refused(topic, raw_message(digest(content) if key is None else key, content, recordedtime), reason)
+def _refuse(topic: Topic, content: bytes, fault: str, recordedtime: int, cluster: str) -> Refused:
+    key = cluster if topic == "cluster" else digest(content)
+    fault = fault.encode("utf-8", "backslashreplace").decode()
+    return Refused(topic, raw_message(key, content, recordedtime, fault=fault, cluster=cluster), fault)
 
 
 def _dump(content: dict[str, Any]) -> bytes:
