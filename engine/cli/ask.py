@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
@@ -9,17 +10,19 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
+from engine.cli.arguments import JobArgument, OptionalJob, moment
 from engine.cli.engine import opened
+from engine.cli.errors import NotFoundError as NotThereError
 from engine.cli.output import Output
 from engine.cli.render import render_summary
-from engine.events import Data, Event, decode
+from engine.events import Data, Event
 from engine.events.envelope import encode, to_cloudevent
-from engine.events.times import format_time, parse_time
+from engine.events.times import format_time
 from engine.history.asof import By, ClusterAsOf, job_as_of
 from engine.history.diff import Change, diff, diff_documents
 from engine.history.errors import NotFoundError
 from engine.history.exact import dumps
-from engine.history.reading import events_of, find_event, history_of, job_events
+from engine.history.reading import cluster_facts, events_of, find_event, history_of, job_events
 from engine.history.resolve import resolve
 from engine.history.sentences import tell
 from engine.history.summary import Summary
@@ -27,42 +30,24 @@ from engine.history.timeline import draw, timeline
 from engine.history.why import Explanation, why_event, why_job
 from engine.log.port import Searchable
 
-__all__ = ["JobArgument", "as_of", "diff_command", "history", "moment", "summary", "timeline_command", "why"]
+__all__ = ["as_of", "diff_command", "history", "summary", "timeline_command", "why"]
 
-JobArgument = Annotated[
-    str, typer.Argument(metavar="JOB", help="Job id, a unique prefix of it, namespace/name, or namespace/name@id.")
-]
-OptionalJob = Annotated[
-    str | None, typer.Argument(metavar="[JOB]", help="Job id, a unique prefix, or namespace/name. Without it: the whole cluster.")
-]
 KnownOption = Annotated[
     bool, typer.Option("--known", help="By what had been recorded by then (recordedtime), not by what is known today.")
 ]
 
 
-def moment(text: str) -> int:
-    """Read a moment given on the command line.
-
-    Raises:
-        ValueError: it is no RFC 3339 time or ISO date; the text shows what to write.
-    """
-    try:
-        return parse_time(text)
-    except ValueError:
-        raise ValueError(f"{text!r} is no time: write 2017-10-09, 2017-10-09T07:01:55 or 2017-10-09T07:01:55.5+02:00") from None
-
-
-@app.command(rich_help_panel=Panel.ASK)
+@app.command(rich_help_panel=Panel.ASK, examples=["lahar summary", "lahar summary --json | jq .gpu_seconds"])
 def summary(
     context: typer.Context,
     other: Annotated[bool, typer.Option("--all", help="Count jobs of kind Other (services, single pods) too.")] = False,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Jobs, attempts, phases, reasons, GPU time, waits and runs over everything in the log."""
+    """Sum up the log: jobs, attempts, phases, reasons, GPU time, waits and runs."""
     output = output_of(context, as_json)
     fold_ = Summary()
-    with opened(settings_of(context, log)) as source:
+    with opened(settings_of(context, log)) as source, output.busy("reading the log"):
         for event in job_events(source):
             fold_.add(event)
     result = fold_.result(include_other=other)
@@ -72,14 +57,19 @@ def summary(
         render_summary(output, result)
 
 
-@app.command(rich_help_panel=Panel.ASK)
+@app.command(
+    rich_help_panel=Panel.ASK, examples=["lahar why default/train", "lahar why default/train@6f1c", "lahar why b35ddf8d630073b1"]
+)
 def why(
     context: typer.Context,
     what: Annotated[str, typer.Argument(metavar="EVENT|JOB", help="An event's id (or its beginning), or a job.")],
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain an event, or why a job is where it is: the chain of causes back to the input, in words."""
+    """Explain why a job is where it is, or an event: the chain of causes, in words.
+
+    The chain goes back to the input that began it. `lahar history JOB --json` and `lahar events --json` show the ids of events.
+    """
     output = output_of(context, as_json)
     with opened(settings_of(context, log)) as source:
         answer = _explain(source, what)
@@ -109,7 +99,7 @@ def _explain(source: Searchable, what: str) -> Explanation:
     return answer
 
 
-@app.command("timeline", rich_help_panel=Panel.ASK)
+@app.command("timeline", rich_help_panel=Panel.ASK, examples=["lahar timeline default/train"])
 def timeline_command(context: typer.Context, job: JobArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Draw a job's three levels with their attempts over time."""
     output = output_of(context, as_json)
@@ -124,14 +114,17 @@ def timeline_command(context: typer.Context, job: JobArgument, log: LogOption = 
             output.console.print(text, soft_wrap=True)
 
 
-@app.command(rich_help_panel=Panel.ASK)
+@app.command(rich_help_panel=Panel.ASK, examples=["lahar history default/train", "lahar history default/train --json | jq .type"])
 def history(
     context: typer.Context,
     job: JobArgument,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell everything that happened to a job, in order. With --json: its events as CloudEvents."""
+    """Tell everything that happened to a job, in order.
+
+    With --json: its events as CloudEvents.
+    """
     output = output_of(context, as_json)
     with opened(settings_of(context, log)) as source:
         events = events_of(source, resolve(source, job))
@@ -155,7 +148,15 @@ def show_event(output: Output, event: Event[Data]) -> None:
     )
 
 
-@app.command("as-of", rich_help_panel=Panel.ASK)
+@app.command(
+    "as-of",
+    rich_help_panel=Panel.ASK,
+    examples=[
+        "lahar as-of 2026-03-01T12:00:00Z",
+        "lahar as-of 2026-03-01T12:00:00Z default/train",
+        "lahar as-of 2026-03-01 --queue research --json",
+    ],
+)
 def as_of(
     context: typer.Context,
     time: Annotated[str, typer.Argument(metavar="TIME", help="RFC 3339, UTC unless it says otherwise.")],
@@ -167,20 +168,25 @@ def as_of(
 ) -> None:
     """Show a job, a queue or the cluster as it was at a moment."""
     output = output_of(context, as_json)
-    by: By = "recordedtime" if known else "time"
-    with opened(settings_of(context, log)) as source:
-        document = _state(source, moment(time), job, by)
-    if queue is not None:
-        queues = document.get("queues", {}) if document else {}
-        if queue not in queues:
-            raise NotFoundError("queue", queue)
-        document = {"queue": queue, **queues[queue]}
+    if job is not None and queue is not None:
+        raise ValueError("give a job or --queue, not both")
+    at, by = moment(time), _by(known=known)
+    with opened(settings_of(context, log)) as source, output.busy("reading the log"):
+        document = _state(source, at, job, by)
     if document is None:
-        raise NotFoundError("job", f"{job} at {time}")
+        raise NotThereError("job", f"{job} at {format_time(at)}", f"it was opened later; `lahar history {job}` shows when")
+    if queue is not None:
+        if queue not in document["queues"]:
+            raise NotThereError("queue", f"{queue} at {format_time(at)}", f"`lahar as-of {time}` shows the queues there were")
+        document = {"queue": queue, **document["queues"][queue]}
     if output.as_json:
         output.line(dumps(document))
     else:
         _show_document(output, document)
+
+
+def _by(*, known: bool) -> By:
+    return "recordedtime" if known else "time"
 
 
 def _state(source: Searchable, at: int, job: str | None, by: By) -> dict[str, Any] | None:
@@ -189,8 +195,8 @@ def _state(source: Searchable, at: int, job: str | None, by: By) -> dict[str, An
         view = job_as_of(events_of(source, resolve(source, job)), at, by)
         return None if view is None else view.document()
     cluster = ClusterAsOf(at, by)
-    for record in source.scan(("cluster", "job-events")):
-        cluster.add(decode(record.message))
+    for event in chain(cluster_facts(source), job_events(source)):
+        cluster.add(event)
     return cluster.document()
 
 
@@ -212,21 +218,27 @@ def _flat(path: str, value: object) -> list[tuple[str, str]]:
     return [(path, str(value))]
 
 
-@app.command("diff", rich_help_panel=Panel.ASK)
+@app.command(
+    "diff",
+    rich_help_panel=Panel.ASK,
+    examples=["lahar diff 2026-03-01 2026-03-02", "lahar diff 2026-03-01T12:00:00Z 2026-03-01T13:00:00Z default/train"],
+)
 def diff_command(
     context: typer.Context,
-    before: Annotated[str, typer.Argument(metavar="TIME1")],
-    after: Annotated[str, typer.Argument(metavar="TIME2")],
+    before: Annotated[str, typer.Argument(metavar="TIME1", help="RFC 3339, UTC unless it says otherwise.")],
+    after: Annotated[str, typer.Argument(metavar="TIME2", help="As TIME1; usually later.")],
     job: OptionalJob = None,
     known: KnownOption = False,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what changed between two moments, field by field, at all levels. Exit code 1 if anything did."""
+    """Show what changed between two moments, field by field, at all levels.
+
+    Exit code 1 if anything did.
+    """
     output = output_of(context, as_json)
-    by: By = "recordedtime" if known else "time"
-    first, second = moment(before), moment(after)
-    with opened(settings_of(context, log)) as source:
+    first, second, by = moment(before), moment(after), _by(known=known)
+    with opened(settings_of(context, log)) as source, output.busy("reading the log"):
         if job is None:
             changes = diff_documents(_state(source, first, None, by), _state(source, second, None, by))
         else:

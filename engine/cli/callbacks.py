@@ -1,13 +1,101 @@
-"""Callbacks of the command: which are registered, and when they are told."""
+"""Callbacks of the command: which are registered, and when they are told.
+
+A module that `lahar.toml` names is looked for beside that file first, then where Python looks.
+"""
 
 from __future__ import annotations
 
-from engine.cli.engine import EmbeddedLog
+import sys
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from engine.cli.engine import EmbeddedLog, now
 from engine.cli.output import Output
 from engine.cli.settings import Settings
+from engine.effects.dispatcher import Dispatcher
+from engine.effects.metrics import EffectMetrics
+from engine.effects.registry import Registry, load
 
-__all__ = ["dispatch"]
+__all__ = ["Callbacks"]
 
 
-def dispatch(log: EmbeddedLog, settings: Settings, output: Output) -> None:
-    """Tell the registered callbacks what was committed."""
+class Callbacks:
+    """The registered callbacks of one process, told of what a log holds. Whoever tells them holds the log's run lock."""
+
+    def __init__(self, settings: Settings, output: Output) -> None:
+        """Find them.
+
+        Args:
+            settings: name their modules.
+            output: where it is told that one has failed.
+
+        Raises:
+            CallbackError: a module cannot be imported, or a callback in it is declared wrongly.
+        """
+        self._output = output
+        self._registry = _registry(settings)
+        self._dispatcher: Dispatcher | None = None
+
+    def open(self, log: EmbeddedLog, started: int, metrics: CollectorRegistry | None = None) -> None:
+        """Begin where each of them stands in a log; once is enough.
+
+        Args:
+            log: writable.
+            started: when this process began, or the recorded time that it plays from (microseconds); what was recorded before is
+                told as `catchup`.
+            metrics: where it is counted what they do.
+        """
+        if self._dispatcher is None:
+            self._dispatcher = Dispatcher(log, self._registry, started=started)
+            if metrics is not None:
+                EffectMetrics(metrics, self._dispatcher.status)
+
+    def tell(self) -> None:
+        """Tell them all that was committed, and wait until they have taken it. Nothing happens before `open`.
+
+        What one of them could not take waits for the next time: a warning says so.
+
+        Raises:
+            LogError: the log cannot be read or written.
+        """
+        dispatcher = self._dispatcher
+        if dispatcher is None or not len(self._registry):
+            return
+        with self._apart():
+            dispatcher.run_until_quiet(now())
+        for callback in dispatcher.status():
+            if callback.disabled is not None:
+                self._output.warn(
+                    f"callback {callback.name} is disabled ({callback.disabled}); {callback.lag:,} events wait for it"
+                )
+            elif callback.failing is not None:
+                self._output.warn(f"callback {callback.name} failed ({callback.failing}); it is told again by the next command")
+
+    def step(self) -> None:
+        """Tell them what is due without waiting for any of them (for a process that goes on).
+
+        Raises:
+            LogError: the log cannot be read or written.
+        """
+        if self._dispatcher is not None:
+            self._dispatcher.step(now())
+
+    def close(self) -> None:
+        """Begin no further call and save where each of them stands."""
+        if self._dispatcher is not None:
+            self._dispatcher.close()
+            self._dispatcher = None
+
+    def _apart(self) -> AbstractContextManager[object]:
+        """What callbacks print is no part of an answer in JSON."""
+        return redirect_stdout(sys.stderr) if self._output.as_json else nullcontext()
+
+
+def _registry(settings: Settings) -> Registry:
+    if settings.callbacks:
+        beside = str(Path.cwd())
+        if beside not in sys.path:
+            sys.path.insert(0, beside)
+    return load(settings.callbacks)

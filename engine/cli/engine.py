@@ -100,11 +100,15 @@ class Engine:
         for processor in self.processors:
             processor.close()
 
-    def run_until_quiet(self, on_progress: Callable[[int], None] | None = None) -> int:
+    def lag(self) -> int:
+        """Return the number of inputs that wait."""
+        return sum(processor.lag() for processor in self.processors)
+
+    def run_until_quiet(self, on_progress: Callable[[], None] | None = None) -> int:
         """Process until no input is left and no timer is due by the shards' own time.
 
         Args:
-            on_progress: called with the number of inputs taken so far after each batch.
+            on_progress: called after each batch.
 
         Returns:
             Inputs taken and timers fired.
@@ -114,7 +118,7 @@ class Engine:
             while done := processor.step():
                 total += done
                 if on_progress is not None:
-                    on_progress(total)
+                    on_progress()
             total += processor.run_until_quiet()
         return total
 

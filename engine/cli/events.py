@@ -7,7 +7,8 @@ from typing import Annotated, cast
 import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.ask import moment, show_event
+from engine.cli.arguments import JobOption, moment
+from engine.cli.ask import show_event
 from engine.cli.engine import opened
 from engine.events import decode
 from engine.events.envelope import to_cloudevent
@@ -38,7 +39,7 @@ def events(
     context: typer.Context,
     start: Annotated[str, typer.Option("--from", metavar="beginning|now|TIME|TOKEN", help="Where to begin.")] = "beginning",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is committed from now on.")] = False,
-    job: Annotated[str | None, typer.Option(help="Only this job.")] = None,
+    job: JobOption = None,
     queue: Annotated[str | None, typer.Option(help="Only jobs of this queue.")] = None,
     tenant: Annotated[str | None, typer.Option(help="Only jobs of this tenant.")] = None,
     label: Annotated[

@@ -1,83 +1,33 @@
-"""Putting things in: apply, ingest, import-trace."""
+"""Putting things in: ingest, import-trace."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
+from io import BufferedReader
 from pathlib import Path
-from typing import Annotated, BinaryIO
+from typing import Annotated, BinaryIO, cast
 
 import typer
 from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.ask import moment
+from engine.cli.arguments import NoProcessOption
 from engine.cli.engine import now, opened
-from engine.cli.feeding import Feed, NoProcessOption, RecordedOption
+from engine.cli.feeding import Feed
 from engine.cli.output import Output
 from engine.cli.settings import Settings
-from engine.cli.submitting import manifest_digest, read_objects, submission, update
 from engine.events import Message, Topic
-from engine.history.listing import LISTED, Listing
-from engine.history.reading import job_events
 from engine.kubernetes.documents import Document, DocumentReader, Unreadable
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.kubernetes.shown import shown_time
 from engine.simulation.traces import FORMATS, cluster_of, import_trace, sample_trace
 
-__all__ = ["apply", "import_trace_command", "ingest"]
+__all__ = ["import_trace_command", "ingest"]
 
 _CHUNK = 1 << 16
 _FLUSH = 2_000
 """Inputs after which a stream that does not pause is appended."""
-
-
-@app.command(rich_help_panel=Panel.PUT)
-def apply(
-    context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="YAML, JSON or Markdown; - for standard input.")],
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings about a job are errors.")] = False,
-    at: RecordedOption = None,
-    no_process: NoProcessOption = False,
-    log: LogOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Give Lahar jobs to manage, and queues, nodes, tenants and priority classes to know of.
-
-    Applying a file twice changes nothing; a job that is known by its name and not finished is updated.
-    """
-    output = output_of(context, as_json)
-    settings = settings_of(context, log)
-    recorded = now() if at is None else moment(at)
-    documents = [(file, document) for file in files for document in read_objects(file)]
-    for file, document in documents:
-        if document.kind not in {"Job", "Queue", "Node", "Tenant", "PriorityClass"}:
-            raise ValueError(f"{file}: {document.place}: {document.kind or 'an object without kind'} cannot be applied")
-    with opened(settings, create=True, readonly=False) as target:
-        feed = Feed(target, settings, output, process=not no_process)
-        for file, document in documents:
-            if document.kind != "Job":
-                _apply_object(feed, settings, file, document, recorded)
-                continue
-            feed.process()  # so that a job which an earlier file brought is known
-            listing = Listing()
-            for event in job_events(target, LISTED):
-                listing.add(event)
-            message = update(settings, document.content, listing.lines(), recorded) or submission(
-                settings, document.content, manifest_digest(document.content), strict=strict, recordedtime=recorded
-            )
-            feed.append("jobs", [message])
-            feed.expect(message)
-        feed.finish()
-
-
-def _apply_object(feed: Feed, settings: Settings, file: Path, document: Document, recorded: int) -> None:
-    outcome = to_inputs(document, settings.cluster, recorded)
-    if isinstance(outcome, Refused):
-        raise ValueError(f"{file}: {outcome.reason}")  # noqa: TRY004 - a bad file, not a bad type
-    if isinstance(outcome, Ignored):
-        raise ValueError(f"{file}: {document.place}: {outcome.reason}")  # noqa: TRY004 - as above
-    feed.append(outcome.topic, outcome.messages)
 
 
 @app.command(rich_help_panel=Panel.PUT)
@@ -129,8 +79,9 @@ class _Stream:
     def read(self, source: BinaryIO) -> None:
         """Take in all of a stream; what has come is appended as soon as the stream pauses."""
         reader = DocumentReader()
-        descriptor = source.fileno()
-        while data := os.read(descriptor, _CHUNK):
+        # At most one read of the pipe: a full chunk says that more waits.
+        read = cast("BufferedReader", source).read1
+        while data := read(_CHUNK):
             self._take(reader.feed(data))
             if len(data) < _CHUNK or len(self._pending) >= _FLUSH:
                 self._flush()
@@ -141,7 +92,8 @@ class _Stream:
 
     def _take(self, items: list[Document | Unreadable]) -> None:
         for item in items:
-            outcome = to_inputs(item, self._settings.cluster, now())
+            shown = shown_time(item.content) if self._recorded and isinstance(item, Document) else None
+            outcome = to_inputs(item, self._settings.cluster, now() if shown is None else shown)
             if isinstance(outcome, Ignored):
                 self._counts["ignored"] += 1
             elif isinstance(outcome, Refused):
@@ -155,11 +107,14 @@ class _Stream:
                 for warning in outcome.warnings:
                     self._output.warn(warning)
                 for message in outcome.messages:
+                    # What a pod's containers show is later than what `shown_time` sees, and is the message's time.
                     stamped = message._replace(recordedtime=message.time) if self._recorded else message
                     self._pending.append((outcome.topic, stamped))
 
     def _flush(self) -> None:
         """Append what has come, each run of one topic at once, so that the order across topics stays."""
+        if self._recorded and self._pending:
+            self._feed.play_from(min(message.recordedtime for _, message in self._pending))
         start = 0
         for end in range(1, len(self._pending) + 1):
             if end == len(self._pending) or self._pending[end][0] != self._pending[start][0]:

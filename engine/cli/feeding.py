@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from contextlib import ExitStack
+from typing import NamedTuple
 
 import typer
 from rich.text import Text
 
-from engine.cli.callbacks import dispatch
-from engine.cli.engine import EmbeddedLog, Engine, run_lock
+from engine.cli.callbacks import Callbacks
+from engine.cli.engine import EmbeddedLog, Engine, now, run_lock
 from engine.cli.errors import BAD_INPUT
 from engine.cli.output import Output
 from engine.cli.settings import Settings
@@ -19,16 +20,9 @@ from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.jobs import CommandRefused, JobRejected
 from engine.history.reading import events_of
 from engine.history.sentences import tell
-from engine.log.errors import LogBusyError
+from engine.log.errors import FencedError, LogBusyError
 
-__all__ = ["Feed", "NoProcessOption", "RecordedOption", "command_message", "input_message"]
-
-NoProcessOption = Annotated[
-    bool, typer.Option("--no-process", help="Only append; the next command, or `lahar run`, processes what was appended.")
-]
-RecordedOption = Annotated[
-    str | None, typer.Option("--at", metavar="TIME", help="Record it at this time instead of now (to play a recorded story).")
-]
+__all__ = ["Feed", "command_message", "input_message"]
 
 
 def input_message(settings: Settings, job: str, data: Data, identity: str, source: str, recordedtime: int) -> Message:
@@ -53,10 +47,20 @@ def command_message(
     return input_message(settings, job, data, digest(f"command/{job}/{identity}".encode()), f"command/{data.by}", recordedtime)
 
 
+class _Expected(NamedTuple):
+    """An input of which it is told what became of it."""
+
+    message: Message
+    name: str
+    place: str
+    repeated: bool
+    """An input with this id was taken before."""
+
+
 class Feed:
     """One command's way to put inputs into a log and to see what becomes of them."""
 
-    def __init__(self, log: EmbeddedLog, settings: Settings, output: Output, *, process: bool) -> None:
+    def __init__(self, log: EmbeddedLog, settings: Settings, output: Output, *, process: bool, started: int | None = None) -> None:
         """Begin.
 
         Args:
@@ -64,14 +68,24 @@ class Feed:
             settings: of this run.
             output: where what happened is told.
             process: process what is appended, unless a live engine does.
+
+        Raises:
+            CallbackError: the callbacks that the settings name cannot be registered.
         """
         self._log = log
         self._settings = settings
         self._output = output
         self._process = process
-        self._expected: list[Message] = []
+        self._engine: Engine | None = None
+        self._callbacks = Callbacks(settings, output)
+        self._started = now()
+        self._expected: list[_Expected] = []
         self.appended = 0
         self.processed = 0
+
+    def play_from(self, time: int) -> None:
+        """Say that what is put in was recorded from this time on (microseconds): from then on it is news to callbacks."""
+        self._started = min(self._started, time)
 
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
         """Append inputs, all or none.
@@ -82,39 +96,83 @@ class Feed:
         self._log.append(topic, messages)
         self.appended += len(messages)
 
-    def expect(self, message: Message) -> None:
-        """Tell at the end what became of this input."""
-        self._expected.append(message)
+    def expect(self, message: Message, name: str = "", place: str = "") -> None:
+        """Tell at the end what became of an input that was appended and not yet processed.
+
+        Args:
+            message: the input.
+            name: what to call its job; the id unless given.
+            place: where it came from, for whoever has to correct it: `jobs.yaml: line 12`.
+        """
+        repeated = any(event.causationid == message.id for event in events_of(self._log, message.key))
+        self._expected.append(_Expected(message, name or message.key, place, repeated))
+
+    def warn(self, text: str) -> None:
+        """Say that something is odd but was dealt with."""
+        self._output.warn(text)
 
     def process(self) -> bool:
-        """Process until quiet what was appended so far; false if that is somebody else's work.
+        """Process until quiet what was appended so far and tell the callbacks; false if that is somebody else's work.
 
         Raises:
             LogError: the log failed.
         """
-        if not self._process:
+        if not self._work():
             return False
-        lock = run_lock(self._settings)
-        if lock is None:
-            self._run()
-            return True
-        try:
-            with lock.hold():
-                self._run()
-        except LogBusyError:
-            return False
+        self._tell_callbacks()
         return True
 
-    def _run(self) -> None:
-        engine = Engine(self._log, self._settings)
-        with self._output.progress("inputs") as progress:
-            task = progress.add_task("processing", total=None)
-            engine.open()
+    def _work(self) -> bool:
+        if not self._process:
+            return False
+        while True:
+            with ExitStack() as stack:
+                if not self._alone(stack):
+                    return False
+                engine = self._run()
+            # Who appended while the lock was held relied on its holder, and may have come too late for it.
+            if not engine.lag():
+                return True
+
+    def _alone(self, stack: ExitStack) -> bool:
+        """Take the lock of whoever runs the log; false if somebody else has it."""
+        lock = run_lock(self._settings)
+        if lock is not None:
             try:
-                self.processed += engine.run_until_quiet(lambda done: progress.update(task, completed=done))
-            finally:
-                engine.close()
-        dispatch(self._log, self._settings, self._output)
+                stack.enter_context(lock.hold())
+            except LogBusyError:
+                return False
+        return True
+
+    def _tell_callbacks(self) -> None:
+        with ExitStack() as stack:
+            if self._alone(stack):
+                self._callbacks.open(self._log, self._started)
+                self._callbacks.tell()
+
+    def _run(self) -> Engine:
+        """Run the engine; it stays open for the next time, as recovering its state may take seconds."""
+        with self._output.progress("inputs") as progress:
+            task = progress.add_task("opening", total=None)
+            engine, fresh = self._engine or Engine(self._log, self._settings), self._engine is None
+            if fresh:
+                engine.open()
+            waiting = engine.lag()
+            progress.update(task, description="processing", total=waiting)
+
+            def show() -> None:
+                progress.update(task, completed=max(waiting - engine.lag(), 0))
+
+            try:
+                self.processed += engine.run_until_quiet(show)
+            except FencedError:
+                if fresh:
+                    raise
+                # Another command has processed since; nothing of ours was written.
+                engine.open()
+                self.processed += engine.run_until_quiet(show)
+        self._engine = engine
+        return engine
 
     def finish(self) -> None:
         """Process, and tell what became of the expected inputs.
@@ -122,44 +180,51 @@ class Feed:
         Raises:
             typer.Exit: one of them was rejected or refused (exit code 2).
         """
-        if not self.process():
-            if self._process:
-                self._output.notes.print("appended; the engine that runs this log processes it", style="dim")
-            for message in self._expected:
-                self._tell(message, "appended", [])
-            return
+        processed = self._work()
+        if self._process and not processed:
+            self._output.notes.print("appended; the engine that runs this log processes it", style="dim")
         failed = False
-        for message in self._expected:
-            events = [event for event in events_of(self._log, message.key) if event.causationid == message.id]
-            failed |= self._tell(message, _outcome(events), events)
+        for expected in self._expected:
+            if processed:
+                key, identity = expected.message.key, expected.message.id
+                events = [event for event in events_of(self._log, key) if event.causationid == identity]
+                failed |= self._tell(expected, events)
+            else:
+                self._say(expected, "appended")
+        if processed:
+            self._tell_callbacks()
         if failed:
             raise typer.Exit(BAD_INPUT)
 
-    def _tell(self, message: Message, outcome: str, events: list[Event[Data]]) -> bool:
-        """Tell what became of one input; return whether it failed."""
-        faults: list[dict[str, Any]] = []
-        for event in events:
-            if isinstance(event.data, JobRejected):
-                faults += [{"path": fault.path, "message": fault.message} for fault in event.data.faults]
-            elif isinstance(event.data, CommandRefused):
-                faults.append({"path": "", "message": event.data.reason})
-        if self._output.as_json:
-            self._output.record({"job": message.key, "input": message.id, "outcome": outcome, "faults": faults})
-        elif faults:
-            for fault in faults:
-                self._output.fail(f"{fault['path']}: {fault['message']}" if fault["path"] else fault["message"])
-        elif not events:
-            self._output.console.print(f"{message.key}: {outcome}")
-        for event in events if not self._output.as_json and not faults else []:
-            self._output.console.print(Text.assemble((f"{message.key}  ", "dim"), tell(event)), soft_wrap=True)
-            for warning in getattr(event.data, "warnings", ()):
-                self._output.warn(warning)
+    def _tell(self, expected: _Expected, events: list[Event[Data]]) -> bool:
+        """Tell what followed from one input; return whether it failed."""
+        faults = [fault for event in events for fault in _faults(event.data)]
+        if faults or not events:
+            outcome = "unchanged" if not events else "refused" if isinstance(events[-1].data, CommandRefused) else "rejected"
+            self._say(expected, outcome, faults)
+        elif expected.repeated or self._output.as_json:
+            self._say(expected, "duplicate" if expected.repeated else "applied")
+        else:
+            for event in events:
+                self._output.console.print(Text.assemble((f"{event.subject}  ", "dim"), tell(event)), soft_wrap=True)
+        for warning in (warning for event in events for warning in getattr(event.data, "warnings", ())):
+            self._output.warn(f"{expected.place}: {warning}" if expected.place else warning)
         return bool(faults)
 
+    def _say(self, expected: _Expected, outcome: str, faults: Sequence[tuple[str, str]] = ()) -> None:
+        message, name, place, _ = expected
+        if self._output.as_json:
+            told = [{"path": path, "message": text} for path, text in faults]
+            self._output.record({"job": message.key, "name": name, "input": message.id, "outcome": outcome, "faults": told})
+        elif not faults:
+            meaning = "unchanged: it was taken before" if outcome == "duplicate" else outcome
+            self._output.console.print(Text(f"{name}: {meaning}"), soft_wrap=True)
+        for path, text in () if self._output.as_json else faults:
+            self._output.fail(": ".join(part for part in (place or name, path, text) if part))
 
-def _outcome(events: list[Event[Data]]) -> str:
-    if not events:
-        return "unchanged"
-    if any(isinstance(event.data, JobRejected) for event in events):
-        return "rejected"
-    return "refused" if any(isinstance(event.data, CommandRefused) for event in events) else "applied"
+
+def _faults(data: Data) -> list[tuple[str, str]]:
+    """Return (path, message) of what an event says is wrong with its input."""
+    if isinstance(data, JobRejected):
+        return [(fault.path, fault.message) for fault in data.faults]
+    return [("", data.reason)] if isinstance(data, CommandRefused) else []

@@ -11,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.ask import JobArgument
+from engine.cli.arguments import By, ById, JobArgument, NoProcessOption, RecordedOption, moment
 from engine.cli.engine import now, opened
-from engine.cli.feeding import Feed, NoProcessOption, command_message
+from engine.cli.feeding import Feed, command_message
 from engine.cli.output import Output
-from engine.cli.submitting import read_manifests, submission
+from engine.cli.render import render_job
+from engine.cli.submitting import job_name, read_manifests, submission
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.history.errors import NotFoundError
 from engine.history.exact import dumps
@@ -24,23 +25,22 @@ from engine.history.listing import LISTED, Filter, JobLine, Listing
 from engine.history.reading import events_of, job_events
 from engine.history.resolve import resolve
 from engine.history.wording import length
-from statemachines.vocabulary import USER_ACTIONS
+from statemachines.vocabulary import JOB_PHASES, USER_ACTIONS, JobPhase
 
 __all__ = ["jobs"]
 
 jobs = group("job", Panel.ASK, "List and show jobs; submit, command and release them.")
 
-ById = Annotated[str | None, typer.Option("--id", metavar="ID", help="Id of the command; giving one twice changes nothing.")]
-By = Annotated[str, typer.Option("--by", metavar="USER", help="Who asks; kept in the history.")]
 
-
-@jobs.command("list")
+@jobs.command("list", examples=["lahar job list --limit 20", "lahar job list --phase Failed --queue research --json"])
 def list_jobs(
     context: typer.Context,
-    queue: Annotated[str | None, typer.Option(help="Only jobs of this queue.")] = None,
-    phase: Annotated[str | None, typer.Option(help="Only jobs in this phase.")] = None,
-    user: Annotated[str | None, typer.Option(help="Only jobs of this user.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Only jobs of this tenant.")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this queue.")] = None,
+    phase: Annotated[
+        JobPhase | None, typer.Option(metavar="PHASE", help="Only jobs in this phase: " + ", ".join(JOB_PHASES) + ".")
+    ] = None,
+    user: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this user.")] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this tenant.")] = None,
     other: Annotated[bool, typer.Option("--all", help="List jobs of kind Other (services, single pods) too.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N.")] = None,
     log: LogOption = None,
@@ -92,63 +92,60 @@ def show(context: typer.Context, job: JobArgument, log: LogOption = None, as_jso
     if output.as_json:
         output.line(dumps(view.document()))
         return
-    output.console.print(Text(f"{view.namespace}/{view.name}", style="bold"), Text(view.id, style="dim"))
-    reason = f" ({view.reason})" if view.reason else ""
-    output.console.print(
-        f"{view.kind}, {'managed' if view.managed else 'observed'}, queue {view.queue}, tenant {view.tenant or '-'}: "
-        f"[bold]{view.phase}[/]{reason}"
-    )
-    table = Table(box=None, pad_edge=False)
-    for heading in ("ATTEMPT", "PHASE", "REASON", "NODE", "RESTARTS", "RAN"):
-        table.add_column(heading, no_wrap=True)
-    for attempt in view.attempts.values():
-        ran = None if attempt.running is None or attempt.ended is None else attempt.ended - attempt.running
-        table.add_row(
-            attempt.name,
-            attempt.phase,
-            attempt.reason or "-",
-            attempt.node or "-",
-            str(attempt.restarts),
-            "-" if ran is None else length(ran),
-        )
-    output.console.print(table, soft_wrap=True)
+    render_job(output, view)
 
 
-@jobs.command("submit")
+@jobs.command("submit", examples=["lahar job submit train.yaml", "lahar job submit train.yaml --id nightly-2026-03-01"])
 def submit(
     context: typer.Context,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A Volcano or batch/v1 Job, YAML, JSON or Markdown; - for stdin.")],
     strict: Annotated[bool, typer.Option("--strict", help="Warnings are errors.")] = False,
     by_id: ById = None,
+    at: RecordedOption = None,
     no_process: NoProcessOption = False,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give Lahar a job to manage. Every call submits anew, unless --id says that it is the same submission."""
+    """Give Lahar a job to manage.
+
+    Every call submits anew, unless --id says that it is the same submission. `lahar apply` updates a job that is known.
+    """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     command = by_id or str(uuid4())
+    recorded = now() if at is None else moment(at)
+    manifests = read_manifests(file)
     with opened(settings, create=True, readonly=False) as target:
         feed = Feed(target, settings, output, process=not no_process)
-        manifests = read_manifests(file)
-        for number, manifest in enumerate(manifests):
-            message = submission(settings, manifest, command if len(manifests) == 1 else f"{command}/{number}", strict=strict)
+        for number, (place, manifest) in enumerate(manifests):
+            identity = command if len(manifests) == 1 else f"{command}/{number}"
+            message = submission(settings, manifest, identity, strict=strict, recordedtime=recorded)
             feed.append("jobs", [message])
-            feed.expect(message)
+            feed.expect(message, "/".join(job_name(manifest)[:2]), place)
         feed.finish()
 
 
-@jobs.command("command")
+@jobs.command(
+    "command",
+    examples=[
+        "lahar job command default/train AbortJob --by ann --reason 'wrong data'",
+        "lahar job command default/train RestartTask --task worker",
+        "lahar job command default/train RestartPod --task worker --index 2",
+    ],
+)
 def command(
     context: typer.Context,
     job: JobArgument,
     action: Annotated[str, typer.Argument(metavar="ACTION", help="One of " + ", ".join(sorted(USER_ACTIONS)) + ".")],
-    task: Annotated[str | None, typer.Option(help="Task that RestartTask, RestartPod and RestartPartition are about.")] = None,
-    index: Annotated[int | None, typer.Option(help="Replica that RestartPod is about.")] = None,
-    partition: Annotated[int | None, typer.Option(help="Partition that RestartPartition is about.")] = None,
-    reason: Annotated[str, typer.Option(help="Kept in the history.")] = "",
+    task: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Task that RestartTask, RestartPod and RestartPartition are about.")
+    ] = None,
+    index: Annotated[int | None, typer.Option(metavar="N", help="Replica that RestartPod is about.")] = None,
+    partition: Annotated[int | None, typer.Option(metavar="N", help="Partition that RestartPartition is about.")] = None,
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept in the history.")] = "",
     by: By = "",
     by_id: ById = None,
+    at: RecordedOption = None,
     no_process: NoProcessOption = False,
     log: LogOption = None,
     as_json: JsonOption = False,
@@ -157,7 +154,7 @@ def command(
     if action not in USER_ACTIONS:
         raise ValueError(f"{action!r} is no action; use one of {', '.join(sorted(USER_ACTIONS))}")
     data = CommandIssued(action, by, reason, task, index, partition)  # type: ignore[arg-type]  # one of USER_ACTIONS
-    _issue(context, log, job, data, by_id, as_json=as_json, process=not no_process)
+    _issue(context, log, job, data, by_id, at, as_json=as_json, process=not no_process)
 
 
 @jobs.command("unpark")
@@ -166,30 +163,32 @@ def unpark(
     job: JobArgument,
     by: By = "",
     by_id: ById = None,
+    at: RecordedOption = None,
     no_process: NoProcessOption = False,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Let a parked job go on: its inputs are decided again, in order."""
-    _issue(context, log, job, CommandIssued("Unpark", by), by_id, as_json=as_json, process=not no_process)
+    _issue(context, log, job, CommandIssued("Unpark", by), by_id, at, as_json=as_json, process=not no_process)
 
 
-@jobs.command("raise")
+@jobs.command("raise", examples=["""lahar job raise default/train Checkpointed --data '{"step": 1200}'"""])
 def raise_event(
     context: typer.Context,
     job: JobArgument,
     event: Annotated[str, typer.Argument(metavar="EVENT", help="An event that the job declares.")],
     data: Annotated[str, typer.Option(metavar="JSON", help="Data of the event, a JSON object.")] = "{}",
-    task: Annotated[str | None, typer.Option(help="Task whose policies are asked first.")] = None,
+    task: Annotated[str | None, typer.Option(metavar="NAME", help="Task whose policies are asked first.")] = None,
     by: By = "",
     by_id: ById = None,
+    at: RecordedOption = None,
     no_process: NoProcessOption = False,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Raise a custom event of a job from outside."""
     content = decode_object(data)
-    _issue(context, log, job, CustomEventRaised(event, content, task, by), by_id, as_json=as_json, process=not no_process)
+    _issue(context, log, job, CustomEventRaised(event, content, task, by), by_id, at, as_json=as_json, process=not no_process)
 
 
 def decode_object(text: str) -> dict[str, object]:
@@ -217,15 +216,18 @@ def _issue(
     job: str,
     data: CommandIssued | CustomEventRaised,
     by_id: str | None,
+    at: str | None,
     *,
     as_json: bool,
     process: bool,
 ) -> None:
     output = output_of(context, as_json)
     settings = settings_of(context, log)
+    recorded = now() if at is None else moment(at)
     with opened(settings, readonly=False) as target:
-        message = command_message(settings, resolve(target, job), data, by_id or str(uuid4()), now())
+        message = command_message(settings, resolve(target, job), data, by_id or str(uuid4()), recorded)
         feed = Feed(target, settings, output, process=process)
+        feed.play_from(recorded)
         feed.append("jobs", [message])
-        feed.expect(message)
+        feed.expect(message, job)
         feed.finish()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from engine.cli import ask, bench, events, feed, jobs, machines, operate, run, tools, vocabulary
+from engine.cli import apply, ask, bench, events, feed, jobs, machines, operate, run, tools, vocabulary
 from engine.cli.app import app
 
 __all__ = ["COMMANDS", "app", "main"]
 
-COMMANDS = (run, feed, jobs, ask, events, operate, tools, machines, vocabulary, bench)
+COMMANDS = (run, apply, feed, jobs, ask, events, operate, tools, machines, vocabulary, bench)
 """Command modules, in the order in which their headings stand in `lahar --help`."""
 
 

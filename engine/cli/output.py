@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
 from decimal import Decimal
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.text import Text
 
 __all__ = ["Output"]
 
@@ -32,16 +34,16 @@ class Output:
 
     Attributes:
         as_json: the caller wants JSON lines; nothing else may be written to standard output then.
-        console: for people, on standard output.
-        notes: for people, on standard error.
+        console: for people, on standard output; what looks like markup in a name is shown as it stands.
+        notes: the same on standard error.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
         self.as_json = as_json
-        self.console = _Console(highlight=False, soft_wrap=False)
+        self.console = _Console(highlight=False, markup=False, emoji=False)
         if not self.console.is_terminal and "COLUMNS" not in os.environ:
             self.console.width = _PIPE_COLUMNS
-        self.notes = _Console(stderr=True, highlight=False)
+        self.notes = _Console(stderr=True, highlight=False, markup=False, emoji=False)
 
     def record(self, value: dict[str, Any]) -> None:
         """Write one object as one line of JSON. Missing values are `null`, decimals are strings, key order is kept."""
@@ -57,11 +59,15 @@ class Output:
 
     def warn(self, text: str) -> None:
         """Say on standard error that something is odd but was dealt with."""
-        self.notes.print(f"[yellow]warning:[/] {_escape(text)}", soft_wrap=True)
+        self.notes.print(Text.assemble(("warning: ", "yellow"), text), soft_wrap=True)
 
     def fail(self, text: str) -> None:
         """Say on standard error why the command gives up."""
-        self.notes.print(f"[red]lahar:[/] {_escape(text)}", soft_wrap=True)
+        self.notes.print(Text.assemble(("lahar: ", "red"), text), soft_wrap=True)
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        """Show on standard error that something takes its time; only on a terminal, and it leaves nothing behind."""
+        return self.notes.status(f"{what} …") if self.notes.is_terminal else nullcontext()
 
     def progress(self, unit: str) -> Progress:
         """Return a progress bar on standard error that counts `unit`s; it shows only on a terminal and leaves nothing behind."""
@@ -82,7 +88,3 @@ def _plain(value: object) -> str:
     if isinstance(value, Decimal):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON form here")
-
-
-def _escape(text: str) -> str:
-    return text.replace("[", r"\[")

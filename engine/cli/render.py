@@ -8,14 +8,54 @@ from typing import Any
 from rich.columns import Columns
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from engine.cli.output import Output
-from engine.history.wording import length
+from engine.history.view import JobView
+from engine.history.wording import length, moment
 
-__all__ = ["render_summary"]
+__all__ = ["render_job", "render_summary"]
 
 _TOP = 8
 """Users and queues shown before the rest is counted."""
+
+
+def render_job(output: Output, job: JobView) -> None:
+    """Show a job as it stands: who it is, its tasks, attempts and timers."""
+    output.console.print(Text.assemble((f"{job.namespace}/{job.name}", "bold"), (f"  {job.id}", "dim")), soft_wrap=True)
+    control = "managed" if job.managed else "observed"
+    whose = f"queue {job.queue}, user {job.user or '-'}, tenant {job.tenant or '-'}"
+    output.console.print(f"{job.kind}, {control}, {whose}", soft_wrap=True)
+    reason = f" ({job.reason})" if job.reason else ""
+    counts = f"restarts {job.restarts}, retries {job.retry_count}"
+    output.console.print(Text.assemble((job.phase, "bold"), f"{reason} since {moment(job.since)}; {counts}"), soft_wrap=True)
+    if job.parked is not None:
+        output.console.print(f"parked: {job.parked}; `lahar job unpark {job.id}` lets it go on", soft_wrap=True)
+    tasks = _table("TASK", "PHASE", "REASON", "REPLICAS", "MINIMUM")
+    for task in job.tasks.values():
+        tasks.add_row(task.name, task.phase, task.reason or "-", str(task.replicas), _known(task.min_available))
+    attempts = _table("ATTEMPT", "PHASE", "REASON", "EXIT", "NODE", "RESTARTS", "RAN")
+    for attempt in job.attempts.values():
+        ran = None if attempt.running is None or attempt.ended is None else length(attempt.ended - attempt.running)
+        row = (attempt.reason, attempt.exit_code, attempt.node, attempt.restarts, ran)
+        attempts.add_row(attempt.name, attempt.phase, *map(_known, row))
+    timers = _table("TIMER", "DUE", "ACTION", "POLICY")
+    for timer in job.timers.values():
+        timers.add_row(timer.kind, moment(timer.due), _known(timer.action), _known(timer.policy))
+    for table in (tasks, attempts, timers):
+        if table.row_count:
+            output.console.print("", table, soft_wrap=True)
+
+
+def _table(*headings: str) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in headings:
+        table.add_column(heading, no_wrap=True)
+    return table
+
+
+def _known(value: object) -> str:
+    return "-" if value is None else str(value)
 
 
 def render_summary(output: Output, result: dict[str, Any]) -> None:

@@ -12,8 +12,8 @@ from prometheus_client import CollectorRegistry, start_http_server
 from rich.table import Table
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.callbacks import dispatch
-from engine.cli.engine import Engine, lifecycle_stage, opened, run_lock
+from engine.cli.callbacks import Callbacks
+from engine.cli.engine import Engine, lifecycle_stage, now, opened, run_lock
 from engine.cli.output import Output
 from engine.events.times import format_time
 from engine.history.exact import dumps
@@ -38,22 +38,25 @@ def run(
     settings = settings_of(context, log)
     lock = run_lock(settings)
     registry = CollectorRegistry()
+    callbacks, started = Callbacks(settings, output), now()
     with lock.hold() if lock is not None else nullcontext(), opened(settings, create=True, readonly=False) as target:
         engine = Engine(target, settings, live=not once, metrics=ProcessorMetrics(registry))
         if metrics is not None:
             start_http_server(metrics, addr="127.0.0.1", registry=registry)
         engine.open()
+        callbacks.open(target, started, registry)
         try:
             if once:
                 done = engine.run_until_quiet()
-                dispatch(target, settings, output)
+                callbacks.tell()
                 _say_processed(output, done)
                 return
             stopped = threading.Event()
             signal.signal(signal.SIGTERM, lambda *_: stopped.set())
             output.notes.print(f"running {settings.log}; Ctrl-C stops", style="dim")
-            engine.run(stopped.is_set, lambda: dispatch(target, settings, output))
+            engine.run(stopped.is_set, callbacks.step)
         finally:
+            callbacks.close()
             engine.close()
 
 

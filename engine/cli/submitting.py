@@ -18,7 +18,7 @@ from engine.kubernetes.documents import Document, Unreadable, read_documents
 from engine.kubernetes.markdown import extract_manifest
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["manifest_digest", "read_manifests", "read_objects", "submission", "update"]
+__all__ = ["job_name", "manifest_digest", "open_job", "read_manifests", "read_objects", "submission", "update"]
 
 
 def read_objects(path: Path) -> list[Document]:
@@ -30,7 +30,10 @@ def read_objects(path: Path) -> list[Document]:
     """
     content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     if path.suffix.lower() in {".md", ".markdown"}:
-        return [Document(1, "", extract_manifest(content.decode()))]
+        try:
+            return [Document(1, "", extract_manifest(content.decode()))]
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
     documents: list[Document] = []
     for item in read_documents(content):
         if isinstance(item, Unreadable):
@@ -41,8 +44,8 @@ def read_objects(path: Path) -> list[Document]:
     return documents
 
 
-def read_manifests(path: Path) -> list[dict[str, Any]]:
-    """Read the job manifests of a file.
+def read_manifests(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Read the job manifests of a file, each with its place (`jobs.yaml: line 12`).
 
     Raises:
         ValueError: it holds something else, or cannot be read.
@@ -54,7 +57,7 @@ def read_manifests(path: Path) -> list[dict[str, Any]]:
             raise ValueError(
                 f"{path}: {document.place}: {document.kind or 'no kind'} is no Job; use `lahar apply` for other objects"
             )
-    return [document.content for document in documents]
+    return [(f"{path}: {document.place}", document.content) for document in documents]
 
 
 def manifest_digest(manifest: dict[str, Any]) -> str:
@@ -62,7 +65,8 @@ def manifest_digest(manifest: dict[str, Any]) -> str:
     return digest(json.dumps(manifest, sort_keys=True, default=str).encode())
 
 
-def _name(manifest: dict[str, Any]) -> tuple[str, str, str | None]:
+def job_name(manifest: dict[str, Any]) -> tuple[str, str, str | None]:
+    """Return namespace, name and uid of a manifest, as far as it has them."""
     metadata = manifest.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     name = metadata.get("name") or metadata.get("generateName") or ""
@@ -70,7 +74,13 @@ def _name(manifest: dict[str, Any]) -> tuple[str, str, str | None]:
 
 
 def submission(
-    settings: Settings, manifest: dict[str, Any], command: str, *, strict: bool = False, recordedtime: int | None = None
+    settings: Settings,
+    manifest: dict[str, Any],
+    command: str,
+    *,
+    strict: bool = False,
+    recordedtime: int | None = None,
+    rejections: int = 0,
 ) -> Message:
     """Return the submission of a job.
 
@@ -80,28 +90,40 @@ def submission(
         command: id of the command; with namespace and name it makes the id of a job without a uid.
         strict: warnings are errors.
         recordedtime: microseconds; `None`: now.
+        rejections: how often it was rejected so far; each makes a submission of its own.
     """
-    namespace, name, uid = _name(manifest)
+    namespace, name, uid = job_name(manifest)
     job = uid if isinstance(uid, str) and uid else submitted_job_id(settings.cluster, namespace, name, command)
-    identity = digest(f"submit/{job}/{command}".encode())
+    identity = digest(f"submit/{job}/{command}{f'/{rejections}' if rejections else ''}".encode())
     return input_message(
         settings, job, JobSubmitted(manifest, strict), identity, "lahar/cli", now() if recordedtime is None else recordedtime
     )
 
 
-def update(settings: Settings, manifest: dict[str, Any], known: list[JobLine], recordedtime: int | None = None) -> Message | None:
-    """Return the update of a job that is known and not finished; `None`: there is none, submit it.
+def open_job(manifest: dict[str, Any], known: list[JobLine]) -> JobLine | None:
+    """Return the job that a manifest updates: the newest managed one of its name that has not finished.
+
+    Args:
+        manifest: the job anew.
+        known: the jobs in the log, by submission.
+    """
+    namespace, name, _ = job_name(manifest)
+    for job in reversed(known):
+        if (job.namespace, job.name) == (namespace, name) and job.managed and job.phase not in FINISHED_JOB_PHASES:
+            return job
+    return None
+
+
+def update(settings: Settings, manifest: dict[str, Any], job: str, sequence: int, recordedtime: int) -> Message:
+    """Return the update of a job.
 
     Args:
         settings: give the cluster.
         manifest: the job anew.
-        known: the jobs in the log, by submission.
-        recordedtime: microseconds; `None`: now.
+        job: its id.
+        sequence: of its last event. An update is the same as an earlier one only if nothing has happened in between: what was
+            changed and changed back can be changed once more.
+        recordedtime: microseconds.
     """
-    namespace, name, _ = _name(manifest)
-    for job in reversed(known):
-        if (job.namespace, job.name) == (namespace, name) and job.managed and job.phase not in FINISHED_JOB_PHASES:
-            identity = digest(f"update/{job.id}/{manifest_digest(manifest)}".encode())
-            moment = now() if recordedtime is None else recordedtime
-            return input_message(settings, job.id, JobUpdated(manifest), identity, "lahar/cli", moment)
-    return None
+    identity = digest(f"update/{job}/{sequence}/{manifest_digest(manifest)}".encode())
+    return input_message(settings, job, JobUpdated(manifest), identity, "lahar/cli", recordedtime)

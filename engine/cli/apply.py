@@ -1,0 +1,182 @@
+"""`lahar apply`: jobs to manage, and what Lahar has to know of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+
+from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
+from engine.cli.arguments import NoProcessOption, RecordedOption, moment
+from engine.cli.engine import EmbeddedLog, now, opened
+from engine.cli.feeding import Feed
+from engine.cli.output import Output
+from engine.cli.settings import Settings
+from engine.cli.submitting import job_name, manifest_digest, open_job, read_objects, submission, update
+from engine.events import Data, Message, decode
+from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.events.jobs import JobRejected
+from engine.history.listing import LISTED, JobLine, Listing
+from engine.history.reading import cluster_facts, events_of, job_events
+from engine.kubernetes.documents import Document
+from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
+from engine.kubernetes.manifests import read_manifest
+
+__all__ = ["apply"]
+
+_KINDS: Final = ("Job", "Queue", "Node", "Tenant", "PriorityClass")
+
+
+class _Part(NamedTuple):
+    """One object of a file."""
+
+    place: str
+    """`jobs.yaml: line 12`."""
+    document: Document
+    inputs: Taken | None
+    """What follows from it; `None`: it is a job, and what follows depends on what the log knows."""
+
+
+@app.command(
+    rich_help_panel=Panel.PUT,
+    examples=[
+        "lahar apply queue.yaml train.yaml",
+        "lahar apply --strict train.yaml",
+        "kubectl get queues.scheduling.volcano.sh -o yaml | lahar apply -",
+    ],
+)
+def apply(
+    context: typer.Context,
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="YAML, JSON or Markdown; - for standard input.")],
+    strict: Annotated[bool, typer.Option("--strict", help="Warnings are errors.")] = False,
+    at: RecordedOption = None,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Give Lahar jobs to manage, and queues, nodes, tenants and priority classes to know of.
+
+    Applying a file twice changes nothing. A job that is known by its name and has not finished is updated, one that was rejected
+    is judged anew. Nothing is applied unless all files can be read.
+    """
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    recorded = now() if at is None else moment(at)
+    parts = [_part(settings, file, document, recorded) for file in files for document in read_objects(file)]
+    for part in parts:
+        for warning in () if part.inputs is None else part.inputs.warnings:
+            if strict:
+                raise ValueError(f"{part.place}: {warning}")
+            output.warn(f"{part.place}: {warning}")
+    with opened(settings, create=True, readonly=False) as target:
+        feed = Feed(target, settings, output, process=not no_process)
+        feed.play_from(recorded)
+        _apply_objects(feed, target, settings, output, parts)
+        jobs = [part for part in parts if part.inputs is None]
+        if jobs:
+            _apply_jobs(feed, target, settings, jobs, recorded, strict=strict)
+        feed.finish()
+
+
+def _part(settings: Settings, file: Path, document: Document, recorded: int) -> _Part:
+    """Say what follows from an object.
+
+    Raises:
+        ValueError: it cannot be applied; the text says where it stands and why.
+    """
+    place = f"{file}: {document.place}"
+    if document.kind == "Job":
+        return _Part(place, document, None)
+    if document.kind not in _KINDS:
+        kind = document.kind or "an object without `kind`"
+        raise ValueError(f"{place}: {kind} cannot be applied; Lahar takes {', '.join(_KINDS[:-1])} and {_KINDS[-1]}")
+    outcome = to_inputs(document, settings.cluster, recorded)
+    if isinstance(outcome, Refused):
+        raise ValueError(f"{file}: {outcome.reason}")  # noqa: TRY004 - a bad file, not a bad type
+    if isinstance(outcome, Ignored):
+        raise ValueError(f"{place}: {outcome.reason}")  # noqa: TRY004 - as above
+    return _Part(place, document, outcome)
+
+
+def _apply_objects(feed: Feed, target: EmbeddedLog, settings: Settings, output: Output, parts: Iterable[_Part]) -> None:
+    """Append what differs from what the log knows, and say so."""
+    known: dict[tuple[str, str], Data] = {}
+    for event in cluster_facts(target):
+        if event.clusterid == settings.cluster:
+            match event.data:
+                case NodeDeleted() as gone:
+                    known.pop(("Node", gone.name), None)
+                case ObjectDeleted() as gone:
+                    known.pop((gone.kind, gone.name), None)
+                case _:
+                    known[_named(event.data)] = event.data
+    for topic, messages, _ in (part.inputs for part in parts if part.inputs is not None):
+        for message in messages:
+            data = decode(message).data
+            kind, name = _named(data)
+            before = known.get((kind, name))
+            outcome = "unchanged" if before == data else "created" if before is None else "changed"
+            if outcome != "unchanged":
+                feed.append(topic, [message])
+                known[kind, name] = data
+            if output.as_json:
+                output.record({"kind": kind, "name": name, "outcome": outcome})
+            else:
+                output.line(f"{kind} {name}: {outcome}")
+
+
+def _named(data: Data) -> tuple[str, str]:
+    """Return kind and name of a cluster fact."""
+    match data:
+        case ObjectApplied(kind, name):
+            return kind, name
+        case NodeObserved(name):
+            return "Node", name
+    raise TypeError(f"{data.TYPE} is no fact of a cluster object")
+
+
+def _apply_jobs(
+    feed: Feed, target: EmbeddedLog, settings: Settings, parts: Iterable[_Part], recorded: int, *, strict: bool
+) -> None:
+    """Submit or update jobs; one that stands in the files twice is submitted and then updated."""
+    lines = _known_jobs(feed, target)
+    appended: set[tuple[str, str]] = set()
+    for place, document, _ in parts:
+        manifest = document.content
+        namespace, name, _ = job_name(manifest)
+        if (namespace, name) in appended:
+            lines = _known_jobs(feed, target)
+            appended.clear()
+        job = open_job(manifest, lines)
+        if job is None:
+            message = _submission(target, settings, manifest, recorded, strict=strict)
+        else:
+            for warning in read_manifest(manifest).warnings:
+                if strict:
+                    raise ValueError(f"{place}: {warning}")
+                feed.warn(f"{place}: {warning}")
+            message = update(settings, manifest, job.id, events_of(target, job.id)[-1].sequence, recorded)
+        feed.append("jobs", [message])
+        feed.expect(message, f"{namespace}/{name}", place)
+        appended.add((namespace, name))
+
+
+def _known_jobs(feed: Feed, target: EmbeddedLog) -> list[JobLine]:
+    """Return the jobs in the log, once what was appended so far is processed."""
+    feed.process()
+    listing = Listing()
+    for event in job_events(target, LISTED):
+        listing.add(event)
+    return listing.lines()
+
+
+def _submission(target: EmbeddedLog, settings: Settings, manifest: dict[str, Any], recorded: int, *, strict: bool) -> Message:
+    """Return the submission of a manifest, a new one if it was rejected before: what it lacked may be there now."""
+    command = manifest_digest(manifest)
+    first = submission(settings, manifest, command, strict=strict, recordedtime=recorded)
+    rejections = sum(isinstance(event.data, JobRejected) for event in events_of(target, first.key))
+    if not rejections:
+        return first
+    return submission(settings, manifest, command, strict=strict, recordedtime=recorded, rejections=rejections)

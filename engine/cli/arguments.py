@@ -1,0 +1,74 @@
+"""Arguments and options that several commands take."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import islice
+from typing import Annotated, Final
+
+import typer
+
+from engine.cli.app import settings_of
+from engine.events.jobs import JobOpened
+from engine.events.times import parse_time
+from engine.history.reading import job_events
+from engine.log.errors import LogError
+from engine.log.url import open_log
+
+__all__ = ["By", "ById", "JobArgument", "JobOption", "NoProcessOption", "OptionalJob", "RecordedOption", "moment"]
+
+_SUGGESTED: Final = 200
+"""Jobs that a shell is offered at most."""
+
+
+def moment(text: str) -> int:
+    """Read a moment given on the command line.
+
+    Raises:
+        ValueError: it is no RFC 3339 time or ISO date; the text shows what to write.
+    """
+    try:
+        return parse_time(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no time: write 2017-10-09, 2017-10-09T07:01:55 or 2017-10-09T07:01:55.5+02:00") from None
+
+
+def _complete_job(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the jobs that may be meant, by name or, where an id has been begun, by id. Whatever fails, there are none."""
+    try:
+        settings = settings_of(context, context.params.get("log"))
+        with closing(open_log(settings.log, create=False, readonly=True)) as log:
+            names: dict[str, None] = {}
+            for event in job_events(log, {JobOpened.TYPE}):
+                if isinstance(event.data, JobOpened):
+                    names[f"{event.data.namespace}/{event.data.name}"] = None
+                    if incomplete:
+                        names[event.subject] = None
+            return list(islice((name for name in names if name.startswith(incomplete)), _SUGGESTED))
+    except (LogError, ValueError, OSError):
+        return []
+
+
+JobArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="JOB", help="Job id, a unique prefix of it, namespace/name, or namespace/name@id.", autocompletion=_complete_job
+    ),
+]
+OptionalJob = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="JOB",
+        help="Job id, a unique prefix of it, namespace/name, or namespace/name@id. Without it: the whole cluster.",
+        autocompletion=_complete_job,
+    ),
+]
+JobOption = Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only this job.", autocompletion=_complete_job)]
+ById = Annotated[str | None, typer.Option("--id", metavar="ID", help="Id of the command; giving one twice changes nothing.")]
+By = Annotated[str, typer.Option("--by", metavar="USER", help="Who asks; kept in the history.")]
+NoProcessOption = Annotated[
+    bool, typer.Option("--no-process", help="Only append; the next command, or `lahar run`, processes what was appended.")
+]
+RecordedOption = Annotated[
+    str | None, typer.Option("--at", metavar="TIME", help="Record it at this time instead of now (to play a recorded story).")
+]
