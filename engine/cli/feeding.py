@@ -60,7 +60,7 @@ class _Expected(NamedTuple):
 class Feed:
     """One command's way to put inputs into a log and to see what becomes of them."""
 
-    def __init__(self, log: EmbeddedLog, settings: Settings, output: Output, *, process: bool, started: int | None = None) -> None:
+    def __init__(self, log: EmbeddedLog, settings: Settings, output: Output, *, process: bool) -> None:
         """Begin.
 
         Args:
