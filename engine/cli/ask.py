@@ -132,13 +132,20 @@ def history(
         show_event(output, event)
 
 
-def show_event(output: Output, event: Event[Data]) -> None:
-    """Write one event: as a CloudEvent, or as a line for a person."""
+def show_event(output: Output, event: Event[Data], of_job: str = "") -> None:
+    """Write one event: as a CloudEvent, or as a line for a person.
+
+    Args:
+        output: where to.
+        event: the event.
+        of_job: the job's id, where events of several jobs stand together.
+    """
     if output.as_json:
         output.line(to_cloudevent(encode(event)).decode())
         return
     output.console.print(
         Text.assemble(
+            (f"{of_job[:8]:<8}  " if of_job else "", "dim"),
             (f"{event.sequence:>5}  ", "dim"),
             f"{format_time(event.time)[:-4]}  ",
             (f"{event.type.removeprefix('lahar.'):<28} ", "cyan"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, cast
+from typing import Annotated
 
 import typer
 
@@ -18,8 +18,6 @@ from statemachines.vocabulary import Level
 
 __all__ = ["events", "start_of"]
 
-_LEVELS = ("job", "task", "replica")
-
 
 def start_of(text: str) -> Start:
     """Read where a subscription begins: `beginning`, `now`, a time or a token.
@@ -34,28 +32,42 @@ def start_of(text: str) -> Start:
     return Start("token", token=text)
 
 
-@app.command(rich_help_panel=Panel.ASK)
+@app.command(
+    rich_help_panel=Panel.ASK,
+    examples=[
+        "lahar events --from now --follow",
+        "lahar events --from 2026-03-01T12:00:00Z --queue research --level job",
+        "lahar events --type 'lahar.attempt.*' --json",
+        "lahar events --from TOKEN --json",
+    ],
+)
 def events(
     context: typer.Context,
-    start: Annotated[str, typer.Option("--from", metavar="beginning|now|TIME|TOKEN", help="Where to begin.")] = "beginning",
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from", metavar="beginning|now|TIME|TOKEN", help="Where to begin: a time counts by when events were recorded."
+        ),
+    ] = "beginning",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is committed from now on.")] = False,
     job: JobOption = None,
-    queue: Annotated[str | None, typer.Option(help="Only jobs of this queue.")] = None,
-    tenant: Annotated[str | None, typer.Option(help="Only jobs of this tenant.")] = None,
+    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this queue.")] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this tenant.")] = None,
     label: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="Only jobs with this label; may be repeated.")
     ] = None,
-    level: Annotated[str | None, typer.Option(metavar="job|task|replica", help="Only this level.")] = None,
+    level: Annotated[Level | None, typer.Option(help="Only this level.")] = None,
     event_type: Annotated[
         list[str] | None, typer.Option("--type", metavar="TYPE", help="Only these event types; * for any characters.")
     ] = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show job events as they were committed; with --json CloudEvents, then a marker with the token to go on from."""
+    """Show job events as they were committed, and follow them.
+
+    With --json CloudEvents. Behind what there was stands a marker with a token: --from TOKEN goes on there, without gap or repeat.
+    """
     output = output_of(context, as_json)
-    if level is not None and level not in _LEVELS:
-        raise ValueError(f"{level!r} is no level; use one of {', '.join(_LEVELS)}")
     labels: dict[str, str] = {}
     for text in label or []:
         name, equals, value = text.partition("=")
@@ -68,7 +80,7 @@ def events(
             queue,
             None if job is None else resolve(source, job),
             labels,
-            cast("Level | None", level),
+            level,
             tuple(event_type or ()),
         )
         for item in Subscription(source, start_of(start), wanted).stream(follow=follow):
@@ -80,6 +92,6 @@ def events(
             elif output.as_json:
                 output.line(to_cloudevent(item.message).decode())
             else:
-                show_event(output, decode(item.message))
+                show_event(output, decode(item.message), of_job=item.message.subject)
             if follow:
                 output.flush()

@@ -30,12 +30,17 @@ _FLUSH = 2_000
 """Inputs after which a stream that does not pause is appended."""
 
 
-@app.command(rich_help_panel=Panel.PUT)
+@app.command(
+    rich_help_panel=Panel.PUT,
+    examples=[
+        "kubectl get pods -A -w --output-watch-events -o json | lahar ingest -",
+        "kubectl get nodes -o yaml | lahar ingest",
+        "lahar ingest --recorded pods.jsonl",
+    ],
+)
 def ingest(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="[FILE|-]", help="Objects, watch events or CloudEvents; - for stdin.")] = Path(
-        "-"
-    ),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Objects, watch events or CloudEvents; - for stdin.")] = Path("-"),
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Cluster that they come from.")] = None,
     recorded: Annotated[
         bool,
@@ -45,9 +50,10 @@ def ingest(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take in what Kubernetes shows, as it comes: kubectl get pods -A -w --output-watch-events -o json | lahar ingest -.
+    """Take in what Kubernetes shows, as it comes.
 
-    What cannot be read is kept as a dead letter and the rest goes on.
+    Objects, Lists, watch events or CloudEvents; JSON or YAML. What cannot be read is kept as a dead letter and the rest goes on.
+    Plain objects show no deletions: prefer --output-watch-events.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -132,11 +138,15 @@ class _Stream:
             self._output.console.print(f"{told}; {self._feed.processed} processed")
 
 
-@app.command("import-trace", rich_help_panel=Panel.PUT)
+@app.command(
+    "import-trace",
+    rich_help_panel=Panel.PUT,
+    examples=["lahar import-trace", "lahar import-trace --format openb openb_pods.csv.gz --cluster openb"],
+)
 def import_trace_command(
     context: typer.Context,
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A trace, plain or .gz. Without it: the sample that ships with Lahar.")
+        Path | None, typer.Argument(metavar="FILE", help="A trace, plain or .gz. Without it: the sample that ships with Lahar.")
     ] = None,
     source_format: Annotated[
         str, typer.Option("--format", metavar="F", help="One of " + ", ".join(FORMATS) + ".")
@@ -146,7 +156,10 @@ def import_trace_command(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Import the trace of a real cluster: its jobs and pods become history. Importing twice changes nothing."""
+    """Import the trace of a real cluster: its jobs and pods become history.
+
+    Importing twice changes nothing. Rows that make no sense are rejected with their line number, and the rest goes on.
+    """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     if file is None:

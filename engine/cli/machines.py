@@ -38,10 +38,12 @@ def _section(table: MachineTable[Any]) -> str:
     return f"## {table.name}\n\n```mermaid\n{machine.diagram(table)}```\n\n| phase | what is true in it |\n|---|---|\n{phases}\n"
 
 
-@app.command(rich_help_panel=Panel.TOOLS)
+@app.command(rich_help_panel=Panel.TOOLS, examples=["lahar diagram job", "lahar diagram --out docs/machines.md"])
 def diagram(
     context: typer.Context,
-    level: Annotated[Literal["job", "task", "replica"] | None, typer.Argument(help="Only this machine.")] = None,
+    level: Annotated[
+        Literal["job", "task", "replica"] | None, typer.Argument(metavar="LEVEL", help="Only this machine: job, task or replica.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write a Markdown page with all three to this file.")
     ] = None,

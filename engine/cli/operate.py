@@ -13,9 +13,9 @@ from rich.table import Table
 from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
 from engine.cli.arguments import JobOption, NoProcessOption, moment
 from engine.cli.engine import lifecycle_stage, opened
+from engine.cli.errors import FINDING, NotFoundError
 from engine.cli.feeding import Feed
 from engine.events.times import format_time
-from engine.history.errors import NotFoundError
 from engine.history.letters import dead_letters, redriven
 from engine.history.resolve import resolve
 from engine.history.transfer import contents_of, export_job, export_log, import_log
@@ -32,13 +32,16 @@ log_group = group("log", Panel.OPERATE, "Look after the log's file: backup, comp
 
 @app.command(rich_help_panel=Panel.OPERATE)
 def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """Fold the log from its beginning and compare with the snapshots; exit code 1 where they part."""
+    """Check that the snapshots are what the history says.
+
+    Folds the log from its beginning and compares; exit code 1 where they part, with the first event and the jobs concerned.
+    """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     differs = False
     with opened(settings) as source:
         for number in range(source.partitions("job-events")):
-            with output.progress("events"):
+            with output.busy(f"folding shard {number}"):
                 verdict = verify_shard(source, lifecycle_stage(settings), number)
             differs |= not verdict.ok
             if output.as_json:
@@ -46,7 +49,7 @@ def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
             else:
                 output.console.print(verdict.sentence(), soft_wrap=True)
     if differs:
-        raise typer.Exit(1)
+        raise typer.Exit(FINDING)
 
 
 @letters.command("list")
@@ -81,22 +84,27 @@ def list_letters(context: typer.Context, log: LogOption = None, as_json: JsonOpt
         output.notes.print(f"{table.row_count} dead letter(s)", style="dim")
 
 
-@letters.command("redrive")
+@letters.command("redrive", examples=["lahar dead-letters redrive", "lahar dead-letters redrive e61f8a05"])
 def redrive(
     context: typer.Context,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="[ID…]", help="Ids or beginnings of them; all unless given.")] = None,
+    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids or beginnings of them; all unless given.")] = None,
     no_process: NoProcessOption = False,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put dead letters in again, as they came, on the topic they came from: after an upgrade that can read them."""
+    """Put dead letters in again, as they came, after an upgrade that can read them.
+
+    What still cannot be read becomes a dead letter once more.
+    """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     with opened(settings, readonly=False) as target:
         found = [event for event in dead_letters(target) if not ids or any(event.id.startswith(given) for given in ids)]
         for given in ids or []:
             if not any(event.id.startswith(given) for event in found):
-                raise NotFoundError("dead letter", given)
+                raise NotFoundError("dead letter", given, "`lahar dead-letters list` shows them")
+        # What was put in before and could not be read again has left several letters.
+        found = list({(event.data.topic, event.data.key, event.data.content): event for event in found}.values())
         feed = Feed(target, settings, output, process=not no_process)
         for event in found:
             for topic, messages in redriven(event):
@@ -108,7 +116,7 @@ def redrive(
         output.console.print(f"{len(found)} dead letter(s) put in again")
 
 
-@log_group.command("backup")
+@log_group.command("backup", examples=["lahar log backup lahar-2026-03-01.db"])
 def backup(
     context: typer.Context,
     target: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
@@ -117,7 +125,9 @@ def backup(
 ) -> None:
     """Copy the log into a new file while it is in use."""
     output = output_of(context, as_json)
-    with opened(settings_of(context, log)) as source:
+    if target.exists():
+        raise ValueError(f"{target} exists; name a new file for the backup")
+    with opened(settings_of(context, log)) as source, output.busy("copying"):
         _file_log(source, "backup").backup(target)
     if output.as_json:
         output.record({"file": str(target), "bytes": target.stat().st_size})
@@ -129,11 +139,12 @@ def backup(
 def compact(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Give unused space of the log's file back to the file system. No event is removed."""
     output = output_of(context, as_json)
-    settings = settings_of(context, log)
-    path = Path(settings.log.partition(":")[2])
-    with opened(settings, readonly=False) as source:
-        before = path.stat().st_size if path.exists() else 0
-        _file_log(source, "compact").compact()
+    with opened(settings_of(context, log), readonly=False) as source:
+        file = _file_log(source, "compact")
+        path = file.path
+        before = path.stat().st_size
+        with output.busy("compacting"):
+            file.compact()
         after = path.stat().st_size
     if output.as_json:
         output.record({"file": str(path), "before": before, "after": after})
@@ -147,16 +158,28 @@ def _file_log(log: object, what: str) -> SqliteLog:
     return log
 
 
-@app.command(rich_help_panel=Panel.OPERATE)
+@app.command(
+    rich_help_panel=Panel.OPERATE,
+    examples=[
+        "lahar export > all.jsonl",
+        "lahar export --job default/train > train.jsonl",
+        "lahar export --first 2026-03-01 --last 2026-03-02 > day.jsonl",
+    ],
+)
 def export(
     context: typer.Context,
     job: JobOption = None,
     first: Annotated[str | None, typer.Option("--first", metavar="TIME", help="Recorded at or after.")] = None,
     last: Annotated[str | None, typer.Option("--last", metavar="TIME", help="Recorded at or before.")] = None,
     log: LogOption = None,
+    as_json: JsonOption = False,
 ) -> None:
-    """Write the log, one job or a range of it to standard output as JSON Lines of CloudEvents; nothing is lost."""
-    with opened(settings_of(context, log)) as source:
+    """Write the log to standard output: all of it, one job or a range.
+
+    The output is always JSON Lines of CloudEvents, from which `lahar import` restores the log without loss.
+    """
+    output = output_of(context, as_json)
+    with opened(settings_of(context, log)) as source, output.busy("exporting"):
         if job is not None:
             if first is not None or last is not None:
                 raise ValueError("--job goes without --first and --last: a job is exported whole")
@@ -168,10 +191,10 @@ def export(
     sys.stdout.buffer.flush()
 
 
-@app.command("import", rich_help_panel=Panel.OPERATE)
+@app.command("import", rich_help_panel=Panel.OPERATE, examples=["lahar --log sqlite:restored.db import all.jsonl"])
 def import_(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE|-", help="What `lahar export` wrote.")] = Path("-"),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What `lahar export` wrote; - for stdin.")] = Path("-"),
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,16 +21,16 @@ __all__ = ["conform", "inspect"]
 
 inspect = group("inspect", Panel.TOOLS, "Show what Lahar reads in Kubernetes objects.")
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON; Lists and arrays are flattened.")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON; - for stdin. Lists and arrays are flattened.")]
 
 
-@inspect.command("pod")
+@inspect.command("pod", examples=["lahar inspect pod pod.yaml", "kubectl get pods -A -o json | lahar inspect pod -"])
 def pod(context: typer.Context, file: FileArgument, as_json: JsonOption = False) -> None:
     """Judge pods by the pod table: state, reason, exit code, node, restarts, effective request."""
     _inspect(output_of(context, as_json), file, inspect_pod, ("kind", "namespace", "name", "phase", "state", "reason", "exit_code"))
 
 
-@inspect.command("job")
+@inspect.command("job", examples=["lahar inspect job job.yaml --json"])
 def job(context: typer.Context, file: FileArgument, as_json: JsonOption = False) -> None:
     """Read jobs of all known kinds: phase, queue, tasks, requests."""
     _inspect(
@@ -40,8 +41,8 @@ def job(context: typer.Context, file: FileArgument, as_json: JsonOption = False)
 def _inspect(output: Output, file: Path, judge: Callable[[Document], dict[str, Any]], columns: tuple[str, ...]) -> None:
     table = Table(box=None, pad_edge=False)
     for column in columns:
-        table.add_column(column.upper())
-    for item in read_documents(file.read_bytes()):
+        table.add_column(column.upper(), no_wrap=True)
+    for item in read_documents(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()):
         if isinstance(item, Unreadable):
             raise ValueError(f"{file}: line {item.line}: {item.reason}")  # noqa: TRY004 - a bad file, not a bad type
         row = judge(item)
@@ -50,14 +51,17 @@ def _inspect(output: Output, file: Path, judge: Callable[[Document], dict[str, A
         else:
             table.add_row(*("-" if row.get(column) is None else str(row[column]) for column in columns))
     if not output.as_json:
-        output.console.print(table)
+        output.console.print(table, soft_wrap=True)
 
 
 @app.command(rich_help_panel=Panel.TOOLS)
 def conform(
     context: typer.Context,
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="Case files, JSON Lines.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="Case files, JSON Lines.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Run conformance cases by the engine's own rules; exit code 1 if one fails."""
+    """Run conformance cases by the engine's own rules.
+
+    Exit code 1 if one fails.
+    """
     raise typer.Exit(run_cases(files, output_of(context, as_json).as_json))

@@ -24,7 +24,7 @@ def _complete_type(incomplete: str) -> list[str]:
     return [name for name in TYPES if name.startswith(incomplete)]
 
 
-@app.command(rich_help_panel=Panel.TOOLS)
+@app.command(rich_help_panel=Panel.TOOLS, examples=["lahar schema", "lahar schema lahar.job.opened.v1", "lahar schema --out docs"])
 def schema(
     context: typer.Context,
     name: Annotated[
@@ -37,7 +37,10 @@ def schema(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the event types; print the JSON Schema of one; write all schemas and the AsyncAPI document."""
+    """Show the event types, or the JSON Schema of one.
+
+    With --out: write all JSON Schemas, the AsyncAPI document and the catalogue of events.
+    """
     output = output_of(context, as_json)
     if out is not None:
         changed = write_all(out)
