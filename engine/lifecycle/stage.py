@@ -95,8 +95,8 @@ class LifecycleStage:
         _check(job)
         return outcome
 
-    def fire(self, state: ShardState, now: int) -> Events:
-        """Fire the earliest timer, which is due at or before `now`."""
+    def fire(self, state: ShardState, now: int, error: str | None = None) -> Events:
+        """Fire the earliest timer, which is due at or before `now`; with `error`, park its job instead of acting on it."""
         self.due(state)  # drops what no longer holds from both heaps
         if not state.timers or (state.finished and self._forgets_first(state)):
             yield from self._forget(state, now)
@@ -119,6 +119,9 @@ class LifecycleStage:
             TimerFired(timer_id),
         )
         yield fired
+        if error is not None:
+            yield turn.event(job, JobParked(error))
+            return
         yield from self._on_timer(turn, job, timer)
         _check(job)
 

@@ -16,7 +16,7 @@ from engine.log.inputs import Inputs, Retaken, Source, Taken
 from engine.log.metrics import ProcessorMetrics
 from engine.log.port import Commit, Log, Position, ShardId, ShardLog, Vector
 from engine.log.recovery import input_partitions, output_partitions, recover
-from engine.log.run import ShardRun
+from engine.log.run import ShardRun, UnfiredError
 from engine.log.stage import Stage
 
 __all__ = ["SNAPSHOT_EVERY", "Processor"]
@@ -31,12 +31,36 @@ Reasons = dict[tuple[int, int], list[str]]
 
 
 class _UndecidedError(Exception):
-    """Raised when the stage failed on the last of some inputs."""
+    """Raised when the stage failed on the last of some inputs, or on a timer that fires before it or behind it."""
 
-    def __init__(self, taken: list[Taken], reason: str) -> None:
+    def __init__(self, taken: list[Taken], reason: str, timer: int | None = None) -> None:
         super().__init__(reason)
         self.taken = taken
         self.reason = reason
+        self.timer = timer
+        """Outputs written before the timer; `None`: it was the input."""
+
+
+class _Failures:
+    """Why the stage failed in earlier attempts at a batch."""
+
+    def __init__(self) -> None:
+        self.inputs: Reasons = {}
+        self.timers: dict[int, str] = {}
+        """By the number of outputs written before the timer."""
+
+    @property
+    def any(self) -> bool:
+        """There was an earlier attempt."""
+        return bool(self.inputs or self.timers)
+
+    def note(self, failure: _UndecidedError) -> None:
+        """Take in one more."""
+        if failure.timer is not None:
+            self.timers[failure.timer] = failure.reason
+            return
+        place, record = failure.taken[-1]
+        self.inputs.setdefault((place, record.offset), []).append(failure.reason)
 
 
 class Processor(Generic[S]):
@@ -206,29 +230,22 @@ class Processor(Generic[S]):
         Raises:
             LogError: as `step`.
         """
-        run = self._run
-        before = run.position()
-        try:
-            fired = run.fire(clock_now)
-        except BaseException:
-            self.close()
-            raise
-        run.touch(before)
-        if fired:
-            self._commit(0)
-        return fired
+        return self._attempt(Retaken(()), clock_now)
 
-    def _attempt(self, source: Source) -> int:
-        """Process a batch. If the stage fails on an input: once more from the durable state, with that input set aside."""
-        reasons: Reasons = {}
+    def _attempt(self, source: Source, horizon: int | None = None) -> int:
+        """Process a batch, then fire the timers due by `horizon`.
+
+        If the stage fails on an input or a timer: once more from the durable state, with that input set aside, that timer's job
+        parked.
+        """
+        failures = _Failures()
         try:
             while True:
                 try:
-                    done, inputs = self._process(source, reasons)
+                    done, inputs = self._process(source, failures, horizon)
                     break
                 except _UndecidedError as undecided:
-                    place, record = undecided.taken[-1]
-                    reasons.setdefault((place, record.offset), []).append(undecided.reason)
+                    failures.note(undecided)
                     # Not opened anew: that would fence a process that has taken over meanwhile.
                     self._load(self._run.held)
                     source = Retaken(undecided.taken)
@@ -238,15 +255,16 @@ class Processor(Generic[S]):
             raise
         if done:
             self._commit(inputs)
-        if reasons:
+        if failures.any:
             self._run.inputs = self._inputs(self._run.basis)
         return done
 
-    def _process(self, source: Source, reasons: Reasons) -> tuple[int, int]:
+    def _process(self, source: Source, failures: _Failures, idle_horizon: int | None) -> tuple[int, int]:
         """Take inputs; return how many were taken and timers fired, and how many were taken."""
         run, stage = self._run, self.stage
         taken: list[Taken] = []
         fired = 0
+        timers, reasons = failures.timers, failures.inputs
         while len(taken) < self._batch and not run.full() and (found := source.peek()) is not None:
             place, record = found
             before = run.position()
@@ -255,7 +273,10 @@ class Processor(Generic[S]):
             horizon = max(run.now, record.message.recordedtime)
             due = stage.due(run.state)
             if due is not None and due <= horizon:
-                fired += run.fire(horizon)
+                try:
+                    fired += run.fire(horizon, timers)
+                except UnfiredError as unfired:
+                    raise _UndecidedError([*taken, found], unfired.reason, timer=unfired.sequence) from unfired
                 if run.full():
                     run.touch(before)
                     break
@@ -268,6 +289,13 @@ class Processor(Generic[S]):
                 raise _UndecidedError(taken, f"{type(error).__name__}: {error}") from error
             run.touch(before)
             source.take()
+        if idle_horizon is not None:
+            before = run.position()
+            try:
+                fired += run.fire(idle_horizon, timers)
+            except UnfiredError as unfired:
+                raise _UndecidedError(taken, unfired.reason, timer=unfired.sequence) from unfired
+            run.touch(before)
         return len(taken) + fired, len(taken)
 
     # --- committing -------------------------------------------------------------------------------------------------------

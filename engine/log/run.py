@@ -5,7 +5,7 @@ Everything here is lost with the process and built anew from the log; `processor
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from engine.events import Data, Event, EventError, Topic, decode, encode
@@ -18,7 +18,7 @@ from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
 from engine.log.recovery import Recovered
 from engine.log.stage import Stage
 
-__all__ = ["OUTPUT_LIMIT", "BrokenStageError", "ShardRun"]
+__all__ = ["OUTPUT_LIMIT", "BrokenStageError", "ShardRun", "UnfiredError"]
 
 OUTPUT_LIMIT: Final = 2_000
 """Outputs at which a commit takes no further input (kafka.md, Transactions)."""
@@ -28,6 +28,16 @@ S = TypeVar("S")
 
 class BrokenStageError(Exception):
     """Raised when a stage breaks its contract."""
+
+
+class UnfiredError(Exception):
+    """Raised when the stage failed on a timer."""
+
+    def __init__(self, sequence: int, reason: str) -> None:
+        super().__init__(reason)
+        self.sequence = sequence
+        """Outputs written before it: what tells the timer apart when it fires again."""
+        self.reason = reason
 
 
 class ShardRun(Generic[S]):
@@ -70,22 +80,35 @@ class ShardRun(Generic[S]):
         """Tell whether the commit takes nothing further."""
         return len(self.outputs) >= OUTPUT_LIMIT
 
-    def fire(self, horizon: int) -> int:
+    def fire(self, horizon: int, errors: Mapping[int, str]) -> int:
         """Fire timers due by a time (microseconds) until none is left or the commit is full; return how many.
 
+        Args:
+            horizon: the time.
+            errors: why the stage failed on a timer before, by the sequence at which it fired; that one's job is parked.
+
         Raises:
-            BrokenStageError: a timer fires without an event.
+            UnfiredError: the stage fails on a timer.
         """
         fired = 0
         while (due := self.stage.due(self.state)) is not None and due <= horizon and not self.full():
             self.now = max(self.now, due)
             written = self.sequence
-            for event in self.stage.fire(self.state, self.now):
-                self._emit(event)
-            if self.sequence == written:
-                raise BrokenStageError(f"stage {self.stage.name} has a timer due at {due} that fires without an event")
+            error = errors.get(written) if errors else None
+            try:
+                for event in self.stage.fire(self.state, self.now, error):
+                    self._emit(event)
+                self._must_have_written(written, due)
+            except Exception as failure:
+                if error is not None:  # parking failed as well
+                    raise
+                raise UnfiredError(written, f"{type(failure).__name__}: {failure}") from failure
             fired += 1
         return fired
+
+    def _must_have_written(self, before: int, due: int) -> None:
+        if self.sequence == before:
+            raise BrokenStageError(f"stage {self.stage.name} has a timer due at {due} that fires without an event")
 
     def take(self, place: int, record: Record, reasons: Sequence[str]) -> None:
         """Decide on one input, or set it aside.
@@ -114,6 +137,9 @@ class ShardRun(Generic[S]):
             self._bury(record, str(error))
             return
         stage, state = self.stage, self.state
+        if event.data.TOPIC not in stage.inputs:
+            self._bury(record, f"{event.type} is no input: it belongs on the topic {event.data.TOPIC}")
+            return
         if self._absorbs[place]:
             stage.absorb(state, event)
         decision = stage.park(state, event, self.now, reasons[0]) if reasons else stage.decide(state, event, self.now)

@@ -51,8 +51,14 @@ class Stage(Protocol[S]):
     def decide(self, state: S, event: Event[Data], now: int) -> Decision:
         """Say what follows from an input. `now`: largest recorded time so far, this input's included (microseconds)."""
 
-    def fire(self, state: S, now: int) -> Generator[Event[Data], None, None]:
-        """Fire the earliest timer, which is due at or before `now`."""
+    def fire(self, state: S, now: int, error: str | None = None) -> Generator[Event[Data], None, None]:
+        """Fire the earliest timer, which is due at or before `now`.
+
+        Args:
+            state: not to be changed.
+            now: the shard's time (microseconds).
+            error: why what follows from the timer could not be decided; then its job is parked, and nothing else follows.
+        """
 
     def park(self, state: S, event: Event[Data], now: int, error: str) -> Decision:
         """Set aside an input that `decide` failed on (an exception or a broken invariant), and the job with it."""

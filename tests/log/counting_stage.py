@@ -114,10 +114,15 @@ class CountingStage:
         yield make(InputParked(_fields(event)))
         return "parked"
 
-    def fire(self, state: Shard, now: int) -> Generator[Event[Data], None, None]:
+    def fire(self, state: Shard, now: int, error: str | None = None) -> Generator[Event[Data], None, None]:
         due, timer, key = state.heap[0]
         make = _Maker(state, key, timer_fired_id(STAGE, timer), now)
         yield make(TimerFired(timer), time=due, id_=timer_fired_id(STAGE, timer))
+        if error is not None:
+            yield make(JobParked(error))
+            return
+        if "silencer" in state.nodes:
+            raise BrokenError("a timer that cannot ring")
         yield make(EventRaised("rang", data={"cpu": sum(state.nodes.values())}))
 
     def due(self, state: Shard) -> int | None:

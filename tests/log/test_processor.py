@@ -166,6 +166,14 @@ class TestPoison:
         Message("k", "i", "s", "lahar.unknown.v9", "k", 7, 7, 0, "k", "", "c", b"{}"),
         Message("k", "i", "s", "lahar.custom.raised.v1", "k", 8, 8, 3, "k", "cause", "c", b'{"event": 5}'),
     )
+    OUTPUT = Message("k", "i", "s", "lahar.job.parked.v1", "k", 7, 7, 0, "k", "", "c", b'{"error": "forged"}')
+
+    def test_what_only_the_engine_says_is_no_input(self, log: MemoryLog) -> None:
+        log.append("jobs", [self.OUTPUT])
+        started(log).run_until_quiet()
+        assert [letter.data.reason for letter in written(log, "dead-letters")] == [
+            "lahar.job.parked.v1 is no input: it belongs on the topic job-events"
+        ]
 
     def test_what_cannot_be_read_goes_to_the_dead_letters_with_its_origin(self, log: MemoryLog) -> None:
         log.append("pods", [custom("k", 1, "add", at=1), *self.BAD, custom("k", 2, "add", at=9)])
@@ -245,6 +253,25 @@ class TestParking:
         assert [letter.data.reason for letter in written(log, "dead-letters")] == ["BrokenError: cannot be parked either"]
         assert (processor.state.counters["a"].total, processor.accounts.balanced) == (1, True)
 
+    def test_a_timer_that_the_stage_fails_on_parks_its_job_and_the_rest_goes_on(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", 1, "timer", at=1, delays=[10]), custom("b", 1, "add", at=2)])
+        log.append("cluster", [node("silencer", 1, 1, at=3)])
+        log.append("pods", [custom("b", 2, "add", at=20)])
+        processor = started(log)
+        processor.run_until_quiet()
+        assert [what for key, what in told(log) if key == "a"] == ["TimerSet", "TimerFired", "JobParked"]
+        assert processor.state.counters["b"].total == 2
+        assert processor.accounts.balanced
+        assert state_hash(processor.stage, processor.state) == state_hash(CountingStage(), started(log).state)
+
+    def test_a_timer_that_the_stage_fails_on_while_nothing_waits_parks_its_job(self, log: MemoryLog) -> None:
+        log.append("pods", [custom("a", 1, "timer", at=1, delays=[10])])
+        log.append("cluster", [node("silencer", 1, 1, at=3)])
+        processor = started(log)
+        processor.run_until_quiet()
+        assert processor.fire_due(100) == 1
+        assert [what for key, what in told(log) if key == "a"] == ["TimerSet", "TimerFired", "JobParked"]
+
     def test_released_inputs_move_on_in_the_accounts(self, log: MemoryLog) -> None:
         log.append("pods", [custom("a", 1, "fail", at=1), custom("a", 2, "add", at=2)])
         processor = started(log)
@@ -281,7 +308,7 @@ class TestParking:
 
     def test_a_timer_that_fires_without_an_event_stops_the_shard(self, log: MemoryLog) -> None:
         class Endless(CountingStage):
-            def fire(self, state: Shard, now: int) -> Iterator[Any]:
+            def fire(self, state: Shard, now: int, error: str | None = None) -> Iterator[Any]:
                 yield from ()
 
         log.append("pods", [custom("a", 1, "timer", at=1, delays=[0])])
