@@ -86,7 +86,7 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
 
 def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
     attempt = observe.locate(job, pod)
-    if attempt is not None and attempt.uid is not None and not is_newer(pod.version, attempt.version):
+    if attempt is not None and not is_newer(pod.version, attempt.version):
         # a deletion that carries the resourceVersion of the last change is newer than that change
         deletes = deleted and attempt.live and pod.version == attempt.version
         if not deletes:

@@ -33,7 +33,7 @@ def driver():
     return Driver()
 
 
-# --- pods before their job --------------------------------------------------------------------------------------------------------
+# --- pods before their job --------------------------------------------------------------------------------
 
 
 def early(version=1, phase="Running", uid="u", **fields):
@@ -119,7 +119,7 @@ def test_pods_that_carry_no_job_of_ours_wait_for_nothing(driver):
     assert driver.outcome == "applied"
 
 
-# --- parked jobs ------------------------------------------------------------------------------------------------------------------
+# --- parked jobs --------------------------------------------------------------------------------
 
 
 class Faulty(LifecycleStage):
@@ -251,7 +251,7 @@ def test_a_job_that_cannot_be_unparked_stays_parked_and_the_command_is_refused()
     assert len(driver.job().held) == 1
 
 
-# --- forgetting ---------------------------------------------------------------------------------------------------------------------
+# --- forgetting --------------------------------------------------------------------------------
 
 
 def finished(driver):
@@ -306,7 +306,7 @@ def test_how_long_a_job_is_kept_and_a_pod_waits_is_configured():
     assert len(driver.of(JobOpened)) == 2
 
 
-# --- the rest -----------------------------------------------------------------------------------------------------------------------
+# --- the rest --------------------------------------------------------------------------------
 
 
 def test_a_row_that_makes_no_sense_is_rejected(driver):
