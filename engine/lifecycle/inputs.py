@@ -34,6 +34,7 @@ from engine.events.jobs import (
     JobUnparked,
     RowRejected,
     TimerCancelled,
+    TimerSet,
 )
 from engine.lifecycle import hold, managed, observe, observed
 from engine.lifecycle.state import Job
@@ -173,6 +174,8 @@ def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
     if command.action == "Unpark" and job.parked:  # the first input of a job may have parked it
         yield turn.event(job, JobUnparked(len(job.held), command.by))
         yield from release(turn, job, "parked")
+        if job.waiting and not job.timers:  # the end of their wait is what parked it
+            yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=turn.root)
         return "applied"
     if not job.opened:
         return (yield from _refuse(turn, job, command.action, "no job has this id", command.by))

@@ -228,6 +228,33 @@ def test_a_job_that_was_parked_by_its_submission_takes_in_everything_once(parkin
     assert parking.path() == ["Running", "Completed"]
 
 
+def fail_timer(driver):
+    """Fire the next timer as the processor does after its decision failed."""
+    driver.now = driver.stage.due(driver.state)
+    made, _ = driver._drain(driver.stage.fire(driver.state, driver.now, "ValueError: broken"))
+    driver.check()
+    return made
+
+
+def test_a_timer_that_cannot_be_decided_on_parks_its_job(driver):
+    driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 10}))
+    made = fail_timer(driver)
+    assert [type(event.data) for event in made] == [TimerFired, JobParked]
+    driver.command("AbortJob")
+    assert driver.outcome == "parked"
+    driver.command("Unpark")
+    assert driver.phase() == "Aborted"
+
+
+def test_pods_whose_wait_could_not_be_ended_wait_again_after_the_unparking(driver):
+    driver.see(early())
+    fail_timer(driver)
+    driver.command("Unpark")
+    assert len(driver.job().timers) == 1
+    driver.wait(60)
+    assert driver.phase() == "Running"
+
+
 class StillFaulty(LifecycleStage):
     """Fails on everything."""
 

@@ -223,6 +223,7 @@ class Programs(RuleBasedStateMachine):
     @precondition(lambda self: any(pod.told for pod in self.cluster.pods))
     @rule(which=st.integers(0, 99), position=st.integers(0, 99))
     def repeat(self, which, position):
+        self.wait(0)
         told = [pod for pod in self.cluster.pods if pod.told]
         before = records(self.driver.state)
         self.cluster.repeat(told[which % len(told)], position)
