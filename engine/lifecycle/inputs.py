@@ -215,15 +215,16 @@ def _node(turn: Turn, _job: Job, event: Event[NodeObserved]) -> Decision:
     if turn.state.nodes.get(node.name) is not node:  # an older version than the one that was absorbed
         return "duplicate"
     suspect = node.ready == "Unknown"
-    at = turn.index
+    parts: dict[str, Turn] = {}
     for job_id, task, index, number in sorted(turn.state.on_node.get(node.name, ())):
         job = turn.state.jobs[job_id]
         attempt = job.attempt(task, index, number)
         if attempt is None or attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
             continue
         reason = "Suspect" if suspect else "Starting" if attempt.phase == "Bound" else None
-        yield turn.event(job, AttemptChanged(task, index, number, reason=reason, reason_changed=True, version=attempt.version))
-    return "unchanged" if turn.index == at else "applied"
+        part = parts.setdefault(job_id, turn.about(job_id))
+        yield part.event(job, AttemptChanged(task, index, number, reason=reason, reason_changed=True, version=attempt.version))
+    return "applied" if parts else "unchanged"
 
 
 def _absorbed(_turn: Turn, _job: Job, _event: Event[Data]) -> Decision:

@@ -159,17 +159,18 @@ class Cluster:
         """Tell the engine what comes next about a pod, leaving out some states as a relist does."""
         position = min((pod.told[-1] if pod.told else -1) + 1 + skip, len(pod.history) - 1)
         pod.told.append(position)
-        self.driver.take(self._event(pod, position))
+        self.driver.take(self.event(pod, position))
         self.obey()
 
     def repeat(self, pod: PodLife, which: int) -> None:
         """Tell it again what it was told: nothing may follow."""
         position = pod.told[which % len(pod.told)]
-        made = self.driver.take(self._event(pod, position))
+        made = self.driver.take(self.event(pod, position))
         assert made == [], [event.data for event in made]
 
-    def _event(self, pod: PodLife, position: int) -> Any:
+    def event(self, pod: PodLife, position: int, driver: Driver | None = None) -> Any:
+        """One thing that is to be seen of a pod, as an input."""
         data = pod.history[position]
         deleted = isinstance(data, PodDeleted)
         seen = data.last if isinstance(data, PodDeleted) else data
-        return self.driver.event(data, seen.job, observation_id(seen.uid, seen.version or "", deleted=deleted))
+        return (driver or self.driver).event(data, seen.job, observation_id(seen.uid, seen.version or "", deleted=deleted))

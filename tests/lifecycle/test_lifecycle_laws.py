@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from lifecycle_driver import SECOND, START, Driver, derived, records, vcjob
@@ -304,3 +304,38 @@ def test_no_program_breaks_an_invariant():
 @pytest.mark.slow
 def test_no_long_program_breaks_an_invariant():
     run_state_machine_as_test(Programs, settings=DEEP)
+
+
+# --- what a relist leaves out -----------------------------------------------------------------------------------------------
+
+steps = st.lists(
+    st.tuples(st.sampled_from(["go", "go", "wait", "end", "delete"]), st.integers(0, 41), st.integers(0, 20)), max_size=10
+)
+
+
+@given(steps, st.data())
+def test_whatever_observations_are_left_out_the_last_one_tells_the_same(life, data):
+    """Phases, reasons and times are derivable from one object (ends without evidence aside, which depend on what was seen)."""
+    cluster = Cluster(Driver())
+    cluster.appear("j")
+    (pod,) = cluster.pods
+    for step, detail, seconds in life:
+        cluster.driver.wait(seconds)
+        cluster.progress(pod, step, detail)
+    history = list(enumerate(pod.history))
+    some = [entry for entry in history[:-1] if data.draw(st.booleans())]
+    attempts = []
+    for told in (history, [*some, history[-1]], history[-1:]):
+        driver = Driver()
+        driver.wait(1000)
+        for position, _ in told:
+            driver.take(cluster.event(pod, position, driver))
+        attempts.append(driver.job("j").attempts[0])
+    full = attempts[0]
+    for attempt in attempts[1:]:
+        same = ("phase", "node", "bound", "running", "restarts", "exit_code", "requests")
+        assert [getattr(attempt, name) for name in same] == [getattr(full, name) for name in same]
+        if full.live or full.reason != "EndUnknown":
+            assert attempt.reason == full.reason
+        if pod.now.ended is not None:
+            assert attempt.ended == full.ended
