@@ -171,7 +171,7 @@ class Driver:
         self.stage.load(self.state, [(subject, record) for subject, record in written if record is not None])
 
     def _drain(self, decision: Any) -> tuple[list[Event[Any]], Any]:
-        made = []
+        made: list[Event[Any]] = []
         while True:
             try:
                 event = next(decision)

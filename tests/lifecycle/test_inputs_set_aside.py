@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
 
@@ -146,7 +148,8 @@ class ParkingDriver(Driver):
     def take(self, event):
         self.until(max(self.now, event.recordedtime))
         before = records(self.state)
-        kept = (len(self.events), dict(self.sequences), dict(self.attempts), dict(self.phases), set(self.ids))
+        told = len(self.events)
+        followed = {name: copy(getattr(self, name)) for name in ("sequences", "attempts", "phases", "ids")}
         try:
             return super().take(event)
         except InvariantError as error:
@@ -154,8 +157,9 @@ class ParkingDriver(Driver):
                 fresh = self.stage.initial()
                 self.stage.load(fresh, before.items())
                 setattr(self, name, fresh)
-            del self.events[kept[0] :]
-            self.sequences, self.attempts, self.phases, self.ids = kept[1], kept[2], kept[3], kept[4]
+            del self.events[told:]
+            for name, before_it in followed.items():
+                setattr(self, name, before_it)
             made, self.outcome = self._drain(self.stage.park(self.state, event, self.now, f"InvariantError: {error}"))
             assert self.outcome == self.stage.outcome(made[0])
             self.outcomes[self.outcome] += 1

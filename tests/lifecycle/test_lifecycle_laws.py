@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -12,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from lifecycle_driver import SECOND, START, Driver, derived, records, vcjob
 from pod_cluster import Cluster
 
-from engine.events import encode
+from engine.events import Event, encode
 from engine.events.inputs import JobObserved
 from engine.lifecycle.stage import LifecycleStage
 
@@ -95,7 +96,7 @@ class Programs(RuleBasedStateMachine):
         super().__init__()
         self.driver = Driver(LifecycleStage(forget_after=600 * SECOND))
         self.cluster = Cluster(self.driver)
-        self.inputs = []
+        self.inputs: list[Event[Any]] = []
         self.manifests = {}
         self.nodes = 0
         original = self.driver.take
