@@ -26,7 +26,6 @@ APPLICATION_ID: Final = 0x4C414852
 VERSION: Final = 1
 """Of the tables; a file with a higher one is not read."""
 
-_MAGIC: Final = b"SQLite format 3\x00"
 _SINGLE: Final = frozenset({"cluster", "scheduling"})
 _INPUTS: Final = frozenset({"pods", "jobs", "cluster"})
 
@@ -136,7 +135,7 @@ def open_file(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
         LogDamagedError: the file is torn.
         LogUnavailableError: it is not there or cannot be opened.
     """
-    _check_head(path)
+    _check_size(path)
     with translated(path):
         uri = f"{path.absolute().as_uri()}?mode={'ro' if readonly else 'rw'}"
         connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
@@ -153,16 +152,20 @@ def open_file(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _check_head(path: Path) -> None:
+def _check_size(path: Path) -> None:
+    """Look whether there is a file with something in it; whether that is a database, SQLite says.
+
+    The file must not be opened here: closing it would take away the locks of all connections that this process has to it (POSIX),
+    and another process, thinking itself alone, would delete the write-ahead log under them.
+    """
     try:
-        with path.open("rb") as file:
-            head = file.read(len(_MAGIC))
+        size = path.stat().st_size
     except OSError as error:
         raise LogUnavailableError(f"{path} cannot be opened: {error.strerror}") from error
-    if not head:
+    if path.is_dir():
+        raise LogUnavailableError(f"{path} cannot be opened: it is a directory; name a file in it")
+    if not size:
         raise damaged(path, "it is empty, though a log is never made empty; delete it if it was never a log")
-    if head != _MAGIC[: len(head)]:
-        raise NotALogError(f"{path} is no Lahar log; name another file, or move it away to begin a new log there")
 
 
 def _check_identity(path: Path, connection: sqlite3.Connection) -> None:
