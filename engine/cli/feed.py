@@ -200,5 +200,6 @@ def _import(output: Output, settings: Settings, file: Path, source_format: str, 
         Text(
             f"{report.rows:,} rows of {name}{rejected}: {report.facts:,} facts, "
             f"{feed.processed:,} inputs and timers processed in {seconds:.1f} s{rate}"
-        )
+        ),
+        soft_wrap=True,
     )
