@@ -50,9 +50,10 @@ lint: $(STAMP) ## Check style, types, import contracts.
 bench: $(STAMP) ## Measure the budgets of this release on this machine.
 	$(BIN)/lahar bench
 
-docs: $(STAMP) ## Write the generated documents anew: schemas, AsyncAPI, catalogue of events, diagrams.
+docs: $(STAMP) ## Write anew what is generated in docs: schemas, AsyncAPI, catalogue of events, diagrams, output of commands.
 	$(BIN)/lahar schema --out docs
 	$(BIN)/lahar diagram --out docs/machines.md
+	$(BIN)/python tests/documentation_pages.py
 
 check-generated: docs ## Fail if the committed documents are not what `make docs` writes.
 	@test -z "$$(git status --porcelain -- docs)" || \
