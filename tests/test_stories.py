@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -21,7 +22,7 @@ from engine.events.jobs import ActionDeferred, ActionTaken, EffectRequested, Eve
 from engine.history.fold import fold
 from engine.history.reading import events_of
 from engine.history.view import JobView
-from engine.kubernetes.documents import read_documents
+from engine.kubernetes.documents import Document, read_documents
 from engine.kubernetes.pods import observe_pod
 from engine.log.url import open_log
 
@@ -91,7 +92,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pla
     return run
 
 
-def of(played: Played, cls: type[Data]) -> list[Data]:
+def of(played: Played, cls: type[Data]) -> list[Any]:
     return [event.data for event in played.events if isinstance(event.data, cls)]
 
 
@@ -206,6 +207,7 @@ def test_the_pods_of_a_story_belong_to_its_job(play, story: str) -> None:
     places = {(task.name, index) for task in job.tasks.values() for index in range(task.replicas)}
     for stream in sorted((EXAMPLES / story).glob("pods*.jsonl")):
         for document in read_documents(stream.read_bytes()):
+            assert isinstance(document, Document)
             pod = observe_pod(document.content)
             assert pod.job == job.id
             assert (pod.task, pod.index) in places
