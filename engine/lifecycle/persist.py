@@ -8,7 +8,7 @@ from heapq import heapify
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.vocabulary import adapter
 from engine.lifecycle import codec
-from engine.lifecycle.evolve import index_job
+from engine.lifecycle.indexes import index_job
 from engine.lifecycle.state import ShardState
 
 __all__ = ["dump", "load", "subjects"]
