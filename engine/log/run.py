@@ -67,8 +67,13 @@ class ShardRun(Generic[S]):
         self.basis: Vector = position.vector
         """The vector as a tuple."""
         self.outputs: list[Output] = []
+        # For those who watch from other threads: asking the stage itself would change its state beneath the shard's thread.
         self.committed: dict[str, int] = dict(self.accounts.outcomes)
         """Inputs by outcome, as of the last commit."""
+        self.received: int = self.accounts.received
+        """Inputs taken, as of the last commit."""
+        self.due: int | None = stage.due(self.state)
+        """When the earliest timer fires (microseconds), as of the last commit."""
         self._silent = dict.fromkeys(SILENT, 0)
         self._absorbs = [stage.absorbs(partition.topic) for partition in inputs.partitions]
 
@@ -184,6 +189,13 @@ class ShardRun(Generic[S]):
         )
         self._silent = dict.fromkeys(SILENT, 0)
         self._write(event, self.stage.outputs[0], str(self.shard))
+
+    def settle(self) -> None:
+        """Note that all that was made is committed."""
+        self.outputs = []
+        self.committed = dict(self.accounts.outcomes)
+        self.received = self.accounts.received
+        self.due = self.stage.due(self.state)
 
     def _emit(self, event: Event[Data]) -> None:
         self.stage.evolve(self.state, event)

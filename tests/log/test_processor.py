@@ -411,3 +411,21 @@ class TestTransactions:
         assert processor.state.counters["a"].total == 3
         log.close()
         beside.close()
+
+
+def test_log_that_fails_while_a_commit_is_made_closes_the_shard() -> None:
+    """Whatever fails between deciding and the end of the commit, the memory is ahead of the log."""
+
+    class Endless(MemoryLog):
+        def end(self, partition: Partition) -> int:
+            if partition.topic == "job-events":
+                raise LogError("gone")
+            return super().end(partition)
+
+    log = Endless()
+    processor = Processor(log, CountingStage(), snapshot_every=1)
+    processor.open()
+    log.append("pods", [custom("a", number, "add", at=1, times=1_999) for number in range(1, 4)])
+    with pytest.raises(LogError, match="gone"):
+        processor.run_until_quiet()
+    assert not processor.is_open
