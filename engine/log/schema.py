@@ -18,7 +18,7 @@ from engine.log.errors import LogUnavailableError, NotALogError
 from engine.log.failures import BUSY_SECONDS, damaged, translated
 from engine.log.port import Partition
 
-__all__ = ["APPLICATION_ID", "VERSION", "make_file", "open_file", "partition_counts", "table"]
+__all__ = ["APPLICATION_ID", "INPUTS", "VERSION", "make_file", "open_file", "partition_counts", "table"]
 
 APPLICATION_ID: Final = 0x4C414852
 """`LAHR`, in the header of the file."""
@@ -27,7 +27,8 @@ VERSION: Final = 1
 """Of the tables; a file with a higher one is not read."""
 
 _SINGLE: Final = frozenset({"cluster", "scheduling"})
-_INPUTS: Final = frozenset({"pods", "jobs", "cluster"})
+INPUTS: Final = frozenset({"pods", "jobs", "cluster"})
+"""Topics that are appended to: their records stand where their keys put them, and have no index by key."""
 
 _TABLES: Final = """
 CREATE TABLE log (
@@ -189,5 +190,5 @@ def _add_partitions(connection: sqlite3.Connection, partitions: int) -> None:
         for number in range(count):
             name = table(Partition(topic, number))
             connection.execute(_RECORDS.format(table=name))
-            if topic not in _INPUTS:
+            if topic not in INPUTS:
                 connection.execute(f'CREATE INDEX IF NOT EXISTS "{topic}/{number} by key" ON {name} (key)')
