@@ -12,7 +12,7 @@ from typing import Any
 from engine.history.wording import plural
 from engine.log.port import Partition, ShardId, ShardView
 from engine.log.recovery import recover
-from engine.log.snapshots import state_hash
+from engine.log.snapshots import rehashed, state_hash
 from engine.log.stage import Stage
 
 __all__ = ["Part", "Verdict", "verify_shard"]
@@ -40,11 +40,13 @@ class Verdict:
     from_snapshot: str
     """State hash by snapshot and tail."""
     parts: list[Part] = field(default_factory=list)
+    intact: bool = True
+    """The snapshot's records are those that its own hash was made of. Recovery does not use one that is not intact."""
 
     @property
     def ok(self) -> bool:
         """Both agree."""
-        return self.from_history == self.from_snapshot
+        return self.intact and self.from_history == self.from_snapshot
 
     def document(self) -> dict[str, Any]:
         """Return the verdict as JSON."""
@@ -55,6 +57,7 @@ class Verdict:
             "subjects": self.subjects,
             "from_history": self.from_history,
             "from_snapshot": self.from_snapshot,
+            "intact": self.intact,
             "parts": [{"subject": part.subject, "event": part.event} for part in self.parts],
         }
 
@@ -63,6 +66,8 @@ class Verdict:
         folded = f"{self.outputs:,} outputs folded into {plural(self.subjects, 'subject')}"
         if self.ok:
             return f"{self.shard}: ok, {folded}; history and snapshot agree ({self.from_history})"
+        if not self.parts:
+            return f"{self.shard}: DIFFERS, {folded}; a record of the snapshot was changed, so that the next run does not use it"
         first = self.parts[0]
         at = f"at event {first.event} or before it" if first.event else "of which the history holds no event"
         return f"{self.shard}: DIFFERS, {folded}; {plural(len(self.parts), 'subject')} differ, the first is {first.subject}, {at}"
@@ -84,15 +89,18 @@ def verify_shard(log: Any, stage: Stage[Any], number: int) -> Verdict:  # noqa: 
     if view is None:
         return Verdict(str(shard), 0, 0, "0" * 32, "0" * 32)
     history = recover(log, stage, shard, ShardView(view.position, []), 1).state
-    snapshot = recover(log, stage, shard, view, 1).state
+    # As recovery would not use a snapshot whose hash does not match, ask what it would say if it did.
+    records, intact = rehashed(view.records)
+    snapshot = recover(log, stage, shard, ShardView(view.position, records), 1).state
     verdict = Verdict(
         str(shard),
         view.position.shardsequence,
         sum(1 for _ in stage.subjects(history)),
         state_hash(stage, history),
         state_hash(stage, snapshot),
+        intact=intact,
     )
-    if not verdict.ok:
+    if verdict.from_history != verdict.from_snapshot:
         verdict.parts = _parts(log, stage, number, history, snapshot)
     return verdict
 

@@ -22,7 +22,7 @@ from engine.log.accounts import Accounts
 from engine.log.port import Partition, Position, Vector
 from engine.log.stage import Stage
 
-__all__ = ["ACCOUNTS", "MANIFEST", "Loaded", "Snapshots", "load", "record_hash", "state_hash"]
+__all__ = ["ACCOUNTS", "MANIFEST", "Loaded", "Snapshots", "load", "record_hash", "rehashed", "state_hash"]
 
 MANIFEST: Final = "_manifest"
 ACCOUNTS: Final = "_accounts"
@@ -102,6 +102,26 @@ def load(stored: Iterable[tuple[str, bytes]], state_version: int) -> Loaded:
         hashes,
         stale,
     )
+
+
+def rehashed(stored: Iterable[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]], bool]:
+    """Return a snapshot's records with a manifest whose hash is theirs, and whether it was so before.
+
+    For those who ask what a snapshot says that would not be used as it is.
+    """
+    records = list(stored)
+    manifest: dict[str, Any] = json.loads(next((framed for subject, framed in records if subject == MANIFEST), b"{}"))
+    if not manifest:
+        return records, True
+    generation = manifest["generation"].to_bytes(_GENERATION_BYTES, "big")
+    found = _hex(
+        record_hash(subject, framed)
+        for subject, framed in records
+        if subject != MANIFEST and framed[:_GENERATION_BYTES] == generation
+    )
+    whole = found == manifest["hash"]
+    restated = json.dumps({**manifest, "hash": found}).encode()
+    return [(subject, restated if subject == MANIFEST else framed) for subject, framed in records], whole
 
 
 def _hex(hashes: Iterable[int]) -> str:
