@@ -58,10 +58,13 @@ def read_job_facts(content: dict[str, Any]) -> JobFacts | None:
         content: Job (batch/v1 and Volcano's), JobSet, PyTorchJob, TFJob, MPIJob, RayJob or Framework. What cannot be read counts as
             absent.
     """
-    kind = job_kind(text(content.get("kind")), content.get("apiVersion"))
+    version = content.get("apiVersion")
+    kind = job_kind(text(content.get("kind")), version)
     reader = _READERS.get(kind or "")
     if kind is None or reader is None:
         return None
+    if kind == "Job" and isinstance(version, str) and not version.startswith("batch/"):
+        return None  # others call theirs Job too; an item of an old List says nothing about its version
     metadata = mapping(content.get("metadata"))
     facts = JobFacts(kind, queue=queue_of(mapping(metadata.get("annotations")), mapping(metadata.get("labels"))))
     reader(facts, mapping(content.get("spec")), mapping(content.get("status")))

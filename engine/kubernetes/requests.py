@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from engine.kubernetes.errors import QuantityError
-from engine.kubernetes.quantity import parse_quantity
+from engine.kubernetes.quantity import LARGEST, parse_quantity
 from statemachines.spec import Requests
 
 __all__ = ["effective_requests"]
@@ -21,8 +21,6 @@ _Amounts = dict[str, int]
 _COUNTED: Final = frozenset({"cpu", "memory"})
 _NANO: Final = 10**9
 _NOTHING: Final[_Amounts] = {}  # shared: not to be changed
-_LARGEST: Final = 2**63 - 1
-"""Kubernetes counts no resource any further."""
 
 
 def effective_requests(pod_spec: object) -> Requests:
@@ -107,4 +105,4 @@ def _largest(one: _Amounts, other: _Amounts) -> _Amounts:
 
 
 def _up(nanos: int) -> int:
-    return min(-(-nanos // _NANO), _LARGEST)
+    return min(-(-nanos // _NANO), LARGEST)
