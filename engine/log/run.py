@@ -14,6 +14,7 @@ from engine.events.jobs import Accounted
 from engine.log.accounts import SILENT
 from engine.log.dead_letters import dead_letter
 from engine.log.inputs import Inputs
+from engine.log.partitioner import partition_of
 from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
 from engine.log.recovery import Recovered
 from engine.log.stage import Stage
@@ -76,6 +77,7 @@ class ShardRun(Generic[S]):
         """When the earliest timer fires (microseconds), as of the last commit."""
         self._silent = dict.fromkeys(SILENT, 0)
         self._absorbs = [stage.absorbs(partition.topic) for partition in inputs.partitions]
+        self._counts = [inputs.log.partitions(partition.topic) for partition in inputs.partitions]
 
     def position(self) -> Position:
         """Return where the shard will stand when all this is committed."""
@@ -142,8 +144,9 @@ class ShardRun(Generic[S]):
             self._bury(record, str(error))
             return
         stage, state = self.stage, self.state
-        if event.data.TOPIC not in stage.inputs:
-            self._bury(record, f"{event.type} is no input: it belongs on the topic {event.data.TOPIC}")
+        fault = self._misplaced(place, event)
+        if fault is not None:
+            self._bury(record, fault)
             return
         if self._absorbs[place]:
             stage.absorb(state, event)
@@ -164,6 +167,18 @@ class ShardRun(Generic[S]):
             self._silent[outcome] += 1
         elif stage.outcome(first) is None:
             raise BrokenStageError(f"outcome {outcome!r}, but {first.type} stands for none")
+
+    def _misplaced(self, place: int, event: Event[Data]) -> str | None:
+        """Say why an event has no business where it stands; `None`: it has. Two shards must never decide about one subject."""
+        topic = event.data.TOPIC
+        if topic not in self.stage.inputs:
+            return f"{event.type} is no input: it belongs on the topic {topic}"
+        if self.stage.absorbs(topic) != self._absorbs[place]:
+            return f"{event.type} belongs on the topic {topic}, not on {self.inputs.partitions[place].topic}"
+        partition, count = self.inputs.partitions[place].number, self._counts[place]
+        if count > 1 and (right := partition_of(event.subject, count)) != partition:
+            return f"its subject {event.subject!r} belongs to partition {right}: use the subject as the key"
+        return None
 
     def touch(self, before: Position) -> None:
         """Note for the snapshot what has changed since the shard stood at `before`."""
