@@ -8,6 +8,7 @@ from typing import Any
 from engine.events.times import format_time
 from engine.log.port import ShardId
 from engine.log.recovery import input_partitions, recover
+from engine.log.snapshots import ACCOUNTS, MANIFEST
 from engine.log.stage import Stage
 
 __all__ = ["ShardStatus", "shard_status"]
@@ -30,10 +31,11 @@ class ShardStatus:
     dead_letters: int = 0
     timer_due: int | None = None
     snapshot_records: int = 0
+    """Subjects in it."""
     snapshot_behind: int = 0
     """Outputs that recovery would fold on top of the snapshot."""
     snapshot_time: int = 0
-    """The shard's own time as of the snapshot."""
+    """The shard's own time as of the snapshot; 0: there is none that this release reads."""
 
     @property
     def lag(self) -> int:
@@ -55,7 +57,7 @@ class ShardStatus:
             "timer_due": None if self.timer_due is None else format_time(self.timer_due),
             "snapshot_records": self.snapshot_records,
             "snapshot_behind": self.snapshot_behind,
-            "snapshot_time": format_time(self.snapshot_time) if self.snapshot_records else None,
+            "snapshot_time": format_time(self.snapshot_time) if self.snapshot_time else None,
         }
 
 
@@ -87,7 +89,7 @@ def shard_status(log: Any, stage: Stage[Any], number: int) -> ShardStatus:  # no
     status.dead_letters = status.outcomes.get("dead", 0)
     status.parked_jobs = sum(1 for job in recovered.state.jobs.values() if job.parked)
     status.timer_due = stage.due(recovered.state)
-    status.snapshot_records = sum(1 for _ in view.snapshot())
+    status.snapshot_records = sum(1 for subject, _ in view.snapshot() if subject not in {ACCOUNTS, MANIFEST})
     low = recovered.snapshots.low
     status.snapshot_behind, status.snapshot_time = view.position.shardsequence - low.shardsequence, low.now
     return status

@@ -461,3 +461,14 @@ def test_an_input_under_a_foreign_key_is_a_dead_letter() -> None:
         processor.run_until_quiet()
     assert [list(processor.state.counters) for processor in processors] == [[keys[0]], [], []]
     assert dead_reasons(log) == [f"its subject {keys[0]!r} belongs to partition 0: use the subject as the key"]
+
+
+def test_outputs_that_change_no_subject_do_not_lengthen_the_tail(log: MemoryLog) -> None:
+    """A shard that is fed nothing but garbage is as quick to recover as any."""
+    processor = started(log, snapshot_every=20, batch=5)
+    log.append("pods", [custom("a", 1, "add", at=1), *(raw_message("b", b"\xff", 2) for _ in range(200))])
+    while processor.step():
+        assert processor.position.shardsequence - processor.snapshot_low.shardsequence < 20 + 5
+    again = started(log)
+    assert again.accounts.outcomes == processor.accounts.outcomes
+    assert state_hash(again.stage, again.state) == state_hash(processor.stage, processor.state)
