@@ -43,6 +43,7 @@ class JobLine:
     user: str
     tenant: str
     submitted: int
+    """Of a job that is first seen as one of its pods: when the oldest of them was created."""
     phase: str = "Pending"
     reason: str | None = None
     since: int = 0
@@ -149,6 +150,7 @@ def _take(job: JobLine, data: Data, time: int) -> None:
         case JobParked() | JobUnparked():
             job.parked = isinstance(data, JobParked)
         case AttemptStarted():
+            job.submitted = min(job.submitted, time)
             job.attempts += 1
             job.live += 1
         case AttemptRunning():

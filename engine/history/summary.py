@@ -202,6 +202,8 @@ def _take(job: _Job, data: Data, time: int) -> None:
         case JobPhaseChanged():
             job.phase, job.without_end = data.phase, data.without_end
         case AttemptStarted():
+            # A job that is first seen as one of its pods is as old as the oldest of them.
+            job.submitted = min(job.submitted, time)
             job.open[data.task, data.index, data.attempt] = _Open("Pending", data.reason, data.requests)
         case AttemptBound() | AttemptRunning() | AttemptTerminating() | AttemptChanged() | AttemptEnded():
             slot = (data.task, data.index, data.attempt)

@@ -116,6 +116,19 @@ def test_pending_job_says_what_it_waits_for(story):
     ]
 
 
+def test_replicas_that_are_being_deleted_are_named(story):
+    told = story()
+    told.opened(0, {"main": 2})
+    for index in range(2):
+        told.started(0, ("main", index, 1))
+    told.terminating(3, ("main", 0, 1), reason="EvictedByApi")
+    told.terminating(3, ("main", 1, 1))
+    said = ["main[1] is being deleted.", "main[0] is being deleted: EvictedByApi."]
+    assert why_job(JobHistory(told.events)).details == said
+    told.job_phase("Running", 3)
+    assert why_job(JobHistory(told.events)).details == ["0 of 2 replicas are running.", *said]
+
+
 def test_pending_job_without_pods(story):
     told = story()
     told.opened(0)
