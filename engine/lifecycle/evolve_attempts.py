@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from sys import intern
 from typing import Any, Final
 
 from engine.events import Data, Event
@@ -41,12 +42,12 @@ _STOPPING: Final = FINISHED_JOB_PHASES | {"Aborting", "Aborted", "Completing", "
 def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: Event[Any]) -> None:
     task = job.tasks.get(data.task)
     if task is None:
-        task = job.tasks[data.task] = Task(TaskSpec(data.task, replicas=0), since=event.time, sized=False)
+        task = job.tasks[data.task] = Task(TaskSpec(data.task, replicas=0, requests=data.requests), since=event.time, sized=False)
     if not task.sized and data.index >= task.spec.replicas:
         task.spec = replace(task.spec, replicas=data.index + 1)
     requests = task.spec.requests if task.spec.requests == data.requests else data.requests
     attempt = Attempt(
-        data.task,
+        task.spec.name,  # the same text for all attempts of the task
         data.index,
         data.attempt,
         uid=data.uid,
@@ -99,7 +100,7 @@ def _attempt_bound(state: ShardState, job: Job, data: AttemptBound, event: Event
     leave(job, task, attempt)
     attempt.phase, attempt.reason = "Bound", data.reason
     attempt.bound = attempt.since = event.time
-    attempt.node = data.node or None
+    attempt.node = intern(data.node) or None  # one text for all attempts on a node
     _observed(job, attempt, data, event)
     place(state, job, attempt)
     enter(job, task, attempt)
@@ -131,7 +132,7 @@ def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event
     attempt.disruption = None
     _observed(job, attempt, data, event)
     job.live -= 1
-    displace(state, job, attempt)
+    displace(state, attempt)
     enter(job, task, attempt)
     if task.slots.get(attempt.index) is attempt and leaves_slot_open(job, task, attempt):
         task.open_slot(attempt.index)

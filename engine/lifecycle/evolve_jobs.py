@@ -67,7 +67,7 @@ def _job_opened(_state: ShardState, job: Job, data: JobOpened, event: Event[Any]
     job.owner_known, job.object_version = data.owner, data.version
     job.since = event.time
     set_spec(job, _without_templates(data.spec))
-    if data.version is None:
+    if data.owner and data.version is None:
         mark_seen(job, event)
 
 
@@ -99,7 +99,7 @@ def _job_phase_changed(_state: ShardState, job: Job, data: JobPhaseChanged, even
         job.finished = None
     if data.object_version is not None:
         job.object_version = data.object_version
-    elif not job.managed and not data.inferred:
+    elif job.owner_known and not job.managed and not data.inferred:
         mark_seen(job, event)
 
 

@@ -99,15 +99,15 @@ def leaves_slot_open(job: Job, task: Task, attempt: Attempt) -> bool:
 
 def place(state: ShardState, job: Job, attempt: Attempt) -> None:
     """Note that an attempt is on its node."""
-    if attempt.node is not None:
-        state.on_node.setdefault(attempt.node, {})[job.id, attempt.task, attempt.index, attempt.number] = None
+    if attempt.node is not None and attempt.uid is not None:
+        state.on_node.setdefault(attempt.node, {})[attempt.uid] = job.id
 
 
-def displace(state: ShardState, job: Job, attempt: Attempt) -> None:
+def displace(state: ShardState, attempt: Attempt) -> None:
     """Note that an attempt has left its node."""
     there = state.on_node.get(attempt.node or "")
     if there is not None:
-        there.pop((job.id, attempt.task, attempt.index, attempt.number), None)
+        there.pop(attempt.uid or "", None)
         if not there:
             del state.on_node[attempt.node or ""]
 

@@ -216,14 +216,16 @@ def _node(turn: Turn, _job: Job, event: Event[NodeObserved]) -> Decision:
         return "duplicate"
     suspect = node.ready == "Unknown"
     parts: dict[str, Turn] = {}
-    for job_id, task, index, number in sorted(turn.state.on_node.get(node.name, ())):
+    there = turn.state.on_node.get(node.name, {})
+    for job_id, uid in sorted((job_id, uid) for uid, job_id in there.items()):
         job = turn.state.jobs[job_id]
-        attempt = job.attempt(task, index, number)
-        if attempt is None or attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
+        attempt = job.by_uid[uid]
+        if attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
             continue
+        key = (attempt.task, attempt.index, attempt.number)
         reason = "Suspect" if suspect else "Starting" if attempt.phase == "Bound" else None
         part = parts.setdefault(job_id, turn.about(job_id))
-        yield part.event(job, AttemptChanged(task, index, number, reason=reason, reason_changed=True, version=attempt.version))
+        yield part.event(job, AttemptChanged(*key, reason=reason, reason_changed=True, version=attempt.version))
     return "applied" if parts else "unchanged"
 
 

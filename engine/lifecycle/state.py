@@ -262,8 +262,8 @@ class ShardState:
     """Heap of (due, timer id, job id); entries whose timer is gone are skipped. Derived."""
     finished: list[tuple[int, str]] = field(default_factory=list)
     """Heap of (recorded time of the end, job id); entries that no longer hold are skipped. Derived."""
-    on_node: dict[str, dict[tuple[str, str, int, int], None]] = field(default_factory=dict)
-    """Node → live attempts on it, as (job, task, index, number). Derived."""
+    on_node: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Node → live attempts on it: pod uid → job id. Derived."""
     warm: OrderedDict[str, Job] = field(default_factory=OrderedDict)
     """Jobs that were looked at and are not in `jobs` (closed ones, unknown ones), so that a decision and the events that follow
     from it concern the same object. Not part of the state."""
