@@ -50,9 +50,10 @@ lint: $(STAMP) ## Check style, types, import contracts.
 bench: $(STAMP) ## Measure the budgets of this release on this machine.
 	$(BIN)/lahar bench
 
-docs: $(STAMP) ## Write anew what is generated in docs: schemas, AsyncAPI, catalogue of events, diagrams, output of commands.
+docs: $(STAMP) ## Write anew what is generated in docs: schemas, AsyncAPI, catalogue of events, diagrams, the command.
 	$(BIN)/lahar schema --out docs
 	$(BIN)/lahar diagram --out docs/machines.md
+	$(BIN)/lahar reference --out docs/cli.md
 	$(BIN)/python tests/documentation_pages.py
 
 check-generated: docs ## Fail if the committed documents are not what `make docs` writes.

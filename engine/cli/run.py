@@ -69,8 +69,8 @@ def run(
                 callbacks.tell()
                 _say_processed(output, done)
                 return
-            output.notes.print(f"running {settings.log}; Ctrl-C stops", style="dim")
             with _Signals() as signals:
+                output.notes.print(f"running {settings.log}; Ctrl-C stops", style="dim")
                 engine.run(signals.stopped.is_set, callbacks.step)
             if signals.interrupted:
                 raise KeyboardInterrupt
