@@ -173,9 +173,8 @@ def _waiting(job: JobView) -> list[str]:
         said.append(_sentence(f"{_names(found)} {state}" + (f": {reason}" if reason else "")))
     tasks = [task.name for task in job.tasks.values() if task.phase == "Waiting"]
     if tasks:
-        said.append(
-            _sentence(f"{'Task' if len(tasks) == 1 else 'Tasks'} {', '.join(tasks)} wait for the tasks that they depend on")
-        )
+        who = "Task {} waits for the tasks that it depends" if len(tasks) == 1 else "Tasks {} wait for the tasks that they depend"
+        said.append(f"{who.format(_list(tasks))} on.")
     running = sum(attempt.phase == "Running" for attempt in current)
     wanted = job.min_available or sum(task.replicas for task in job.tasks.values())
     if running and running < wanted:
