@@ -60,7 +60,7 @@ def apply(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give Lahar jobs to manage, and queues, nodes, tenants and priority classes to know of.
+    """Give Lahar jobs to manage, and queues, nodes, tenants and priority classes.
 
     Applying a file twice changes nothing. A job that is known by its name and has not finished is updated, one that was rejected
     is judged anew. Nothing is applied unless all files can be read.

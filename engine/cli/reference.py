@@ -99,8 +99,9 @@ def _section(path: tuple[str, ...], command: Any) -> Iterator[str]:  # noqa: ANN
     if parameters:
         yield ""
     if examples := examples_of(command.epilog):
-        yield "```console"
-        yield from (f"$ {line}" for line in examples)
+        # Not `console`: tests play the commands of such blocks.
+        yield "```text"
+        yield from examples
         yield "```\n"
 
 

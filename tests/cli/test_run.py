@@ -23,8 +23,8 @@ ROOT = Path(__file__).parents[2]
 def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
     """The command as a process, which ends with the block."""
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([*COMMAND, *arguments], env=environment, text=True, **pipes) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen([*COMMAND, *arguments], env=environment, text=True, stdin=pipe, stdout=pipe, stderr=pipe) as process:
         try:
             yield process
         finally:
