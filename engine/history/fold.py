@@ -19,6 +19,7 @@ from engine.events.jobs import (
     AttemptStarted,
     JobOpened,
     JobPhaseChanged,
+    JobRevised,
     TaskPhaseChanged,
 )
 from engine.history.view import AttemptKey, JobView
@@ -89,14 +90,21 @@ def fold(events: Iterable[Event[Data]], *, known: int | None = None, at: int | N
 def begun(opened: JobView | None, event: Event[Data], time: int) -> JobView | None:
     """Return a job as it begins with an event; `None`: this is not where it begins.
 
-    A job that is first seen as one of its pods is opened at the time of that pod, and begins with the oldest that comes to light.
+    A job that is first seen as one of its pods is opened at the time of that pod, and begins with the oldest pod that comes to
+    light, or with its object.
 
     Args:
         opened: the job as it was opened, however late; `None`: it was not yet.
         event: an event of the job.
         time: when the event took effect (microseconds).
     """
-    if opened is None or not isinstance(event.data, JobOpened | AttemptStarted):
+    if opened is None:
+        return None
+    if isinstance(event.data, JobRevised):
+        if event.data.created is None:
+            return None
+        time = event.data.created
+    elif not isinstance(event.data, JobOpened | AttemptStarted):
         return None
     opened.submitted, opened.since = min(opened.submitted, time), min(opened.since, time)
     for task in opened.tasks.values():

@@ -145,6 +145,8 @@ def _take(job: JobLine, data: Data, time: int) -> None:
                     setattr(job, name, value)
             if data.spec is not None:
                 job.queue = data.spec.queue
+            if data.created is not None:
+                job.submitted = min(job.submitted, data.created)
         case JobPhaseChanged():
             job.phase, job.reason, job.since = data.phase, data.reason, time
         case JobParked() | JobUnparked():

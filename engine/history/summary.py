@@ -199,6 +199,7 @@ def _take(job: _Job, data: Data, time: int) -> None:
             job.kind = job.kind if data.kind is None else data.kind
             job.user = job.user if data.user is None else data.user
             job.queue = job.queue if data.spec is None else data.spec.queue
+            job.submitted = job.submitted if data.created is None else min(job.submitted, data.created)
         case JobPhaseChanged():
             job.phase, job.without_end = data.phase, data.without_end
         case AttemptStarted():

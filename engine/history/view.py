@@ -237,6 +237,8 @@ def _revised(view: JobView, data: JobRevised, time: int, _event: Event[Any]) -> 
         value = getattr(data, name)
         if value is not None:
             setattr(view, name, value)
+    if data.created is not None:
+        view.submitted = min(view.submitted, data.created)
     if data.spec is not None:
         _specify(view, data.spec, time)
 

@@ -53,7 +53,7 @@ _RESTARTS: Final = frozenset({"RestartJob", "RestartTask", "RestartPod", "Restar
 
 def forgotten_key(job: str) -> bytes:
     """Return the 16 bytes that stay of a forgotten job."""
-    return blake2b(job.encode(), digest_size=16).digest()
+    return blake2b(job.encode(), digest_size=codec.FORGOTTEN_BYTES).digest()
 
 
 def _without_templates(spec: JobSpec) -> JobSpec:
@@ -124,8 +124,10 @@ def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, ev
 
 def _job_forgotten(state: ShardState, job: Job, _data: JobForgotten, _event: Event[Any]) -> None:
     del state.jobs[job.id]
-    state.forgotten[forgotten_key(job.id)] = None
-    state.touched[codec.forgotten_chunk(len(state.forgotten) - 1)] = None
+    key = forgotten_key(job.id)
+    state.touched[codec.forgotten_chunk(len(state.forgotten))] = None
+    state.forgotten.add(key)
+    state.forgotten_order += key
 
 
 def _event_raised(_state: ShardState, job: Job, data: EventRaised, event: Event[Any]) -> None:

@@ -224,7 +224,7 @@ def _node(turn: Turn, _job: Job, event: Event[NodeObserved]) -> Decision:
             continue
         key = (attempt.task, attempt.index, attempt.number)
         reason = "Suspect" if suspect else "Starting" if attempt.phase == "Bound" else None
-        part = parts.setdefault(job_id, turn.about(job_id))
+        part = parts.setdefault(job_id, turn.about(job))
         yield part.event(job, AttemptChanged(*key, reason=reason, reason_changed=True, version=attempt.version))
     return "applied" if parts else "unchanged"
 

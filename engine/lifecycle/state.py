@@ -253,8 +253,10 @@ class ShardState:
     jobs: dict[str, Job] = field(default_factory=dict)
     closed: dict[str, bytes] = field(default_factory=dict)
     """Finished jobs about which nothing is under way, encoded: id → what `codec` wrote."""
-    forgotten: dict[bytes, None] = field(default_factory=dict)
-    """16-byte digests of the ids of forgotten jobs, in order."""
+    forgotten: set[bytes] = field(default_factory=set)
+    """16-byte digests of the ids of forgotten jobs."""
+    forgotten_order: bytearray = field(default_factory=bytearray)
+    """The same, one behind the other, in the order in which they were forgotten."""
     nodes: dict[str, NodeObserved] = field(default_factory=dict)
     objects: dict[tuple[str, str], ObjectApplied] = field(default_factory=dict)
     """Queues, tenants, priority classes: (kind, name) → as applied."""
