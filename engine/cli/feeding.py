@@ -113,15 +113,19 @@ class Feed:
         """Say that something is odd but was dealt with."""
         self._output.warn(text)
 
-    def process(self) -> bool:
-        """Process until quiet what was appended so far and tell the callbacks; false if that is somebody else's work.
+    def process(self, *, tell: bool = True) -> bool:
+        """Process until quiet what was appended so far; false if that is somebody else's work.
+
+        Args:
+            tell: tell the callbacks too.
 
         Raises:
             LogError: the log failed.
         """
         if not self._work():
             return False
-        self._tell_callbacks()
+        if tell:
+            self._tell_callbacks()
         return True
 
     def _work(self) -> bool:
