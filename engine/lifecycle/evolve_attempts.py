@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from sys import intern
 from typing import Any, Final
 
@@ -44,7 +43,7 @@ def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: 
     if task is None:
         task = job.tasks[data.task] = Task(TaskSpec(data.task, replicas=0, requests=data.requests), since=event.time, sized=False)
     if not task.sized and data.index >= task.spec.replicas:
-        task.spec = replace(task.spec, replicas=data.index + 1)
+        task.spec.replicas = data.index + 1  # the specification of such a task is our own
     requests = task.spec.requests if task.spec.requests == data.requests else data.requests
     attempt = Attempt(
         task.spec.name,  # the same text for all attempts of the task
@@ -96,14 +95,13 @@ def _observed(job: Job, attempt: Attempt, data: AttemptEvent, event: Event[Any])
 
 
 def _attempt_bound(state: ShardState, job: Job, data: AttemptBound, event: Event[Any]) -> None:
-    task, attempt = _find(job, data)
-    leave(job, task, attempt)
+    _, attempt = _find(job, data)
+    # An attempt counts as pending before and after it gets a node: no counter changes.
     attempt.phase, attempt.reason = "Bound", data.reason
     attempt.bound = attempt.since = event.time
     attempt.node = intern(data.node) or None  # one text for all attempts on a node
     _observed(job, attempt, data, event)
     place(state, job, attempt)
-    enter(job, task, attempt)
 
 
 def _attempt_running(_state: ShardState, job: Job, data: AttemptRunning, event: Event[Any]) -> None:
@@ -141,22 +139,21 @@ def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event
 
 def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: Event[Any]) -> None:
     task, attempt = _find(job, data)
-    leave(job, task, attempt)
     if data.uid is not None:
         attempt.uid = data.uid
         job.by_uid[data.uid] = attempt
     if data.reason_changed:
         attempt.reason = data.reason
-    if data.restarts is not None:
-        attempt.restarts = data.restarts
-    if data.ready is not None:
-        attempt.ready = data.ready
+    if data.restarts is not None or data.ready is not None:
+        leave(job, task, attempt)
+        attempt.restarts = attempt.restarts if data.restarts is None else data.restarts
+        attempt.ready = attempt.ready if data.ready is None else data.ready
+        enter(job, task, attempt)
     if data.requests is not None:
         attempt.requests = data.requests
     if data.disruption is not None:
         attempt.disruption = data.disruption or None
     _observed(job, attempt, data, event)
-    enter(job, task, attempt)
 
 
 def _attempt_late_fact(_state: ShardState, job: Job, data: AttemptLateFact, event: Event[Any]) -> None:

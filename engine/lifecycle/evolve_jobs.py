@@ -57,6 +57,8 @@ def forgotten_key(job: str) -> bytes:
 
 
 def _without_templates(spec: JobSpec) -> JobSpec:
+    if not any(task.template for task in spec.tasks):
+        return spec
     return replace(spec, tasks=[replace(task, template=None) if task.template else task for task in spec.tasks])
 
 
