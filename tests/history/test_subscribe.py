@@ -174,7 +174,7 @@ def test_delivered_is_committed(story, partitions, steps):
     log = MemoryLog(partitions)
     stories = [story(f"job-{number}") for number in range(6)]
     subscription = Subscription(log)
-    seen = []
+    seen: list[str] = []
     for step in steps:
         if step[0] == "append":
             told = stories[step[1]]

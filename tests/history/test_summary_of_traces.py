@@ -38,7 +38,7 @@ def summarise(process):
 def peak(changes):
     """Most in use after all changes of an instant."""
     used = best = 0
-    by_time = defaultdict(int)
+    by_time: defaultdict[int, int] = defaultdict(int)
     for time, change in changes:
         by_time[time] += change
     for time in sorted(by_time):

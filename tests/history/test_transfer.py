@@ -96,7 +96,8 @@ def test_range_is_for_reading(played):
 
 
 def test_progress_is_told(played):
-    lines, told = list(export_log(played(10))), []
+    lines = list(export_log(played(10)))
+    told: list[int] = []
     import_log(MemoryLog(), lines, STAGES, told.append)
     assert told == [len(lines) - 2]
 

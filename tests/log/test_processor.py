@@ -287,7 +287,8 @@ class TestParking:
     def test_an_outcome_without_an_event_parks_the_input(self, log: MemoryLog) -> None:
         class Silent(CountingStage):
             def _act(self, make: Any, state: Shard, event: Event[Any], now: int) -> Any:
-                return (yield from ()) or "applied"
+                yield from ()
+                return "applied"
 
         log.append("pods", [custom("a", 1, "add", at=1)])
         started(log, Silent()).run_until_quiet()
