@@ -16,7 +16,7 @@ from engine.history.errors import ExpiredTokenError, ForeignTokenError, Malforme
 from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted, level_of
 from engine.history.token import Place, check, read_token, write_token
 from engine.log.memory import MemoryLog
-from engine.log.port import Partition
+from engine.log.port import Partition, Record
 from statemachines.spec import JobSpec
 
 
@@ -174,7 +174,7 @@ def test_delivered_is_committed(story, partitions, steps):
     log = MemoryLog(partitions)
     stories = [story(f"job-{number}") for number in range(6)]
     subscription = Subscription(log)
-    seen: list[str] = []
+    seen: list[Record] = []
     for step in steps:
         if step[0] == "append":
             told = stories[step[1]]
