@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.events import Message, raw_message
 from engine.log.errors import FencedError, LayoutError, LogError
+from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Log, Output, Partition, Position, Record, Searchable, ShardId, Vector
 
 SHARD = ShardId("lifecycle", 0)
@@ -306,14 +307,14 @@ class SearchableContract(ABC):
 
     @pytest.fixture
     def filled(self) -> Iterator[Log]:
-        """Three jobs, whose events and inputs alternate over two partitions."""
+        """Three jobs in two partitions, whose events and inputs alternate."""
         log = self.make(2)
         shards = [log.open(ShardId("lifecycle", number), (Partition("pods", number), CLUSTER)) for number in range(2)]
         for number in range(12):
             key = f"job{number % 3}"
             kind = "lahar.timer.set.v1" if number % 4 == 0 else "lahar.job.opened.v1"
             log.append("pods", [message(key, number)])
-            shards[number % 2].commit(Commit((number + 1, 0), number, [output(number, (number, 0), kind=kind, key=key)]))
+            shards[partition_of(key, 2)].commit(Commit((number + 1, 0), number, [output(number, (number, 0), kind=kind, key=key)]))
         yield log
         log.close()
 

@@ -1,0 +1,22 @@
+"""The Kafka log passes the suite of all logs, on a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from log_contract import LogContract, SearchableContract
+
+from streams.log import KafkaLog
+from streams.settings import KafkaSettings
+from streams.topics import apply, declared
+
+
+class TestKafkaLog(LogContract, SearchableContract):
+    @pytest.fixture(autouse=True)
+    def cluster(self, bootstrap: str, prefix: str) -> None:
+        self.settings = KafkaSettings(bootstrap_servers=bootstrap, topic_prefix=prefix, transaction_seconds=10)
+
+    def make(self, partitions: int) -> KafkaLog:
+        asyncio.run(apply(self.settings, declared(self.settings, partitions, 1)))
+        return KafkaLog(self.settings)
