@@ -35,12 +35,18 @@ class _Buffer:
 
     __slots__ = ("at", "behind", "place", "records")
 
-    def __init__(self, at: int, chunk: Chunk) -> None:
-        self.at = at
-        """Where the next read begins if it goes on."""
+    def __init__(self, chunk: Chunk) -> None:
         self.records = chunk.records
-        self.place = 0
         self.behind = chunk.behind
+        self.place = 0
+        self.at = 0
+        """Where the next read begins if it goes on."""
+
+    def take(self, limit: int) -> list[RawRecord]:
+        """Return the next records, so many at most."""
+        taken = self.records[self.place : self.place + limit]
+        self.place += len(taken)
+        return taken
 
 
 class Reader:
@@ -71,7 +77,7 @@ class Reader:
                     self._written[partition] = end
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` records at offsets ≥ `start`; empty only if there is none at this moment.
+        """Return `limit` records at offsets ≥ `start`; fewer only if there are no more at this moment.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -80,17 +86,21 @@ class Reader:
         with self._lock:
             buffer = self._buffers.pop(partition, None)
         if buffer is None or buffer.at != start:
-            buffer = _Buffer(start, self._chunk(partition, start))
-        elif buffer.place == len(buffer.records):
-            buffer = _Buffer(start, self._chunk(partition, buffer.behind))
-        end = min(buffer.place + limit, len(buffer.records))
-        found = [record_of(partition, raw) for raw in buffer.records[buffer.place : end]]
-        if found:
-            buffer.at = found[-1].offset + 1
-        buffer.place = end
-        with self._lock:
-            self._buffers[partition] = buffer
-        return found
+            buffer = None
+        found: list[RawRecord] = []
+        at_end = False
+        while len(found) < limit and not at_end:
+            if buffer is None or buffer.place == len(buffer.records):
+                chunk = self._chunk(partition, start if buffer is None else buffer.behind)
+                buffer = _Buffer(chunk)
+                # Fewer than asked for say that there was no more: readers of several partitions merge them by that.
+                at_end = chunk.behind >= chunk.stable
+            found += buffer.take(limit - len(found))
+        if buffer is not None:
+            buffer.at = found[-1].offset + 1 if found else start
+            with self._lock:
+                self._buffers[partition] = buffer
+        return [record_of(partition, raw) for raw in found]
 
     def chunks(self, partition: Partition, start: int, end: int) -> Iterator[list[RawRecord]]:
         """Yield the records from `start` to before `end`, a fetch at a time.

@@ -91,6 +91,14 @@ class LogContract(ABC):
         log.append("pods", [message("a", number) for number in range(10)])
         assert len(log.read(PODS, 0, 4)) == 4
 
+    def test_a_read_gives_less_than_its_limit_only_at_the_end(self, log: Log) -> None:
+        """Whoever merges partitions takes a short read as a sign that nothing waits."""
+        sent = [message("a", number, data=b"x" * 1_000) for number in range(3_000)]
+        log.append("pods", sent)
+        assert bodies(log.read(PODS, 0, 2_999)) == sent[:2_999]
+        assert bodies(log.read(PODS, 2_999, 1_000)) == sent[2_999:]
+        assert bodies(log.read(PODS, 500, 5_000)) == sent[500:]
+
     def test_appending_nothing_is_nothing(self, log: Log) -> None:
         log.append("pods", [])
         assert log.end(PODS) == 0

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
 from broker import Cluster, java_version, obstacle
+
+from streams.log import KafkaLog
+from streams.settings import KafkaSettings
+from streams.topics import apply, declared
 
 _numbers = count(1)
 
@@ -30,3 +35,34 @@ def bootstrap() -> Iterator[str]:
 def prefix() -> str:
     """Topics of one test begin with it."""
     return f"t{os.getpid()}-{next(_numbers)}-"
+
+
+@pytest.fixture
+def settings(bootstrap: str, prefix: str) -> KafkaSettings:
+    """Settings of a log whose topics are yet to be made. Transactions end soon: a killed worker's stands in the way so long."""
+    return KafkaSettings(bootstrap_servers=bootstrap, topic_prefix=prefix, request_seconds=20, transaction_seconds=10)
+
+
+@pytest.fixture
+def open_log(settings: KafkaSettings) -> Iterator[Callable[[], KafkaLog]]:
+    """Opens the log of a test, as often as is wanted; all are closed at its end."""
+    opened: list[KafkaLog] = []
+
+    def open_another() -> KafkaLog:
+        opened.append(KafkaLog(settings))
+        return opened[-1]
+
+    yield open_another
+    for log in opened:
+        log.close()
+
+
+@pytest.fixture
+def make_log(settings: KafkaSettings, open_log: Callable[[], KafkaLog]) -> Callable[[int], KafkaLog]:
+    """Makes the topics of a test, with so many partitions, and opens the log."""
+
+    def make(partitions: int = 1) -> KafkaLog:
+        asyncio.run(apply(settings, declared(settings, partitions, 1)))
+        return open_log()
+
+    return make

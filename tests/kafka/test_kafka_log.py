@@ -14,8 +14,8 @@ from streams.topics import apply, declared
 
 class TestKafkaLog(LogContract, SearchableContract):
     @pytest.fixture(autouse=True)
-    def cluster(self, bootstrap: str, prefix: str) -> None:
-        self.settings = KafkaSettings(bootstrap_servers=bootstrap, topic_prefix=prefix, transaction_seconds=10)
+    def cluster(self, settings: KafkaSettings) -> None:
+        self.settings = settings
 
     def make(self, partitions: int) -> KafkaLog:
         asyncio.run(apply(self.settings, declared(self.settings, partitions, 1)))

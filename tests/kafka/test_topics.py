@@ -13,11 +13,6 @@ from streams.settings import KafkaSettings
 from streams.topics import CO_PARTITIONED, TOPICS, Difference, apply, declared, plan
 
 
-@pytest.fixture
-def settings(bootstrap: str, prefix: str) -> KafkaSettings:
-    return KafkaSettings(bootstrap_servers=bootstrap, topic_prefix=prefix)
-
-
 def test_a_cluster_without_topics_lacks_all_of_them(settings: KafkaSettings) -> None:
     wanted = declared(settings, 2, 1)
     found = asyncio.run(plan(settings, wanted))
