@@ -21,10 +21,19 @@ $(STAMP): requirements.lock pyproject.toml
 
 .venv: $(STAMP) ## Create or update the environment.
 
-run: $(STAMP) ## Import real cluster history into run/lahar.db and show what became of it.
+run: $(STAMP) ## Import real cluster history into run/lahar.db, show what became of it, and play a story.
 	@rm -rf run && mkdir -p run
 	@$(BIN)/lahar --log sqlite:run/lahar.db import-trace
 	@$(BIN)/lahar --log sqlite:run/lahar.db summary
+	@echo
+	@echo 'A story: an ensemble is done when its combiner is (examples/ensemble)'
+	@PATH="$(abspath $(BIN)):$$PATH" LAHAR_LOG="sqlite:$(CURDIR)/run/ensemble.db" examples/ensemble/play.sh
+	@echo
+	@echo 'Try next:'
+	@echo '  $(BIN)/lahar --log sqlite:run/lahar.db why default/philly-669        why a real job on four machines failed'
+	@echo '  $(BIN)/lahar --log sqlite:run/lahar.db timeline default/philly-669   when its pods ran'
+	@echo '  $(BIN)/lahar --log sqlite:run/ensemble.db history search/ranking-ensemble   every event of the story'
+	@echo 'docs/tutorial.md goes on from here.'
 
 kafka: .kafka/$(KAFKA_VERSION)/.complete ## Fetch Apache Kafka's jars for the tests (needs Maven; running them needs Java 17).
 
@@ -57,9 +66,11 @@ lint: $(STAMP) ## Check style, types, import contracts.
 bench: $(STAMP) ## Measure the budgets of this release on this machine.
 	$(BIN)/lahar bench
 
-docs: $(STAMP) ## Write the generated documents anew: schemas, AsyncAPI, catalogue of events, diagrams.
+docs: $(STAMP) ## Write anew what is generated in docs: schemas, AsyncAPI, catalogue of events, diagrams, the command.
 	$(BIN)/lahar schema --out docs
 	$(BIN)/lahar diagram --out docs/machines.md
+	$(BIN)/lahar reference --out docs/cli.md
+	$(BIN)/python tests/documentation_pages.py
 
 check-generated: docs ## Fail if the committed documents are not what `make docs` writes.
 	@test -z "$$(git status --porcelain -- docs)" || \

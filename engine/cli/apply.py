@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, cast
 
 import typer
 
@@ -16,7 +16,7 @@ from engine.cli.output import Output
 from engine.cli.settings import Settings
 from engine.cli.submitting import job_name, manifest_digest, open_job, read_objects, submission, update
 from engine.events import Data, Message, decode
-from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.events.inputs import JobSubmitted, JobUpdated, NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.jobs import JobRejected
 from engine.history.listing import LISTED, JobLine, Listing
 from engine.history.reading import cluster_facts, events_of, job_events
@@ -26,6 +26,10 @@ from engine.kubernetes.manifests import read_manifest
 
 __all__ = ["apply"]
 
+_HINT: Final = (
+    "what differs from the manifest that the job was given cannot change while it runs: only minAvailable, the tasks' replicas and "
+    "minAvailable, and priorityClassName can; submit it under another name"
+)
 _KINDS: Final = ("Job", "Queue", "Node", "Tenant", "PriorityClass")
 
 
@@ -56,7 +60,7 @@ def apply(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give Lahar jobs to manage, and queues, nodes, tenants and priority classes to know of.
+    """Give Lahar jobs to manage, and queues, nodes, tenants and priority classes.
 
     Applying a file twice changes nothing. A job that is known by its name and has not finished is updated, one that was rejected
     is judged anew. Nothing is applied unless all files can be read.
@@ -149,7 +153,7 @@ def _apply_jobs(
         if (namespace, name) in appended:
             lines = _known_jobs(feed, target)
             appended.clear()
-        job = open_job(manifest, lines)
+        job, hint = open_job(manifest, lines), ""
         if job is None:
             message = _submission(target, settings, manifest, recorded, strict=strict)
         else:
@@ -157,10 +161,21 @@ def _apply_jobs(
                 if strict:
                     raise ValueError(f"{place}: {warning}")
                 feed.warn(f"{place}: {warning}")
+            if manifest_digest(manifest) != _applied(target, job.id):
+                hint = _HINT
             message = update(settings, manifest, job.id, events_of(target, job.id)[-1].sequence, recorded)
         feed.append("jobs", [message])
-        feed.expect(message, f"{namespace}/{name}", place)
+        feed.expect(message, f"{namespace}/{name}", place, hint)
         appended.add((namespace, name))
+
+
+def _applied(target: EmbeddedLog, job: str) -> str:
+    """Return the digest of the manifest that a job was last given."""
+    last = ""
+    for record in target.records_of(job, ("jobs",)):
+        if record.message.type in {JobSubmitted.TYPE, JobUpdated.TYPE}:
+            last = manifest_digest(cast("JobSubmitted | JobUpdated", decode(record.message).data).manifest)
+    return last
 
 
 def _known_jobs(feed: Feed, target: EmbeddedLog) -> list[JobLine]:

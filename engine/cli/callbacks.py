@@ -81,6 +81,7 @@ class Callbacks:
         """
         if self._dispatcher is not None:
             self._dispatcher.step(now())
+            self._output.flush()  # what they print is read while this goes on
 
     def close(self) -> None:
         """Begin no further call and save where each of them stands."""

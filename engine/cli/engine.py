@@ -14,6 +14,7 @@ from typing import Final
 from engine.cli.settings import Settings
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
+from engine.log.collector import set_aside
 from engine.log.lock import RunLock
 from engine.log.memory import MemoryLog
 from engine.log.metrics import ProcessorMetrics
@@ -114,12 +115,14 @@ class Engine:
             Inputs taken and timers fired.
         """
         total = 0
-        for processor in self.processors:
-            while done := processor.step():
-                total += done
-                if on_progress is not None:
-                    on_progress()
-            total += processor.run_until_quiet()
+        with set_aside() as collector:
+            for processor in self.processors:
+                while done := processor.step():
+                    total += done
+                    collector.tick()
+                    if on_progress is not None:
+                        on_progress()
+                total += processor.run_until_quiet()
         return total
 
     def run(self, stop: Callable[[], bool], after_commit: Callable[[], None] | None = None) -> None:
@@ -129,9 +132,12 @@ class Engine:
             stop: asked between batches.
             after_commit: called after every round over the shards, idle or not.
         """
-        while not stop():
-            done = sum(processor.step() for processor in self.processors)
-            if after_commit is not None:
-                after_commit()
-            if not done:
-                self._log.wait(_IDLE_SECONDS)
+        with set_aside() as collector:
+            while not stop():
+                done = sum(processor.step() for processor in self.processors)
+                if after_commit is not None:
+                    after_commit()
+                if done:
+                    collector.tick()
+                else:
+                    self._log.wait(_IDLE_SECONDS)

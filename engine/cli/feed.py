@@ -21,7 +21,7 @@ from engine.events import Message, Topic
 from engine.kubernetes.documents import Document, DocumentReader, Unreadable
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.shown import shown_time
-from engine.simulation.traces import FORMATS, cluster_of, import_trace, sample_trace
+from engine.simulation.traces import FORMATS, cluster_of, import_rows, read_trace, sample_trace
 
 __all__ = ["import_trace_command", "ingest"]
 
@@ -172,12 +172,14 @@ def import_trace_command(
 def _import(output: Output, settings: Settings, file: Path, source_format: str, cluster: str | None, *, process: bool) -> None:
     name = cluster or cluster_of(file)
     began = now()
+    with output.busy(f"reading {file}"):
+        rows = read_trace(file, source_format)
     with opened(settings, create=True, readonly=False) as target:
         feed = Feed(target, settings, output, process=process)
         with output.progress("facts") as progress:
             task = progress.add_task("importing", total=None)
-            report = import_trace(
-                target, file, source_format, name, lambda done, total: progress.update(task, completed=done, total=total)
+            report = import_rows(
+                target, rows, source_format, name, lambda done, total: progress.update(task, completed=done, total=total)
             )
         feed.finish()
     seconds = (now() - began) / 1_000_000
@@ -200,5 +202,6 @@ def _import(output: Output, settings: Settings, file: Path, source_format: str, 
         Text(
             f"{report.rows:,} rows of {name}{rejected}: {report.facts:,} facts, "
             f"{feed.processed:,} inputs and timers processed in {seconds:.1f} s{rate}"
-        )
+        ),
+        soft_wrap=True,
     )

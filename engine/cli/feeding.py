@@ -53,6 +53,7 @@ class _Expected(NamedTuple):
     message: Message
     name: str
     place: str
+    hint: str
     repeated: bool
     """An input with this id was taken before."""
 
@@ -96,16 +97,17 @@ class Feed:
         self._log.append(topic, messages)
         self.appended += len(messages)
 
-    def expect(self, message: Message, name: str = "", place: str = "") -> None:
+    def expect(self, message: Message, name: str = "", place: str = "", hint: str = "") -> None:
         """Tell at the end what became of an input that was appended and not yet processed.
 
         Args:
             message: the input.
             name: what to call its job; the id unless given.
             place: where it came from, for whoever has to correct it: `jobs.yaml: line 12`.
+            hint: warning for the case that nothing follows.
         """
         repeated = any(event.causationid == message.id for event in events_of(self._log, message.key))
-        self._expected.append(_Expected(message, name or message.key, place, repeated))
+        self._expected.append(_Expected(message, name or message.key, place, hint, repeated))
 
     def warn(self, text: str) -> None:
         """Say that something is odd but was dealt with."""
@@ -207,12 +209,15 @@ class Feed:
         else:
             for event in events:
                 self._output.console.print(Text.assemble((f"{event.subject}  ", "dim"), tell(event)), soft_wrap=True)
-        for warning in (warning for event in events for warning in getattr(event.data, "warnings", ())):
+        warnings = [warning for event in events for warning in getattr(event.data, "warnings", ())]
+        if expected.hint and not events:
+            warnings.append(expected.hint)
+        for warning in warnings:
             self._output.warn(f"{expected.place}: {warning}" if expected.place else warning)
         return bool(faults)
 
     def _say(self, expected: _Expected, outcome: str, faults: Sequence[tuple[str, str]] = ()) -> None:
-        message, name, place, _ = expected
+        message, name, place = expected[:3]
         if self._output.as_json:
             told = [{"path": path, "message": text} for path, text in faults]
             self._output.record({"job": message.key, "name": name, "input": message.id, "outcome": outcome, "faults": told})

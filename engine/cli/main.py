@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.cli import apply, ask, bench, events, feed, jobs, machines, operate, run, tools, vocabulary
+from engine.cli import apply, ask, bench, events, feed, jobs, machines, operate, reference, run, tools, vocabulary
 from engine.cli.app import app
 
 __all__ = ["COMMANDS", "app", "main"]
 
-COMMANDS = (run, apply, feed, jobs, ask, events, operate, tools, machines, vocabulary, bench)
-"""Command modules, in the order in which their headings stand in `lahar --help`."""
+COMMANDS = (run, apply, feed, jobs, ask, events, operate, tools, machines, vocabulary, bench, reference)
+"""Command modules. Under which heading a command stands in `lahar --help`, it says itself."""
 
 
 def main() -> None:

@@ -104,7 +104,7 @@ def redrive(
             if not any(event.id.startswith(given) for event in found):
                 raise NotFoundError("dead letter", given, "`lahar dead-letters list` shows them")
         # What was put in before and could not be read again has left several letters.
-        found = list({(event.data.topic, event.data.key, event.data.content): event for event in found}.values())
+        found = list({(event.data.topic, base64.b64decode(event.data.content).strip()): event for event in found}.values())
         feed = Feed(target, settings, output, process=not no_process)
         for event in found:
             for topic, messages in redriven(event):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import signal
 import threading
 from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import typer
 from prometheus_client import CollectorRegistry, start_http_server
 from rich.table import Table
+from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.callbacks import Callbacks
@@ -18,22 +19,39 @@ from engine.cli.output import Output
 from engine.events.times import format_time
 from engine.history.exact import dumps
 from engine.history.status import ShardStatus, shard_status
+from engine.history.wording import length
 from engine.log.metrics import ProcessorMetrics
 
 __all__ = ["run", "status"]
 
 
-@app.command(rich_help_panel=Panel.RUN)
+@app.command(
+    rich_help_panel=Panel.RUN,
+    examples=["lahar run", "lahar run --metrics 9100", "lahar --log sqlite:/var/lib/lahar/lahar.db run --once"],
+)
 def run(
     context: typer.Context,
-    once: Annotated[bool, typer.Option("--once", help="Stop as soon as no input is left and no timer is due.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Stop as soon as no input is left and no timer is due by the log's own time.")
+    ] = False,
     metrics: Annotated[
-        int | None, typer.Option("--metrics", metavar="PORT", help="Serve Prometheus metrics on 127.0.0.1:PORT/metrics.")
+        int | None,
+        typer.Option(
+            "--metrics",
+            metavar="PORT",
+            min=0,
+            max=65_535,
+            help="Serve Prometheus metrics on 127.0.0.1:PORT/metrics; 0 takes a free port.",
+        ),
     ] = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Process inputs, fire timers and tell callbacks until interrupted."""
+    """Process inputs, fire timers and tell callbacks until interrupted.
+
+    One process runs a log at a time; others may append and ask meanwhile. SIGTERM ends it with code 0, Ctrl-C with 130, both
+    between two transactions.
+    """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     lock = run_lock(settings)
@@ -42,7 +60,7 @@ def run(
     with lock.hold() if lock is not None else nullcontext(), opened(settings, create=True, readonly=False) as target:
         engine = Engine(target, settings, live=not once, metrics=ProcessorMetrics(registry))
         if metrics is not None:
-            start_http_server(metrics, addr="127.0.0.1", registry=registry)
+            _serve(metrics, registry, output)
         engine.open()
         callbacks.open(target, started, registry)
         try:
@@ -51,13 +69,49 @@ def run(
                 callbacks.tell()
                 _say_processed(output, done)
                 return
-            stopped = threading.Event()
-            signal.signal(signal.SIGTERM, lambda *_: stopped.set())
-            output.notes.print(f"running {settings.log}; Ctrl-C stops", style="dim")
-            engine.run(stopped.is_set, callbacks.step)
+            with _Signals() as signals:
+                output.notes.print(f"running {settings.log}; Ctrl-C stops", style="dim")
+                engine.run(signals.stopped.is_set, callbacks.step)
+            if signals.interrupted:
+                raise KeyboardInterrupt
         finally:
             callbacks.close()
             engine.close()
+
+
+class _Signals:
+    """Lets the transaction at hand end when the process is told to stop. Who insists is obeyed at once."""
+
+    def __init__(self) -> None:
+        self.stopped = threading.Event()
+        self.interrupted = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _stop(self, number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        self.interrupted |= number == signal.SIGINT
+        self.stopped.set()
+
+
+def _serve(port: int, registry: CollectorRegistry, output: Output) -> None:
+    """Serve metrics from a thread that ends with the process.
+
+    Raises:
+        ValueError: the port is taken, or may not be used.
+    """
+    try:
+        server, _ = start_http_server(port, addr="127.0.0.1", registry=registry)
+    except OSError as error:
+        raise ValueError(f"--metrics {port}: {error.strerror}; choose another port") from None
+    output.notes.print(f"metrics: http://127.0.0.1:{server.server_port}/metrics", style="dim")
 
 
 def _say_processed(output: Output, done: int) -> None:
@@ -69,10 +123,13 @@ def _say_processed(output: Output, done: int) -> None:
 
 @app.command(rich_help_panel=Panel.OPERATE)
 def status(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """Show how far each shard has come: offsets, lag, outcomes, parked jobs, dead letters, timers, snapshot."""
+    """Show how far the engine has come.
+
+    For each shard: offsets, lag, outcomes of all inputs, parked jobs, dead letters, the next timer, the age of the snapshot.
+    """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    with opened(settings) as source:
+    with opened(settings) as source, output.busy("recovering"):
         shards = [shard_status(source, lifecycle_stage(settings), number) for number in range(source.partitions("job-events"))]
         lock = run_lock(settings)
         held = lock is not None and lock.is_held()
@@ -80,7 +137,7 @@ def status(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
         for shard in shards:
             output.line(dumps({**shard.document(), "running": held}))
         return
-    output.console.print(f"{settings.log}: {'an engine runs it' if held else 'no engine runs it'}")
+    output.console.print(f"{settings.log}: {'an engine runs it' if held else 'no engine runs it'}", soft_wrap=True)
     for shard in shards:
         _show_shard(output, shard)
 
@@ -89,6 +146,7 @@ def _show_shard(output: Output, shard: ShardStatus) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column()
+    output.console.print(Text(shard.shard, style="bold"))
     rows: list[tuple[str, Any]] = [(name, f"{taken:,} of {end:,} taken") for name, taken, end in shard.inputs]
     rows += [
         ("lag", f"{shard.lag:,} inputs"),
@@ -98,8 +156,15 @@ def _show_shard(output: Output, shard: ShardStatus) -> None:
         ("parked jobs", shard.parked_jobs),
         ("dead letters", shard.dead_letters),
         ("next timer", "-" if shard.timer_due is None else format_time(shard.timer_due)),
-        ("snapshot", f"{shard.snapshot_records:,} records, {shard.snapshot_behind:,} outputs behind"),
+        ("snapshot", _snapshot(shard)),
     ]
     for name, value in rows:
-        table.add_row(f"{shard.shard} {name}", str(value))
-    output.console.print(table)
+        table.add_row(f"  {name}", str(value))
+    output.console.print(table, soft_wrap=True)
+
+
+def _snapshot(shard: ShardStatus) -> str:
+    if not shard.snapshot_records:
+        return "-"
+    age = length(max(shard.now - shard.snapshot_time, 0))
+    return f"{shard.snapshot_records:,} records, {shard.snapshot_behind:,} outputs and {age} behind"

@@ -97,7 +97,7 @@ class Dispatcher:
         self._registry = registry
         self._reports: list[Message] = []
         self._reported: set[str] = set()
-        """Reports whose return as an event changes nothing here, because it was this process that made them."""
+        """Reports on receivers whose return as an event changes nothing here, because it was this process that made them."""
 
     # --- what the process calls -------------------------------------------------------------------------------------------
 
@@ -294,8 +294,7 @@ class Dispatcher:
         if line.stops or not (given_up or outcome.kind == "disable"):
             return
         stop = Stop.at(name, notice, outcome.message)
-        if outcome.kind != "disable":
-            self._report(report(name, stop, "failed", now, notice.id))
+        self._reports.append(report(name, stop, "failed", now, notice.id))
         self._report(report(name, stop, "disabled", now, notice.id))
         _logger.error("callback %s is disabled until it is resumed: %s", name, outcome.message)
         _disable(line, stop)
@@ -353,4 +352,4 @@ def _resume(line: _Line, *effects: str) -> None:
 
 
 def _stop_of(event: Event[EffectSettled]) -> Stop:
-    return Stop(event.subject, event.clusterid, event.data.effect, event.data.message)
+    return Stop("", event.clusterid, event.data.effect, event.data.message)

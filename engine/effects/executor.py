@@ -95,7 +95,9 @@ class ThreadExecutor:
 
     def start(self, receiver: Receiver, notices: Sequence[Notice]) -> Delivery:
         """Begin to deliver some notices, unless too many earlier calls have not returned."""
-        left = self._left[receiver.name] = [thread for thread in self._left.get(receiver.name, ()) if thread.is_alive()]
+        # One list for all of the receiver's deliveries: those of several partitions are under way at once.
+        left = self._left.setdefault(receiver.name, [])
+        left[:] = [thread for thread in left if thread.is_alive()]
         if len(left) >= _LEFT_BEHIND:
             return _Finished([Outcome("retry", f"{len(left)} earlier calls overran and have not returned yet")])
         return _InThread(self._clock, receiver, notices, self._changed, self._tell_news, left.append)

@@ -1,4 +1,8 @@
-"""What is reported of callbacks: inputs of the job whose transition could not be told, so that its history shows it."""
+"""What is reported of callbacks.
+
+That a delivery failed is an input of its job, so that the job's history shows it. That a receiver is disabled or resumed belongs to
+no job: its subject is the receiver, so that these reports are in order and outlive the job, which may be parked or forgotten.
+"""
 
 from __future__ import annotations
 
@@ -25,6 +29,7 @@ class Stop:
     """Where a receiver is not to go on before somebody resumes it."""
 
     job: str
+    """Whose delivery it is; empty where the receiver alone matters."""
     cluster: str
     effect: str
     """Id of the delivery."""
@@ -48,7 +53,8 @@ def report(name: str, stop: Stop, outcome: Literal["failed", "disabled", "resume
         cause: id of the event that was to be told; empty where a person asked.
     """
     data = EffectReported(stop.effect, outcome, name, stop.message)
+    subject = stop.job if outcome == "failed" else f"callback/{name}"
     # The same delivery may be disabled again after a resume: only the time tells these reports apart.
     identity = digest(f"report\x1f{stop.effect}\x1f{outcome}\x1f{now}".encode())
-    event: Event[Data] = Event(identity, SOURCE, data.TYPE, stop.job, now, now, 0, stop.job, cause, stop.cluster, data)
+    event: Event[Data] = Event(identity, SOURCE, data.TYPE, subject, now, now, 0, subject, cause, stop.cluster, data)
     return encode(event)

@@ -137,6 +137,8 @@ class JobObserved(Data):
     """The phase its own status shows; `None`: it shows none."""
     reason: str | None = None
     created: StatedMicros | None = None
+    since: StatedMicros | None = None
+    """When it entered the phase, where it is no end and the object says so."""
     ended: StatedMicros | None = None
     queue: str = "default"
     tenant: str | None = None

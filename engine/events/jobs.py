@@ -93,6 +93,8 @@ class JobRevised(Data):
     labels: dict[str, str] | None = None
     owner: bool = False
     """The job object itself has come into view."""
+    created: Micros | None = None
+    """When the job object was created, which may be before its first pod was seen."""
     version: str | None = None
 
 

@@ -10,7 +10,7 @@ from engine.events import Data, Event
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.jobs import JobOpened
 from engine.events.times import format_time
-from engine.history.fold import Clock, fold
+from engine.history.fold import Clock, begun, fold
 from engine.history.summary import OTHER
 from engine.history.view import AttemptView, JobView
 
@@ -46,6 +46,8 @@ class ClusterAsOf:
         self._moment = moment
         self._by = by
         self._jobs: dict[str, JobView] = {}
+        self._opened: dict[str, JobView] = {}
+        """Jobs that were opened, but not yet at the moment."""
         self._clocks: dict[str, Clock] = {}
         self._nodes: dict[str, NodeObserved] = {}
         self._queues: dict[str, ObjectApplied] = {}
@@ -72,13 +74,18 @@ class ClusterAsOf:
                 self._queues.pop(data.name, None)
 
     def _job(self, event: Event[Data]) -> None:
-        time = self._clocks.setdefault(event.subject, Clock()).effective(event)
+        job = event.subject
+        time = self._clocks.setdefault(job, Clock()).effective(event)
+        if isinstance(event.data, JobOpened):
+            self._opened[job] = JobView.begin(cast("Event[JobOpened]", event))
         if (time if self._by == "time" else event.recordedtime) > self._moment:
             return
-        if isinstance(event.data, JobOpened):
-            self._jobs[event.subject] = JobView.begin(cast("Event[JobOpened]", event))
-        elif event.subject in self._jobs:
-            self._jobs[event.subject].apply(event, time)
+        if job not in self._jobs:
+            view = begun(self._opened.get(job), event, time)
+            if view is None:
+                return
+            self._jobs[job] = self._opened.pop(job)
+        self._jobs[job].apply(event, time)
 
     def queues(self) -> dict[str, dict[str, Any]]:
         """Return every queue that is known or has jobs, by name: what runs and what waits in it.

@@ -19,12 +19,13 @@ from engine.events.jobs import (
     AttemptStarted,
     JobOpened,
     JobPhaseChanged,
+    JobRevised,
     TaskPhaseChanged,
 )
 from engine.history.view import AttemptKey, JobView
 from statemachines.vocabulary import Level
 
-__all__ = ["Clock", "Interval", "Track", "fold", "tracks"]
+__all__ = ["Clock", "Interval", "Track", "begun", "fold", "tracks"]
 
 
 class Clock:
@@ -70,18 +71,45 @@ def fold(events: Iterable[Event[Data]], *, known: int | None = None, at: int | N
         The job; `None` if it was not yet open.
     """
     view: JobView | None = None
+    opened: JobView | None = None
     clock = Clock()
     for event in events:
         if known is not None and event.recordedtime > known:
             break
         time = clock.effective(event)
+        if isinstance(event.data, JobOpened):
+            opened = JobView.begin(cast("Event[JobOpened]", event))
         if at is not None and time > at:
             continue
-        if isinstance(event.data, JobOpened):
-            view = JobView.begin(cast("Event[JobOpened]", event))
-        elif view is not None:
-            view.apply(event, time)
+        if view is None and (view := begun(opened, event, time)) is None:
+            continue
+        view.apply(event, time)
     return view
+
+
+def begun(opened: JobView | None, event: Event[Data], time: int) -> JobView | None:
+    """Return a job as it begins with an event; `None`: this is not where it begins.
+
+    A job that is first seen as one of its pods is opened at the time of that pod, and begins with the oldest pod that comes to
+    light, or with its object.
+
+    Args:
+        opened: the job as it was opened, however late; `None`: it was not yet.
+        event: an event of the job.
+        time: when the event took effect (microseconds).
+    """
+    if opened is None:
+        return None
+    if isinstance(event.data, JobRevised):
+        if event.data.created is None:
+            return None
+        time = event.data.created
+    elif not isinstance(event.data, JobOpened | AttemptStarted):
+        return None
+    opened.submitted, opened.since = min(opened.submitted, time), min(opened.since, time)
+    for task in opened.tasks.values():
+        task.since = min(task.since, time)
+    return opened
 
 
 @dataclass(slots=True)
@@ -129,12 +157,14 @@ def tracks(events: Iterable[Event[Data]]) -> list[Track]:
     tasks: dict[str, Track] = {}
     attempts: dict[AttemptKey, Track] = {}
     view: JobView | None = None
+    first: frozenset[str] = frozenset()
     clock = Clock()
     for event in events:
         data, time = event.data, clock.effective(event)
         if isinstance(data, JobOpened):
             view = JobView.begin(cast("Event[JobOpened]", event))
             job.enter(view.phase, None, time, event.id)
+            first = frozenset(view.tasks)
         elif view is None:
             continue
         else:
@@ -152,6 +182,12 @@ def tracks(events: Iterable[Event[Data]]) -> list[Track]:
             key = (data.task, data.index, data.attempt)
             if isinstance(data, AttemptStarted):
                 attempts[key] = Track("replica", *key)
+                # What is first seen as one of its pods is as old as the oldest of them.
+                if time < job.intervals[0].start:
+                    for track in (job, *(tasks[name] for name in first)):
+                        track.intervals[0].start = time
+                begin = tasks[data.task].intervals[0]
+                begin.start = min(begin.start, time)
             attempt = view.attempts.get(key)
             if attempt is not None:
                 attempts[key].enter(attempt.phase, attempt.reason, time, event.id)

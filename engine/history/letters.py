@@ -16,9 +16,16 @@ __all__ = ["dead_letters", "redriven"]
 
 
 def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
-    """Yield all dead letters in commit order."""
+    """Yield all dead letters in commit order; a record of `cluster`, which every shard takes and sets aside, once."""
+    shared: set[int] = set()
     for record in log.scan(("dead-letters",), {DeadLettered.TYPE}):
-        yield cast("Event[DeadLettered]", decode(record.message))
+        event = cast("Event[DeadLettered]", decode(record.message))
+        letter = event.data
+        if letter.topic == "cluster":
+            if letter.offset in shared:
+                continue
+            shared.add(letter.offset)
+        yield event
 
 
 def redriven(event: Event[DeadLettered]) -> list[tuple[Topic, Sequence[Message]]]:

@@ -43,6 +43,7 @@ class JobLine:
     user: str
     tenant: str
     submitted: int
+    """Of a job that is first seen as one of its pods: when the oldest of them was created."""
     phase: str = "Pending"
     reason: str | None = None
     since: int = 0
@@ -144,11 +145,14 @@ def _take(job: JobLine, data: Data, time: int) -> None:
                     setattr(job, name, value)
             if data.spec is not None:
                 job.queue = data.spec.queue
+            if data.created is not None:
+                job.submitted = min(job.submitted, data.created)
         case JobPhaseChanged():
             job.phase, job.reason, job.since = data.phase, data.reason, time
         case JobParked() | JobUnparked():
             job.parked = isinstance(data, JobParked)
         case AttemptStarted():
+            job.submitted = min(job.submitted, time)
             job.attempts += 1
             job.live += 1
         case AttemptRunning():

@@ -8,6 +8,7 @@ from typing import Any
 from engine.events.times import format_time
 from engine.log.port import ShardId
 from engine.log.recovery import input_partitions, recover
+from engine.log.snapshots import ACCOUNTS, MANIFEST
 from engine.log.stage import Stage
 
 __all__ = ["ShardStatus", "shard_status"]
@@ -23,13 +24,18 @@ class ShardStatus:
     outputs: int = 0
     inputs: list[tuple[str, int, int]] = field(default_factory=list)
     """Per input partition: its name, the next offset to be taken, its end."""
+    received: int = 0
+    """Inputs taken so far, each with one outcome."""
     outcomes: dict[str, int] = field(default_factory=dict)
     parked_jobs: int = 0
     dead_letters: int = 0
     timer_due: int | None = None
     snapshot_records: int = 0
+    """Subjects in it."""
     snapshot_behind: int = 0
     """Outputs that recovery would fold on top of the snapshot."""
+    snapshot_time: int = 0
+    """The shard's own time as of the snapshot; 0: there is none that this release reads."""
 
     @property
     def lag(self) -> int:
@@ -44,12 +50,14 @@ class ShardStatus:
             "outputs": self.outputs,
             "lag": self.lag,
             "inputs": {name: {"taken": taken, "end": end} for name, taken, end in self.inputs},
+            "received": self.received,
             "outcomes": self.outcomes,
             "parked_jobs": self.parked_jobs,
             "dead_letters": self.dead_letters,
             "timer_due": None if self.timer_due is None else format_time(self.timer_due),
             "snapshot_records": self.snapshot_records,
             "snapshot_behind": self.snapshot_behind,
+            "snapshot_time": format_time(self.snapshot_time) if self.snapshot_time else None,
         }
 
 
@@ -77,10 +85,11 @@ def shard_status(log: Any, stage: Stage[Any], number: int) -> ShardStatus:  # no
         return status
     recovered = recover(log, stage, shard, view, 1)
     status.now, status.outputs = view.position.now, view.position.shardsequence
-    status.outcomes = dict(recovered.accounts.outcomes)
+    status.received, status.outcomes = recovered.accounts.received, dict(recovered.accounts.outcomes)
     status.dead_letters = status.outcomes.get("dead", 0)
     status.parked_jobs = sum(1 for job in recovered.state.jobs.values() if job.parked)
     status.timer_due = stage.due(recovered.state)
-    status.snapshot_records = sum(1 for _ in view.snapshot())
-    status.snapshot_behind = view.position.shardsequence - recovered.snapshots.low.shardsequence
+    status.snapshot_records = sum(1 for subject, _ in view.snapshot() if subject not in {ACCOUNTS, MANIFEST})
+    low = recovered.snapshots.low
+    status.snapshot_behind, status.snapshot_time = view.position.shardsequence - low.shardsequence, low.now
     return status

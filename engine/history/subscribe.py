@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from typing import Final, Literal, cast
 
 from engine.events import Message, Topic, decode
-from engine.events.jobs import JobOpened, JobRevised
+from engine.events.jobs import JobForgotten, JobOpened, JobRevised
 from engine.history.errors import ForeignTokenError
 from engine.history.token import Place, check, digest_of, read_token, write_token
 from engine.log.port import Log, Partition, Record
@@ -61,8 +61,10 @@ class CaughtUp:
     token: str
 
 
-def level_of(event_type: str) -> Level:
-    """Return the level that an event type belongs to; what is neither a task's nor an attempt's is the job's."""
+def level_of(event_type: str) -> Level | None:
+    """Return the level that an event type belongs to; what is no task's, attempt's or shard's is the job's."""
+    if event_type.startswith("lahar.shard."):
+        return None
     if event_type.startswith("lahar.attempt."):
         return "replica"
     return "task" if event_type.startswith("lahar.task.") else "job"
@@ -98,6 +100,8 @@ class Subscription:
         self._places = self._begin(start or Start())
         self._fetched = {number: place.next for number, place in self._places.items()}
         self._waiting: dict[int, deque[Record]] = {partition.number: deque() for partition in self._partitions}
+        self._look = True
+        """A partition has nothing more at hand, so all that have nothing are read on before the next event is chosen."""
         self._jobs: dict[str, _Job] = {}
         if self._wanted.asks_for_jobs:
             self._learn_jobs()
@@ -118,14 +122,17 @@ class Subscription:
         Of several partitions the one whose next event was recorded first comes first.
         """
         while True:
-            for partition in self._partitions:
-                self._fetch(partition)
+            if self._look:
+                for partition in self._partitions:
+                    self._fetch(partition)
             heads = [waiting[0] for waiting in self._waiting.values() if waiting]
+            self._look = not heads
             if not heads:
                 return None
             record = min(heads, key=_recorded)
             number = record.partition.number
             self._waiting[number].popleft()
+            self._look = not self._waiting[number]
             self._places[number] = Place(record.offset + 1, record.offset, digest_of(record.message.id))
             if self._passes(record.message):
                 return record
@@ -204,6 +211,8 @@ class Subscription:
                 for record in found:
                     if record.offset < end:
                         self._learn(record.message)
+                        if record.message.type == JobForgotten.TYPE:
+                            self._jobs.pop(record.message.subject, None)
                 offset = found[-1].offset + 1
 
     def _learn(self, message: Message) -> None:
@@ -220,7 +229,9 @@ class Subscription:
         wanted = self._wanted
         if wanted.asks_for_jobs:
             self._learn(message)
-            job = self._jobs.get(message.subject)
+            # A forgotten job has no further events.
+            find = self._jobs.pop if message.type == JobForgotten.TYPE else self._jobs.get
+            job = find(message.subject, None)
             if job is None or wanted.tenant not in {None, job.tenant} or wanted.queue not in {None, job.queue}:
                 return False
             if not wanted.labels.items() <= job.labels.items():

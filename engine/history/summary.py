@@ -199,9 +199,12 @@ def _take(job: _Job, data: Data, time: int) -> None:
             job.kind = job.kind if data.kind is None else data.kind
             job.user = job.user if data.user is None else data.user
             job.queue = job.queue if data.spec is None else data.spec.queue
+            job.submitted = job.submitted if data.created is None else min(job.submitted, data.created)
         case JobPhaseChanged():
             job.phase, job.without_end = data.phase, data.without_end
         case AttemptStarted():
+            # A job that is first seen as one of its pods is as old as the oldest of them.
+            job.submitted = min(job.submitted, time)
             job.open[data.task, data.index, data.attempt] = _Open("Pending", data.reason, data.requests)
         case AttemptBound() | AttemptRunning() | AttemptTerminating() | AttemptChanged() | AttemptEnded():
             slot = (data.task, data.index, data.attempt)

@@ -1,16 +1,19 @@
 """Export and import: a log as JSON Lines of CloudEvents, lossless both ways.
 
-The first line says what the rest is. Each further line is one record: its event in CloudEvents' structured mode, with the
-metadata of the record as extension attributes (`topic`, `partition`, `offset`, `shard`, `shardsequence`, `basis`). A message that
-structured mode would not give back to the last bit is kept whole in the data of a `lahar.record.kept.v1`.
+The first line says what the rest is, the last one how many records there are, so that a file that was cut off is known for one.
+Each line between is one record: its event in CloudEvents' structured mode, with the metadata of the record as extension attributes
+(`topic`, `partition`, `offset`, `shard`, `shardsequence`, `basis`). A message that structured mode would not give back to the last
+bit is kept whole in the data of a `lahar.record.kept.v1`.
 
-Snapshots are not exported: they are made anew.
+Snapshots are not exported: they are made anew. Neither are cursors: callbacks on the restored log are told everything again, as
+`catchup`. A backup keeps both.
 """
 
 from __future__ import annotations
 
 import base64
 import json
+from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +21,7 @@ from typing import Any, Final, Literal, Protocol, get_args
 
 from pydantic_core import from_json
 
-from engine.events import Message, Topic, from_cloudevent, to_cloudevent
+from engine.events import Message, Topic, from_cloudevent, raw_message, to_cloudevent
 from engine.events.errors import UndecodableError
 from engine.events.ids import digest
 from engine.history.errors import TransferError
@@ -29,9 +32,14 @@ from engine.log.stage import Stage
 __all__ = ["Contents", "Exportable", "contents_of", "export_job", "export_log", "import_log"]
 
 _HEAD: Final = "lahar.log.exported.v1"
+_END: Final = "lahar.log.export_ended.v1"
 _KEPT: Final = "lahar.record.kept.v1"
 _TOPICS: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
 _BATCH: Final = 5_000
+_MOST_PARTITIONS: Final = 10_000
+"""Far more than a log has; a first line that says more is damaged."""
+_LARGEST: Final = 2**63 - 1
+_BLANK: Final = raw_message("", b"", 0)
 
 
 class Exportable(Log, Searchable, Protocol):
@@ -63,17 +71,23 @@ def export_log(log: Exportable, first: int | None = None, last: int | None = Non
         yield _head(Contents("everything", count))
     else:
         yield _head(Contents("everything" if first is None else "range", count, f"{first or ''}..{'' if last is None else last}"))
+    done = 0
     for record in log.scan(_TOPICS):
         recorded = record.message.recordedtime
         if (first is None or recorded >= first) and (last is None or recorded <= last):
             yield _line(record)
+            done += 1
+    yield _end(done)
 
 
 def export_job(log: Exportable, job: str) -> Iterator[bytes]:
     """Yield the lines of an export of one job: its inputs and all that stages said about it."""
     yield _head(Contents("job", log.partitions("job-events"), job))
+    done = 0
     for record in log.records_of(job, _TOPICS):
         yield _line(record)
+        done += 1
+    yield _end(done)
 
 
 def contents_of(line: bytes) -> Contents:
@@ -84,11 +98,16 @@ def contents_of(line: bytes) -> Contents:
     """
     try:
         head = from_json(line)
-        kind, data = head["type"], head["data"]
-        contents = Contents(**data) if kind == _HEAD else None
+        contents = Contents(**head["data"])
+        sound = (
+            head["type"] == _HEAD
+            and contents.scope in {"everything", "job", "range"}
+            and type(contents.partitions) is int
+            and 1 <= contents.partitions <= _MOST_PARTITIONS
+        )
     except (ValueError, LookupError, TypeError):
-        contents = None
-    if contents is None:
+        sound = False
+    if not sound:
         raise TransferError("the first line does not begin an export of a log; `lahar export` writes one")
     return contents
 
@@ -112,8 +131,9 @@ def import_log(
         The number of records.
 
     Raises:
-        TransferError: the lines are no export, a line cannot be read (it is named), the log is not empty or has another number
-            of partitions, or a stage is unknown. What stands before the line has been restored.
+        TransferError: the lines are no export or end too early, a line cannot be read or restored, an output is missing (the line
+            is named), the log is not empty or has another number of partitions, or a stage is unknown. What stands before the
+            line has been restored, as far as it could be: begin again with a new log.
         LogUnavailableError: the log cannot be written.
     """
     rest = iter(lines)
@@ -123,40 +143,56 @@ def import_log(
         raise TransferError(f"the export has {contents.partitions} partitions a topic, the log has {count}; make one with as many")
     if any(log.end(Partition(topic, number)) for topic in _TOPICS for number in range(log.partitions(topic))):
         raise TransferError("the log is not empty; import into a new one")
-    restore = _Restore(log, stages, readable_only=contents.scope == "range")
+    restore = _Restore(log, stages, contents.scope)
     done = 0
+    ended: int | None = None
     for number, line in enumerate(rest, start=2):
         if not line.strip():
             continue
         try:
-            record = _record(line)
+            record = _record(line) if ended is None else _surplus()
+            if isinstance(record, int):
+                ended = record
+                continue
+            restore.add(record)
         except (ValueError, LookupError, TypeError) as error:
             restore.finish()
             raise TransferError(f"line {number} cannot be read: {error}; the {done} records before it are restored") from None
-        restore.add(record)
         done += 1
         if on_progress is not None and done % _BATCH == 0:
             on_progress(done)
     restore.finish()
     if on_progress is not None:
         on_progress(done)
+    if ended != done:
+        told = "its last line is missing" if ended is None else f"it had {ended}"
+        raise TransferError(f"the export is not whole, {told}: {done} records are restored; export again, import into a new log")
     return done
 
 
 class _Restore:
     """Writes records in the order of the export, neighbours of a kind together."""
 
-    def __init__(self, log: Log, stages: Mapping[str, Stage[Any]], *, readable_only: bool) -> None:
+    def __init__(self, log: Log, stages: Mapping[str, Stage[Any]], scope: str) -> None:
         self._log = log
         self._stages = stages
-        self._readable_only = readable_only
+        self._readable_only = scope == "range"
+        self._gapless = scope == "everything"
         self._run: list[Record] = []
         self._shards: dict[str, tuple[ShardLog, Sequence[Partition]]] = {}
-        self._offsets: dict[Partition, list[int]] = {}
+        self._offsets: dict[Partition, array[int]] = {}
+        """Of the inputs restored, in the exported log; 8 bytes each."""
+        self._written: dict[str, int] = {}
         self._now = 0
 
     def add(self, record: Record) -> None:
-        """Take the next record."""
+        """Take the next record.
+
+        Raises:
+            TransferError: it is an output that cannot be restored behind those before it.
+        """
+        if record.shard:
+            self._check(record)
         if self._run and (len(self._run) >= _BATCH or _kind(record) != _kind(self._run[0])):
             self._flush()
         self._run.append(record)
@@ -165,9 +201,9 @@ class _Restore:
         """Write what is left and give the shards back."""
         self._flush()
         if self._readable_only:
-            for name, stage in self._stages.items():
+            for name in self._stages:
                 for number in range(self._log.partitions("job-events")):
-                    shard, inputs = self._shard(f"{name}/{number}", stage)
+                    shard, inputs = self._shard(f"{name}/{number}")
                     shard.commit(Commit(tuple(self._log.end(partition) for partition in inputs), self._now))
         for shard, _ in self._shards.values():
             shard.close()
@@ -177,30 +213,47 @@ class _Restore:
         if not run:
             return
         self._now = max(self._now, *(record.message.recordedtime for record in run))
-        for record in run:
-            self._offsets.setdefault(record.partition, []).append(record.offset)
         name = run[0].shard
         if not name or self._readable_only:
             self._log.append(run[0].partition.topic, [record.message for record in run])
+            for record in run:
+                self._offsets.setdefault(record.partition, array("q")).append(record.offset)
             return
-        stage = self._stages.get(name.partition("/")[0])
-        if stage is None:
-            raise TransferError(f"the export holds outputs of {name}, a stage that this release does not have")
-        shard, inputs = self._shard(name, stage)
+        shard, inputs = self._shards[name]
         outputs = [Output(record.partition.topic, record.message, self._basis(record.basis, inputs)) for record in run]
         now = max(shard.position.now, run[-1].message.recordedtime)
         shard.commit(Commit(outputs[-1].basis, now, outputs))
 
-    def _shard(self, name: str, stage: Stage[Any]) -> tuple[ShardLog, Sequence[Partition]]:
+    def _check(self, record: Record) -> None:
+        """Make sure that an output can be restored."""
+        name, sequence = record.shard, record.shardsequence
+        expected = self._written.get(name, 0) + 1
+        if self._gapless and sequence != expected:
+            raise TransferError(f"it is output {sequence} of {name}, and output {expected} is missing")
+        self._written[name] = sequence
+        if self._readable_only:
+            return
+        _, inputs = self._shard(name)
+        if len(record.basis) != len(inputs):
+            raise TransferError(
+                f"it follows from {len(record.basis)} inputs and {name} has {len(inputs)}; use the release that wrote it"
+            )
+
+    def _shard(self, name: str) -> tuple[ShardLog, Sequence[Partition]]:
         if name not in self._shards:
-            number = int(name.partition("/")[2])
-            inputs = input_partitions(self._log, stage, number)
-            self._shards[name] = (self._log.open(ShardId(stage.name, number), inputs), inputs)
+            kind, _, number = name.partition("/")
+            stage = self._stages.get(kind)
+            if stage is None:
+                raise TransferError(f"the export holds outputs of {name}, a stage that this release does not have")
+            if not number.isdecimal() or int(number) >= self._log.partitions("job-events"):
+                raise TransferError(f"the log has no shard {name}")
+            inputs = input_partitions(self._log, stage, int(number))
+            self._shards[name] = (self._log.open(ShardId(stage.name, int(number)), inputs), inputs)
         return self._shards[name]
 
     def _basis(self, basis: Vector, inputs: Sequence[Partition]) -> Vector:
         """Translate offsets of the exported log into this one's: the number of restored records that stood below."""
-        return tuple(bisect_left(self._offsets.get(partition, []), end) for partition, end in zip(inputs, basis, strict=True))
+        return tuple(bisect_left(self._offsets.get(partition, ()), end) for partition, end in zip(inputs, basis, strict=True))
 
 
 def _kind(record: Record) -> tuple[str, str]:
@@ -212,6 +265,12 @@ def _head(contents: Contents) -> bytes:
     content = json.dumps(data, separators=(",", ":"))
     head = {"specversion": "1.0", "id": digest(content.encode()), "source": "lahar/export", "type": _HEAD, "data": data}
     return json.dumps(head, separators=(",", ":")).encode()
+
+
+def _end(records: int) -> bytes:
+    identity = digest(f"{_END}\x1f{records}".encode())
+    end = {"specversion": "1.0", "id": identity, "source": "lahar/export", "type": _END, "data": {"records": records}}
+    return json.dumps(end, separators=(",", ":")).encode()
 
 
 def _line(record: Record) -> bytes:
@@ -235,18 +294,31 @@ def _event(message: Message) -> bytes:
     ).encode()
 
 
-def _record(line: bytes) -> Record:
-    fields = json.loads(line)
+def _surplus() -> int:
+    raise ValueError("it stands behind the end of the export")
+
+
+def _record(line: bytes) -> Record | int:
+    """Return the record of a line, or how many there were, if it is the last line.
+
+    Raises:
+        ValueError, LookupError, TypeError: it is neither.
+    """
+    fields = from_json(line)
+    if fields["type"] == _END:
+        return int(fields["data"]["records"])
     if fields["type"] == _KEPT:
         kept = fields["data"]
         message = Message(**(kept | {"data": base64.b64decode(kept["data"], validate=True)}))
+        if not all(isinstance(value, type(expected)) for value, expected in zip(message, _BLANK, strict=True)):
+            raise ValueError("an attribute of the record that it keeps is of the wrong type")
     else:
         message = from_cloudevent(line, 0)
     topic = fields["topic"]
     if topic not in _TOPICS:
         raise ValueError(f"there is no topic {topic!r}")
     basis = fields.get("basis", "")
-    return Record(
+    record = Record(
         Partition(topic, int(fields["partition"])),
         int(fields["offset"]),
         message,
@@ -254,3 +326,8 @@ def _record(line: bytes) -> Record:
         int(fields.get("shardsequence", 0)),
         tuple(int(end) for end in basis.split(".")) if basis else (),
     )
+    if not all(0 <= number <= _LARGEST for number in (record.offset, *record.basis)):
+        raise ValueError("an offset is none that a log can have")
+    if not all(-_LARGEST <= number <= _LARGEST for number in (message.time, message.recordedtime, message.sequence)):
+        raise ValueError("a time or sequence is beyond 64 bits")
+    return record

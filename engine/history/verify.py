@@ -1,7 +1,7 @@
 """Verify: is what the engine goes on from really what its history says?
 
 The shard's state is folded twice, once from the oldest event and once from the snapshot and the tail behind it. Both must agree in
-every subject.
+every subject, and in what became of the inputs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from engine.history.wording import plural
 from engine.log.port import Partition, ShardId, ShardView
 from engine.log.recovery import recover
-from engine.log.snapshots import state_hash
+from engine.log.snapshots import ACCOUNTS, rehashed, state_hash
 from engine.log.stage import Stage
 
 __all__ = ["Part", "Verdict", "verify_shard"]
@@ -40,11 +40,15 @@ class Verdict:
     from_snapshot: str
     """State hash by snapshot and tail."""
     parts: list[Part] = field(default_factory=list)
+    intact: bool = True
+    """The snapshot's records are those that its own hash was made of. Recovery does not use one that is not intact."""
+    fault: str = ""
+    """Why this release does not read the snapshot, so that there was nothing to compare."""
 
     @property
     def ok(self) -> bool:
         """Both agree."""
-        return self.from_history == self.from_snapshot
+        return self.intact and not self.parts and self.from_history == self.from_snapshot
 
     def document(self) -> dict[str, Any]:
         """Return the verdict as JSON."""
@@ -55,14 +59,21 @@ class Verdict:
             "subjects": self.subjects,
             "from_history": self.from_history,
             "from_snapshot": self.from_snapshot,
+            "intact": self.intact,
+            "fault": self.fault or None,
             "parts": [{"subject": part.subject, "event": part.event} for part in self.parts],
         }
 
     def sentence(self) -> str:
         """Return the verdict in words."""
         folded = f"{self.outputs:,} outputs folded into {plural(self.subjects, 'subject')}"
+        if self.fault:
+            told = f"no snapshot to compare: {self.fault}, so the next run makes it anew"
+            return f"{self.shard}: ok, {folded} ({self.from_history}); {told}"
         if self.ok:
             return f"{self.shard}: ok, {folded}; history and snapshot agree ({self.from_history})"
+        if not self.parts:
+            return f"{self.shard}: DIFFERS, {folded}; a record of the snapshot was changed, so that the next run does not use it"
         first = self.parts[0]
         at = f"at event {first.event} or before it" if first.event else "of which the history holds no event"
         return f"{self.shard}: DIFFERS, {folded}; {plural(len(self.parts), 'subject')} differ, the first is {first.subject}, {at}"
@@ -83,17 +94,23 @@ def verify_shard(log: Any, stage: Stage[Any], number: int) -> Verdict:  # noqa: 
     view = log.look(shard)
     if view is None:
         return Verdict(str(shard), 0, 0, "0" * 32, "0" * 32)
-    history = recover(log, stage, shard, ShardView(view.position, []), 1).state
-    snapshot = recover(log, stage, shard, view, 1).state
+    history = recover(log, stage, shard, ShardView(view.position, []), 1)
+    # As recovery would not use a snapshot whose hash does not match, ask what it would say if it did.
+    records, intact = rehashed(view.records)
+    snapshot = recover(log, stage, shard, ShardView(view.position, records), 1)
     verdict = Verdict(
         str(shard),
         view.position.shardsequence,
-        sum(1 for _ in stage.subjects(history)),
-        state_hash(stage, history),
-        state_hash(stage, snapshot),
+        sum(1 for _ in stage.subjects(history.state)),
+        state_hash(stage, history.state),
+        state_hash(stage, snapshot.state),
+        intact=intact,
+        fault=snapshot.fault,
     )
-    if not verdict.ok:
-        verdict.parts = _parts(log, stage, number, history, snapshot)
+    if verdict.from_history != verdict.from_snapshot:
+        verdict.parts = _parts(log, stage, number, history.state, snapshot.state)
+    if history.accounts.outcomes != snapshot.accounts.outcomes:
+        verdict.parts.append(Part(ACCOUNTS, None))
     return verdict
 
 

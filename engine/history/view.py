@@ -125,6 +125,7 @@ class JobView:
     name: str
     managed: bool
     submitted: int
+    """Of a job that is first seen as one of its pods: when the oldest of them was created."""
     phase: JobPhase = "Pending"
     since: int = 0
     reason: str | None = None
@@ -236,6 +237,8 @@ def _revised(view: JobView, data: JobRevised, time: int, _event: Event[Any]) -> 
         value = getattr(data, name)
         if value is not None:
             setattr(view, name, value)
+    if data.created is not None:
+        view.submitted = min(view.submitted, data.created)
     if data.spec is not None:
         _specify(view, data.spec, time)
 
@@ -255,6 +258,7 @@ def _started(view: JobView, data: AttemptStarted, time: int, _event: Event[Any])
     if data.task not in view.tasks:
         view.tasks[data.task] = TaskView(data.task, "Pending", time)
     task = view.tasks[data.task]
+    view.submitted = min(view.submitted, time)
     if not view.managed:
         task.replicas = max(task.replicas, data.index + 1)
     key = (data.task, data.index, data.attempt)

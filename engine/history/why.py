@@ -173,16 +173,15 @@ def _waiting(job: JobView) -> list[str]:
         said.append(_sentence(f"{_names(found)} {state}" + (f": {reason}" if reason else "")))
     tasks = [task.name for task in job.tasks.values() if task.phase == "Waiting"]
     if tasks:
-        said.append(
-            _sentence(f"{'Task' if len(tasks) == 1 else 'Tasks'} {', '.join(tasks)} wait for the tasks that they depend on")
-        )
+        who = "Task {} waits for the tasks that it depends" if len(tasks) == 1 else "Tasks {} wait for the tasks that they depend"
+        said.append(f"{who.format(_list(tasks))} on.")
     running = sum(attempt.phase == "Running" for attempt in current)
     wanted = job.min_available or sum(task.replicas for task in job.tasks.values())
     if running and running < wanted:
         said.append(f"{running} of the {wanted} replicas that must run at once {'is' if running == 1 else 'are'} running.")
     if not current:
         said.append("None of its pods has been seen yet.")
-    return said
+    return said + _stopping(current)
 
 
 def _running(job: JobView) -> list[str]:
@@ -191,7 +190,16 @@ def _running(job: JobView) -> list[str]:
     said = [f"{len(running)} of {plural(len(current), 'replica')} {'is' if len(running) == 1 else 'are'} running."]
     odd = [attempt for attempt in running if attempt.reason]
     said += [_sentence(f"{_names(found)}: {reason}") for reason, found in _grouped(odd, lambda attempt: attempt.reason or "")]
-    return said
+    return said + _stopping(current)
+
+
+def _stopping(attempts: Iterable[AttemptView]) -> list[str]:
+    """Say which replicas are being deleted, and why as far as that is known."""
+    stopping = [attempt for attempt in attempts if attempt.phase == "Terminating"]
+    return [
+        _sentence(f"{_names(found)} {'is' if len(found) == 1 else 'are'} being deleted" + (f": {reason}" if reason else ""))
+        for reason, found in _grouped(stopping, lambda attempt: attempt.reason or "")
+    ]
 
 
 def _leaving(job: JobView) -> list[str]:

@@ -140,6 +140,8 @@ def _flatten(value: object, piece: Piece, path: str, change: Change | None) -> I
         yield _unreadable(value, piece, path, f"{_named(value)} is no object")
         return
     kind, items = value.get("kind"), value.get("items")
+    if items is None and "items" in value and isinstance(kind, str) and kind.endswith("List"):
+        items = []  # Go writes an empty list so
     if isinstance(items, list) and (kind is None or (isinstance(kind, str) and kind.endswith("List"))):
         inner = kind[:-4] if kind else ""
         for number, entry in enumerate(items):

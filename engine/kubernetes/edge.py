@@ -29,6 +29,8 @@ from engine.kubernetes.jobs import delete_job, observe_job, read_job_facts
 from engine.kubernetes.nodes import delete_node, observe_node
 from engine.kubernetes.objects import OBJECT_KINDS, apply_object, delete_object
 from engine.kubernetes.pods import delete_pod, observe_pod
+from engine.kubernetes.quantity import LARGEST
+from statemachines.spec import Requests
 
 __all__ = ["IGNORED_KINDS", "Ignored", "Outcome", "Refused", "Taken", "line_to_inputs", "to_inputs"]
 
@@ -198,6 +200,9 @@ def _cloudevent(content: dict[str, Any], cluster: str, recordedtime: int) -> Out
     data = decode(message).data
     if data.TOPIC not in INPUT_TOPICS:
         return Ignored(f"{message.type} is written by the engine itself, it is no input")
+    pod = data.last if isinstance(data, PodDeleted) else data
+    if isinstance(pod, PodObserved):
+        _check(pod.requests)
     clusterid = message.clusterid or cluster
     message = message._replace(clusterid=clusterid, sequence=0)
     if data.TOPIC == "cluster":
@@ -206,6 +211,14 @@ def _cloudevent(content: dict[str, Any], cluster: str, recordedtime: int) -> Out
     if not job:
         return Ignored(f"{message.type} names no job: its subject is missing")
     return Taken(data.TOPIC, (message._replace(key=job, subject=job, correlationid=job),))
+
+
+def _check(requests: Requests) -> None:
+    """Refuse what no pod asks for: it would stand in every later sum."""
+    for name in ("cpu_milli", "memory_bytes", "gpu", "gpu_share_milli"):
+        amount = getattr(requests, name)
+        if amount is not None and not 0 <= amount <= LARGEST:
+            raise ProjectionError(f"data.requests.{name}", f"must be between 0 and {LARGEST}")
 
 
 def _job_of(data: Data) -> str | None:

@@ -37,6 +37,8 @@ class JobFacts:
     """`Job` (batch/v1), `VCJob`, or the kind as it stands."""
     phase: JobPhase | None = None
     reason: str | None = None
+    since: int | None = None
+    """When the phase, not a finished one, was entered (microseconds)."""
     ended: int | None = None
     """When the phase, a finished one, was reached (microseconds)."""
     queue: str | None = None
@@ -58,10 +60,13 @@ def read_job_facts(content: dict[str, Any]) -> JobFacts | None:
         content: Job (batch/v1 and Volcano's), JobSet, PyTorchJob, TFJob, MPIJob, RayJob or Framework. What cannot be read counts as
             absent.
     """
-    kind = job_kind(text(content.get("kind")), content.get("apiVersion"))
+    version = content.get("apiVersion")
+    kind = job_kind(text(content.get("kind")), version)
     reader = _READERS.get(kind or "")
     if kind is None or reader is None:
         return None
+    if kind == "Job" and isinstance(version, str) and not version.startswith("batch/"):
+        return None  # others call theirs Job too; an item of an old List says nothing about its version
     metadata = mapping(content.get("metadata"))
     facts = JobFacts(kind, queue=queue_of(mapping(metadata.get("annotations")), mapping(metadata.get("labels"))))
     reader(facts, mapping(content.get("spec")), mapping(content.get("status")))
@@ -93,6 +98,7 @@ def observe_job(content: dict[str, Any]) -> JobObserved:
         phase=facts.phase,
         reason=facts.reason,
         created=moment(metadata.get("creationTimestamp")),
+        since=facts.since,
         ended=facts.ended,
         queue=facts.queue or "default",
         tenant=tenant,
@@ -113,10 +119,12 @@ def _batch(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> Non
     facts.tasks = [TaskFacts(_MAIN, _pods_of(spec), _of_template(spec.get("template")))]
     facts.phase, facts.reason, facts.ended = _concluded(status, {"Complete": "Completed", "Failed": "Failed"})
     if facts.phase is None:
-        if _condition(status, "Suspended"):
+        suspended = _condition(status, "Suspended")
+        if suspended:
             facts.phase, facts.reason = "Pending", "JobSuspended"
+            facts.since = moment(suspended[0].get("lastTransitionTime"))
         elif whole(status.get("active")) or whole(status.get("terminating")):
-            facts.phase = "Running"
+            facts.phase, facts.since = "Running", moment(status.get("startTime"))
         else:
             facts.phase = "Pending"
 
@@ -137,8 +145,11 @@ def _volcano(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> N
     phase = text(state.get("phase")) or "Pending"
     if phase in JOB_PHASES:
         facts.phase, facts.reason = phase, text(state.get("reason"))
+        entered = moment(state.get("lastTransitionTime"))
         if phase in FINISHED_JOB_PHASES:
-            facts.ended = moment(state.get("lastTransitionTime"))
+            facts.ended = entered
+        else:
+            facts.since = entered
 
 
 def _job_set(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:

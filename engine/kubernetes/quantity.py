@@ -13,7 +13,7 @@ from typing import Final
 
 from engine.kubernetes.errors import QuantityError
 
-__all__ = ["bytes_", "milli", "parse_quantity"]
+__all__ = ["LARGEST", "bytes_", "milli", "parse_quantity"]
 
 _FORM: Final = re.compile(r"([+-]?)(\d+)?(?:\.(\d*))?(?:[eE]([+-]?\d+)|([KMGTPE]i|[numkMGTPE]?))", re.ASCII)
 _SCALE: Final[dict[str, Fraction]] = {
@@ -25,7 +25,8 @@ _SCALE: Final[dict[str, Fraction]] = {
     **{f"{suffix}i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", 1)},
 }
 _NANO: Final = 10**9
-_LARGEST: Final = 2**63 - 1
+LARGEST: Final = 2**63 - 1
+"""Kubernetes counts no resource any further."""
 _LONGEST: Final = 256
 """Characters; Kubernetes has no bound, but nobody writes a longer number in good faith, and exact arithmetic has its price."""
 
@@ -47,7 +48,7 @@ def parse_quantity(value: object) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise QuantityError(value)
     if isinstance(value, int):
-        return Fraction(max(-_LARGEST, min(value, _LARGEST)))
+        return Fraction(max(-LARGEST, min(value, LARGEST)))
     return _parse(repr(value))
 
 
@@ -77,5 +78,5 @@ def _parse(text: str) -> Fraction:
     else:
         # Beyond ±1000 a number of at most 256 characters is capped or rounded anyway.
         number *= Fraction(10) ** max(-1000, min(int(exponent), 1000))
-    nanos = min(-(-number.numerator * _NANO // number.denominator), _LARGEST * _NANO)
+    nanos = min(-(-number.numerator * _NANO // number.denominator), LARGEST * _NANO)
     return Fraction(-nanos if sign == "-" else nanos, _NANO)

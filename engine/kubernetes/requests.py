@@ -10,17 +10,17 @@ from functools import lru_cache
 from typing import Final
 
 from engine.kubernetes.errors import QuantityError
-from engine.kubernetes.quantity import parse_quantity
+from engine.kubernetes.quantity import LARGEST, parse_quantity
 from statemachines.spec import Requests
 
 __all__ = ["effective_requests"]
 
-_Amounts = tuple[int, int, int]
-"""CPU in billionths of a core, memory in billionths of a byte, devices in billionths: as fine as quantities get, so sums of
-integers are exact."""
+_Amounts = dict[str, int]
+"""Billionths of a core, of a byte, of a device, by resource: as fine as quantities get, so sums of integers are exact."""
 
+_COUNTED: Final = frozenset({"cpu", "memory"})
 _NANO: Final = 10**9
-_NOTHING: Final[_Amounts] = (0, 0, 0)
+_NOTHING: Final[_Amounts] = {}  # shared: not to be changed
 
 
 def effective_requests(pod_spec: object) -> Requests:
@@ -31,7 +31,8 @@ def effective_requests(pod_spec: object) -> Requests:
             validation to name it.
 
     Returns:
-        Milli-CPU, bytes and devices, each rounded up; devices are all resources whose name ends in `gpu`.
+        Milli-CPU, bytes and devices, each rounded up; devices are all resources whose name ends in `gpu`, summed after each
+        has been compared by itself, as the scheduler does.
     """
     if not isinstance(pod_spec, dict):
         return Requests()
@@ -49,7 +50,8 @@ def effective_requests(pod_spec: object) -> Requests:
     overhead = pod_spec.get("overhead")
     if isinstance(overhead, dict):
         total = _plus(total, _of_resources(overhead))
-    return Requests(cpu_milli=_up(total[0] * 1000), memory_bytes=_up(total[1]), gpu=_up(total[2]))
+    gpu = sum([amount for name, amount in total.items() if name.endswith("gpu")])
+    return Requests(_up(total.get("cpu", 0) * 1000), _up(total.get("memory", 0)), _up(gpu))
 
 
 def _containers(pod_spec: dict[str, object], field: str) -> list[dict[str, object]]:
@@ -67,15 +69,11 @@ def _of_container(container: dict[str, object]) -> _Amounts:
 
 
 def _of_resources(resources: dict[str, object]) -> _Amounts:
-    cpu = memory = gpu = 0
-    for name, quantity in resources.items():
-        if name == "cpu":
-            cpu = _nanos(quantity)
-        elif name == "memory":
-            memory = _nanos(quantity)
-        elif isinstance(name, str) and name.endswith("gpu"):
-            gpu += _nanos(quantity)
-    return cpu, memory, gpu
+    return {
+        name: _nanos(quantity)
+        for name, quantity in resources.items()
+        if name in _COUNTED or (isinstance(name, str) and name.endswith("gpu"))
+    }
 
 
 def _nanos(quantity: object) -> int:
@@ -95,12 +93,16 @@ def _exactly(quantity: object) -> int:
 
 
 def _plus(one: _Amounts, other: _Amounts) -> _Amounts:
-    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
+    if not one or not other:
+        return one or other
+    return {name: one.get(name, 0) + other.get(name, 0) for name in one | other}
 
 
 def _largest(one: _Amounts, other: _Amounts) -> _Amounts:
-    return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2])
+    if not one or not other:
+        return one or other
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in one | other}
 
 
 def _up(nanos: int) -> int:
-    return -(-nanos // _NANO)
+    return min(-(-nanos // _NANO), LARGEST)

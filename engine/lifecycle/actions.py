@@ -6,73 +6,38 @@ what they ask for becomes events.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from engine.events.jobs import (
     ActionDeferred,
     ActionTaken,
     Anomaly,
-    AttemptEnded,
-    AttemptStarted,
-    EffectRequested,
     EventRaised,
     JobPhaseChanged,
     TimerCancelled,
     TimerSet,
 )
 from engine.lifecycle.errors import InvariantError
-from engine.lifecycle.evolve import fired_key
-from engine.lifecycle.state import Attempt, Job, Timer, category
-from engine.lifecycle.tasks import follow_tasks, may_start
+from engine.lifecycle.indexes import fired_key
+from engine.lifecycle.orders import Order
+from engine.lifecycle.pods import delete, plan_of, start_missing
+from engine.lifecycle.state import Attempt, Job, Timer
+from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn
 from statemachines import policies
-from statemachines.counters import Pod
 from statemachines.delays import Delay, cancelled_by_action, place
-from statemachines.kill import KillPlan, Target, kill_job, kill_target, retained
 from statemachines.limits import ttl_due
 from statemachines.phase_rule import deferred, effect_of, next_phase
 from statemachines.raising import fires, matching, subject_of, too_deep
-from statemachines.sync import creates_pods, pod_name, surplus_indexes
-from statemachines.vocabulary import FINISHED_JOB_PHASES, INTERNAL_ACTIONS, Action, FailureClass, failure_class
+from statemachines.sync import pod_name
+from statemachines.vocabulary import FINISHED_JOB_PHASES, INTERNAL_ACTIONS, FailureClass, failure_class
 
-__all__ = ["Order", "cancel", "delays", "delete_surplus", "execute", "failure_behind", "raise_event", "settle", "update_surplus"]
+__all__ = ["cancel", "delays", "execute", "failure_behind", "raise_event", "settle"]
 
 _MANY: Final = 64
 """Rounds after which a job that does not become quiet is parked; every phase is left at most a few times."""
 
 _STOPS: Final = frozenset({"AbortJob", "TerminateJob", "CompleteJob"})
-
-
-@dataclass(slots=True)
-class Order:
-    """An action to be carried out, and why."""
-
-    action: Action
-    task: str | None = None
-    index: int | None = None
-    partition: int | None = None
-    policy: str | None = None
-    event: str | None = None
-    by: str = ""
-    reason: str = ""
-    deferred: bool = False
-    commanded: bool = False
-    """A person or the deletion of the job asks for it, not a rule."""
-    cause: FailureClass | None = None
-    """Class of the failure behind it; `None`: no attempt stands behind it."""
-
-    @property
-    def target(self) -> Target | None:
-        """The part of the job that it is about."""
-        if self.action == "RestartTask" and self.task is not None:
-            return Target("task", self.task)
-        if self.action == "RestartPod" and self.task is not None and self.index is not None:
-            return Target("pod", self.task, pod=str(self.index))
-        if self.action == "RestartPartition" and self.task is not None and self.partition is not None:
-            return Target("partition", self.task, partition=str(self.partition))
-        return None
 
 
 def execute(turn: Turn, job: Job, order: Order) -> Events:
@@ -91,7 +56,7 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
         )
         return
     effect = effect_of(phase, order.action)
-    plan = _plan(job, effect, order)
+    plan = plan_of(job, effect, order)
     if plan is None:  # a partition that does not exist: nothing follows, not even a phase (Volcano)
         return
     retry_count, restarts = job.retry_count, job.restarts
@@ -118,7 +83,7 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
         running = [_delay_of(job, timer) for timer in job.timers.values() if timer.kind == "policy"]
     made_pointless = cancelled_by_action(running, order.action, order.task, pod, order.partition)
     yield from cancel(turn, job, made_pointless, f"{order.action} was carried out")
-    yield from _delete(turn, job, plan, "StoppedByUser" if order.commanded and order.action in _STOPS else "KilledByAction")
+    yield from delete(turn, job, plan, "StoppedByUser" if order.commanded and order.action in _STOPS else "KilledByAction")
     answer = next_phase(
         phase,
         order.action,
@@ -200,11 +165,11 @@ def _sync(turn: Turn, job: Job) -> Events:
     effect = effect_of(job.phase, "SyncJob")
     if effect == "sync":
         if waits is None:  # a job that is about to be stopped needs no more pods
-            yield from _start_missing(turn, job)
+            yield from start_missing(turn, job)
     elif effect == "kill_soft" and job.counts.pending + job.counts.running:
-        plan = _plan(job, effect, Order("SyncJob"))
+        plan = plan_of(job, effect, Order("SyncJob"))
         if plan is not None:
-            yield from _delete(turn, job, plan, "KilledByAction")
+            yield from delete(turn, job, plan, "KilledByAction")
     answer = next_phase(
         job.phase,
         "SyncJob",
@@ -227,127 +192,6 @@ def _why(job: Job, phase: str) -> str | None:
     if phase == "Failed":
         return "RetriesExhausted" if job.phase == "Restarting" else "TooFewSucceeded"
     return None
-
-
-# --- pods -----------------------------------------------------------------------------------------------------------------
-
-
-def _start_missing(turn: Turn, job: Job) -> Events:
-    """Ask for the pods that are missing; a task waits for those that it depends on."""
-    # Without a scheduling stage the job's group counts as Inqueue as soon as it stands.
-    if not creates_pods("Inqueue" if job.grouped else None):
-        return
-    for task in job.tasks.values():
-        if not task.open or not may_start(job, task):
-            continue
-        for index in list(task.open):
-            current = task.slots.get(index)
-            started = turn.event(
-                job,
-                AttemptStarted(
-                    task.spec.name,
-                    index,
-                    current.number + 1 if current else 1,
-                    pod=pod_name(job.name, task.spec.name, index),
-                    requests=task.spec.requests,
-                    job_version=job.version,
-                ),
-            )
-            yield started
-            attempt = task.slots[index]
-            yield turn.event(job, _effect("create_pod", attempt), cause=started.id)
-
-
-def _effect(effect: str, attempt: Attempt, cause: str | None = None) -> EffectRequested:
-    return EffectRequested(
-        effect,  # type: ignore[arg-type]  # create_pod or delete_pod
-        pod=attempt.pod,
-        uid=attempt.uid,
-        task=attempt.task,
-        index=attempt.index,
-        attempt=attempt.number,
-        cause=cause,
-    )
-
-
-def _plan(job: Job, effect: str, order: Order) -> KillPlan | None:
-    """Return what a kill deletes; `None`: its partition does not exist."""
-    if effect in {"sync", "none"}:
-        return KillPlan()
-    if effect == "kill_target":
-        return kill_target(_pods(job, order.target), order.target)
-    retain = retained(effect, job.retry_count, job.spec.max_retry, action=order.action, cause=order.cause)
-    return kill_job(_pods(job), retain)
-
-
-def _pods(job: Job, target: Target | None = None) -> Iterator[Pod]:
-    """Yield the pods that stand, as the rules see them; a pod is named by its index here.
-
-    Args:
-        job: the job.
-        target: nothing that lies outside of it is looked at; `None`: everything is.
-    """
-    for task in job.tasks.values():
-        if target is not None and target.task != task.spec.name:
-            continue
-        partition = task.spec.partition
-        slots = task.slots
-        if target is not None and target.type == "pod":
-            slots = {index: slots[index] for index in (int(target.pod or -1),) if index in slots}
-        for index, attempt in slots.items():
-            counted = category(attempt)
-            if counted is not None:
-                yield Pod(
-                    attempt.task,
-                    str(index),
-                    counted.capitalize(),
-                    index,
-                    deleting=counted == "terminating",
-                    partition=None if partition is None else str(index // partition.size),
-                )
-
-
-def _delete(turn: Turn, job: Job, plan: KillPlan, cause: str) -> Events:
-    """Request the deletions of a plan; an attempt whose pod was never seen ends at once."""
-    for pod in plan.delete:
-        attempt = job.tasks[pod.task].slots[pod.index or 0]
-        yield from _delete_one(turn, job, attempt, cause)
-
-
-def _delete_one(turn: Turn, job: Job, attempt: Attempt, cause: str) -> Events:
-    requested = turn.event(job, _effect("delete_pod", attempt, cause))
-    yield requested
-    if attempt.live and attempt.uid is None:
-        yield turn.event(
-            job,
-            AttemptEnded(
-                attempt.task,
-                attempt.index,
-                attempt.number,
-                phase="Failed",
-                previous=attempt.phase,
-                reason="NeverStarted",
-                rank="scheduler",
-                replaceable=True,
-                requests=attempt.requests,
-            ),
-            max(attempt.since, turn.now),
-            cause=requested.id,
-        )
-
-
-def update_surplus(turn: Turn, job: Job) -> Events:
-    """Delete the pods beyond the replicas after a task was scaled down."""
-    for task in job.tasks.values():
-        for index in surplus_indexes(task.spec.replicas, task.slots):
-            yield from delete_surplus(turn, job, task.slots[index])
-
-
-def delete_surplus(turn: Turn, job: Job, attempt: Attempt) -> Events:
-    """Delete a pod that is beyond the replicas of its task, unless that is under way."""
-    beyond = attempt.index >= job.tasks[attempt.task].spec.replicas
-    if beyond and category(attempt) not in {None, "terminating"}:
-        yield from _delete_one(turn, job, attempt, "KilledByAction")
 
 
 # --- events and policies --------------------------------------------------------------------------------------------------

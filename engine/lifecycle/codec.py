@@ -13,10 +13,12 @@ from pydantic import TypeAdapter
 
 from engine.lifecycle.state import Job
 
-__all__ = ["FORGOTTEN_PER_CHUNK", "decode_job", "encode_job", "finished_time", "forgotten_chunk"]
+__all__ = ["FORGOTTEN_BYTES", "FORGOTTEN_PER_CHUNK", "decode_job", "encode_job", "finished_time", "forgotten_chunk"]
 
 FORGOTTEN_PER_CHUNK: Final = 4096
 """Forgotten ids in one record, 64 KiB."""
+FORGOTTEN_BYTES: Final = 16
+"""What stays of a forgotten job."""
 
 _JOB: Final = TypeAdapter(Job)
 

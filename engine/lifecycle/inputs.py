@@ -34,6 +34,7 @@ from engine.events.jobs import (
     JobUnparked,
     RowRejected,
     TimerCancelled,
+    TimerSet,
 )
 from engine.lifecycle import hold, managed, observe, observed
 from engine.lifecycle.state import Job
@@ -86,7 +87,7 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
 
 def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
     attempt = observe.locate(job, pod)
-    if attempt is not None and attempt.uid is not None and not is_newer(pod.version, attempt.version):
+    if attempt is not None and not is_newer(pod.version, attempt.version):
         # a deletion that carries the resourceVersion of the last change is newer than that change
         deletes = deleted and attempt.live and pod.version == attempt.version
         if not deletes:
@@ -173,6 +174,8 @@ def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
     if command.action == "Unpark" and job.parked:  # the first input of a job may have parked it
         yield turn.event(job, JobUnparked(len(job.held), command.by))
         yield from release(turn, job, "parked")
+        if job.waiting and not job.timers:  # the end of their wait is what parked it
+            yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=turn.root)
         return "applied"
     if not job.opened:
         return (yield from _refuse(turn, job, command.action, "no job has this id", command.by))
@@ -212,15 +215,18 @@ def _node(turn: Turn, _job: Job, event: Event[NodeObserved]) -> Decision:
     if turn.state.nodes.get(node.name) is not node:  # an older version than the one that was absorbed
         return "duplicate"
     suspect = node.ready == "Unknown"
-    at = turn.index
-    for job_id, task, index, number in sorted(turn.state.on_node.get(node.name, ())):
+    parts: dict[str, Turn] = {}
+    there = turn.state.on_node.get(node.name, {})
+    for job_id, uid in sorted((job_id, uid) for uid, job_id in there.items()):
         job = turn.state.jobs[job_id]
-        attempt = job.attempt(task, index, number)
-        if attempt is None or attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
+        attempt = job.by_uid[uid]
+        if attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
             continue
+        key = (attempt.task, attempt.index, attempt.number)
         reason = "Suspect" if suspect else "Starting" if attempt.phase == "Bound" else None
-        yield turn.event(job, AttemptChanged(task, index, number, reason=reason, reason_changed=True, version=attempt.version))
-    return "unchanged" if turn.index == at else "applied"
+        part = parts.setdefault(job_id, turn.about(job))
+        yield part.event(job, AttemptChanged(*key, reason=reason, reason_changed=True, version=attempt.version))
+    return "applied" if parts else "unchanged"
 
 
 def _absorbed(_turn: Turn, _job: Job, _event: Event[Data]) -> Decision:

@@ -21,17 +21,16 @@ from engine.events.jobs import (
 from engine.kubernetes.event_schemas import data_fault
 from engine.kubernetes.manifests import read_manifest, update_spec
 from engine.lifecycle.actions import (
-    Order,
     cancel,
     delays,
-    delete_surplus,
     execute,
     failure_behind,
     raise_event,
     settle,
-    update_surplus,
 )
 from engine.lifecycle.observe import EVICTED
+from engine.lifecycle.orders import Order
+from engine.lifecycle.pods import delete_surplus, update_surplus
 from engine.lifecycle.state import Attempt, Job, ShardState, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.delays import cancelled_by_event

@@ -172,8 +172,8 @@ def _judge(turn: Turn, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase
         return ("Failed" if phase == "Lost" else phase), attempt.kill
     node = turn.state.nodes.get(pod.node) if pod.node is not None else None
     if node is not None:
-        if reason == "EvictedByTaint" and phase == "Failed" and (node.unreachable or node.ready != "True"):
-            return "Lost", "NodeLost"
+        if reason == "EvictedByTaint" and (node.unreachable or node.ready != "True"):
+            return ("Lost" if phase == "Failed" else phase), "NodeLost"
         if node.ready == "Unknown" and phase in {"Bound", "Running"}:
             return phase, "Suspect"
     return phase, reason

@@ -87,11 +87,17 @@ def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
             turn,
             job,
             phase,
-            seen.ended if phase in FINISHED_JOB_PHASES and seen.ended is not None else turn.now,
+            _entered(turn, seen, phase),
             reason=seen.reason,
             object_version=seen.version,
             without_end=seen.without_end,
         )
+
+
+def _entered(turn: Turn, seen: JobObserved, phase: JobPhase) -> int:
+    """Return when the job entered a phase: as its object says, else when it was seen."""
+    stated = seen.ended if phase in FINISHED_JOB_PHASES else seen.since if phase == seen.phase else None
+    return turn.now if stated is None else stated
 
 
 def _spec(job: Job, seen: JobObserved) -> JobSpec:
@@ -117,7 +123,8 @@ def _revision(job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
     new_spec = spec != job.spec and (spec.tasks or spec.queue != job.spec.queue or spec.min_available != job.spec.min_available)
     if not news and not new_spec and job.owner_known:
         return None
-    return JobRevised(spec=spec if new_spec else None, owner=True, version=seen.version, **news)  # type: ignore[arg-type]  # by name
+    created = None if job.owner_known else seen.created
+    return JobRevised(spec=spec if new_spec else None, owner=True, created=created, version=seen.version, **news)  # type: ignore[arg-type]  # by name
 
 
 def follow_attempts(turn: Turn, job: Job, time: int) -> Events:

@@ -8,7 +8,7 @@ from heapq import heapify
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.vocabulary import adapter
 from engine.lifecycle import codec
-from engine.lifecycle.evolve import index_job
+from engine.lifecycle.indexes import index_job
 from engine.lifecycle.state import ShardState
 
 __all__ = ["dump", "load", "subjects"]
@@ -48,8 +48,8 @@ def dump(state: ShardState, subject: str) -> bytes | None:
         what, _, name = name.partition("/")
         found = state.objects.get((what, name))
         return None if found is None else adapter(ObjectApplied).dump_json(found, exclude_defaults=True)
-    first = int(name) * codec.FORGOTTEN_PER_CHUNK
-    return b"".join(list(state.forgotten)[first : first + codec.FORGOTTEN_PER_CHUNK])
+    size = codec.FORGOTTEN_PER_CHUNK * codec.FORGOTTEN_BYTES
+    return bytes(state.forgotten_order[int(name) * size : (int(name) + 1) * size])
 
 
 def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
@@ -76,6 +76,7 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
             chunks[int(name)] = record
     for number in sorted(chunks):
         ids = chunks[number]
-        state.forgotten.update(dict.fromkeys(ids[at : at + 16] for at in range(0, len(ids), 16)))
+        state.forgotten_order += ids
+        state.forgotten.update(ids[at : at + codec.FORGOTTEN_BYTES] for at in range(0, len(ids), codec.FORGOTTEN_BYTES))
     heapify(state.finished)
     heapify(state.timers)

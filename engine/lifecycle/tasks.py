@@ -10,6 +10,7 @@ from engine.lifecycle.state import Job, Task
 from engine.lifecycle.turn import Events, Turn
 from statemachines.sync import dependencies_met, task_ready
 from statemachines.task import TaskFacts, TaskTrigger, next_task_phase
+from statemachines.task_rules import success_out_of_reach
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 _RESTARTS: Final = frozenset({"RestartJob", "RestartTask", "RestartPod", "RestartPartition"})
@@ -61,7 +62,7 @@ def _facts(job: Job, task: Task) -> TaskFacts:
     return TaskFacts(
         task.spec,
         task.counts,
-        retrying=task.spec.main and bool(task.counts.failed) and _may_be_restarted(job, task),
+        retrying=task.spec.main and success_out_of_reach(task.spec, task.counts.failed) and _may_be_restarted(job, task),
         dependencies_met=not waits or may_start(job, task),
         replacing=_restarts(job, task) and bool(task.counts.terminating or task.open),
     )

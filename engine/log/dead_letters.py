@@ -21,7 +21,8 @@ def dead_letter(shard: ShardId, record: Record, reason: str, now: int, sequence:
 
     Args:
         shard: that took it.
-        record: the input where it stands. The event's id follows from the place: what cannot be read may have no id of its own.
+        record: the input where it stands. The event's id follows from the place: what cannot be read may have no id of its own;
+            and from the shard: what all shards take, each of them sets aside.
         reason: what is wrong with it.
         now: the shard's time (microseconds).
         sequence: of the event among the shard's dead letters.
@@ -30,7 +31,7 @@ def dead_letter(shard: ShardId, record: Record, reason: str, now: int, sequence:
     attributes = {name: value for name in _TEXTS if (value := getattr(message, name))}
     attributes |= {name: str(value) for name in _NUMBERS if (value := getattr(message, name))}
     return Event(
-        output_id(shard.stage, f"{topic}/{partition}/{offset}", 0),
+        output_id(shard.stage, f"{shard}/{topic}/{partition}/{offset}", 0),
         f"lahar/{shard.stage}",
         DeadLettered.TYPE,
         str(shard),

@@ -44,6 +44,7 @@ class Inputs:
             _Head(log, place, partition, offset, batch)
             for place, (partition, offset) in enumerate(zip(partitions, offsets, strict=True))
         ]
+        self.log: Final = log
         self.partitions: Final = tuple(partitions)
         self._first: Final = [head for head in heads if head.partition.topic == "cluster"]
         self._others: Final = [head for head in heads if head.partition.topic != "cluster"]

@@ -23,11 +23,15 @@ _PROBE_SECONDS: Final = 0.01
 
 
 class RunLock:
-    """An advisory lock on `PATH.lock`. The system gives it back when its holder dies, however it dies."""
+    """An advisory lock on `PATH.lock`, beside the file itself where PATH is a link.
+
+    The system gives it back when its holder dies, however it dies.
+    """
 
     def __init__(self, log: str | Path) -> None:
         """Name the lock of a log; nothing is touched yet."""
-        path = Path(log)
+        # Whatever name the log is reached by, a link or a relative one: two locks beside one log would lock nothing.
+        path = Path(log).resolve()
         self.path: Final = path.with_name(f"{path.name}.lock")
 
     @contextmanager

@@ -41,6 +41,10 @@ class Watched(Protocol):
         """Inputs by outcome."""
 
     @property
+    def received(self) -> int:
+        """Inputs taken."""
+
+    @property
     def position(self) -> Position:
         """How far it has come."""
 
@@ -109,17 +113,23 @@ class ProcessorMetrics(Collector):
         for processor in list(self._watched.values()):
             if not processor.is_open:
                 continue
+            try:
+                outcomes, taken, waiting = processor.committed, processor.received, processor.lag()
+                position, low = processor.position, processor.snapshot_low
+                changed, due = processor.snapshot_dirty, processor.timer_due
+            except LogError:
+                # Closed meanwhile by its own thread: not to be shown, and no reason to show nothing of the others.
+                continue
             names = _labels(processor.shard)
-            position, low = processor.position, processor.snapshot_low
-            received.add_metric(names, sum(processor.committed.values()))
-            for outcome, count in processor.committed.items():
+            received.add_metric(names, taken)
+            for outcome, count in outcomes.items():
                 (held if outcome in _HELD else settled).add_metric((*names, outcome), count)
-            lag.add_metric(names, processor.lag())
+            lag.add_metric(names, waiting)
             outputs.add_metric(names, position.shardsequence)
             tail.add_metric(names, position.shardsequence - low.shardsequence)
             age.add_metric(names, (position.now - low.now) / 1e6)
-            dirty.add_metric(names, processor.snapshot_dirty)
-            if (due := processor.timer_due) is not None:
+            dirty.add_metric(names, changed)
+            if due is not None:
                 timer.add_metric(names, due / 1e6)
         yield from (received, settled, held, lag, outputs, tail, age, dirty, timer)
 

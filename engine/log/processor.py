@@ -152,6 +152,11 @@ class Processor(Generic[S]):
         return self._run.committed
 
     @property
+    def received(self) -> int:
+        """Inputs taken, as of the last commit: counted for itself, the sum of `committed` if nothing is wrong."""
+        return self._run.received
+
+    @property
     def position(self) -> Position:
         """How far the shard has committed."""
         return self._run.held.position
@@ -168,8 +173,8 @@ class Processor(Generic[S]):
 
     @property
     def timer_due(self) -> int | None:
-        """When the earliest timer fires (microseconds), or `None`."""
-        return self.stage.due(self._run.state)
+        """When the earliest timer fires (microseconds), as of the last commit; `None`: there is none."""
+        return self._run.due
 
     def lag(self) -> int:
         """Return the number of offsets that wait in the shard's input partitions."""
@@ -303,6 +308,16 @@ class Processor(Generic[S]):
     def _commit(self, inputs: int | None) -> None:
         """Write what has been made of some inputs; `None`: of none, there is only the snapshot to write."""
         run = self._run
+        try:
+            self._write_commit(run, inputs)
+        except BaseException as error:
+            # What is in memory is ahead of the log.
+            self.close()
+            if self._metrics is not None and isinstance(error, LogError):
+                self._metrics.commit_failed(self.shard, error)
+            raise
+
+    def _write_commit(self, run: ShardRun[S], inputs: int | None) -> None:
         run.account()
         after = run.position()
         committed = run.held.position
@@ -312,14 +327,7 @@ class Processor(Generic[S]):
         if inputs is None and not changes:
             return
         began = perf_counter()
-        try:
-            run.held.commit(Commit(after.vector, after.now, run.outputs, changes))
-        except BaseException as error:
-            self.close()
-            if self._metrics is not None and isinstance(error, LogError):
-                self._metrics.commit_failed(self.shard, error)
-            raise
+        run.held.commit(Commit(after.vector, after.now, run.outputs, changes))
         if self._metrics is not None:
             self._metrics.commit_done(self.shard, perf_counter() - began, len(run.outputs))
-        run.outputs = []
-        run.committed = dict(run.accounts.outcomes)
+        run.settle()

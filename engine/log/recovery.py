@@ -36,6 +36,8 @@ class Recovered(Generic[S]):
     state: S
     accounts: Accounts
     snapshots: Snapshots
+    fault: str = ""
+    """Why the stored snapshot was not used; then, as without one, all of the history was read."""
 
 
 def input_partitions(log: Log, stage: Stage[Any], number: int) -> tuple[Partition, ...]:
@@ -73,8 +75,8 @@ def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardVi
     if loaded.low is not None:
         stage.load(state, loaded.records)
         loaded.records.clear()
-    elif loaded.stale:
-        _logger.warning("the snapshot of shard %s is of another release or damaged: reading all of its history", shard)
+    elif loaded.fault:
+        _logger.warning("the snapshot of shard %s is not used, %s: reading all of its history", shard, loaded.fault)
     stage.touched(state)
     snapshots = Snapshots(stage, loaded, every)
     inputs = input_partitions(log, stage, shard.number)
@@ -102,7 +104,7 @@ def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardVi
     # Nothing is left to absorb: the last output of a commit, its accounts if need be, has all that it took as its basis.
     snapshots.touch(stage.touched(state), before)
     accounts.received = sum(accounts.outcomes.values())
-    return Recovered(state, accounts, snapshots)
+    return Recovered(state, accounts, snapshots, loaded.fault)
 
 
 def own_output(

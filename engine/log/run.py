@@ -14,6 +14,7 @@ from engine.events.jobs import Accounted
 from engine.log.accounts import SILENT
 from engine.log.dead_letters import dead_letter
 from engine.log.inputs import Inputs
+from engine.log.partitioner import partition_of
 from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
 from engine.log.recovery import Recovered
 from engine.log.stage import Stage
@@ -67,10 +68,16 @@ class ShardRun(Generic[S]):
         self.basis: Vector = position.vector
         """The vector as a tuple."""
         self.outputs: list[Output] = []
+        # For those who watch from other threads: asking the stage itself would change its state beneath the shard's thread.
         self.committed: dict[str, int] = dict(self.accounts.outcomes)
         """Inputs by outcome, as of the last commit."""
+        self.received: int = self.accounts.received
+        """Inputs taken, as of the last commit."""
+        self.due: int | None = stage.due(self.state)
+        """When the earliest timer fires (microseconds), as of the last commit."""
         self._silent = dict.fromkeys(SILENT, 0)
         self._absorbs = [stage.absorbs(partition.topic) for partition in inputs.partitions]
+        self._counts = [inputs.log.partitions(partition.topic) for partition in inputs.partitions]
 
     def position(self) -> Position:
         """Return where the shard will stand when all this is committed."""
@@ -137,8 +144,9 @@ class ShardRun(Generic[S]):
             self._bury(record, str(error))
             return
         stage, state = self.stage, self.state
-        if event.data.TOPIC not in stage.inputs:
-            self._bury(record, f"{event.type} is no input: it belongs on the topic {event.data.TOPIC}")
+        fault = self._misplaced(place, event)
+        if fault is not None:
+            self._bury(record, fault)
             return
         if self._absorbs[place]:
             stage.absorb(state, event)
@@ -159,6 +167,18 @@ class ShardRun(Generic[S]):
             self._silent[outcome] += 1
         elif stage.outcome(first) is None:
             raise BrokenStageError(f"outcome {outcome!r}, but {first.type} stands for none")
+
+    def _misplaced(self, place: int, event: Event[Data]) -> str | None:
+        """Say why an event has no business where it stands; `None`: it has. Two shards must never decide about one subject."""
+        topic = event.data.TOPIC
+        if topic not in self.stage.inputs:
+            return f"{event.type} is no input: it belongs on the topic {topic}"
+        if self.stage.absorbs(topic) != self._absorbs[place]:
+            return f"{event.type} belongs on the topic {topic}, not on {self.inputs.partitions[place].topic}"
+        partition, count = self.inputs.partitions[place].number, self._counts[place]
+        if count > 1 and (right := partition_of(event.subject, count)) != partition:
+            return f"its subject {event.subject!r} belongs to partition {right}: use the subject as the key"
+        return None
 
     def touch(self, before: Position) -> None:
         """Note for the snapshot what has changed since the shard stood at `before`."""
@@ -184,6 +204,13 @@ class ShardRun(Generic[S]):
         )
         self._silent = dict.fromkeys(SILENT, 0)
         self._write(event, self.stage.outputs[0], str(self.shard))
+
+    def settle(self) -> None:
+        """Note that all that was made is committed."""
+        self.outputs = []
+        self.committed = dict(self.accounts.outcomes)
+        self.received = self.accounts.received
+        self.due = self.stage.due(self.state)
 
     def _emit(self, event: Event[Data]) -> None:
         self.stage.evolve(self.state, event)

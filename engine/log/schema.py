@@ -18,7 +18,7 @@ from engine.log.errors import LogUnavailableError, NotALogError
 from engine.log.failures import BUSY_SECONDS, damaged, translated
 from engine.log.port import Partition
 
-__all__ = ["APPLICATION_ID", "VERSION", "make_file", "open_file", "partition_counts", "table"]
+__all__ = ["APPLICATION_ID", "INPUTS", "VERSION", "make_file", "open_file", "partition_counts", "table"]
 
 APPLICATION_ID: Final = 0x4C414852
 """`LAHR`, in the header of the file."""
@@ -26,9 +26,9 @@ APPLICATION_ID: Final = 0x4C414852
 VERSION: Final = 1
 """Of the tables; a file with a higher one is not read."""
 
-_MAGIC: Final = b"SQLite format 3\x00"
 _SINGLE: Final = frozenset({"cluster", "scheduling"})
-_INPUTS: Final = frozenset({"pods", "jobs", "cluster"})
+INPUTS: Final = frozenset({"pods", "jobs", "cluster"})
+"""Topics that are appended to: their records stand where their keys put them, and have no index by key."""
 
 _TABLES: Final = """
 CREATE TABLE log (
@@ -136,7 +136,7 @@ def open_file(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
         LogDamagedError: the file is torn.
         LogUnavailableError: it is not there or cannot be opened.
     """
-    _check_head(path)
+    _check_size(path)
     with translated(path):
         uri = f"{path.absolute().as_uri()}?mode={'ro' if readonly else 'rw'}"
         connection = sqlite3.connect(uri, uri=True, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
@@ -153,16 +153,20 @@ def open_file(path: Path, *, readonly: bool = False) -> sqlite3.Connection:
     return connection
 
 
-def _check_head(path: Path) -> None:
+def _check_size(path: Path) -> None:
+    """Look whether there is a file with something in it; whether that is a database, SQLite says.
+
+    The file must not be opened here: closing it would take away the locks of all connections that this process has to it (POSIX),
+    and another process, thinking itself alone, would delete the write-ahead log under them.
+    """
     try:
-        with path.open("rb") as file:
-            head = file.read(len(_MAGIC))
+        size = path.stat().st_size
     except OSError as error:
         raise LogUnavailableError(f"{path} cannot be opened: {error.strerror}") from error
-    if not head:
+    if path.is_dir():
+        raise LogUnavailableError(f"{path} cannot be opened: it is a directory; name a file in it")
+    if not size:
         raise damaged(path, "it is empty, though a log is never made empty; delete it if it was never a log")
-    if head != _MAGIC[: len(head)]:
-        raise NotALogError(f"{path} is no Lahar log; name another file, or move it away to begin a new log there")
 
 
 def _check_identity(path: Path, connection: sqlite3.Connection) -> None:
@@ -186,5 +190,5 @@ def _add_partitions(connection: sqlite3.Connection, partitions: int) -> None:
         for number in range(count):
             name = table(Partition(topic, number))
             connection.execute(_RECORDS.format(table=name))
-            if topic not in _INPUTS:
+            if topic not in INPUTS:
                 connection.execute(f'CREATE INDEX IF NOT EXISTS "{topic}/{number} by key" ON {name} (key)')

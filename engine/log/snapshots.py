@@ -22,7 +22,7 @@ from engine.log.accounts import Accounts
 from engine.log.port import Partition, Position, Vector
 from engine.log.stage import Stage
 
-__all__ = ["ACCOUNTS", "MANIFEST", "Loaded", "Snapshots", "load", "record_hash", "state_hash"]
+__all__ = ["ACCOUNTS", "MANIFEST", "Loaded", "Snapshots", "load", "record_hash", "rehashed", "state_hash"]
 
 MANIFEST: Final = "_manifest"
 ACCOUNTS: Final = "_accounts"
@@ -67,6 +67,8 @@ class Loaded:
     hashes: dict[str, int] = field(default_factory=dict)
     stale: list[str] = field(default_factory=list)
     """Records that are of no use and are to be replaced or deleted."""
+    fault: str = ""
+    """Why a snapshot that is there is not used."""
 
 
 def load(stored: Iterable[tuple[str, bytes]], state_version: int) -> Loaded:
@@ -87,10 +89,15 @@ def load(stored: Iterable[tuple[str, bytes]], state_version: int) -> Loaded:
     current = by_generation.get(generation, [])
     hashes = {subject: record_hash(subject, framed) for subject, framed in current}
     stale = [subject for other, found in by_generation.items() if other != generation for subject, _ in found]
-    usable = bool(manifest) and manifest["state_version"] == state_version and manifest["hash"] == _hex(hashes.values())
-    if not usable:
+    damaged = manifest["hash"] != _hex(hashes.values()) if manifest else bool(by_generation)
+    if damaged or not manifest or manifest["state_version"] != state_version:
         every = [subject for found in by_generation.values() for subject, _ in found if subject != ACCOUNTS]
-        return Loaded(max([generation, *by_generation], default=0) + 1, stale=every)
+        fault = ""
+        if damaged:
+            fault = "its records are not those that were written"
+        elif manifest:
+            fault = f"it is of state version {manifest['state_version']}, this release reads {state_version}"
+        return Loaded(max([generation, *by_generation], default=0) + 1, stale=every, fault=fault)
     records = [(subject, framed[_GENERATION_BYTES:]) for subject, framed in current]
     accounts = Accounts.load(next(record for subject, record in records if subject == ACCOUNTS))
     return Loaded(
@@ -102,6 +109,26 @@ def load(stored: Iterable[tuple[str, bytes]], state_version: int) -> Loaded:
         hashes,
         stale,
     )
+
+
+def rehashed(stored: Iterable[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]], bool]:
+    """Return a snapshot's records with a manifest whose hash is theirs, and whether it was so before.
+
+    For those who ask what a snapshot says that would not be used as it is.
+    """
+    records = list(stored)
+    manifest: dict[str, Any] = json.loads(next((framed for subject, framed in records if subject == MANIFEST), b"{}"))
+    if not manifest:
+        return records, True
+    generation = manifest["generation"].to_bytes(_GENERATION_BYTES, "big")
+    found = _hex(
+        record_hash(subject, framed)
+        for subject, framed in records
+        if subject != MANIFEST and framed[:_GENERATION_BYTES] == generation
+    )
+    whole = found == manifest["hash"]
+    restated = json.dumps({**manifest, "hash": found}).encode()
+    return [(subject, restated if subject == MANIFEST else framed) for subject, framed in records], whole
 
 
 def _hex(hashes: Iterable[int]) -> str:
@@ -159,13 +186,15 @@ class Snapshots:
             after: where the shard stands after the commit.
             accounts: as of then.
             inputs: taken by the commit; `None`: nothing else is to be done, write as much as a cycle may.
+
+        Where outputs change no subject (dead letters, accounts), the manifest alone is written often enough to keep the tail short.
         """
         if inputs is None:
             quota = len(self._dirty)
         else:
             self._credit = min(self._credit + len(self._dirty) * inputs / self._every, len(self._dirty))
             quota = int(self._credit)
-        if not quota:
+        if not quota and (self._dirty or after.shardsequence - self.low.shardsequence < self._every):
             return []
         written: list[tuple[str, bytes | None]] = []
         size = 0

@@ -19,7 +19,7 @@ from engine.log.failures import damaged
 from engine.log.partitioner import partition_of
 from engine.log.port import Partition, Record, ShardId, ShardView
 from engine.log.rows import Row, checksum, records, selection
-from engine.log.schema import make_file, partition_counts, table
+from engine.log.schema import INPUTS, make_file, partition_counts, table
 from engine.log.sqlite_file import SqliteFile
 from engine.log.sqlite_shard import RecordWriter, SqliteShard
 
@@ -172,7 +172,12 @@ class SqliteLog:
         Raises:
             LogDamagedError: what is stored does not match its checksum.
         """
-        return self._search(topics, {}, " AND key = ?", (key,))
+        partitions = [
+            Partition(topic, number)
+            for topic in topics
+            for number in ((partition_of(key, self._counts[topic]),) if topic in INPUTS else range(self._counts[topic]))
+        ]
+        return self._search(partitions, {}, " AND key = ?", (key,))
 
     def scan(
         self, topics: Sequence[Topic], types: Collection[str] | None = None, start: Mapping[Partition, int] | None = None
@@ -183,16 +188,16 @@ class SqliteLog:
             LogDamagedError: what is stored does not match its checksum.
         """
         condition = "" if types is None else f" AND type IN ({','.join('?' * len(types))})"
-        return self._search(topics, start or {}, condition, tuple(types or ()))
+        partitions = [Partition(topic, number) for topic in topics for number in range(self._counts[topic])]
+        return self._search(partitions, start or {}, condition, tuple(types or ()))
 
     def close(self) -> None:
         """Release the file. Idempotent."""
         self._file.close()
 
     def _search(
-        self, topics: Sequence[Topic], start: Mapping[Partition, int], condition: str, parameters: tuple[object, ...]
+        self, partitions: Sequence[Partition], start: Mapping[Partition, int], condition: str, parameters: tuple[object, ...]
     ) -> Iterator[Record]:
-        partitions = [Partition(topic, number) for topic in topics for number in range(self._counts[topic])]
         # In one statement, so that all ends are of one moment: else a record could be given before one committed earlier.
         ends = self._file.all(" UNION ALL ".join(_LAST.format(table=table(partition)) for partition in partitions))
         runs = [

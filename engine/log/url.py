@@ -20,10 +20,12 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
         readonly: only read.
 
     Raises:
-        ValueError: the URL is of no known form.
+        ValueError: the URL is of no known form, or the number of partitions is below 1.
         LogUnavailableError: the log cannot be opened, or is a Kafka log.
         LogError: as `SqliteLog` raises it.
     """
+    if partitions is not None and partitions < 1:
+        raise ValueError(f"a log has 1 or more partitions a topic, not {partitions}")
     scheme, colon, rest = url.partition(":")
     if colon and scheme == "sqlite" and rest:
         return SqliteLog(rest, partitions, create=create, readonly=readonly)

@@ -1,8 +1,9 @@
 #!/bin/sh
-# Plays the story into the log that LAHAR_LOG names, else into ./lahar.db. Everything has a time of its own, so that the story is
-# the same on every run; playing it again changes nothing.
+# Plays the story into the log that LAHAR_LOG names, else into lahar.db in this folder. Everything in it has a time of its own, so
+# it is the same on every run, and playing it again changes nothing.
 set -eu
 cd "$(dirname "$0")"
+exec 2>&1
 set -x
 lahar apply nodes.yaml job.yaml --at 2026-03-04T14:00:00
 lahar ingest --recorded pods-1.jsonl

@@ -360,6 +360,13 @@ class SearchableContract(ABC):
         assert found == ["pods", "job-events"] * 4
         assert list(filled.records_of("nobody", ["job-events"])) == []
 
+    def test_the_inputs_of_each_job_wherever_they_stand(self, filled: Searchable) -> None:
+        found = {job: list(filled.records_of(job, ["pods"])) for job in ("job0", "job1", "job2")}
+        assert all({record.message.key for record in records} == {job} for job, records in found.items())
+        everything = [record for records in found.values() for record in records]
+        assert sorted(everything) == sorted(filled.scan(["pods"]))
+        assert len({record.partition.number for record in everything}) > 1
+
     def test_a_scan_ends_at_what_was_committed_when_it_began(self, filled: Log) -> None:
         assert isinstance(filled, Searchable)
         scan = filled.scan(["pods"])

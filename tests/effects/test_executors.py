@@ -96,6 +96,23 @@ def test_calls_that_never_return_do_not_pile_up(world: World, clock: Clock, gate
     assert dispatcher.run_until_quiet(clock.advance(400)) == 1
 
 
+def test_calls_that_never_return_are_counted_over_all_partitions(clock: Clock, gate: Gate) -> None:
+    """Deliveries of one receiver are under way in several partitions at once."""
+    world = World(partitions=3)
+    for job in "abcdef":
+        world.commit(job, opened())
+    dispatcher = world.dispatcher(listen(gate, "stuck-in-three"), executor=ThreadExecutor(clock))
+    for _ in range(20):
+        dispatcher.step(clock.advance(400))
+        dispatcher.step(clock.advance(30))
+    # Calls that begin together are counted when they have overrun, so each partition may add one.
+    assert 4 <= sum(thread.name == "callback stuck-in-three" for thread in threading.enumerate()) <= 6
+
+    gate.open.set()
+    end("stuck-in-three")
+    assert dispatcher.run_until_quiet(clock.advance(400)) == 6
+
+
 def test_each_call_has_the_whole_limit(world: World, clock: Clock) -> None:
     """The limit is one call's, not one batch's."""
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import encode
-from engine.events.jobs import JobRevised
+from engine.events.jobs import JobForgotten, JobRevised
 from engine.events.times import SECOND
 from engine.history.errors import ExpiredTokenError, ForeignTokenError, MalformedTokenError
 from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted, level_of
@@ -284,3 +284,59 @@ def test_token_of_another_epoch_is_refused(log):
 )
 def test_tokens_are_read_as_written(places):
     assert read_token(write_token("job-events", places)) == ("job-events", places)
+
+
+def test_partition_without_events_is_not_asked_for_each_event(story):
+    """It is read again when a chunk of another one is used up."""
+    reads = []
+
+    class Counted(MemoryLog):
+        def read(self, partition, start, limit):
+            reads.append(partition)
+            return super().read(partition, start, limit)
+
+    log, told = Counted(3), story("busy")
+    for time in range(200):
+        told.opened(time)
+    append(log, told.events)
+    subscription = Subscription(log)
+    reads.clear()
+    assert len(all_of(subscription)) == 200
+    assert len(reads) <= 9
+
+
+def test_events_of_several_partitions_come_as_they_were_recorded(story):
+    log = MemoryLog(3)
+    for number in range(9):
+        told = story(f"job{number}")
+        told.opened(number)
+        append(log, told.events)
+    subscription = Subscription(log)
+    found = []
+    while (record := subscription.take()) is not None:
+        found.append(record)
+    assert [record.message.subject for record in found] == [f"job{number}" for number in range(9)]
+    assert len({record.partition for record in found}) > 1
+
+
+def test_forgotten_job_leaves_the_memory_of_a_subscription(story):
+    """The last that is delivered of it is that it was forgotten."""
+    log, told = MemoryLog(), story("old")
+    told.opened(1)
+    told.add(JobForgotten(finished=1), 2)
+    append(log, told.events)
+    subscription = Subscription(log, wanted=Wanted(tenant="default"))
+    assert len(all_of(subscription)) == 2
+    assert subscription._jobs == {}
+    later = Subscription(log, Start("now"), Wanted(tenant="default"))
+    assert later._jobs == {}
+
+
+def test_accounts_of_a_shard_are_of_no_level(played, process):
+    log = played(20, 3)
+    log.append("pods", [record.message for record in log.scan(("pods",))])
+    process(log)
+    levels = [level_of(record.message.type) for record in log.scan(("job-events",))]
+    assert {*levels} == {"job", "task", "replica", None}
+    for level in ("job", "task", "replica"):
+        assert len(all_of(Subscription(log, wanted=Wanted(level=level)))) == levels.count(level)

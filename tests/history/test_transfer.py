@@ -43,7 +43,7 @@ def test_everything_comes_back_as_it_was(played, tmp_path, partitions):
         quiet(log, number)
     copy = SqliteLog(tmp_path / "copy.db", partitions)
     lines = list(export_log(log))
-    assert import_log(copy, lines, STAGES) == len(lines) - 1 == len(records(log))
+    assert import_log(copy, lines, STAGES) == len(lines) - 2 == len(records(log))
     assert records(copy) == records(log)
     for number in range(partitions):
         assert quiet(copy, number) == quiet(log, number) == (0, quiet(log, number)[1])
@@ -98,7 +98,7 @@ def test_range_is_for_reading(played):
 def test_progress_is_told(played):
     lines, told = list(export_log(played(10))), []
     import_log(MemoryLog(), lines, STAGES, told.append)
-    assert told == [len(lines) - 1]
+    assert told == [len(lines) - 2]
 
 
 def test_head_tells_what_follows(played):
@@ -110,7 +110,19 @@ def test_head_tells_what_follows(played):
 
 @pytest.mark.parametrize(
     "line",
-    [b"", b"{", b"[]", b"{}", b'{"type":"lahar.job.opened.v1","data":{}}', b'{"type":"lahar.log.exported.v1","data":{"x":1}}'],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"{}",
+        b"[" * 100_000,
+        b'{"type":"lahar.job.opened.v1","data":{}}',
+        b'{"type":"lahar.log.exported.v1","data":{"x":1}}',
+        b'{"type":"lahar.log.exported.v1","data":{"scope":"some","partitions":1}}',
+        b'{"type":"lahar.log.exported.v1","data":{"scope":"everything","partitions":0}}',
+        b'{"type":"lahar.log.exported.v1","data":{"scope":"everything","partitions":"3"}}',
+        b'{"type":"lahar.log.exported.v1","data":{"scope":"everything","partitions":1000000000}}',
+    ],
 )
 def test_file_that_is_no_export(line):
     with pytest.raises(TransferError, match="does not begin an export"):
@@ -141,6 +153,73 @@ def test_broken_line_is_named(played, broken):
     with pytest.raises(TransferError, match=r"line 4 cannot be read: .*the 2 records before it are restored"):
         import_log(copy, [*lines[:3], broken, *lines[3:]], STAGES)
     assert len(records(copy)) == 2
+
+
+@pytest.mark.parametrize("kept", [1, 2, 10, -1])
+def test_file_that_was_cut_off_is_no_whole_export(played, kept):
+    """Cut between two lines it could not be told from a whole one, and what follows would be decided anew."""
+    lines = list(export_log(played(5)))[:kept]
+    with pytest.raises(TransferError, match=f"is not whole, its last line is missing: {len(lines) - 1} records are restored"):
+        import_log(MemoryLog(), lines, STAGES)
+
+
+def test_inputs_that_were_lost_on_the_way_are_missed(played):
+    lines = list(export_log(played(5)))
+    lost = next(place for place, line in enumerate(lines) if json.loads(line).get("topic") == "pods")
+    with pytest.raises(TransferError, match=f"it had {len(lines) - 2}: {len(lines) - 3} records are restored"):
+        import_log(MemoryLog(), lines[:lost] + lines[lost + 1 :], STAGES)
+
+
+def test_output_that_was_lost_on_the_way_is_named(played):
+    lines = list(export_log(played(5)))
+    lost = [place for place, line in enumerate(lines) if json.loads(line).get("shard")][3]
+    with pytest.raises(TransferError, match=r"it is output 5 of lifecycle/0, and output 4 is missing"):
+        import_log(MemoryLog(), lines[:lost] + lines[lost + 1 :], STAGES)
+
+
+def test_nothing_stands_behind_the_end(played):
+    lines = list(export_log(played(5)))
+    with pytest.raises(TransferError, match="behind the end of the export"):
+        import_log(MemoryLog(), [*lines, *lines[1:]], STAGES)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"shard": "lifecycle/7"},
+        {"shard": "lifecycle/x"},
+        {"shard": "lifecycle"},
+        {"basis": "1.2"},
+        {"basis": "1.2.3.4"},
+        {"basis": "1.2.-3"},
+        {"basis": "a"},
+        {"offset": 2**63},
+        {"offset": None},
+        {"shardsequence": "x"},
+    ],
+)
+def test_output_with_damaged_metadata_is_named(played, tmp_path, change):
+    lines = list(export_log(played(5)))
+    place = next(place for place, line in enumerate(lines) if json.loads(line).get("shard"))
+    lines[place] = json.dumps(json.loads(lines[place]) | change).encode()
+    copy = SqliteLog(tmp_path / "copy.db")
+    with pytest.raises(TransferError, match=f"line {place + 1} cannot be read"):
+        import_log(copy, lines, STAGES)
+    assert len(records(copy)) == place - 1
+    copy.close()
+
+
+@pytest.mark.parametrize("change", [{"time": 2**70}, {"sequence": "1"}, {"key": None}, {"data": "?"}, {"more": 1}])
+def test_kept_record_that_is_damaged_is_named(played, change):
+    log = played(5)
+    log.append("pods", [raw_message("k", b"\xff", 5)._replace(id="x", key="é")])
+    lines = list(export_log(log))
+    place = next(place for place, line in enumerate(lines) if json.loads(line)["type"] == "lahar.record.kept.v1")
+    fields = json.loads(lines[place])
+    fields["data"] |= change
+    lines[place] = json.dumps(fields).encode()
+    with pytest.raises(TransferError, match=f"line {place + 1} cannot be read"):
+        import_log(MemoryLog(), lines, STAGES)
 
 
 def test_output_of_an_unknown_stage(played):

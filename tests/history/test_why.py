@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from engine.events import Event
 from engine.events.inputs import CommandIssued, JobObserved, PodObserved
 from engine.events.jobs import ActionTaken, AttemptChanged, AttemptEnded, JobParked, JobPhaseChanged, TimerFired, TimerSet
@@ -10,6 +12,7 @@ from engine.history.listing import Filter, Listing
 from engine.history.reading import JobHistory, history_of, job_events
 from engine.history.sentences import exit_words, fate, tell
 from engine.history.why import why_event, why_job
+from statemachines.spec import DependsOn, JobSpec, TaskSpec
 from statemachines.vocabulary import FAILED_REASONS, LOST_REASONS
 
 
@@ -114,6 +117,34 @@ def test_pending_job_says_what_it_waits_for(story):
         "main[0] waits for a node: Unschedulable.",
         "1 of the 3 replicas that must run at once is running.",
     ]
+
+
+def test_replicas_that_are_being_deleted_are_named(story):
+    told = story()
+    told.opened(0, {"main": 2})
+    for index in range(2):
+        told.started(0, ("main", index, 1))
+    told.terminating(3, ("main", 0, 1), reason="EvictedByApi")
+    told.terminating(3, ("main", 1, 1))
+    said = ["main[1] is being deleted.", "main[0] is being deleted: EvictedByApi."]
+    assert why_job(JobHistory(told.events)).details == said
+    told.job_phase("Running", 3)
+    assert why_job(JobHistory(told.events)).details == ["0 of 2 replicas are running.", *said]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "said"),
+    [
+        (["b"], "Task b waits for the tasks that it depends on."),
+        (["b", "c"], "Tasks b and c wait for the tasks that they depend on."),
+    ],
+)
+def test_tasks_that_wait_for_others_are_named(story, waiting, said):
+    told = story()
+    tasks = [TaskSpec("a", 1), *(TaskSpec(name, 1, depends_on=DependsOn(["a"])) for name in waiting)]
+    told.opened(0, managed=True, spec=JobSpec(tasks=tasks))
+    told.started(0, ("a", 0, 1))
+    assert why_job(JobHistory(told.events)).details == ["a[0] waits for a node: Queued.", said]
 
 
 def test_pending_job_without_pods(story):

@@ -70,6 +70,11 @@ def test_items_of_a_typed_list_take_its_kind() -> None:
     assert [item.place for item in found] == ["line 1, items[0]", "line 1, items[1]"]
 
 
+def test_an_empty_list_holds_nothing() -> None:
+    """Go writes the items of an empty list as null at times."""
+    assert read_documents(pretty({"kind": "PodList", "items": []}, {"kind": "PodList", "items": None})) == []
+
+
 def test_an_object_without_a_kind_that_has_containers_is_a_pod() -> None:
     found = read_documents(pretty({"metadata": {}, "spec": {"containers": []}}, {"metadata": {}, "spec": {"containers": 1}}))
     assert [item.kind for item in found] == ["Pod", None]

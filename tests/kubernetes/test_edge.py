@@ -309,6 +309,16 @@ def test_cloudevents_that_are_no_inputs() -> None:
     assert isinstance(outcome(cloudevent(specversion="0.3")), Refused)
 
 
+@pytest.mark.parametrize(("requests", "path"), [({"gpu": 2**63}, "gpu"), ({"cpu_milli": -1}, "cpu_milli")])
+def test_a_cloudevent_of_a_pod_that_asks_for_what_no_pod_asks_for_is_refused(requests: Any, path: str) -> None:
+    """What it says would stand in every later sum."""
+    pod = {"uid": "u", "job": "j", "name": "p", "phase": "Pending", "created": 1, "requests": requests}
+    for name, data in (("observed", pod), ("deleted", {"last": pod})):
+        refused = outcome(cloudevent(type=f"lahar.pod.{name}.v1", data=data))
+        assert isinstance(refused, Refused)
+        assert f"data.requests.{path}: must be between 0 and" in refused.reason
+
+
 def test_lines_of_a_watch() -> None:
     content = pod("Running", running())
     plain = line_to_inputs(json.dumps(content).encode(), "east", NOW)

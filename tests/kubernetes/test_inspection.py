@@ -214,3 +214,8 @@ def test_scheduling_policy_of_a_training_job() -> None:
 def test_what_is_no_job_that_is_read(kind: str) -> None:
     found = job(kind, {}, name="x")
     assert found == dict.fromkeys(JOB_KEYS) | {"kind": kind, "name": "x", "supported": False}
+
+
+def test_a_job_of_another_api_is_none_that_is_read() -> None:
+    assert job("Job", {}, api_version="sagemaker.services.k8s.aws/v1alpha1")["supported"] is False
+    assert inspect_job(Document(1, "", {"kind": "Job"}))["supported"] is True

@@ -55,6 +55,17 @@ def test_every_resource_whose_name_ends_in_gpu_counts() -> None:
     assert effective_requests({"containers": [{"resources": {"requests": asked}}]}).gpu == 4
 
 
+def test_devices_of_two_makers_are_compared_each_by_itself() -> None:
+    """An init container's devices are not there for a container that asks for another maker's."""
+    init = {"resources": {"limits": {"nvidia.com/gpu": "1", "amd.com/gpu": "1"}}}
+    spec = {"containers": [{"resources": {"limits": {"amd.com/gpu": "3"}}}], "initContainers": [init]}
+    assert effective_requests(spec).gpu == 4
+
+
+def test_no_request_exceeds_what_kubernetes_counts() -> None:
+    assert effective_requests({"containers": [container("9E", "9E", gpu="9E")] * 3}) == Requests(*[2**63 - 1] * 3)
+
+
 @pytest.mark.parametrize("spec", [None, [], {"containers": {}}, {"containers": [1, {"resources": []}]}, {"overhead": "1"}])
 def test_what_cannot_be_read_counts_as_nothing(spec: object) -> None:
     assert effective_requests(spec) == Requests()

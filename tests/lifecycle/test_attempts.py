@@ -523,6 +523,13 @@ def test_an_eviction_by_taint_is_a_lost_node_if_the_node_was_unreachable(driver,
     assert driver.outcome == "unchanged"
 
 
+def test_a_pod_that_is_being_deleted_for_its_unreachable_node_says_what_is_to_come(driver):
+    driver.see(pod("a", "j", 1, "Running", node="n", running=2))
+    driver.node("n", ready="Unknown", unreachable=True)
+    driver.see(pod("a", "j", 2, "Terminating", reason="EvictedByTaint", node="n", running=2, terminating=9))
+    assert only(driver, AttemptTerminating).reason == "NodeLost"
+
+
 # --- what is observed of an unknown job ---------------------------------------------------------------------------------------
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
 
@@ -33,7 +35,7 @@ def driver():
     return Driver()
 
 
-# --- pods before their job --------------------------------------------------------------------------------------------------------
+# --- pods before their job --------------------------------------------------------------------------------
 
 
 def early(version=1, phase="Running", uid="u", **fields):
@@ -119,7 +121,7 @@ def test_pods_that_carry_no_job_of_ours_wait_for_nothing(driver):
     assert driver.outcome == "applied"
 
 
-# --- parked jobs ------------------------------------------------------------------------------------------------------------------
+# --- parked jobs --------------------------------------------------------------------------------
 
 
 class Faulty(LifecycleStage):
@@ -146,7 +148,8 @@ class ParkingDriver(Driver):
     def take(self, event):
         self.until(max(self.now, event.recordedtime))
         before = records(self.state)
-        kept = (len(self.events), dict(self.sequences), dict(self.attempts), dict(self.phases), set(self.ids))
+        told = len(self.events)
+        followed = {name: copy(getattr(self, name)) for name in ("sequences", "attempts", "phases", "ids")}
         try:
             return super().take(event)
         except InvariantError as error:
@@ -154,8 +157,9 @@ class ParkingDriver(Driver):
                 fresh = self.stage.initial()
                 self.stage.load(fresh, before.items())
                 setattr(self, name, fresh)
-            del self.events[kept[0] :]
-            self.sequences, self.attempts, self.phases, self.ids = kept[1], kept[2], kept[3], kept[4]
+            del self.events[told:]
+            for name, before_it in followed.items():
+                setattr(self, name, before_it)
             made, self.outcome = self._drain(self.stage.park(self.state, event, self.now, f"InvariantError: {error}"))
             assert self.outcome == self.stage.outcome(made[0])
             self.outcomes[self.outcome] += 1
@@ -228,6 +232,33 @@ def test_a_job_that_was_parked_by_its_submission_takes_in_everything_once(parkin
     assert parking.path() == ["Running", "Completed"]
 
 
+def fail_timer(driver):
+    """Fire the next timer as the processor does after its decision failed."""
+    driver.now = driver.stage.due(driver.state)
+    made, _ = driver._drain(driver.stage.fire(driver.state, driver.now, "ValueError: broken"))
+    driver.check()
+    return made
+
+
+def test_a_timer_that_cannot_be_decided_on_parks_its_job(driver):
+    driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 10}))
+    made = fail_timer(driver)
+    assert [type(event.data) for event in made] == [TimerFired, JobParked]
+    driver.command("AbortJob")
+    assert driver.outcome == "parked"
+    driver.command("Unpark")
+    assert driver.phase() == "Aborted"
+
+
+def test_pods_whose_wait_could_not_be_ended_wait_again_after_the_unparking(driver):
+    driver.see(early())
+    fail_timer(driver)
+    driver.command("Unpark")
+    assert len(driver.job().timers) == 1
+    driver.wait(60)
+    assert driver.phase() == "Running"
+
+
 class StillFaulty(LifecycleStage):
     """Fails on everything."""
 
@@ -251,7 +282,7 @@ def test_a_job_that_cannot_be_unparked_stays_parked_and_the_command_is_refused()
     assert len(driver.job().held) == 1
 
 
-# --- forgetting ---------------------------------------------------------------------------------------------------------------------
+# --- forgetting --------------------------------------------------------------------------------
 
 
 def finished(driver):
@@ -306,7 +337,7 @@ def test_how_long_a_job_is_kept_and_a_pod_waits_is_configured():
     assert len(driver.of(JobOpened)) == 2
 
 
-# --- the rest -----------------------------------------------------------------------------------------------------------------------
+# --- the rest --------------------------------------------------------------------------------
 
 
 def test_a_row_that_makes_no_sense_is_rejected(driver):

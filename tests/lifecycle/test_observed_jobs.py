@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod
 
-from engine.events.inputs import JobObserved
-from engine.events.jobs import Anomaly, EffectRequested, JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TimerSet
+from engine.events.inputs import JobObserved, NodeObserved
+from engine.events.jobs import (
+    Anomaly,
+    AttemptChanged,
+    EffectRequested,
+    JobObjectDeleted,
+    JobOpened,
+    JobPhaseChanged,
+    JobRevised,
+    TimerSet,
+)
 
 
 @pytest.fixture
@@ -200,3 +211,30 @@ def test_commands_on_an_observed_job_are_refused(driver):
 def test_a_trace_row_without_an_end_says_so(driver):
     driver.owner(job(None, "Terminated", without_end=True))
     assert driver.of(JobPhaseChanged)[0].without_end
+
+
+# --- times of a job that was there before it was seen -----------------------------------------------------------------------
+
+
+def test_a_phase_begins_when_the_object_says_and_not_when_it_was_seen(driver):
+    driver.owner(job(1, "Running", since=START + 5 * SECOND))
+    assert [change.phase for change in driver.of(JobPhaseChanged)] == ["Running"]
+    changed = next(event for event in driver.events if isinstance(event.data, JobPhaseChanged))
+    assert changed.time == START + 5 * SECOND
+
+
+def test_a_job_object_that_comes_after_its_pods_tells_when_it_was_created(driver):
+    driver.see(running("a"))
+    driver.owner(job(7, "Running"))
+    assert [revised.created for revised in driver.of(JobRevised)] == [START]
+    driver.owner(job(8, "Running", labels={"team": "vision"}))
+    assert [revised.created for revised in driver.of(JobRevised)] == [START, None]
+
+
+def test_a_node_fact_without_a_version_that_comes_twice_gives_no_id_twice(driver):
+    driver.see(running("a"))
+    silent, heard = (driver.event(NodeObserved("n", ready=ready), "n") for ready in ("Unknown", "True"))
+    for fact in (silent, heard, silent, heard):
+        driver.take(replace(fact, recordedtime=driver.now))
+    assert [changed.reason for changed in driver.of(AttemptChanged)] == ["Suspect", None, "Suspect", None]
+    assert len({event.id for event in driver.events}) == len(driver.events)

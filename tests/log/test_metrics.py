@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from threading import Thread, get_ident
+
 import pytest
-from counting_stage import CountingStage, command, custom, node
+from counting_stage import CountingStage, Shard, command, custom, node
 from prometheus_client import CollectorRegistry, generate_latest
 
 from engine.events import raw_message
@@ -69,3 +71,44 @@ def test_labels_are_bounded() -> None:
     log.append("pods", [custom(f"key{number}", 1, "add", at=1) for number in range(100)])
     processor.run_until_quiet()
     assert b"key1" not in generate_latest(registry)
+
+
+class GuardedStage(CountingStage):
+    """Knows which threads ask it when its earliest timer fires: the answer drops what no longer holds from the state."""
+
+    def __init__(self) -> None:
+        self.asked_by: set[int] = set()
+
+    def due(self, state: Shard) -> int | None:
+        self.asked_by.add(get_ident())
+        return super().due(state)
+
+
+def test_who_scrapes_does_not_touch_the_state() -> None:
+    """A scrape comes from another thread, in the middle of a batch: asking the stage there could lose a timer."""
+    log, registry, stage = MemoryLog(), CollectorRegistry(), GuardedStage()
+    processor = Processor(log, stage, metrics=ProcessorMetrics(registry))
+    processor.open()
+    log.append("pods", [custom("a", 1, "timer", at=4, delays=[2_000_000])])
+    processor.run_until_quiet()
+    texts: list[bytes] = []
+    scraper = Thread(target=lambda: texts.append(generate_latest(registry)))
+    scraper.start()
+    scraper.join()
+    assert b"lahar_timer_due_timestamp_seconds" in texts[0]
+    assert stage.asked_by == {get_ident()}
+
+
+def test_shard_that_closes_during_a_scrape_hides_no_other() -> None:
+    class Closing(Processor[Shard]):
+        def lag(self) -> int:
+            self.close()
+            return super().lag()
+
+    log, registry = MemoryLog(2), CollectorRegistry()
+    metrics = ProcessorMetrics(registry)
+    for processor in (Closing(log, CountingStage(), 0, metrics=metrics), Processor(log, CountingStage(), 1, metrics=metrics)):
+        processor.open()
+    assert registry.get_sample_value("lahar_inputs_received_total", SHARD) is None
+    Closing(log, CountingStage(), 0, metrics=metrics).open()
+    assert registry.get_sample_value("lahar_inputs_received_total", {**SHARD, "shard": "1"}) == 0

@@ -27,6 +27,14 @@ def test_a_path_opens_a_file(tmp_path: Path) -> None:
     again.close()
 
 
+@pytest.mark.parametrize("partitions", [0, -1])
+def test_a_log_without_partitions_is_none(tmp_path: Path, partitions: int) -> None:
+    for url in ("memory:", f"sqlite:{tmp_path}/lahar.db"):
+        with pytest.raises(ValueError, match="1 or more partitions"):
+            open_log(url, partitions)
+    assert not (tmp_path / "lahar.db").exists()
+
+
 def test_memory_opens_nothing() -> None:
     assert isinstance(open_log("memory:"), MemoryLog)
 
@@ -53,6 +61,16 @@ def test_the_lock_is_held_by_one(tmp_path: Path) -> None:
     assert not other.is_held()
     with other.hold():
         assert mine.is_held()
+
+
+def test_a_log_has_one_lock_by_whatever_name_it_is_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "lahar.db").touch()
+    (tmp_path / "link.db").symlink_to(tmp_path / "data" / "lahar.db")
+    monkeypatch.chdir(tmp_path / "data")
+    with RunLock("lahar.db").hold():
+        assert RunLock(tmp_path / "link.db").is_held()
+        assert RunLock(tmp_path / "data" / ".." / "data" / "lahar.db").is_held()
 
 
 def test_the_lock_of_a_dead_process_is_free(tmp_path: Path) -> None:

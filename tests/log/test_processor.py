@@ -15,6 +15,7 @@ from engine.events.jobs import Accounted, EventRaised, InputReleased, JobParked,
 from engine.log.dead_letters import original
 from engine.log.errors import FencedError, LogDamagedError, LogError, LogUnavailableError
 from engine.log.memory import MemoryLog
+from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Partition, Position, Record, ShardId
 from engine.log.processor import Processor
 from engine.log.run import OUTPUT_LIMIT, BrokenStageError
@@ -411,3 +412,63 @@ class TestTransactions:
         assert processor.state.counters["a"].total == 3
         log.close()
         beside.close()
+
+
+def test_log_that_fails_while_a_commit_is_made_closes_the_shard() -> None:
+    """Whatever fails between deciding and the end of the commit, the memory is ahead of the log."""
+
+    class Endless(MemoryLog):
+        def end(self, partition: Partition) -> int:
+            if partition.topic == "job-events":
+                raise LogError("gone")
+            return super().end(partition)
+
+    log = Endless()
+    processor = Processor(log, CountingStage(), snapshot_every=1)
+    processor.open()
+    log.append("pods", [custom("a", number, "add", at=1, times=1_999) for number in range(1, 4)])
+    with pytest.raises(LogError, match="gone"):
+        processor.run_until_quiet()
+    assert not processor.is_open
+
+
+def dead_reasons(log: MemoryLog) -> list[str]:
+    numbers = range(log.partitions("dead-letters"))
+    return [decode(found.message).data.reason for n in numbers for found in log.read(Partition("dead-letters", n), 0, 100)]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("topic", "right"), [("cluster", "jobs"), ("pods", "cluster")])
+def test_an_input_on_a_topic_of_another_reach_is_a_dead_letter(topic: Topic, right: Topic) -> None:
+    """What every shard takes would be decided by each of them, and a fact that one shard takes would be unknown to the others."""
+    log = MemoryLog(3)
+    log.append(topic, [custom("a", 1, "add", at=1) if topic == "cluster" else node("n", 1, 1, at=1)._replace(key="n", subject="n")])
+    for number in range(3):
+        processor = Processor(log, CountingStage(), number)
+        processor.open()
+        processor.run_until_quiet()
+        assert processor.state.counters == processor.state.nodes == {}
+    assert {reason.partition(" ")[2] for reason in dead_reasons(log)} == {f"belongs on the topic {right}, not on {topic}"}
+
+
+def test_an_input_under_a_foreign_key_is_a_dead_letter() -> None:
+    """Its subject is another shard's: two shards would have a state of it, with the same sequences."""
+    log = MemoryLog(3)
+    keys = {partition_of(key, 3): key for key in "abcdefgh"}
+    log.append("pods", [custom(keys[0], 1, "add", at=1), custom(keys[0], 2, "add", at=2)._replace(key=keys[1])])
+    processors = [Processor(log, CountingStage(), number) for number in range(3)]
+    for processor in processors:
+        processor.open()
+        processor.run_until_quiet()
+    assert [list(processor.state.counters) for processor in processors] == [[keys[0]], [], []]
+    assert dead_reasons(log) == [f"its subject {keys[0]!r} belongs to partition 0: use the subject as the key"]
+
+
+def test_outputs_that_change_no_subject_do_not_lengthen_the_tail(log: MemoryLog) -> None:
+    """A shard that is fed nothing but garbage is as quick to recover as any."""
+    processor = started(log, snapshot_every=20, batch=5)
+    log.append("pods", [custom("a", 1, "add", at=1), *(raw_message("b", b"\xff", 2) for _ in range(200))])
+    while processor.step():
+        assert processor.position.shardsequence - processor.snapshot_low.shardsequence < 20 + 5
+    again = started(log)
+    assert again.accounts.outcomes == processor.accounts.outcomes
+    assert state_hash(again.stage, again.state) == state_hash(processor.stage, processor.state)

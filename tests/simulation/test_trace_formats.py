@@ -60,6 +60,7 @@ def test_openb_whole_devices_have_no_share(rows):
         ("p0,1,1,1,1000,,LS,Failed,4,9,3", "it starts before it is submitted"),
         ("p0,1,1,1,1000,,LS,Pending,4,3,", "it ends before it starts"),
         ("p0,x,1,1,1000,,LS,Failed,1,3,2", "cpu_milli is not a number: 'x'"),
+        ("p0,1e30,1,1,1000,,LS,Failed,1,3,2", "cpu_milli is more than any cluster has: 1e30"),
         ("p0,1.5,1,1,1000,,LS,Failed,1,3,2", "cpu_milli is not a whole number: '1.5'"),
         (",1,1,1,1000,,LS,Failed,1,3,2", "name is empty"),
         ("p0,1,1,1,1000,,LS,Failed,1,3", "10 fields where the header has 11"),
@@ -189,3 +190,8 @@ def test_swf_columns_behind_the_eighteenth_are_ignored(rows):
 )
 def test_swf_row_that_makes_no_sense(rows, line, reason):
     assert faults(rows("swf", swf(3, 5, 1, 6, 1, 1, 1, 1) + line)) == [(2, reason)]
+
+
+def test_swf_may_begin_with_a_row_that_makes_no_sense(rows):
+    """One short row does not make a trace another format, wherever it stands."""
+    assert faults(rows("swf", "5 6 7\n" + swf(3, 5, 1, 6, 1, 1, 1, 1))) == [(1, "3 columns, fewer than 18")]

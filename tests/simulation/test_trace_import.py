@@ -170,7 +170,7 @@ def test_cluster_is_the_file_name(name, cluster):
         (b"", "philly", "the file is empty"),
         (b"a,b\n1,2\n", "philly", "no column timestamp, duration, num_gpus, cluster"),
         (STATUS.encode(), "openb", "no column name, cpu_milli"),
-        (b"u_id,user\n", "swf", "rows of an swf trace have 18"),
+        (b"u_id,user\n1 2\n", "swf", "no row has more than 2 columns between blanks, an swf trace has 18"),
         (b"; UnixStartTime: soon\n", "swf", "UnixStartTime is not a whole number"),
         (b"\x1f\x8bnonsense", "philly", "the compressed content is damaged"),
         (gzip.compress(STATUS.encode() * 99)[:-20], "philly-status", "the compressed content is damaged"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,10 +17,10 @@ from engine.simulation.traces.files import read_lines
 from engine.simulation.traces.openb import Openb
 from engine.simulation.traces.philly import Philly
 from engine.simulation.traces.philly_status import PhillyStatus
-from engine.simulation.traces.rows import BadRow, TraceFormat, read_rows
+from engine.simulation.traces.rows import BadRow, TraceFormat, TraceRow, read_rows
 from engine.simulation.traces.swf import Swf
 
-__all__ = ["FORMATS", "ImportReport", "import_trace"]
+__all__ = ["FORMATS", "ImportReport", "import_rows", "import_trace", "read_trace"]
 
 FORMATS: Final[dict[str, Callable[[], TraceFormat]]] = {
     "openb": Openb,
@@ -65,12 +65,35 @@ def import_trace(
         TraceError: the format is unknown, or the file is missing, unreadable or of another format; nothing was appended.
         LogUnavailableError: the log cannot be written; import again to complete it.
     """
+    return import_rows(log, read_trace(path, source_format), source_format, cluster, on_progress)
+
+
+def read_trace(path: Path, source_format: str) -> list[TraceRow | BadRow]:
+    """Read a trace whole.
+
+    Raises:
+        TraceError: the format is unknown, or the file is missing, unreadable or of another format.
+    """
     if source_format not in FORMATS:
         raise TraceError(f"unknown trace format {source_format!r}; known are {', '.join(FORMATS)}")
     try:
-        rows = list(read_rows(FORMATS[source_format](), read_lines(path)))
+        return list(read_rows(FORMATS[source_format](), read_lines(path)))
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from None
+
+
+def import_rows(
+    log: Log,
+    rows: Sequence[TraceRow | BadRow],
+    source_format: str,
+    cluster: str,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> ImportReport:
+    """Append every fact of a trace that was read; see `import_trace`.
+
+    Raises:
+        LogUnavailableError: the log cannot be written; import again to complete it.
+    """
     facts = Facts(rows, source_format, cluster)
     done = 0
     for batch in _batches(iter(facts)):

@@ -22,6 +22,9 @@ __all__ = ["BadRow", "Fields", "TraceFormat", "TraceRow", "csv_fields", "read_ro
 MAX_PODS: Final = 100_000
 """A row that asks for more pods than any cluster runs makes no sense."""
 
+_MOST: Final = 10**12
+"""A row that counts more of anything than this makes no sense either; sums of such counts would grow without bound."""
+
 _LATEST: Final = parse_time("9999-12-31T23:59:59Z")
 """The last moment that RFC 3339 can write."""
 
@@ -120,11 +123,13 @@ class Fields:
         """Return a whole number of things.
 
         Raises:
-            RowError: the field is empty, no whole number, or less than `least`.
+            RowError: the field is empty, no whole number, less than `least`, or more than any cluster has.
         """
         count = self.whole(name)
         if count < least:
             raise RowError(f"{name} is {count}, less than {least}")
+        if count > _MOST:
+            raise RowError(f"{name} is more than any cluster has: {self.text(name)[:40]}")
         return count
 
     def seconds(self, name: str) -> int:

@@ -38,9 +38,9 @@ class Swf:
         """Yield the rows. `; UnixStartTime:` is the moment that submit times count from; without it 1970 is.
 
         Raises:
-            TraceError: UnixStartTime is no whole number, or the first row has no 18 columns.
+            TraceError: UnixStartTime is no whole number, or there are rows and none of them has 18 columns.
         """
-        row = 0
+        row = widest = 0
         for number, line in lines:
             text = line.decode("utf-8", "replace").strip()
             if text.startswith(";"):
@@ -48,12 +48,11 @@ class Swf:
                 continue
             row += 1
             values = text.split()
-            if row == 1 and len(values) < _WIDTH:
-                raise TraceError(
-                    f"line {number}: {len(values)} columns between blanks; rows of an swf trace have {_WIDTH}; is --format right?"
-                )
+            widest = max(widest, len(values))
             fault = RowError(f"{len(values)} columns, fewer than {_WIDTH}")
             yield Fields(number, row, _COLUMNS, values if len(values) >= _WIDTH else fault)
+        if row and widest < _WIDTH:
+            raise TraceError(f"no row has more than {widest} columns between blanks, an swf trace has {_WIDTH}; is --format right?")
 
     def _header(self, number: int, text: str) -> None:
         name, _, value = text.lstrip("; \t").partition(":")

@@ -1,0 +1,140 @@
+"""`lahar reference`: the page of the documentation that describes every command, written from the commands themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from inspect import cleandoc
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+from engine.cli.app import JsonOption, Panel, app, output_of
+from engine.cli.help import examples_of
+
+if TYPE_CHECKING:
+    from typer._click import Command  # private: for annotations alone
+
+__all__ = ["page", "reference"]
+
+_HEAD: Final = """\
+# The command
+
+*Written from `engine/cli/` by `make docs`; edit that, not this page.*
+
+`lahar COMMAND --help` shows the same in a terminal, `lahar --install-completion` teaches the shell to complete commands, options,
+jobs and event types.
+
+## What all commands have in common
+
+- Where the log is: `--log URL`, else `LAHAR_LOG`, else `log` in `lahar.toml`, else `sqlite:./lahar.db`. `sqlite:PATH` is a file,
+  `memory:` is kept nowhere. `--log` and `--json` may stand before or after the command's name.
+- Answers go to standard output; progress, warnings and errors to standard error. With `--json`, which every command takes, an
+  answer is one JSON object a line.
+- An error is one line that says where it is and what to do. `LAHAR_DEBUG=1` shows tracebacks.
+- `apply`, `ingest`, `import-trace` and `job submit|command|raise|unpark` append to the log and then process it until nothing is
+  left to do, unless `--no-process` is given or a live `lahar run` does.
+- JOB is a job's id, a unique prefix of it, `namespace/name` (the newest of that name) or `namespace/name@id`.
+- TIME is RFC 3339, UTC unless it says otherwise: `2026-03-01`, `2026-03-01T12:00:00.5Z`, `2026-03-01T12:00:00+02:00`.
+
+## Exit codes
+
+| code | meaning |
+|---|---|
+| 0 | done |
+| 1 | a finding: a check failed, two things differ |
+| 2 | bad input: an option, a file, a value; a job that was rejected, a command that was refused |
+| 3 | not found: a job, an event, a queue |
+| 4 | the log is unavailable, damaged, locked by another process or taken over by one |
+| 70 | a defect of Lahar |
+| 130 | interrupted |
+
+## lahar.toml
+
+It stands in the working directory; every key may be left out.
+
+| key | default | meaning |
+|---|---|---|
+| `log` | `"sqlite:./lahar.db"` | the log |
+| `cluster` | `"default"` | cluster of what is appended without one |
+| `forget_after` | `"30d"` | how long after its end a job stays in the engine's state; its history stays for good |
+| `orphan_wait` | `"60s"` | how long a pod that names an unknown managed job waits for it |
+| `callbacks` | `[]` | modules whose callbacks are told what happens |
+"""
+
+_COMMON: Final = frozenset({"log", "as_json"})
+"""Options that the page describes once."""
+
+
+def page() -> str:
+    """Return the page as Markdown."""
+    root: Any = typer.main.get_command(app)
+    sections = ["\n".join(_section(path, command)) for path, command in _commands(root, ("lahar",))]
+    return "\n".join([_HEAD, *sections])
+
+
+def _commands(group: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Command]]:  # noqa: ANN401 - of typer's own click
+    with typer.Context(group, info_name=path[-1]) as context:
+        names = group.list_commands(context)
+    for name in names:
+        command = group.commands[name]
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+def _section(path: tuple[str, ...], command: Any) -> Iterator[str]:  # noqa: ANN401 - as above
+    with typer.Context(command, info_name=path[-1]) as context:
+        pieces = [piece for piece in command.collect_usage_pieces(context) if piece != "[OPTIONS]"]
+        yield f"## {' '.join(path)}\n"
+        yield f"`{' '.join((*path, *pieces))}`\n".replace("{", "").replace("}", "")
+        yield Text.from_markup(cleandoc(command.help)).plain + "\n"
+        parameters = [parameter for parameter in command.params if parameter.name not in _COMMON]
+        if parameters:
+            yield "| | |\n|---|---|"
+        for parameter in parameters:
+            yield f"| {_names(parameter)} | {_cell(parameter.help)}{_default(parameter)} |"
+    if parameters:
+        yield ""
+    if examples := examples_of(command.epilog):
+        # Not `console`: tests play the commands of such blocks.
+        yield "```text"
+        yield from examples
+        yield "```\n"
+
+
+def _names(parameter: Any) -> str:  # noqa: ANN401 - as above
+    if parameter.param_type_name == "argument":
+        return f"`{parameter.display_name_raw}`"
+    value = parameter.metavar
+    if value is None and not parameter.is_flag:
+        value = "|".join(parameter.type_descriptor.choices or ()) or parameter.name.upper()
+    return ", ".join(f"`{name}{f' {value}' if value else ''}`" for name in parameter.opts)
+
+
+def _default(parameter: Any) -> str:  # noqa: ANN401 - as above
+    default = parameter.default
+    return "" if parameter.required or default in (None, "", False, []) else f" Default: `{default}`."
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")
+
+
+@app.command(rich_help_panel=Panel.TOOLS, examples=["lahar reference --out docs/cli.md"])
+def reference(
+    context: typer.Context,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the page to this file.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Describe every command on one page, as Markdown."""
+    output = output_of(context, as_json)
+    text = page()
+    if out is not None:
+        out.write_text(text, encoding="utf-8")
+    if output.as_json:
+        output.record({"file": None if out is None else str(out), "page": None if out is not None else text})
+    elif out is None:
+        output.line(text)

@@ -1,0 +1,197 @@
+"""Apply what happens to attempts: one total function per event type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from sys import intern
+from typing import Any, Final
+
+from engine.events import Data, Event
+from engine.events.jobs import (
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptEvent,
+    AttemptLateFact,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+    EffectRequested,
+)
+from engine.lifecycle.indexes import (
+    displace,
+    enter,
+    leave,
+    leaves_slot_open,
+    mark_seen,
+    place,
+)
+from engine.lifecycle.state import Attempt, Job, ShardState, Task
+from statemachines.spec import TaskSpec
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["ATTEMPTS"]
+
+Handler = Callable[[ShardState, Job, Any, Event[Any]], None]
+
+_STOPPING: Final = FINISHED_JOB_PHASES | {"Aborting", "Aborted", "Completing", "Terminating"}
+"""Phases in which an attempt that ends is not replaced."""
+
+
+def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: Event[Any]) -> None:
+    task = job.tasks.get(data.task)
+    if task is None:
+        task = job.tasks[data.task] = Task(TaskSpec(data.task, replicas=0, requests=data.requests), since=event.time, sized=False)
+    if not task.sized and data.index >= task.spec.replicas:
+        task.spec = replace(task.spec, replicas=data.index + 1)
+    requests = task.spec.requests if task.spec.requests == data.requests else data.requests
+    attempt = Attempt(
+        task.spec.name,  # the same text for all attempts of the task
+        data.index,
+        data.attempt,
+        uid=data.uid,
+        pod=data.pod,
+        version=data.version,
+        seen=event.recordedtime,
+        created=event.time,
+        since=event.time,
+        reason=data.reason,
+        requests=requests,
+        job_version=data.job_version,
+    )
+    before = task.slots.get(data.index)
+    if before is not None:
+        leave(job, task, before)
+    job.attempts.append(attempt)
+    task.slots[data.index] = attempt
+    task.close_slot(data.index)
+    task.next_index = max(task.next_index, data.index + 1)
+    job.live += 1
+    if data.uid is not None:
+        job.by_uid[data.uid] = attempt
+        if data.version is None:
+            mark_seen(job, event)
+    enter(job, task, attempt)
+
+
+def _find(job: Job, data: AttemptEvent) -> tuple[Task, Attempt]:
+    task = job.tasks[data.task]
+    attempt = task.slots.get(data.index)
+    if attempt is None or attempt.number != data.attempt:
+        attempt = job.attempt(data.task, data.index, data.attempt)
+        assert attempt is not None  # noqa: S101 - the fold of our own output: an attempt's first event is attempt.started
+    return task, attempt
+
+
+def _observed(job: Job, attempt: Attempt, data: AttemptEvent, event: Event[Any]) -> None:
+    if data.version is None:
+        if attempt.uid is not None:
+            mark_seen(job, event)
+    elif data.version == attempt.version:
+        return  # no newer observation of the pod: a fact about its node, or what else the same observation shows
+    else:
+        attempt.version = data.version
+    attempt.seen = event.recordedtime
+
+
+def _attempt_bound(state: ShardState, job: Job, data: AttemptBound, event: Event[Any]) -> None:
+    task, attempt = _find(job, data)
+    leave(job, task, attempt)
+    attempt.phase, attempt.reason = "Bound", data.reason
+    attempt.bound = attempt.since = event.time
+    attempt.node = intern(data.node) or None  # one text for all attempts on a node
+    _observed(job, attempt, data, event)
+    place(state, job, attempt)
+    enter(job, task, attempt)
+
+
+def _attempt_running(_state: ShardState, job: Job, data: AttemptRunning, event: Event[Any]) -> None:
+    task, attempt = _find(job, data)
+    leave(job, task, attempt)
+    attempt.phase, attempt.reason, attempt.ready = "Running", data.reason, data.ready
+    attempt.running = attempt.since = event.time
+    _observed(job, attempt, data, event)
+    enter(job, task, attempt)
+
+
+def _attempt_terminating(_state: ShardState, job: Job, data: AttemptTerminating, event: Event[Any]) -> None:
+    task, attempt = _find(job, data)
+    leave(job, task, attempt)
+    attempt.phase, attempt.reason, attempt.since = "Terminating", data.reason, event.time
+    _observed(job, attempt, data, event)
+    enter(job, task, attempt)
+
+
+def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event[Any]) -> None:
+    task, attempt = _find(job, data)
+    leave(job, task, attempt)
+    attempt.phase, attempt.reason = data.phase, data.reason
+    attempt.ended = attempt.since = event.time
+    attempt.rank, attempt.replaceable, attempt.exit_code = data.rank, data.replaceable, data.exit_code
+    attempt.disruption = None
+    _observed(job, attempt, data, event)
+    job.live -= 1
+    displace(state, attempt)
+    enter(job, task, attempt)
+    if task.slots.get(attempt.index) is attempt and leaves_slot_open(job, task, attempt):
+        task.open_slot(attempt.index)
+        task.restarting = job.managed and job.phase not in _STOPPING
+
+
+def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: Event[Any]) -> None:
+    task, attempt = _find(job, data)
+    leave(job, task, attempt)
+    if data.uid is not None:
+        attempt.uid = data.uid
+        job.by_uid[data.uid] = attempt
+    if data.reason_changed:
+        attempt.reason = data.reason
+    if data.restarts is not None:
+        attempt.restarts = data.restarts
+    if data.ready is not None:
+        attempt.ready = data.ready
+    if data.requests is not None:
+        attempt.requests = data.requests
+    if data.disruption is not None:
+        attempt.disruption = data.disruption or None
+    _observed(job, attempt, data, event)
+    enter(job, task, attempt)
+
+
+def _attempt_late_fact(_state: ShardState, job: Job, data: AttemptLateFact, event: Event[Any]) -> None:
+    _, attempt = _find(job, data)
+    attempt.late = (data.phase, data.reason, data.ended, data.rank)
+    if data.version is not None:
+        attempt.version = data.version
+    else:
+        mark_seen(job, event)
+
+
+def _effect_requested(_state: ShardState, job: Job, data: EffectRequested, event: Event[Any]) -> None:
+    if data.effect != "delete_pod" or data.task is None or data.index is None or data.attempt is None:
+        return
+    attempt = job.attempt(data.task, data.index, data.attempt)
+    if attempt is None:
+        return
+    task = job.tasks[data.task]
+    leave(job, task, attempt)
+    if attempt.live:
+        attempt.kill, attempt.killed = data.cause, event.time
+    else:
+        attempt.replaceable = True
+        if task.slots.get(attempt.index) is attempt and leaves_slot_open(job, task, attempt):
+            task.open_slot(attempt.index)
+    enter(job, task, attempt)
+
+
+ATTEMPTS: Final[dict[type[Data], Handler]] = {
+    AttemptStarted: _attempt_started,
+    AttemptBound: _attempt_bound,
+    AttemptRunning: _attempt_running,
+    AttemptTerminating: _attempt_terminating,
+    AttemptEnded: _attempt_ended,
+    AttemptChanged: _attempt_changed,
+    AttemptLateFact: _attempt_late_fact,
+    EffectRequested: _effect_requested,
+}

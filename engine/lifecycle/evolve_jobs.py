@@ -1,0 +1,240 @@
+"""Apply what happens to jobs and tasks: phases, events, actions, timers, inputs set aside. One total function per event type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from hashlib import blake2b
+from typing import Any, Final
+
+from engine.events import Data, Event
+from engine.events.jobs import (
+    ActionDeferred,
+    ActionTaken,
+    Anomaly,
+    CommandRefused,
+    EffectSettled,
+    EventRaised,
+    InputOrphaned,
+    InputParked,
+    InputReleased,
+    JobForgotten,
+    JobObjectDeleted,
+    JobOpened,
+    JobParked,
+    JobPhaseChanged,
+    JobRejected,
+    JobRevised,
+    JobUnparked,
+    RowRejected,
+    TaskPhaseChanged,
+    TimerCancelled,
+    TimerFired,
+    TimerSet,
+)
+from engine.lifecycle import codec
+from engine.lifecycle.indexes import (
+    fired_key,
+    mark_seen,
+    run_timer,
+    set_spec,
+)
+from engine.lifecycle.state import Deferred, Job, ShardState, Timer
+from statemachines.spec import JobSpec
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["JOBS", "forgotten_key"]
+
+Handler = Callable[[ShardState, Job, Any, Event[Any]], None]
+
+_WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
+_RESTARTS: Final = frozenset({"RestartJob", "RestartTask", "RestartPod", "RestartPartition", "RequeueJob", "ResumeJob"})
+
+
+def forgotten_key(job: str) -> bytes:
+    """Return the 16 bytes that stay of a forgotten job."""
+    return blake2b(job.encode(), digest_size=codec.FORGOTTEN_BYTES).digest()
+
+
+def _without_templates(spec: JobSpec) -> JobSpec:
+    return replace(spec, tasks=[replace(task, template=None) if task.template else task for task in spec.tasks])
+
+
+def _job_opened(_state: ShardState, job: Job, data: JobOpened, event: Event[Any]) -> None:
+    job.opened = event.sequence
+    job.kind, job.namespace, job.name, job.managed = data.kind, data.namespace, data.name, data.managed
+    job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels
+    job.owner_known, job.object_version = data.owner, data.version
+    job.since = event.time
+    set_spec(job, _without_templates(data.spec))
+    if data.owner and data.version is None:
+        mark_seen(job, event)
+
+
+def _job_revised(_state: ShardState, job: Job, data: JobRevised, event: Event[Any]) -> None:
+    for name in ("kind", "name", "namespace", "tenant", "project", "user", "labels"):
+        value = getattr(data, name)
+        if value is not None:
+            setattr(job, name, value)
+    job.owner_known = job.owner_known or data.owner
+    if data.version is None:
+        mark_seen(job, event)
+    else:
+        job.object_version = data.version
+    if data.spec is not None:
+        set_spec(job, _without_templates(data.spec))
+
+
+def _job_phase_changed(_state: ShardState, job: Job, data: JobPhaseChanged, event: Event[Any]) -> None:
+    job.phase, job.reason, job.since = data.phase, data.reason, event.time
+    job.retry_count, job.restarts = data.retry_count, data.restarts
+    job.inferred = data.inferred
+    if data.phase == "Pending":
+        job.grouped = True
+        job.requeued = False
+    if data.phase in FINISHED_JOB_PHASES:
+        job.finished, job.closing = event.recordedtime, event.id
+        job.deferred = None
+    else:
+        job.finished = None
+    if data.object_version is not None:
+        job.object_version = data.object_version
+    elif job.owner_known and not job.managed and not data.inferred:
+        mark_seen(job, event)
+
+
+def _task_phase_changed(_state: ShardState, job: Job, data: TaskPhaseChanged, event: Event[Any]) -> None:
+    task = job.tasks[data.task]
+    task.phase, task.since = data.phase, event.time
+    if data.previous == "Restarting":
+        task.restarting = False
+
+
+def _job_rejected(_state: ShardState, job: Job, _data: JobRejected, event: Event[Any]) -> None:
+    mark_seen(job, event)
+
+
+def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, event: Event[Any]) -> None:
+    job.object_deleted = True
+    if data.version is None:
+        mark_seen(job, event)
+    else:
+        job.object_version = data.version
+
+
+def _job_forgotten(state: ShardState, job: Job, _data: JobForgotten, _event: Event[Any]) -> None:
+    del state.jobs[job.id]
+    key = forgotten_key(job.id)
+    state.touched[codec.forgotten_chunk(len(state.forgotten))] = None
+    state.forgotten.add(key)
+    state.forgotten_order += key
+
+
+def _event_raised(_state: ShardState, job: Job, data: EventRaised, event: Event[Any]) -> None:
+    if data.event == "TaskCompleted" and data.task in job.tasks:
+        job.tasks[data.task].completed_raised = True
+    elif data.event == "TaskFailed" and data.task in job.tasks:
+        job.tasks[data.task].failed_raised = True
+    if data.rule is not None:
+        subject = (data.task or "") if data.index is None else f"{data.task}/{data.index}"
+        job.fired[fired_key(job, data.rule, subject)] = None
+    elif data.index is None:
+        mark_seen(job, event)
+
+
+def _action_taken(_state: ShardState, job: Job, data: ActionTaken, event: Event[Any]) -> None:
+    if data.policy is None:
+        mark_seen(job, event)
+    if data.deferred:
+        job.deferred = None
+    job.requeued = data.action == "RequeueJob"
+    if data.action in _WHOLE_JOB:
+        job.version += 1
+        job.grouped = False
+    for task in job.tasks.values() if data.action in _WHOLE_JOB else filter(None, [job.tasks.get(data.task or "")]):
+        task.completed_raised = task.failed_raised = False
+        task.restarting = task.restarting or data.action in _RESTARTS
+
+
+def _action_deferred(_state: ShardState, job: Job, data: ActionDeferred, event: Event[Any]) -> None:
+    job.deferred = Deferred(data.action, data.by, data.reason, data.policy, data.event, data.commanded, event.id)
+    mark_seen(job, event)
+
+
+def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -> None:
+    job.timers[event.id] = Timer(
+        event.id,
+        data.timer,
+        data.due,
+        data.action,
+        data.policy,
+        data.event,
+        data.task,
+        data.index,
+        data.attempt,
+        data.partition,
+        data.pod,
+    )
+    run_timer(state, job, job.timers[event.id])
+
+
+def _timer_gone(_state: ShardState, job: Job, data: TimerCancelled | TimerFired, _event: Event[Any]) -> None:
+    timer = job.timers.pop(data.id, None)
+    if timer is None or timer.kind != "policy":
+        return
+    same_pod = job.delays[timer.pod]
+    del same_pod[timer.id]
+    if not same_pod:
+        del job.delays[timer.pod]
+
+
+def _marks_input(_state: ShardState, job: Job, _data: Data, event: Event[Any]) -> None:
+    mark_seen(job, event)
+
+
+def _job_parked(_state: ShardState, job: Job, _data: JobParked, _event: Event[Any]) -> None:
+    job.parked = True
+
+
+def _job_unparked(_state: ShardState, job: Job, _data: JobUnparked, event: Event[Any]) -> None:
+    job.parked = False
+    mark_seen(job, event)
+
+
+def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned, _event: Event[Any]) -> None:
+    (job.held if isinstance(data, InputParked) else job.waiting).append(data.input)
+    job.seen[str(data.input.get("id", ""))] = None
+
+
+def _input_released(_state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:
+    kept = job.held if data.kept == "parked" else job.waiting
+    for position, held in enumerate(kept):
+        if held.get("id") == data.input:
+            del kept[position]
+            return
+
+
+JOBS: Final[dict[type[Data], Handler]] = {
+    JobOpened: _job_opened,
+    JobRevised: _job_revised,
+    JobPhaseChanged: _job_phase_changed,
+    JobRejected: _job_rejected,
+    JobObjectDeleted: _job_object_deleted,
+    JobForgotten: _job_forgotten,
+    TaskPhaseChanged: _task_phase_changed,
+    EventRaised: _event_raised,
+    ActionTaken: _action_taken,
+    ActionDeferred: _action_deferred,
+    TimerSet: _timer_set,
+    TimerCancelled: _timer_gone,
+    TimerFired: _timer_gone,
+    EffectSettled: _marks_input,
+    CommandRefused: _marks_input,
+    RowRejected: _marks_input,
+    Anomaly: _marks_input,
+    JobParked: _job_parked,
+    JobUnparked: _job_unparked,
+    InputParked: _input_held,
+    InputOrphaned: _input_held,
+    InputReleased: _input_released,
+}

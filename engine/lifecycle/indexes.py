@@ -1,0 +1,143 @@
+"""What is derived from a job: who counts where, which replica waits, what runs on which node; kept up to date event by event.
+
+Each function costs the same whatever the number of replicas, but for those about a whole job.
+"""
+
+from __future__ import annotations
+
+from heapq import heappush
+from typing import Any
+
+from engine.events import Event
+from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, category
+from statemachines.raising import raise_rules
+from statemachines.spec import JobSpec
+from statemachines.task import initial_task_phase
+
+__all__ = [
+    "displace",
+    "enter",
+    "fired_key",
+    "index_job",
+    "leave",
+    "leaves_slot_open",
+    "mark_seen",
+    "place",
+    "run_timer",
+    "set_spec",
+]
+
+
+def fired_key(job: Job, rule: int, subject: str) -> str:
+    """Name what a raise rule has fired for: once per (rule, job version, subject); one that counts has the job as its subject."""
+    return f"{rule}/{job.version}/{subject if job.rules[rule].count <= 1 else ''}"
+
+
+def index_job(state: ShardState, job: Job) -> None:
+    """Rebuild what is derived from a job that was read from a snapshot."""
+    job.by_uid = {attempt.uid: attempt for attempt in job.attempts if attempt.uid is not None}
+    job.rules = raise_rules(job.spec)
+    for task in job.tasks.values():
+        if job.managed:
+            task.open = list(range(task.spec.replicas))
+    for attempt in job.attempts:
+        task = job.tasks[attempt.task]
+        before = task.slots.get(attempt.index)
+        if before is not None:
+            leave(job, task, before)
+        task.slots[attempt.index] = attempt
+        task.close_slot(attempt.index)
+        task.next_index = max(task.next_index, attempt.index + 1)
+        enter(job, task, attempt)
+        if attempt.live:
+            job.live += 1
+            place(state, job, attempt)
+        elif leaves_slot_open(job, task, attempt):
+            task.open_slot(attempt.index)
+    for timer in job.timers.values():
+        run_timer(state, job, timer)
+
+
+def mark_seen(job: Job, event: Event[Any]) -> None:
+    """Remember the input that an event follows from, so that it is known when it comes again."""
+    job.seen[event.causationid] = None
+
+
+def leave(job: Job, task: Task, attempt: Attempt) -> None:
+    """Take an attempt out of the counters; before it changes."""
+    if task.slots.get(attempt.index) is attempt:
+        _count(job, task, attempt, -1)
+
+
+def enter(job: Job, task: Task, attempt: Attempt) -> None:
+    """Put an attempt into the counters; after it has changed."""
+    if task.slots.get(attempt.index) is attempt:
+        _count(job, task, attempt, 1)
+
+
+def _count(job: Job, task: Task, attempt: Attempt, by: int) -> None:
+    name = category(attempt)
+    if name is None:
+        return
+    setattr(task.counts, name, getattr(task.counts, name) + by)
+    setattr(job.counts, name, getattr(job.counts, name) + by)
+    if name == "running":
+        task.ready += by * attempt.ready
+        task.restart_sum += by * attempt.restarts
+    elif name == "pending":
+        task.restart_sum += by * attempt.restarts
+    elif name == "succeeded":
+        task.ready += by
+
+
+def leaves_slot_open(job: Job, task: Task, attempt: Attempt) -> bool:
+    """Tell whether an ended current attempt leaves its replica to another one."""
+    if not job.managed:
+        return attempt.phase != "Succeeded"
+    return attempt.replaceable and attempt.index < task.spec.replicas
+
+
+def place(state: ShardState, job: Job, attempt: Attempt) -> None:
+    """Note that an attempt is on its node."""
+    if attempt.node is not None and attempt.uid is not None:
+        state.on_node.setdefault(attempt.node, {})[attempt.uid] = job.id
+
+
+def displace(state: ShardState, attempt: Attempt) -> None:
+    """Note that an attempt has left its node."""
+    there = state.on_node.get(attempt.node or "")
+    if there is not None:
+        there.pop(attempt.uid or "", None)
+        if not there:
+            del state.on_node[attempt.node or ""]
+
+
+def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
+    """Put a timer where it is found when it is due, and by its pod."""
+    heappush(state.timers, (timer.due, timer.id, job.id))
+    if timer.kind == "policy":
+        job.delays.setdefault(timer.pod, {})[timer.id] = timer
+
+
+def set_spec(job: Job, spec: JobSpec) -> None:
+    """Give a job its specification: tasks, rules, and the replicas that wait for an attempt."""
+    job.spec = spec
+    job.rules = raise_rules(spec)
+    for wanted in spec.tasks:
+        task = job.tasks.get(wanted.name)
+        if task is None:
+            task = job.tasks[wanted.name] = Task(wanted, since=job.since)
+            task.phase = initial_task_phase(wanted) if job.managed else "Pending"
+            before = 0
+        else:
+            before = task.spec.replicas
+            task.spec = wanted
+        task.sized = True
+        if not job.managed:
+            continue
+        for index in range(before, wanted.replicas):
+            current = task.slots.get(index)
+            if current is None or leaves_slot_open(job, task, current):
+                task.open_slot(index)
+        while task.open and task.open[-1] >= wanted.replicas:
+            task.open.pop()

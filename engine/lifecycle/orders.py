@@ -1,0 +1,40 @@
+"""What is to be done to a job, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statemachines.kill import Target
+from statemachines.vocabulary import Action, FailureClass
+
+__all__ = ["Order"]
+
+
+@dataclass(slots=True)
+class Order:
+    """An action to be carried out, and why."""
+
+    action: Action
+    task: str | None = None
+    index: int | None = None
+    partition: int | None = None
+    policy: str | None = None
+    event: str | None = None
+    by: str = ""
+    reason: str = ""
+    deferred: bool = False
+    commanded: bool = False
+    """A person or the deletion of the job asks for it, not a rule."""
+    cause: FailureClass | None = None
+    """Class of the failure behind it; `None`: no attempt stands behind it."""
+
+    @property
+    def target(self) -> Target | None:
+        """The part of the job that it is about."""
+        if self.action == "RestartTask" and self.task is not None:
+            return Target("task", self.task)
+        if self.action == "RestartPod" and self.task is not None and self.index is not None:
+            return Target("pod", self.task, pod=str(self.index))
+        if self.action == "RestartPartition" and self.task is not None and self.partition is not None:
+            return Target("partition", self.task, partition=str(self.partition))
+        return None

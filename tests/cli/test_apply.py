@@ -1,0 +1,266 @@
+"""`lahar apply` and `lahar job …`: what is given to Lahar, and what it says became of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from engine.lifecycle.stage import LifecycleStage
+
+PAPER = """\
+# Run a job
+
+```
+yaml
+
+apiVersion: batch/v1
+
+kind: Job
+
+metadata:
+
+  name: PaddlePaddle-cluster-job
+
+spec:
+
+  parallelism: 3
+
+  completions: 3
+
+  template:
+
+    metadata:
+
+      name: PaddlePaddle-cluster-job
+
+    spec:
+
+      containers:
+
+      - name: trainer
+
+        image: your\\_repo/paddle:mypaddle
+
+      restartPolicy: Never
+```
+"""
+
+
+@pytest.fixture
+def known(lahar, files):
+    """A log that knows the queue and the job."""
+    lahar("apply", files["queue"], files["job"])
+    return lahar
+
+
+def events(lahar, job="ml/train"):
+    return [(record["type"], record["data"]) for record in lahar("history", job, "--json").records]
+
+
+class TestApply:
+    def test_a_new_job_is_submitted(self, lahar, files):
+        done = lahar("apply", files["queue"], files["job"])
+        assert done.out.splitlines()[0] == "Queue research: created"
+        assert "the job ml/train with 2 replicas was submitted to queue research" in done.out
+        assert lahar("job", "list", "--json").record["phase"] == "Pending"
+
+    def test_the_same_again_changes_nothing(self, known, files):
+        *before, _ = known("export").records
+        assert known("apply", files["queue"], files["job"]).out == "Queue research: unchanged\nml/train: unchanged\n"
+        assert known("apply", files["job"], "--json").record["outcome"] == "unchanged"
+        assert len(known("history", "ml/train").out.splitlines()) == 5
+        assert known("export").records[: len(before)] == before
+
+    def test_a_changed_job_is_updated_and_may_be_changed_back_and_forth(self, known, files):
+        for name in ("changed", "job", "changed"):
+            assert "the specification of the job changed" in known("apply", files[name]).out
+        assert known("job", "show", "ml/train", "--json").record["min_available"] == 2
+        assert [kind for kind, _ in events(known)].count("lahar.job.revised.v1") == 3
+
+    def test_an_update_that_is_not_allowed_is_refused_with_its_path(self, known, files):
+        files["job"].write_text(files["job"].read_text().replace("minAvailable: 1", "maxRetry: 9"))
+        done = known("apply", files["job"], code=2)
+        assert done.err.startswith("lahar: ")
+        assert "job.yaml: line 1: spec" in done.err
+
+    def test_what_cannot_change_is_said_not_to_have_changed(self, known, files):
+        files["job"].write_text(files["job"].read_text().replace("image: train", "image: other"))
+        done = known("apply", files["job"])
+        assert done.out == "ml/train: unchanged\n"
+        assert "cannot change while it runs" in done.err
+
+    def test_one_job_twice_in_the_files_is_submitted_and_updated(self, lahar, files):
+        outcomes = [
+            record.get("outcome") for record in lahar("apply", *map(files.get, ("queue", "job", "changed")), "--json").records
+        ]
+        assert outcomes == ["created", "applied", "applied"]
+        assert lahar("job", "show", "ml/train", "--json").record["min_available"] == 2
+
+    def test_a_rejected_job_names_file_place_and_path(self, lahar, files):
+        done = lahar("apply", files["queue"], files["wrong"], code=2)
+        assert f"lahar: {files['wrong']}: line 1: spec.tasks[0].replicas: must be at least 0\n" in done.err
+        record = lahar("apply", files["wrong"], "--json", code=2).record
+        assert (record["outcome"], record["name"]) == ("rejected", "ml/wrong")
+        assert {"path": "spec.tasks[0].replicas", "message": "must be at least 0"} in record["faults"]
+        assert lahar("job", "list").out.splitlines()[1:] == []
+
+    def test_a_job_that_was_rejected_is_judged_anew(self, lahar, files):
+        assert "there is no queue 'research'" in lahar("apply", files["job"], code=2).err
+        assert "there is no queue 'research'" in lahar("apply", files["job"], code=2).err
+        lahar("apply", files["queue"])
+        assert "was submitted" in lahar("apply", files["job"]).out
+        assert "unchanged" in lahar("apply", files["job"]).out
+
+    def test_an_unknown_field_is_a_warning_and_with_strict_an_error(self, known, files):
+        assert "spec.colour: unknown field" in known("apply", files["odd"], "--strict", code=2).err
+        done = known("apply", files["odd"])
+        assert done.err == f"warning: {files['odd']}: line 1: spec.colour: unknown field\n"
+        assert "was submitted" in done.out
+        assert "spec.colour" in known("apply", files["odd"]).err
+        assert "spec.colour" in known("apply", files["odd"], "--strict", code=2).err
+
+    def test_objects_of_the_cluster(self, lahar, folder):
+        file = folder / "objects.yaml"
+        file.write_text(
+            "{kind: Queue, metadata: {name: q}, spec: {weight: 1}}\n---\n"
+            "{apiVersion: v1, kind: Node, metadata: {name: n}, status: {capacity: {cpu: 4}, allocatable: {cpu: 4}}}\n---\n"
+            "{apiVersion: lahar.dev/v1, kind: Tenant, metadata: {name: t}, spec: {}}\n---\n"
+            "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 100}"
+        )
+        assert lahar("apply", file).out == "Queue q: created\nNode n: created\nTenant t: created\nPriorityClass high: created\n"
+        assert {record["outcome"] for record in lahar("apply", file, "--json").records} == {"unchanged"}
+        file.write_text(file.read_text().replace("cpu: 4", "cpu: 8"))
+        assert lahar("apply", file).out.splitlines()[1] == "Node n: changed"
+        assert lahar("as-of", "2100-01-01", "--json").record["nodes"]["n"]["capacity"]["cpu_milli"] == 8000
+
+    def test_a_job_in_a_markdown_page(self, lahar, folder):
+        (folder / "page.md").write_text(PAPER)
+        assert "metadata.name" in lahar("apply", "page.md", "--strict", code=2).err
+        done = lahar("apply", "page.md")
+        assert "default/PaddlePaddle-cluster-job with 3 replicas" in done.out
+        assert "warning: page.md: line 1: metadata.name" in done.err
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (
+                "kind: ConfigMap\nmetadata: {name: x}",
+                "ConfigMap cannot be applied; Lahar takes Job, Queue, Node, Tenant and PriorityClass",
+            ),
+            ("metadata: {name: x}", "an object without `kind` cannot be applied"),
+            ("a: [1", "x.yaml: line 1: not YAML"),
+            ("", "x.yaml: there is no object in it"),
+            ("{kind: Queue, metadata: {name: q}, spec: {weight: -1}}", "x.yaml: line 1: Queue: spec.weight: should be"),
+        ],
+    )
+    def test_what_cannot_be_applied(self, lahar, folder, files, text, message):
+        (folder / "x.yaml").write_text(text)
+        assert message in lahar("apply", files["queue"], "x.yaml", code=2).err
+        assert not (folder / "lahar.db").exists()
+
+    def test_a_file_that_is_not_there(self, lahar, folder):
+        assert lahar("apply", "nowhere.yaml", code=2).err == "lahar: nowhere.yaml: No such file or directory\n"
+        assert "Is a directory" in lahar("apply", folder, code=2).err
+
+    def test_from_standard_input(self, lahar, files):
+        assert lahar("apply", "-", given=files["queue"].read_bytes()).out == "Queue research: created\n"
+
+    def test_only_appended(self, lahar, files):
+        assert lahar("apply", files["queue"], files["job"], "--no-process").out == "Queue research: created\nml/train: appended\n"
+        assert lahar("status", "--json").record["lag"] == 2
+        assert lahar("run", "--once").out == "2 inputs and timers processed\n"
+        assert lahar("run", "--once", "--json").record == {"processed": 0}
+        assert lahar("job", "list", "--json").record["name"] == "train"
+
+    def test_recorded_at_another_time(self, lahar, files):
+        lahar("apply", files["queue"], files["job"], "--at", "2026-03-01T12:00:00Z")
+        assert lahar("job", "list", "--json").record["submitted"] == "2026-03-01T12:00:00.000000Z"
+        assert "is no time: write" in lahar("apply", files["job"], "--at", "noon", code=2).err
+
+
+class TestSubmit:
+    def test_every_call_submits_anew_unless_it_says_that_it_is_the_same(self, known, files):
+        for _ in range(2):
+            assert "was submitted" in known("job", "submit", files["job"]).out
+        assert "was submitted" in known("job", "submit", files["job"], "--id", "one").out
+        assert known("job", "submit", files["job"], "--id", "one").out == "ml/train: unchanged: it was taken before\n"
+        assert len(known("job", "list", "--json").records) == 4
+
+    def test_only_jobs(self, known, files, folder):
+        assert "Queue is no Job; use `lahar apply`" in known("job", "submit", files["queue"], code=2).err
+        assert "must be at least 0" in known("job", "submit", files["wrong"], code=2).err
+
+
+class TestCommands:
+    def test_a_command_is_carried_out_once(self, known):
+        done = known("job", "command", "ml/train", "AbortJob", "--by", "ann", "--reason", "wrong data", "--id", "c1")
+        assert "AbortJob by ann was carried out" in done.out
+        assert known("job", "command", "ml/train", "AbortJob", "--id", "c1").out == "ml/train: unchanged: it was taken before\n"
+        assert known("job", "list", "--json").record["phase"] == "Aborted"
+
+    def test_what_does_not_fit_is_refused(self, known):
+        assert "one of AbortJob" in known("job", "command", "ml/train", "Explode", code=2).err
+        assert "lahar: ml/train: " in known("job", "command", "ml/train", "RestartTask", "--task", "nobody", code=2).err
+        assert known("job", "command", "ml/train", "ResumeJob", "--json", code=2).record["outcome"] == "refused"
+        assert "`lahar job list --all` shows" in known("job", "command", "ml/nobody", "AbortJob", code=3).err
+
+    def test_custom_events(self, known):
+        known("job", "raise", "ml/train", "Checkpointed", "--data", '{"step": 3}', "--by", "ann")
+        assert any(data.get("event") == "Checkpointed" and data.get("data") == {"step": 3} for _, data in events(known))
+        assert "does not declare the event 'Other'" in known("job", "raise", "ml/train", "Other", code=2).err
+        assert "--data is no JSON" in known("job", "raise", "ml/train", "Checkpointed", "--data", "{", code=2).err
+        assert 'write {"name": value}' in known("job", "raise", "ml/train", "Checkpointed", "--data", "[1]", code=2).err
+
+    def test_a_parked_job_goes_on_when_it_is_told_to(self, known, monkeypatch):
+        def fail(*_):
+            raise RuntimeError("a rule is broken")
+            yield
+
+        with monkeypatch.context() as broken:
+            broken.setattr(LifecycleStage, "decide", fail)
+            known("job", "command", "ml/train", "AbortJob")
+        assert known("status", "--json").record["parked_jobs"] == 1
+        assert "(parked)" in known("job", "list").out
+        assert "`lahar job unpark" in known("job", "show", "ml/train").out
+        assert known("job", "unpark", "ml/train", "--json").record["outcome"] == "applied"
+        assert known("status", "--json").record["parked_jobs"] == 0
+        assert known("job", "show", "ml/train", "--json").record["phase"] == "Aborted"
+        assert "is not parked" in known("job", "unpark", "ml/train", code=2).err
+
+
+class TestShowing:
+    def test_the_list_can_be_narrowed(self, known, files):
+        known("apply", files["odd"])
+        known("job", "command", "ml/odd", "AbortJob")
+        assert [record["name"] for record in known("job", "list", "--json").records] == ["train", "odd"]
+        assert [record["name"] for record in known("job", "list", "--phase", "Aborted", "--json").records] == ["odd"]
+        assert [record["name"] for record in known("job", "list", "--limit", 1, "--json").records] == ["odd"]
+        assert known("job", "list", "--queue", "default", "--json").records == []
+        assert known("job", "list", "--tenant", "nobody", "--json").records == []
+        assert known("job", "list", "--user", "nobody", "--json").records == []
+        assert "Aborted" in known("job", "list", "--phase", "Dreaming", code=2).err
+
+    def test_a_job_in_full(self, known):
+        shown = known("job", "show", "ml/train").out
+        for text in ("ml/train", "VCJob, managed, queue research", "Pending", "TASK", "worker", "worker[1]#1", "Queued"):
+            assert text in shown
+        assert list(known("job", "show", "ml/train", "--json").record["attempts"]) == ["worker[0]#1", "worker[1]#1"]
+
+    def test_a_job_may_be_named_in_four_ways(self, known):
+        identity = known("job", "list", "--json").record["id"]
+        for given in (identity, identity[:6], "ml/train", f"ml/train@{identity[:4]}"):
+            assert known("job", "show", given, "--json").record["id"] == identity
+        assert known("job", "show", "ml/none", code=3).out == ""
+
+    def test_names_are_shown_as_they_stand(self, lahar, folder):
+        pod = {
+            "kind": "Pod",
+            "metadata": {"name": "[red]x[/]", "namespace": ":smile:", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"containers": [{"name": "m"}]},
+        }
+        Path("pod.json").write_text(json.dumps(pod))
+        lahar("ingest", "pod.json")
+        assert ":smile:/[red]x[/]" in lahar("job", "list", "--all").out
+        assert "[red]x[/]" in lahar("inspect", "pod", "pod.json").out

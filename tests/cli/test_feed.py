@@ -1,0 +1,154 @@
+"""`lahar ingest` and `lahar import-trace`."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+HEAD = "u_id,user,gpu_num,cpu_num,node_num,interval,run_time,wall_time,new_status\n"
+
+
+def pod(name, version=1, phase="Running", **metadata):
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "ml",
+            "uid": f"uid-{name}",
+            "resourceVersion": str(version),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            **metadata,
+        },
+        "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "i"}]},
+        "status": {"phase": phase, "startTime": "2026-01-01T00:00:05Z"},
+    }
+
+
+def watch(change, obj):
+    return json.dumps({"type": change, "object": obj}, indent=2) + "\n"
+
+
+def names(lahar):
+    return [record["name"] for record in lahar("job", "list", "--all", "--json").records]
+
+
+class TestIngest:
+    def test_a_watch_as_kubectl_prints_it(self, lahar):
+        stream = watch("ADDED", pod("a")) + watch("ADDED", pod("b")) + watch("DELETED", pod("a", 9)) + watch("BOOKMARK", pod("x"))
+        done = lahar("ingest", "-", given=stream)
+        assert (done.out, done.err) == ("3 taken, 1 ignored; 3 processed\n", "")
+        assert names(lahar) == ["a", "b"]
+        assert lahar("job", "show", "ml/b", "--json").record["phase"] == "Running"
+        assert [attempt["phase"] for attempt in lahar("job", "show", "ml/a", "--json").record["attempts"].values()] == ["Failed"]
+
+    def test_the_same_again_changes_nothing(self, lahar):
+        stream = watch("ADDED", pod("a")) + watch("MODIFIED", pod("a", 2, "Succeeded"))
+        for _ in range(2):
+            assert lahar("ingest", given=stream, code=0).out.startswith("2 taken")
+        status = lahar("status", "--json").record
+        assert status["outcomes"]["duplicate"] == 2
+        assert status["received"] == sum(status["outcomes"].values()) == 4
+
+    def test_garbage_in_the_middle_becomes_a_dead_letter_and_the_rest_goes_on(self, lahar):
+        stream = watch("ADDED", pod("a")) + "garbage {{{\n" + json.dumps(pod("nobody", uid=None)) + "\n" + watch("ADDED", pod("b"))
+        done = lahar("ingest", "-", given=stream)
+        assert done.out == "2 taken, 2 unreadable; 4 processed\n"
+        assert (
+            f"warning: line {len(watch('', pod('')).splitlines()) + 1}: text is no object; kept as a dead letter"
+            in done.err.splitlines()
+        )
+        assert "metadata.uid" in done.err
+        assert names(lahar) == ["a", "b"]
+        assert len(lahar("dead-letters", "list", "--json").records) == 2
+
+    def test_bytes_that_are_no_text(self, lahar):
+        done = lahar("ingest", "-", "--json", given=b"\x00\xff\xfe\n" + watch("ADDED", pod("a")).encode())
+        assert done.record["taken"] == 1
+        assert done.record["unreadable"] >= 1
+
+    def test_a_list_in_a_file(self, lahar, folder):
+        (folder / "list.json").write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": [pod("a"), pod("b")]}))
+        assert lahar("ingest", "list.json", "--json").record == {"taken": 2, "ignored": 0, "unreadable": 0, "processed": 2}
+        assert names(lahar) == ["a", "b"]
+
+    def test_cloudevents_of_an_export(self, lahar, folder):
+        lahar("ingest", "-", given=watch("ADDED", pod("a")))
+        lines = lahar("export").out.splitlines()
+        inputs = [line for line in lines if json.loads(line)["type"] == "lahar.pod.observed.v1"]
+        assert lahar("ingest", "-", "--log", "sqlite:other.db", given="\n".join(inputs)).out == "1 taken; 1 processed\n"
+        assert lahar("job", "show", "ml/a", "--json", "--log", "sqlite:other.db").record["phase"] == "Running"
+
+    def test_the_cluster_that_objects_come_from(self, lahar, folder):
+        lahar("ingest", "-", "--cluster", "seren", given=json.dumps(pod("a")))
+        (folder / "lahar.toml").write_text('cluster = "kalos"')
+        lahar("ingest", "-", given=json.dumps(pod("b")))
+        assert [record["cluster"] for record in lahar("job", "list", "--all", "--json").records] == ["seren", "kalos"]
+
+    def test_a_recorded_stream_counts_by_its_own_times(self, lahar):
+        lahar("ingest", "--recorded", given=json.dumps(pod("a")))
+        assert lahar("status", "--json").record["now"].startswith("2026-01-01T00:00:")
+
+    def test_nothing(self, lahar, folder):
+        assert lahar("ingest", given="").out == "0 taken; 0 processed\n"
+        assert "No such file" in lahar("ingest", "nowhere.json", code=2).err
+
+    def test_only_appended(self, lahar):
+        assert lahar("ingest", "--no-process", given=json.dumps(pod("a"))).out == "1 taken; 0 processed\n"
+        assert lahar("status", "--json").record["lag"] == 1
+
+
+@pytest.fixture
+def trace(folder: Path) -> Path:
+    path = folder / "seren.csv.gz"
+    rows = "1,7,2,4,1,0,60,0,Pass\n2,8,4,8,2,30,90,0,Failed\n3,8,1,1,1,x,90,0,Pass\n"
+    path.write_bytes(gzip.compress((HEAD + rows).encode()))
+    return path
+
+
+class TestImportTrace:
+    def test_a_file_becomes_history(self, lahar, trace):
+        done = lahar("import-trace", "--format", "philly-status", trace)
+        assert done.out.startswith("3 rows of seren, 1 rejected: ")
+        summary = lahar("summary", "--json").record
+        assert (summary["jobs"], summary["jobs_by_phase"], summary["rejected_rows"]) == (2, {"Completed": 1, "Failed": 1}, 1)
+        assert summary["gpu_seconds"] == 2 * 60 + 4 * 90
+
+    def test_importing_twice_changes_nothing(self, lahar, trace):
+        first = lahar("import-trace", trace, "--json").record
+        before = (lahar("summary", "--json").out, lahar("job", "list").out, lahar("status", "--json").record["outcomes"]["applied"])
+        assert lahar("import-trace", trace, "--json").record["facts"] == first["facts"]
+        after = lahar("status", "--json").record
+        assert (lahar("summary", "--json").out, lahar("job", "list").out, after["outcomes"]["applied"]) == before
+        assert after["outcomes"]["duplicate"] == first["facts"]
+        assert after["received"] == sum(after["outcomes"].values()) == 2 * first["facts"]
+
+    def test_the_cluster_may_be_named(self, lahar, trace):
+        assert lahar("import-trace", trace, "--cluster", "kalos", "--json").record["cluster"] == "kalos"
+
+    def test_options_of_the_log_may_stand_anywhere(self, lahar, folder, trace):
+        for number, arguments in enumerate(
+            (["--log", "sqlite:0.db", "import-trace", trace], ["import-trace", trace, "--log", "sqlite:1.db"])
+        ):
+            lahar(*arguments)
+            assert (folder / f"{number}.db").exists()
+        lahar("import-trace", trace, LAHAR_LOG="sqlite:2.db")
+        (folder / "lahar.toml").write_text('log = "sqlite:3.db"')
+        lahar("import-trace", trace)
+        for number in range(4):
+            assert lahar("summary", "--json", "--log", f"sqlite:{number}.db").record["jobs"] == 2
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["nowhere.csv"], "nowhere.csv: no such file"),
+            (["--format", "tea", "seren.csv.gz"], "unknown trace format 'tea'; known are"),
+            (["--format", "openb", "seren.csv.gz"], "seren.csv.gz: "),
+        ],
+    )
+    def test_what_cannot_be_imported(self, lahar, folder, trace, arguments, message):
+        assert message in lahar("import-trace", *arguments, code=2).err
+        assert not (folder / "lahar.db").exists()

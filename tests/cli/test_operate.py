@@ -1,0 +1,214 @@
+"""`lahar verify`, `status`, `dead-letters`, `log`, `export`, `import`."""
+
+from __future__ import annotations
+
+import sqlite3
+from zlib import crc32
+
+import pytest
+
+from engine.log.sqlite import SqliteLog
+
+READING = [
+    ["summary"],
+    ["job", "list"],
+    ["job", "show", "x"],
+    ["history", "x"],
+    ["timeline", "x"],
+    ["why", "x"],
+    ["as-of", "2026-01-01"],
+    ["diff", "2026-01-01", "2026-01-02"],
+    ["events"],
+    ["verify"],
+    ["status"],
+    ["export"],
+    ["dead-letters", "list"],
+    ["dead-letters", "redrive"],
+    ["log", "backup", "copy.db"],
+    ["log", "compact"],
+    ["job", "command", "x", "AbortJob"],
+    ["job", "raise", "x", "Y"],
+    ["job", "unpark", "x"],
+]
+
+
+@pytest.fixture
+def filled(lahar, files):
+    """A log with a queue, a job and a dead letter."""
+    lahar("apply", files["queue"], files["job"])
+    lahar("ingest", given="garbage {{{\n")
+    return lahar
+
+
+class TestLogs:
+    @pytest.mark.parametrize("arguments", READING, ids=" ".join)
+    def test_asking_makes_no_log(self, lahar, folder, arguments):
+        done = lahar(*arguments, code=4)
+        assert done.out == ""
+        assert done.err == "lahar: lahar.db does not exist; `lahar apply`, `ingest` and `import-trace` make a log\n"
+        assert list(folder.iterdir()) == []
+
+    @pytest.mark.parametrize("arguments", [["summary"], ["verify"], ["run", "--once"], ["ingest"]], ids=" ".join)
+    def test_a_file_that_is_something_else(self, lahar, folder, arguments):
+        (folder / "lahar.db").write_text("dear diary\n" * 100)
+        assert "lahar.db is no Lahar log; name another file" in lahar(*arguments, code=4, given="").err
+        assert (folder / "lahar.db").read_text().startswith("dear diary")
+
+    def test_a_damaged_file(self, filled, folder):
+        content = (folder / "lahar.db").read_bytes()
+        (folder / "lahar.db").write_bytes(content[: len(content) // 2])
+        done = filled("summary", code=4)
+        assert "is damaged" in done.err
+        assert done.err.count("\n") == 1
+
+    def test_a_log_of_another_kind(self, lahar):
+        assert "not part of this installation" in lahar("summary", "--log", "kafka://broker:9092", code=4).err
+        assert "write sqlite:PATH" in lahar("summary", "--log", "postgres:x", code=2).err
+        assert lahar("job", "list", "--log", "memory:", "--json").out == ""
+
+    def test_a_folder_that_does_not_exist(self, lahar):
+        assert (
+            "check that the folder exists"
+            in lahar("apply", "-", "--log", "sqlite:no/where.db", code=4, given="kind: Queue\nmetadata: {name: q}").err
+        )
+
+    def test_a_wrong_configuration(self, lahar, folder):
+        (folder / "lahar.toml").write_text("logs = 'x'")
+        assert "lahar.toml: logs: Extra inputs" in lahar("status", code=2).err
+
+
+class TestVerify:
+    def test_a_sound_log(self, filled):
+        assert "history and snapshot agree" in filled("verify").out
+        record = filled("verify", "--json").record
+        assert (record["ok"], record["parts"]) == (True, [])
+        assert record["from_history"] == record["from_snapshot"]
+
+    def test_a_snapshot_that_is_not_what_the_history_says(self, filled, folder):
+        job = filled("job", "list", "--json").record["id"]
+        with sqlite3.connect(folder / "lahar.db") as file:
+            subject, state = file.execute("SELECT subject, state FROM subjects WHERE subject LIKE 'job/%'").fetchone()
+            forged = state.replace(b"train", b"brain")
+            assert forged != state
+            file.execute(
+                "UPDATE subjects SET state = ?, crc = ? WHERE subject = ?",
+                (forged, crc32(forged, crc32(subject.encode())), subject),
+            )
+        file.close()
+        done = filled("verify", code=1)
+        assert f"job/{job}" in done.out
+        record = filled("verify", "--json", code=1).record
+        assert [part["subject"] for part in record["parts"]] == [f"job/{job}"]
+
+    def test_a_record_that_was_changed(self, filled, folder):
+        with sqlite3.connect(folder / "lahar.db") as file:
+            file.execute("""UPDATE "job-events/0" SET data = replace(data, 'train', 'brain')""")
+        file.close()
+        assert "does not match its checksum" in filled("verify", code=4).err
+
+
+class TestStatus:
+    def test_for_a_person_and_for_a_program(self, filled):
+        record = filled("status", "--json").record
+        assert record["shard"] == "lifecycle/0"
+        assert (record["lag"], record["dead_letters"], record["parked_jobs"], record["running"]) == (0, 1, 0, False)
+        assert record["inputs"]["jobs/0"] == {"taken": 1, "end": 1}
+        assert record["received"] == sum(record["outcomes"].values()) == 3
+        page = filled("status").out
+        for text in ("no engine runs it", "jobs/0", "1 of 1 taken", "1 dead", "next timer", "records, "):
+            assert text in page
+
+
+class TestDeadLetters:
+    def test_are_listed_with_reason_and_origin(self, filled):
+        record = filled("dead-letters", "list", "--json").record
+        assert (record["topic"], record["partition"], record["offset"]) == ("pods", 0, 0)
+        assert "no object" in record["reason"]
+        assert "pods/0 @0" in filled("dead-letters", "list").out
+
+    def test_are_put_in_again_and_stay_dead_if_they_must(self, filled):
+        identity = filled("dead-letters", "list", "--json").record["id"]
+        assert filled("dead-letters", "redrive", identity[:8], "--json").record == {"redriven": 1}
+        assert len(filled("dead-letters", "list", "--json").records) == 2
+        assert filled("dead-letters", "redrive").out == "1 dead letter(s) put in again\n"
+        assert "`lahar dead-letters list` shows them" in filled("dead-letters", "redrive", "zzz", code=3).err
+
+    def test_live_again_once_they_can_be_read(self, lahar, monkeypatch):
+        from engine.kubernetes import edge
+        from engine.kubernetes.errors import ProjectionError
+
+        def refuse(_):
+            raise ProjectionError("status", "a field of the future")
+
+        metadata = '{"name": "p", "namespace": "x", "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"}'
+        pod = f'{{"kind": "Pod", "metadata": {metadata}, "spec": {{"containers": []}}}}'
+        with monkeypatch.context() as old:
+            old.setattr(edge, "observe_pod", refuse)
+            assert "a field of the future" in lahar("ingest", given=pod).err
+        lahar("dead-letters", "redrive")
+        assert lahar("job", "list", "--all", "--json").record["id"] == "u"
+
+
+class TestFile:
+    def test_backup(self, filled, folder):
+        assert filled("log", "backup", "copy.db").out.startswith("copy.db: ")
+        assert filled("export", "--log", "sqlite:copy.db").out == filled("export").out
+        assert filled("log", "backup", "copy.db", code=2).err == "lahar: copy.db exists; name a new file for the backup\n"
+        assert filled("log", "backup", "more.db", "--json").record["file"] == "more.db"
+
+    def test_compact(self, filled):
+        before = filled("export").out
+        assert "lahar.db: " in filled("log", "compact").out
+        assert set(filled("log", "compact", "--json").record) == {"file", "before", "after"}
+        assert filled("export").out == before
+
+    def test_only_files(self, lahar):
+        for command in (["backup", "x.db"], ["compact"]):
+            assert "only a log in a file" in lahar("log", *command, "--log", "memory:", code=4).err
+
+
+class TestTransfer:
+    def test_everything(self, filled, folder):
+        exported = filled("export").out
+        (folder / "all.jsonl").write_text(exported)
+        assert "records restored into sqlite:new.db" in filled("import", "all.jsonl", "--log", "sqlite:new.db").out
+        assert filled("export", "--log", "sqlite:new.db").out == exported
+        assert filled("verify", "--log", "sqlite:new.db", "--json").record["ok"] is True
+        filled("job", "command", "ml/train", "AbortJob", "--log", "sqlite:new.db")
+        assert filled("job", "list", "--log", "sqlite:new.db", "--json").record["phase"] == "Aborted"
+
+    def test_one_job(self, filled, folder):
+        exported = filled("export", "--job", "ml/train", "--json").out
+        assert filled("import", "-", "--json", "--log", "sqlite:new.db", given=exported).record["records"] == 6
+        assert filled("history", "ml/train", "--log", "sqlite:new.db").out == filled("history", "ml/train").out
+
+    def test_a_range(self, filled):
+        assert len(filled("export", "--last", "2026-01-01").records) == len(["begin", "end"])
+        assert len(filled("export", "--first", "2020-01-01").records) == len(filled("export").records)
+        assert "a job is exported whole" in filled("export", "--job", "ml/train", "--first", "2020-01-01", code=2).err
+
+    def test_into_a_log_that_is_not_empty(self, filled, folder):
+        exported = filled("export").out
+        assert "the log is not empty; import into a new one" in filled("import", given=exported, code=2).err
+
+    @pytest.mark.parametrize(("text", "made"), [("", False), ("a: 1\n", False), ("{}\n", False)])
+    def test_what_is_no_export(self, lahar, folder, text, made):
+        assert "does not begin an export" in lahar("import", given=text, code=2).err
+        assert (folder / "lahar.db").exists() is made
+
+    def test_a_line_that_cannot_be_read(self, filled):
+        lines = filled("export").out.splitlines()
+        done = filled("import", "--log", "sqlite:new.db", given="\n".join([*lines[:3], "{", *lines[3:]]), code=2)
+        assert "line 4 cannot be read" in done.err
+        assert "the 2 records before it are restored" in done.err
+
+    def test_the_number_of_partitions_is_kept(self, lahar, files, folder):
+        SqliteLog("wide.db", 3).close()
+        lahar("apply", files["queue"], files["job"], "--log", "sqlite:wide.db")
+        assert [record["shard"] for record in lahar("status", "--json", "--log", "sqlite:wide.db").records] == [
+            f"lifecycle/{n}" for n in range(3)
+        ]
+        exported = lahar("export", "--log", "sqlite:wide.db").out
+        lahar("import", "--log", "sqlite:again.db", given=exported)
+        assert lahar("export", "--log", "sqlite:again.db").out == exported
+        assert len(lahar("verify", "--json", "--log", "sqlite:again.db").records) == 3

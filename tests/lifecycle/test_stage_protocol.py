@@ -1,0 +1,106 @@
+"""What the processor and the snapshots rely on: subjects, records, timers in order, ids."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
+
+from engine.events.inputs import NodeObserved, ObjectApplied, ObjectDeleted
+from engine.events.jobs import AttemptChanged, JobForgotten, TimerFired
+from engine.lifecycle.actions import settle
+from engine.lifecycle.errors import InvariantError
+from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.turn import Turn
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def test_every_change_of_a_subject_is_reported_once(driver):
+    driver.stage.touched(driver.state)
+    driver.see(pod("u", "j1", 1, "Running", node="n", running=1))
+    driver.node("n", ready="Unknown")
+    driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 1}), "gpu"))
+    assert driver.stage.touched(driver.state) == ["job/j1", "node/n", "object/Queue/gpu"]
+    assert driver.stage.touched(driver.state) == []
+    driver.see(pod("u", "j1", 1, "Running", node="n", running=1))
+    assert driver.stage.touched(driver.state) == []
+
+
+def test_what_is_gone_has_no_record(driver):
+    driver.node("n")
+    driver.take(driver.event(ObjectApplied("Queue", "gpu"), "gpu"))
+    driver.node("n", gone=True)
+    driver.take(driver.event(ObjectDeleted("Queue", "gpu"), "gpu"))
+    assert driver.stage.touched(driver.state) == ["node/n", "object/Queue/gpu"]
+    assert driver.stage.dump(driver.state, "node/n") is None
+    assert driver.stage.dump(driver.state, "object/Queue/gpu") is None
+    assert records(driver.state) == {}
+
+
+def test_an_object_that_is_older_than_the_one_known_changes_nothing(driver):
+    driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 2}, "9"), "gpu"))
+    driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 1}, "8"), "gpu"))
+    assert driver.state.objects["Queue", "gpu"].spec == {"weight": 2}
+
+
+def test_a_state_knows_which_events_it_holds(driver):
+    made = driver.see(pod("u", "j1", 1, "Running", node="n", running=1))
+    assert all(driver.stage.contains(driver.state, event) for event in made)
+    assert not driver.stage.contains(driver.state, replace(made[-1], sequence=made[-1].sequence + 1))
+    assert not driver.stage.contains(driver.state, replace(made[0], subject="other"))
+    driver.see(pod("u", "j1", 2, "Succeeded", node="n", running=1, ended=2))
+    driver.wait(31 * 86_400)
+    assert driver.stage.contains(driver.state, made[0])
+
+
+def test_forgotten_ids_stand_in_chunks(driver):
+    driver.see(pod("u", "j1", 1, "Succeeded", node="n", running=1, ended=2))
+    driver.wait(31 * 86_400)
+    assert list(driver.stage.subjects(driver.state)) == ["forgotten/0"]
+    driver.crash()
+    driver.see(pod("u", "j1", 1, "Succeeded", node="n", running=1, ended=2))
+    assert driver.outcome == "late"
+
+
+def test_timers_and_ends_of_keeping_fire_in_the_order_of_their_times():
+    driver = Driver(LifecycleStage(forget_after=50 * SECOND))
+    driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 40}), "j1")
+    driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 60}), "j2")
+    driver.see(pod("u", "j3", 1, "Succeeded", node="n", running=0, ended=0))
+    made = driver.wait(100)
+    fired = [(event.subject, event.time) for event in made if isinstance(event.data, TimerFired | JobForgotten)]
+    assert fired == [
+        ("j1", START + 40 * SECOND),
+        ("j3", START + 50 * SECOND),
+        ("j2", START + 60 * SECOND),
+        ("j1", START + 90 * SECOND),
+    ]
+
+
+def test_what_follows_from_a_node_in_two_jobs_has_ids_of_its_own(driver):
+    for job in ("j1", "j2"):
+        driver.see(pod("u" + job, job, 1, "Running", node="n", running=1))
+    alone = Driver()
+    alone.see(pod("uj2", "j2", 1, "Running", node="n", running=1))
+    silent = NodeObserved("n", ready="Unknown")
+    both, one = (
+        [event for event in each.take(each.event(data, "n", "the-node")) if isinstance(event.data, AttemptChanged)]
+        for each, data in ((driver, silent), (alone, silent))
+    )
+    assert len({event.id for event in both}) == 2
+    assert both[1].id == one[0].id
+    assert {event.causationid for event in both} == {"the-node"}
+
+
+def test_a_job_that_does_not_become_quiet_breaks_an_invariant(driver):
+    """It must be parked, not hang the shard."""
+    driver.submit(vcjob({"name": "a"}))
+    job = driver.job()
+    job.tasks["a"].open_slot(0)
+    with pytest.raises(InvariantError, match="does not become quiet in phase Pending"):
+        list(settle(Turn(driver.state, "x", driver.now, "c1"), job))  # nothing is applied, so the replica waits for ever

@@ -1,0 +1,49 @@
+"""The collector works between commits and is given back."""
+
+import gc
+import weakref
+
+import pytest
+
+from engine.log.collector import Collector, set_aside
+
+
+class Node:
+    """Something that can be part of a cycle."""
+
+    def __init__(self) -> None:
+        self.other: Node = self
+
+
+def test_the_collector_is_taken_over_and_given_back() -> None:
+    assert gc.isenabled()
+    with set_aside() as collector:
+        assert isinstance(collector, Collector)
+        assert not gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+
+
+def test_it_is_given_back_after_a_failure() -> None:
+    with pytest.raises(ZeroDivisionError), set_aside():
+        _ = 1 / 0
+    assert gc.isenabled()
+
+
+def test_cycles_made_meanwhile_are_found() -> None:
+    with set_aside() as collector:
+        lost = weakref.ref(Node())
+        assert lost() is not None
+        for _ in range(2):
+            collector.tick()
+        assert lost() is None
+
+
+def test_what_survives_is_set_aside() -> None:
+    with set_aside() as collector:
+        before = gc.get_freeze_count()
+        kept = [Node() for _ in range(1000)]
+        for _ in range(2):
+            collector.tick()
+        assert gc.get_freeze_count() >= before + len(kept)
