@@ -44,9 +44,10 @@ def unavailable(what: str, error: BaseException) -> LogUnavailableError:
         what: could not be done.
         error: why. Its text names hosts and topics, never what a client authenticates with.
     """
-    text = " ".join(str(error).split())
     name = type(error).__name__
-    return LogUnavailableError(f"{what}: {name}" + ("" if not text or text == name else f": {text}"))
+    # aiokafka's errors begin with their own names, some with a number before it.
+    text = " ".join(str(error).split()).rpartition(f"{name}: ")[2].removesuffix(name)
+    return LogUnavailableError(f"{what}: {name}" + (f": {text}" if text and not text.startswith("[Error ") else ""))
 
 
 @contextmanager

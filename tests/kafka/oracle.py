@@ -100,12 +100,11 @@ class _Again:
         self.taken = 0
         self.made: list[Output] = []
         self._given = [_Given(log, partition) for partition in self.inputs]
-        held = MemoryLog(4096).open(ShardId(stage.name, number), self.inputs)
+        shard = ShardId(stage.name, number)
+        held = MemoryLog(log.partitions("job-events")).open(shard, self.inputs)
         recovered = Recovered(stage.initial(), Accounts(), Snapshots(stage, Loaded(1), 10**9))
-        self.run: ShardRun[Any] = ShardRun(stage, ShardId(stage.name, number), held, recovered, Inputs(log, (), (), 1))
-        self.run.vector = [0] * len(self.inputs)
-        self.run.basis = tuple(self.run.vector)
-        self.run._absorbs = [stage.absorbs(partition.topic) for partition in self.inputs]
+        inputs = Inputs(log, self.inputs, held.position.vector, 1)
+        self.run: ShardRun[Any] = ShardRun(stage, shard, held, recovered, inputs)
 
     def until(self, place: int, record: Record) -> None:
         """Take and fire until so many outputs stand before this one, and it has been made."""
