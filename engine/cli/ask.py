@@ -201,6 +201,10 @@ def _state(source: Searchable, at: int, job: str | None, by: By) -> dict[str, An
     if job is not None:
         view = job_as_of(events_of(source, resolve(source, job)), at, by)
         return None if view is None else view.document()
+    return _cluster(source, at, by)
+
+
+def _cluster(source: Searchable, at: int, by: By) -> dict[str, Any]:
     cluster = ClusterAsOf(at, by)
     for event in chain(cluster_facts(source), job_events(source)):
         cluster.add(event)
@@ -247,7 +251,10 @@ def diff_command(
     first, second, by = moment(before), moment(after), _by(known=known)
     with opened(settings_of(context, log)) as source, output.busy("reading the log"):
         if job is None:
-            changes = diff_documents(_state(source, first, None, by), _state(source, second, None, by))
+            documents = [_cluster(source, at, by) for at in (first, second)]
+            for document in documents:
+                del document["as_of"], document["by"]  # the question, not the state
+            changes = diff_documents(*documents)
         else:
             events = events_of(source, resolve(source, job))
             changes = diff(job_as_of(events, first, by), job_as_of(events, second, by))

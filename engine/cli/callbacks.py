@@ -19,7 +19,7 @@ from engine.effects.metrics import EffectMetrics
 from engine.effects.registry import Registry, load
 from engine.history.transfer import Exportable
 
-__all__ = ["Callbacks"]
+__all__ = ["Callbacks", "registered"]
 
 
 class Callbacks:
@@ -36,7 +36,7 @@ class Callbacks:
             CallbackError: a module cannot be imported, or a callback in it is declared wrongly.
         """
         self._output = output
-        self._registry = _registry(settings)
+        self._registry = registered(settings)
         self._dispatcher: Dispatcher | None = None
 
     def open(self, log: Exportable, started: int, metrics: CollectorRegistry | None = None) -> None:
@@ -95,7 +95,12 @@ class Callbacks:
         return redirect_stdout(sys.stderr) if self._output.as_json else nullcontext()
 
 
-def _registry(settings: Settings) -> Registry:
+def registered(settings: Settings) -> Registry:
+    """Return the callbacks of the settings' modules and of installed packages.
+
+    Raises:
+        CallbackError: a module cannot be imported, or a callback in it is declared wrongly.
+    """
     if settings.callbacks:
         beside = str(Path.cwd())
         if beside not in sys.path:

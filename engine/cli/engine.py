@@ -17,6 +17,7 @@ from engine.history.transfer import Exportable
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
 from engine.log.collector import set_aside
+from engine.log.errors import LogUnavailableError
 from engine.log.lock import RunLock
 from engine.log.metrics import ProcessorMetrics
 from engine.log.processor import Processor
@@ -25,6 +26,11 @@ __all__ = ["Engine", "lifecycle_stage", "now", "opened", "run_lock"]
 
 _IDLE_SECONDS: Final = 0.2
 """How long a live engine waits for inputs before it looks at its timers again."""
+
+_FIRST_PAUSE: Final = 0.2
+"""How long a live engine waits (seconds) before it opens a log anew that could not be used; each further failure doubles it."""
+
+_LONGEST_PAUSE: Final = 10.0
 
 
 def now() -> int:
@@ -120,19 +126,45 @@ class Engine:
                 total += processor.run_until_quiet()
         return total
 
-    def run(self, stop: Callable[[], bool], after_commit: Callable[[], None] | None = None) -> None:
-        """Process until told to stop; waits where there is nothing to do.
+    def run(
+        self,
+        stop: Callable[[], bool],
+        after_commit: Callable[[], None],
+        *,
+        pause: Callable[[float], object],
+        say: Callable[[str], object],
+    ) -> None:
+        """Process until told to stop; waits where there is nothing to do, and where the log cannot be used.
 
         Args:
             stop: asked between batches.
             after_commit: called after every round over the shards, idle or not.
+            pause: waits for some seconds, or until `stop` holds.
+            say: told why the log cannot be used, once until it can be used again.
+
+        Raises:
+            LogError: the log cannot be used, and waiting does not help: another process has taken a shard over
+                (`FencedError`), or the log is damaged.
         """
+        delay = _FIRST_PAUSE
+        reopen = False
         with set_aside() as collector:
             while not stop():
-                done = sum(processor.step() for processor in self.processors)
-                if after_commit is not None:
+                try:
+                    if reopen:
+                        self.open()
+                        reopen = False
+                    done = sum(processor.step() for processor in self.processors)
                     after_commit()
-                if done:
-                    collector.tick()
-                else:
-                    self._log.wait(_IDLE_SECONDS)
+                    # Only a whole round shows that the log is back: it may be readable, or take small writes, while it is full.
+                    delay = _FIRST_PAUSE
+                    if done:
+                        collector.tick()
+                    else:
+                        self._log.wait(_IDLE_SECONDS)
+                except LogUnavailableError as error:
+                    if delay == _FIRST_PAUSE:
+                        say(f"{error}; trying again until it works")
+                    reopen = True
+                    pause(delay)
+                    delay = min(delay * 2, _LONGEST_PAUSE)

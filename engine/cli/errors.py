@@ -20,6 +20,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
+from engine.effects.errors import UnknownCallbackError
 from engine.history.errors import NotFoundError as NotInLogError
 from engine.log.errors import LogError
 
@@ -59,6 +60,7 @@ _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (LogError, LOG_UNAVAILABLE),
     (NotFoundError, NOT_FOUND),
     (NotInLogError, NOT_FOUND),
+    (UnknownCallbackError, NOT_FOUND),
     (ValueError, BAD_INPUT),  # EventError, pydantic's ValidationError, JSON and Unicode errors are all ValueErrors
     (OSError, BAD_INPUT),  # a file that the user named; the log wraps its own
 )

@@ -15,13 +15,14 @@ from engine.cli.errors import BAD_INPUT
 from engine.cli.logs import is_shared
 from engine.cli.output import Output
 from engine.cli.settings import Settings
-from engine.events import Data, Event, Message, Topic, encode
+from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.ids import digest
-from engine.events.inputs import CommandIssued, CustomEventRaised
+from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted
 from engine.events.jobs import CommandRefused, JobRejected
 from engine.history.reading import events_of
 from engine.history.sentences import tell
 from engine.history.transfer import Exportable
+from engine.kubernetes.manifests import read_manifest
 from engine.log.errors import FencedError, LogBusyError
 
 __all__ = ["Feed", "command_message", "input_message"]
@@ -115,15 +116,19 @@ class Feed:
         """Say that something is odd but was dealt with."""
         self._output.warn(text)
 
-    def process(self) -> bool:
-        """Process until quiet what was appended so far and tell the callbacks; false if that is somebody else's work.
+    def process(self, *, tell: bool = True) -> bool:
+        """Process until quiet what was appended so far; false if that is somebody else's work.
+
+        Args:
+            tell: tell the callbacks too.
 
         Raises:
             LogError: the log failed.
         """
         if not self._work():
             return False
-        self._tell_callbacks()
+        if tell:
+            self._tell_callbacks()
         return True
 
     def _work(self) -> bool:
@@ -212,6 +217,8 @@ class Feed:
             for event in events:
                 self._output.console.print(Text.assemble((f"{event.subject}  ", "dim"), tell(event)), soft_wrap=True)
         warnings = [warning for event in events for warning in getattr(event.data, "warnings", ())]
+        if any(isinstance(event.data, JobRejected) for event in events):
+            warnings += _warnings(expected.message)
         if expected.hint and not events:
             warnings.append(expected.hint)
         for warning in warnings:
@@ -228,6 +235,15 @@ class Feed:
             self._output.console.print(Text(f"{name}: {meaning}"), soft_wrap=True)
         for path, text in () if self._output.as_json else faults:
             self._output.fail(": ".join(part for part in (place or name, path, text) if part))
+
+
+def _warnings(message: Message) -> list[str]:
+    """Return what is odd about the manifest of a submission that was rejected: the log keeps only its faults."""
+    data = decode(message).data
+    # With `strict` the warnings are among the faults.
+    if not isinstance(data, JobSubmitted) or data.strict:
+        return []
+    return read_manifest(data.manifest, seed=message.id).warnings
 
 
 def _faults(data: Data) -> list[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import sys
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from rich.table import Table
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
 from engine.cli.arguments import JobOption, NoProcessOption, moment
-from engine.cli.engine import lifecycle_stage, opened
+from engine.cli.engine import lifecycle_stage, opened, run_lock
 from engine.cli.errors import FINDING, NotFoundError
 from engine.cli.feeding import Feed
 from engine.cli.logs import open_log
@@ -198,21 +199,25 @@ def import_(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Restore an export into an empty log."""
+    """Restore an export into an empty log.
+
+    No engine may run that log meanwhile.
+    """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     source = sys.stdin.buffer if str(file) == "-" else file.open("rb")
     with source:
         head = source.readline()
-        target = open_log(settings.log, contents_of(head).partitions)
-        try:
-            with output.progress("records") as progress:
-                task = progress.add_task("restoring", total=None)
-                stage = lifecycle_stage(settings)
-                lines = (line for part in ((head,), source) for line in part)
-                done = import_log(target, lines, {stage.name: stage}, lambda count: progress.update(task, completed=count))
-        finally:
-            target.close()
+        partitions, lock = contents_of(head).partitions, run_lock(settings)
+        with (
+            lock.hold() if lock is not None else nullcontext(),
+            closing(open_log(settings.log, partitions)) as target,
+            output.progress("records") as progress,
+        ):
+            task = progress.add_task("restoring", total=None)
+            stage = lifecycle_stage(settings)
+            lines = (line for part in ((head,), source) for line in part)
+            done = import_log(target, lines, {stage.name: stage}, lambda count: progress.update(task, completed=count))
     if output.as_json:
         output.record({"records": done})
     else:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 from contextlib import nullcontext
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 import typer
 from prometheus_client import CollectorRegistry, start_http_server
@@ -17,6 +15,7 @@ from engine.cli.callbacks import Callbacks
 from engine.cli.engine import Engine, lifecycle_stage, now, opened, run_lock
 from engine.cli.logs import is_shared
 from engine.cli.output import Output
+from engine.cli.signals import Signals
 from engine.events.times import format_time
 from engine.history.exact import dumps
 from engine.history.status import ShardStatus, shard_status
@@ -51,7 +50,8 @@ def run(
     """Process inputs, fire timers and tell callbacks until interrupted.
 
     One process runs a log at a time; others may append and ask meanwhile. SIGTERM ends it with code 0, Ctrl-C with 130, both
-    between two transactions.
+    between two transactions. Where the log cannot be reached or written (a full disk, a busy file) it waits, at most 10 s at a
+    time, and goes on when it can.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -70,36 +70,14 @@ def run(
                 callbacks.tell()
                 _say_processed(output, done)
                 return
-            with _Signals() as signals:
+            with Signals() as signals:
                 output.notes.print(f"running {settings.log}; Ctrl-C stops", style="dim")
-                engine.run(signals.stopped.is_set, callbacks.step)
+                engine.run(lambda: signals.stopped, callbacks.step, pause=signals.wait, say=output.warn)
             if signals.interrupted:
                 raise KeyboardInterrupt
         finally:
             callbacks.close()
             engine.close()
-
-
-class _Signals:
-    """Lets the transaction at hand end when the process is told to stop. Who insists is obeyed at once."""
-
-    def __init__(self) -> None:
-        self.stopped = threading.Event()
-        self.interrupted = False
-        self._before: dict[int, Any] = {}
-
-    def __enter__(self) -> Self:
-        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-
-    def _stop(self, number: int, _: object) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        self.interrupted |= number == signal.SIGINT
-        self.stopped.set()
 
 
 def _serve(port: int, registry: CollectorRegistry, output: Output) -> None:

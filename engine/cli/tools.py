@@ -12,6 +12,7 @@ from rich.table import Table
 
 from engine.cli.app import JsonOption, Panel, app, group, output_of
 from engine.cli.conform import conform as run_cases
+from engine.cli.errors import BAD_INPUT
 from engine.cli.output import Output
 from engine.history.exact import dumps
 from engine.kubernetes.documents import Document, Unreadable, read_documents
@@ -26,32 +27,49 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON
 
 @inspect.command("pod", examples=["lahar inspect pod pod.yaml", "kubectl get pods -A -o json | lahar inspect pod -"])
 def pod(context: typer.Context, file: FileArgument, as_json: JsonOption = False) -> None:
-    """Judge pods by the pod table: state, reason, exit code, node, restarts, effective request."""
+    """Judge pods by the pod table: state, reason, exit code, node, restarts, effective request.
+
+    What cannot be read is named on standard error; exit code 2 then, once the others are shown.
+    """
     _inspect(output_of(context, as_json), file, inspect_pod, ("kind", "namespace", "name", "phase", "state", "reason", "exit_code"))
 
 
 @inspect.command("job", examples=["lahar inspect job job.yaml --json"])
 def job(context: typer.Context, file: FileArgument, as_json: JsonOption = False) -> None:
-    """Read jobs of all known kinds: phase, queue, tasks, requests."""
+    """Read jobs of all known kinds: phase, queue, tasks, requests.
+
+    What cannot be read is named on standard error; exit code 2 then, once the others are shown.
+    """
     _inspect(
         output_of(context, as_json), file, inspect_job, ("kind", "namespace", "name", "phase", "reason", "queue", "min_available")
     )
 
 
 def _inspect(output: Output, file: Path, judge: Callable[[Document], dict[str, Any]], columns: tuple[str, ...]) -> None:
+    """Show the objects of a file.
+
+    Raises:
+        typer.Exit: some of it cannot be read (exit code 2).
+        OSError: the file cannot be read.
+    """
+    unreadable = False
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column.upper(), no_wrap=True)
     for item in read_documents(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()):
         if isinstance(item, Unreadable):
-            raise ValueError(f"{file}: line {item.line}: {item.reason}")  # noqa: TRY004 - a bad file, not a bad type
+            unreadable = True
+            output.fail(f"{file}: line {item.line}: {item.reason}")
+            continue
         row = judge(item)
         if output.as_json:
             output.line(dumps(row))
         else:
             table.add_row(*("-" if row.get(column) is None else str(row[column]) for column in columns))
-    if not output.as_json:
+    if table.row_count:
         output.console.print(table, soft_wrap=True)
+    if unreadable:
+        raise typer.Exit(BAD_INPUT)
 
 
 @app.command(rich_help_panel=Panel.TOOLS)

@@ -62,10 +62,10 @@ def read_token(token: str) -> tuple[Topic, dict[int, Place]]:
             raise ForeignTokenError(f"schema epoch {epoch!r}, this log is of epoch {_EPOCH}")
         places = {int(number): Place(*place) for number, place in content["p"].items()}
         sound = all(
-            type(place.next) is int and type(place.last) is int and type(place.mark) is str and -1 <= place.last < place.next + 1
+            type(place.next) is int and type(place.last) is int and type(place.mark) is str and -1 <= place.last < place.next
             for place in places.values()
         )
-    except (binascii.Error, ValueError, LookupError, TypeError, AttributeError) as error:
+    except (binascii.Error, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         if isinstance(error, MalformedTokenError | ForeignTokenError):
             raise
         raise MalformedTokenError("it cannot be read") from None

@@ -106,6 +106,16 @@ class TestApply:
         assert {"path": "spec.tasks[0].replicas", "message": "must be at least 0"} in record["faults"]
         assert lahar("job", "list").out.splitlines()[1:] == []
 
+    @pytest.mark.parametrize("command", [("apply",), ("job", "submit")])
+    def test_a_rejected_job_is_told_with_its_warnings(self, known, files, folder, command):
+        """So that both are corrected at once; with --strict each stands there once."""
+        file = folder / "both.yaml"
+        file.write_text(files["odd"].read_text().replace("replicas: 2", "replicas: -2"))
+        done = known(*command, file, code=2)
+        assert f"lahar: {file}: line 1: spec.tasks[0].replicas: must be at least 0\n" in done.err
+        assert f"warning: {file}: line 1: spec.colour: unknown field\n" in done.err
+        assert known(*command, file, "--strict", code=2).err.count("spec.colour") == 1
+
     def test_a_job_that_was_rejected_is_judged_anew(self, lahar, files):
         assert "there is no queue 'research'" in lahar("apply", files["job"], code=2).err
         assert "there is no queue 'research'" in lahar("apply", files["job"], code=2).err

@@ -115,6 +115,11 @@ class TestDiff:
     def test_the_cluster(self, past):
         paths = [change["path"] for change in past("diff", at(40), at(70), "--json", code=1).records]
         assert "jobs_by_phase.Completed" in paths
+        assert {"as_of", "by"}.isdisjoint(paths)
+
+    def test_the_cluster_between_two_moments_at_which_nothing_happened(self, past):
+        assert past("diff", at(40), at(50)).out == "nothing changed\n"
+        assert past("diff", at(40), at(50), "--known", "--json").out == ""
 
     def test_nothing(self, past):
         assert past("diff", at(40), at(50), FAILED).out == "nothing changed\n"

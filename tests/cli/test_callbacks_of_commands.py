@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.cli.main import app
+from engine.log.lock import RunLock
 
 JOB = """\
 apiVersion: batch.volcano.sh/v1alpha1
@@ -123,3 +124,62 @@ def test_a_module_that_cannot_be_imported_is_an_error_before_anything_is_appende
     assert "own_callbacks cannot be imported" in result.stderr
     (folder / "lahar.toml").write_text("")
     assert lahar("job", "list", "--json").stdout == ""
+
+
+def test_the_callbacks_are_listed_as_they_stand(folder):
+    """What failed and disabled a callback counts from the moment when it was reported."""
+    (folder / "own_callbacks.py").write_text(CALLBACKS)
+    lahar("apply", "first.yaml")
+    (standing,) = map(json.loads, lahar("callbacks", "list", "--json").stdout.splitlines())
+    assert standing == {
+        "name": "announce",
+        "origin": "own_callbacks:announce",
+        "selector": {"level": ["job"]},
+        "lag": 0,
+        "state": "live",
+        "last_failure": None,
+    }
+    (folder / "own_callbacks.py").write_text(FAILING % 'Disable("no pager")')
+    lahar("apply", "second.yaml")
+    standing = json.loads(lahar("callbacks", "list", "--json").stdout)
+    assert (standing["state"], standing["last_failure"]["message"]) == ("disabled", "no pager")
+    assert standing["lag"] > 0
+    page = lahar("callbacks", "list").stdout
+    for text in ("announce", "level job", "disabled", "no pager"):
+        assert text in page
+
+
+def test_a_disabled_callback_is_resumed_and_told_what_it_missed(folder):
+    (folder / "own_callbacks.py").write_text(FAILING % 'Disable("no pager")')
+    lahar("apply", "first.yaml")
+    (folder / "own_callbacks.py").write_text(CALLBACKS)
+    assert told(lahar("apply", "second.yaml")) == []
+    result = lahar("callbacks", "resume", "announce")
+    assert (result.exit_code, result.output.splitlines()[0], result.stderr) == (0, "announce: resumed", "")
+    assert told(result) == ["told: catchup first Pending", "told: catchup second Pending"]
+    standing = json.loads(lahar("callbacks", "list", "--json").stdout)
+    assert (standing["state"], standing["last_failure"]["message"]) == ("live", "no pager")
+
+
+def test_it_is_resumed_beside_a_process_that_runs_the_log(folder):
+    """The command then only appends; whoever holds the lock goes on telling."""
+    (folder / "own_callbacks.py").write_text(FAILING % 'Disable("no pager")')
+    lahar("apply", "first.yaml")
+    lahar("run", "--once")
+    (folder / "own_callbacks.py").write_text(CALLBACKS)
+    with RunLock(folder / "lahar.db").hold():
+        result = lahar("callbacks", "resume", "announce")
+        assert (result.exit_code, told(result)) == (0, [])
+        assert "the engine that runs this log processes it" in result.stderr
+        assert json.loads(lahar("callbacks", "list", "--json").stdout)["state"] == "live"
+    assert told(lahar("run", "--once")) == ["told: catchup first Pending"]
+
+
+def test_only_what_is_disabled_can_be_resumed(folder):
+    (folder / "own_callbacks.py").write_text(CALLBACKS)
+    lahar("apply", "first.yaml")
+    unknown = lahar("callbacks", "resume", "anounce")
+    assert (unknown.exit_code, unknown.stderr) == (3, "lahar: no callback 'anounce'; registered: announce\n")
+    live = lahar("callbacks", "resume", "announce")
+    assert live.exit_code == 2
+    assert "is not disabled" in live.stderr

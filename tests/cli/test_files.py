@@ -62,6 +62,14 @@ class TestInspect:
         assert lahar("inspect", level, "x.yaml", code=2).err.startswith("lahar: x.yaml: line 1: ")
         assert "No such file" in lahar("inspect", level, "nowhere", code=2).err
 
+    @pytest.mark.parametrize("arguments", [(), ("--json",)])
+    def test_what_can_be_read_beside_it_is_shown(self, lahar, folder, arguments):
+        (folder / "some.yaml").write_text(f"{json.dumps(POD)}\n---\na: [1\n---\n{json.dumps(POD)}\n")
+        done = lahar("inspect", "pod", "some.yaml", *arguments, code=2)
+        assert done.out.count("OomKilled") == 2
+        assert done.err.startswith("lahar: some.yaml: line ")
+        assert done.err.count("\n") == 1
+
 
 class TestCompletion:
     def complete(self, lahar, words):

@@ -7,6 +7,7 @@ from zlib import crc32
 
 import pytest
 
+from engine.log.lock import RunLock
 from engine.log.sqlite import SqliteLog
 
 READING = [
@@ -190,6 +191,15 @@ class TestTransfer:
     def test_into_a_log_that_is_not_empty(self, filled, folder):
         exported = filled("export").out
         assert "the log is not empty; import into a new one" in filled("import", given=exported, code=2).err
+
+    def test_into_a_log_that_an_engine_runs(self, filled, folder):
+        """Also an empty one: the engine would write into what is being restored."""
+        exported = filled("export").out
+        SqliteLog("new.db").close()
+        with RunLock(folder / "new.db").hold():
+            done = filled("import", "--log", "sqlite:new.db", given=exported, code=4)
+        assert "which runs this log" in done.err
+        assert "records restored" in filled("import", "--log", "sqlite:new.db", given=exported).out
 
     @pytest.mark.parametrize(("text", "made"), [("", False), ("a: 1\n", False), ("{}\n", False)])
     def test_what_is_no_export(self, lahar, folder, text, made):

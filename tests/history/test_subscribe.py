@@ -266,7 +266,9 @@ def coded(content):
         coded({"v": 1, "e": 1, "t": "nonsense", "p": {}}),
         coded({"v": 1, "e": 1, "t": "job-events", "p": {"0": ["a"]}}),
         coded({"v": 1, "e": 1, "t": "job-events", "p": {"0": [1, 2, "m"]}}),
+        coded({"v": 1, "e": 1, "t": "job-events", "p": {"0": [3, 3, "m"]}}),
         coded({"v": 1, "e": 1, "t": "job-events", "p": []}),
+        pytest.param(base64.urlsafe_b64encode(b"[" * 99_999).decode(), id="nested"),
     ],
 )
 def test_what_is_no_token_is_refused(log, token):

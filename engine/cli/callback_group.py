@@ -1,0 +1,117 @@
+"""`lahar callbacks …`: how the registered callbacks stand; let a disabled one go on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
+from engine.cli.arguments import NoProcessOption
+from engine.cli.callbacks import registered
+from engine.cli.engine import now, opened
+from engine.cli.feeding import Feed
+from engine.effects.dispatcher import Dispatcher
+from engine.effects.standing import Standing, standings
+from engine.events.times import format_time
+from engine.history.wording import moment
+from statemachines.callbacks import Selector
+
+__all__ = ["callbacks"]
+
+callbacks = group("callbacks", Panel.OPERATE, "See how the registered callbacks stand; let a disabled one go on.")
+
+
+@callbacks.command("list")
+def list_callbacks(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
+    """List the registered callbacks: what they select, how far they are behind, whether they are disabled.
+
+    The last failure is that of the last delivery that was given up. Failures that are still tried again are told by the process
+    that tells the callbacks, in its messages and metrics.
+    """
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    registry = registered(settings)
+    with opened(settings) as source:
+        found = standings(source, registry)
+    if output.as_json:
+        for standing in found:
+            output.record(_document(standing))
+        return
+    table = Table(box=None, pad_edge=False)
+    for heading in ("NAME", "SELECTS", "LAG", "STATE", "LAST FAILURE"):
+        table.add_column(heading, justify="right" if heading == "LAG" else "left", overflow="fold")
+    for standing in found:
+        failure = standing.failure
+        table.add_row(
+            standing.name,
+            "; ".join(f"{name} {_words(value)}" for name, value in _selected(standing.selector).items()) or "everything",
+            f"{standing.lag:,}",
+            _state(standing),
+            "-" if failure is None else f"{moment(failure.time)}: {failure.message}",
+        )
+    output.console.print(table)
+    output.notes.print(f"{len(found)} callback(s)", style="dim")
+
+
+@callbacks.command("resume", examples=["lahar callbacks resume billing.usage"])
+def resume(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="As `lahar callbacks list` shows it.")],
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a disabled callback go on with the notice that it could not take.
+
+    A `lahar run` that runs the log goes on telling it; without one it is told at once.
+    """
+    output = output_of(context, as_json)
+    settings = settings_of(context, log)
+    registry = registered(settings)
+    registry.get(name)
+    started = now()
+    with opened(settings, readonly=False) as target:
+        feed = Feed(target, settings, output, process=not no_process)
+        # That it was disabled may have been reported and not processed.
+        feed.process(tell=False)
+        Dispatcher(target, registry, started=started).resume(name, now())
+        if output.as_json:
+            output.record({"name": name, "outcome": "resumed"})
+        else:
+            output.console.print(f"{name}: resumed", soft_wrap=True)
+        feed.finish()
+
+
+def _document(standing: Standing) -> dict[str, Any]:
+    failure = standing.failure
+    return {
+        "name": standing.name,
+        "origin": standing.origin,
+        "selector": _selected(standing.selector),
+        "lag": standing.lag,
+        "state": _state(standing),
+        "last_failure": None if failure is None else {"time": format_time(failure.time), "message": failure.message},
+    }
+
+
+def _state(standing: Standing) -> str:
+    return "disabled" if standing.disabled else "live"
+
+
+def _selected(selector: Selector) -> dict[str, Any]:
+    """Return what a selector asks for, in the words in which it is declared."""
+    content: dict[str, Any] = {
+        "level": sorted(selector.levels),
+        "from": sorted(selector.sources),
+        "to": sorted(selector.phases),
+        "reason": sorted(selector.reasons),
+        "task": sorted(selector.tasks),
+        "labels": dict(selector.labels),
+    }
+    return {name: value for name, value in content.items() if value}
+
+
+def _words(value: list[str] | dict[str, str]) -> str:
+    return ", ".join(value if isinstance(value, list) else (f"{name}={label}" for name, label in value.items()))

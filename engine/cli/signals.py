@@ -1,0 +1,40 @@
+"""How a process that runs until it is told to stop hears that it is."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Self
+
+__all__ = ["Signals"]
+
+
+class Signals:
+    """Lets the transaction at hand end when the process is told to stop. Who insists is obeyed at once."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self.interrupted = False
+        # Not an Event: its lock could be held where the signal interrupts. This queue may be filled by a signal handler.
+        self._told: SimpleQueue[int] = SimpleQueue()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._before = {number: signal.signal(number, self._stop) for number in (signal.SIGTERM, signal.SIGINT)}
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def wait(self, seconds: float) -> None:
+        """Return when the process is told to stop, after some seconds at the latest."""
+        with suppress(Empty):
+            self._told.get(timeout=seconds)
+
+    def _stop(self, number: int, _: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        self.interrupted |= number == signal.SIGINT
+        self.stopped = True
+        self._told.put(number)
