@@ -5,7 +5,8 @@ What holds of every log holds here, with three remarks:
   partitions may see one before another. No reader sees a part of a transaction in one partition.
 - `append` writes each partition's records in order and once. If it fails, some partitions may have theirs: append again; inputs
   that come twice are known by their ids.
-- Commit order over partitions is the order in which brokers appended, by their clocks.
+- Commit order over partitions is the order in which brokers appended, by their clocks; of one millisecond, inputs come before
+  what stages wrote, the rest in any order. Causes always come before their effects if the brokers' clocks agree.
 """
 
 from __future__ import annotations

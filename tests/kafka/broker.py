@@ -207,7 +207,8 @@ class Cluster:
 
     def __init__(self, brokers: int = 1, version: str = DEFAULT_VERSION) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="lahar-kafka-"))
-        cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        # Not a random one: it might begin with a dash, and be taken for an option.
+        cluster_id = base64.urlsafe_b64encode(b"lahar" + uuid.uuid4().bytes[:11]).decode().rstrip("=")
         with _free_ports(2 * brokers) as found:
             ports = list(zip(found[::2], found[1::2], strict=True))
         self.brokers = [Broker(node, self._folder / str(node), ports, cluster_id, version) for node in range(1, brokers + 1)]

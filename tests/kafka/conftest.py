@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
+from aiokafka.admin import AIOKafkaAdminClient
 from broker import Cluster, java_version, obstacle
 
 from streams.log import KafkaLog
@@ -38,9 +39,21 @@ def prefix() -> str:
 
 
 @pytest.fixture
-def settings(bootstrap: str, prefix: str) -> KafkaSettings:
-    """Settings of a log whose topics are yet to be made. Transactions end soon: a killed worker's stands in the way so long."""
-    return KafkaSettings(bootstrap_servers=bootstrap, topic_prefix=prefix, request_seconds=20, transaction_seconds=10)
+def settings(bootstrap: str, prefix: str) -> Iterator[KafkaSettings]:
+    """Settings of a log whose topics are yet to be made; they are deleted at the end of the test, so that the broker stays small.
+
+    Transactions end soon: a killed worker's stands in the way so long.
+    """
+    found = KafkaSettings(bootstrap_servers=bootstrap, topic_prefix=prefix, request_seconds=20, transaction_seconds=10)
+    yield found
+    asyncio.run(_delete_topics(found))
+
+
+async def _delete_topics(settings: KafkaSettings) -> None:
+    admin = AIOKafkaAdminClient(**settings.client_arguments())
+    await admin.start()
+    await admin.delete_topics([topic.name for topic in declared(settings, 1, 1)])
+    await admin.close()
 
 
 @pytest.fixture

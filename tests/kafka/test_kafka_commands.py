@@ -9,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.cli.main import app
+from streams.settings import KafkaSettings
 
 ROWS = 3_000
 
@@ -16,8 +17,12 @@ ROWS = 3_000
 class Command:
     """`lahar` on one log."""
 
-    def __init__(self, bootstrap: str, prefix: str) -> None:
-        self._environment = {"LAHAR_LOG": f"kafka://{bootstrap}", "KAFKA_TOPIC_PREFIX": prefix, "COLUMNS": "200"}
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._environment = {
+            "LAHAR_LOG": f"kafka://{settings.bootstrap_servers}",
+            "KAFKA_TOPIC_PREFIX": settings.topic_prefix,
+            "COLUMNS": "200",
+        }
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
         done = CliRunner().invoke(app, list(arguments), env=self._environment)
@@ -29,8 +34,8 @@ class Command:
 
 
 @pytest.fixture
-def lahar(bootstrap: str, prefix: str) -> Command:
-    return Command(bootstrap, prefix)
+def lahar(settings: KafkaSettings) -> Command:
+    return Command(settings)
 
 
 @pytest.fixture

@@ -45,14 +45,13 @@ class Running:
                     if not self.processor.is_open:
                         self.processor.open()
                     done = self.processor.step()
+                    self.steps += 1
+                    if not done and self._finish.is_set():
+                        return
+                    if not done:
+                        self.log.wait(0.05)
                 except LogUnavailableError:
                     self.reopened += 1
-                    continue
-                self.steps += 1
-                if not done:
-                    if self._finish.is_set():
-                        return
-                    self.log.wait(0.05)
         except BaseException as error:  # noqa: BLE001  the test's own thread raises it
             self._fault = error
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
+from broker import until
 from log_contract import LogContract, SearchableContract
 
 from streams.log import KafkaLog
@@ -20,3 +22,7 @@ class TestKafkaLog(LogContract, SearchableContract):
     def make(self, partitions: int) -> KafkaLog:
         asyncio.run(apply(self.settings, declared(self.settings, partitions, 1)))
         return KafkaLog(self.settings)
+
+    def let_time_pass(self) -> None:
+        now = time.time_ns() // 1_000_000
+        until(lambda: time.time_ns() // 1_000_000 > now + 1, 10, "the broker's next millisecond")
