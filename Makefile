@@ -3,10 +3,11 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
+KAFKA_VERSION ?= 4.3.0
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint bench docs check-generated wheel-check lock clean
+.PHONY: help run kafka kafka-if-possible test test-slow lint bench docs check-generated wheel-check lock clean
 
 help: ## Show what there is to make.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -34,10 +35,25 @@ run: $(STAMP) ## Import real cluster history into run/lahar.db, show what became
 	@echo '  $(BIN)/lahar --log sqlite:run/ensemble.db history search/ranking-ensemble   every event of the story'
 	@echo 'docs/tutorial.md goes on from here.'
 
-test: $(STAMP) ## Run the default test suite.
+kafka: .kafka/$(KAFKA_VERSION)/.complete ## Fetch Apache Kafka's jars for the tests (needs Maven; running them needs Java 17).
+
+.kafka/%/.complete: tests/kafka/pom.xml
+	rm -rf .kafka/$*
+	mvn --batch-mode --quiet --file tests/kafka/pom.xml dependency:copy-dependencies \
+	    -Dkafka.version=$* -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/.kafka/$*
+	touch $@
+
+kafka-if-possible:
+	@if java -version 2>&1 | grep -qE 'version "(1[7-9]|[2-9][0-9])' && command -v mvn >/dev/null; then \
+	    $(MAKE) --no-print-directory kafka; \
+	else \
+	    echo 'no Java 17 or no Maven: the tests on a real Kafka broker will be skipped'; \
+	fi
+
+test: $(STAMP) kafka-if-possible ## Run the default test suite.
 	$(BIN)/python -m pytest
 
-test-slow: $(STAMP) ## Run the deep and long checks too.
+test-slow: $(STAMP) kafka-if-possible ## Run the deep and long checks too.
 	$(BIN)/python -m pytest -m ''
 
 lint: $(STAMP) ## Check style, types, import contracts.
@@ -66,10 +82,10 @@ wheel-check: $(STAMP) ## Build the wheel and try it in a clean environment.
 lock: ## Resolve the dependencies anew and write requirements.lock.
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet pip-tools==7.6.2
-	.venv-lock/bin/pip-compile --quiet --upgrade --extra dev --generate-hashes --strip-extras --allow-unsafe --no-header \
+	.venv-lock/bin/pip-compile --quiet --upgrade --extra dev --extra kafka --generate-hashes --strip-extras --allow-unsafe --no-header \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --output-file requirements.lock pyproject.toml
 	rm -rf .venv-lock
 
 clean: ## Remove everything that was made.
-	rm -rf .venv .venv-lock run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf .venv .venv-lock .kafka run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -10,7 +10,7 @@ import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, moment
-from engine.cli.engine import EmbeddedLog, now, opened
+from engine.cli.engine import now, opened
 from engine.cli.feeding import Feed
 from engine.cli.output import Output
 from engine.cli.settings import Settings
@@ -20,6 +20,7 @@ from engine.events.inputs import JobSubmitted, JobUpdated, NodeDeleted, NodeObse
 from engine.events.jobs import JobRejected
 from engine.history.listing import LISTED, JobLine, Listing
 from engine.history.reading import cluster_facts, events_of, job_events
+from engine.history.transfer import Exportable
 from engine.kubernetes.documents import Document
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
 from engine.kubernetes.manifests import read_manifest
@@ -104,7 +105,7 @@ def _part(settings: Settings, file: Path, document: Document, recorded: int) -> 
     return _Part(place, document, outcome)
 
 
-def _apply_objects(feed: Feed, target: EmbeddedLog, settings: Settings, output: Output, parts: Iterable[_Part]) -> None:
+def _apply_objects(feed: Feed, target: Exportable, settings: Settings, output: Output, parts: Iterable[_Part]) -> None:
     """Append what differs from what the log knows, and say so."""
     known: dict[tuple[str, str], Data] = {}
     for event in cluster_facts(target):
@@ -141,9 +142,7 @@ def _named(data: Data) -> tuple[str, str]:
     raise TypeError(f"{data.TYPE} is no fact of a cluster object")
 
 
-def _apply_jobs(
-    feed: Feed, target: EmbeddedLog, settings: Settings, parts: Iterable[_Part], recorded: int, *, strict: bool
-) -> None:
+def _apply_jobs(feed: Feed, target: Exportable, settings: Settings, parts: Iterable[_Part], recorded: int, *, strict: bool) -> None:
     """Submit or update jobs; one that stands in the files twice is submitted and then updated."""
     lines = _known_jobs(feed, target)
     appended: set[tuple[str, str]] = set()
@@ -169,7 +168,7 @@ def _apply_jobs(
         appended.add((namespace, name))
 
 
-def _applied(target: EmbeddedLog, job: str) -> str:
+def _applied(target: Exportable, job: str) -> str:
     """Return the digest of the manifest that a job was last given."""
     last = ""
     for record in target.records_of(job, ("jobs",)):
@@ -178,7 +177,7 @@ def _applied(target: EmbeddedLog, job: str) -> str:
     return last
 
 
-def _known_jobs(feed: Feed, target: EmbeddedLog) -> list[JobLine]:
+def _known_jobs(feed: Feed, target: Exportable) -> list[JobLine]:
     """Return the jobs in the log, once what was appended so far is processed."""
     feed.process()
     listing = Listing()
@@ -187,7 +186,7 @@ def _known_jobs(feed: Feed, target: EmbeddedLog) -> list[JobLine]:
     return listing.lines()
 
 
-def _submission(target: EmbeddedLog, settings: Settings, manifest: dict[str, Any], recorded: int, *, strict: bool) -> Message:
+def _submission(target: Exportable, settings: Settings, manifest: dict[str, Any], recorded: int, *, strict: bool) -> Message:
     """Return the submission of a manifest, a new one if it was rejected before: what it lacked may be there now."""
     command = manifest_digest(manifest)
     first = submission(settings, manifest, command, strict=strict, recordedtime=recorded)

@@ -9,11 +9,11 @@ from typing import Annotated, Final
 import typer
 
 from engine.cli.app import settings_of
+from engine.cli.logs import open_log
 from engine.events.jobs import JobOpened
 from engine.events.times import parse_time
 from engine.history.reading import job_events
 from engine.log.errors import LogError
-from engine.log.url import open_log
 
 __all__ = ["By", "ById", "JobArgument", "JobOption", "NoProcessOption", "OptionalJob", "RecordedOption", "moment"]
 

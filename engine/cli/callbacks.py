@@ -11,12 +11,13 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from engine.cli.engine import EmbeddedLog, now
+from engine.cli.engine import now
 from engine.cli.output import Output
 from engine.cli.settings import Settings
 from engine.effects.dispatcher import Dispatcher
 from engine.effects.metrics import EffectMetrics
 from engine.effects.registry import Registry, load
+from engine.history.transfer import Exportable
 
 __all__ = ["Callbacks", "registered"]
 
@@ -38,7 +39,7 @@ class Callbacks:
         self._registry = registered(settings)
         self._dispatcher: Dispatcher | None = None
 
-    def open(self, log: EmbeddedLog, started: int, metrics: CollectorRegistry | None = None) -> None:
+    def open(self, log: Exportable, started: int, metrics: CollectorRegistry | None = None) -> None:
         """Begin where each of them stands in a log; once is enough.
 
         Args:

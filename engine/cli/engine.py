@@ -11,21 +11,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from engine.cli.logs import open_log
 from engine.cli.settings import Settings
+from engine.history.transfer import Exportable
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
 from engine.log.collector import set_aside
 from engine.log.errors import LogUnavailableError
 from engine.log.lock import RunLock
-from engine.log.memory import MemoryLog
 from engine.log.metrics import ProcessorMetrics
 from engine.log.processor import Processor
-from engine.log.sqlite import SqliteLog
-from engine.log.url import open_log
 
 __all__ = ["Engine", "lifecycle_stage", "now", "opened", "run_lock"]
-
-EmbeddedLog = MemoryLog | SqliteLog
 
 _IDLE_SECONDS: Final = 0.2
 """How long a live engine waits for inputs before it looks at its timers again."""
@@ -42,7 +39,7 @@ def now() -> int:
 
 
 @contextmanager
-def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -> Iterator[EmbeddedLog]:
+def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -> Iterator[Exportable]:
     """Open the log of the settings for the length of a `with` block.
 
     Args:
@@ -75,9 +72,7 @@ def lifecycle_stage(settings: Settings) -> LifecycleStage:
 class Engine:
     """All shards of the lifecycle stage on one log."""
 
-    def __init__(
-        self, log: EmbeddedLog, settings: Settings, *, live: bool = False, metrics: ProcessorMetrics | None = None
-    ) -> None:
+    def __init__(self, log: Exportable, settings: Settings, *, live: bool = False, metrics: ProcessorMetrics | None = None) -> None:
         """Name what is to be run; nothing is touched until `open`.
 
         Args:

@@ -10,8 +10,9 @@ import typer
 from rich.text import Text
 
 from engine.cli.callbacks import Callbacks
-from engine.cli.engine import EmbeddedLog, Engine, now, run_lock
+from engine.cli.engine import Engine, now, run_lock
 from engine.cli.errors import BAD_INPUT
+from engine.cli.logs import is_shared
 from engine.cli.output import Output
 from engine.cli.settings import Settings
 from engine.events import Data, Event, Message, Topic, decode, encode
@@ -20,6 +21,7 @@ from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted
 from engine.events.jobs import CommandRefused, JobRejected
 from engine.history.reading import events_of
 from engine.history.sentences import tell
+from engine.history.transfer import Exportable
 from engine.kubernetes.manifests import read_manifest
 from engine.log.errors import FencedError, LogBusyError
 
@@ -62,14 +64,14 @@ class _Expected(NamedTuple):
 class Feed:
     """One command's way to put inputs into a log and to see what becomes of them."""
 
-    def __init__(self, log: EmbeddedLog, settings: Settings, output: Output, *, process: bool) -> None:
+    def __init__(self, log: Exportable, settings: Settings, output: Output, *, process: bool) -> None:
         """Begin.
 
         Args:
             log: writable.
             settings: of this run.
             output: where what happened is told.
-            process: process what is appended, unless a live engine does.
+            process: process what is appended, unless a live engine does, or the log is one that workers process.
 
         Raises:
             CallbackError: the callbacks that the settings name cannot be registered.
@@ -77,7 +79,7 @@ class Feed:
         self._log = log
         self._settings = settings
         self._output = output
-        self._process = process
+        self._process = process and not is_shared(settings.log)
         self._engine: Engine | None = None
         self._callbacks = Callbacks(settings, output)
         self._started = now()

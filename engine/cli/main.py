@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from engine.cli import apply, ask, bench, callback_group, events, feed, jobs, machines, operate, reference, run, tools, vocabulary
+from engine.cli import (
+    apply,
+    ask,
+    bench,
+    callback_group,
+    events,
+    feed,
+    jobs,
+    machines,
+    operate,
+    reference,
+    run,
+    tools,
+    topics,
+    vocabulary,
+)
 from engine.cli.app import app
 
 __all__ = ["COMMANDS", "app", "main"]
 
-COMMANDS = (run, apply, feed, jobs, ask, events, operate, callback_group, tools, machines, vocabulary, bench, reference)
+COMMANDS = (run, apply, feed, jobs, ask, events, operate, callback_group, topics, tools, machines, vocabulary, bench, reference)
 """Command modules. Under which heading a command stands in `lahar --help`, it says itself."""
 
 

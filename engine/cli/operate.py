@@ -16,6 +16,7 @@ from engine.cli.arguments import JobOption, NoProcessOption, moment
 from engine.cli.engine import lifecycle_stage, opened, run_lock
 from engine.cli.errors import FINDING, NotFoundError
 from engine.cli.feeding import Feed
+from engine.cli.logs import open_log
 from engine.events.times import format_time
 from engine.history.letters import dead_letters, redriven
 from engine.history.resolve import resolve
@@ -23,7 +24,6 @@ from engine.history.transfer import contents_of, export_job, export_log, import_
 from engine.history.verify import verify_shard
 from engine.log.errors import LogUnavailableError
 from engine.log.sqlite import SqliteLog
-from engine.log.url import open_log
 
 __all__ = ["export", "import_", "letters", "log_group", "verify"]
 

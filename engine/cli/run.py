@@ -13,6 +13,7 @@ from rich.text import Text
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.callbacks import Callbacks
 from engine.cli.engine import Engine, lifecycle_stage, now, opened, run_lock
+from engine.cli.logs import is_shared
 from engine.cli.output import Output
 from engine.cli.signals import Signals
 from engine.events.times import format_time
@@ -115,7 +116,9 @@ def status(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
         for shard in shards:
             output.line(dumps({**shard.document(), "running": held}))
         return
-    output.console.print(f"{settings.log}: {'an engine runs it' if held else 'no engine runs it'}", soft_wrap=True)
+    # Who processes a log on Kafka, nobody here can tell.
+    told = "" if is_shared(settings.log) else ": an engine runs it" if held else ": no engine runs it"
+    output.console.print(f"{settings.log}{told}", soft_wrap=True)
     for shard in shards:
         _show_shard(output, shard)
 

@@ -39,8 +39,10 @@ class LogBusyError(LogUnavailableError):
 class FencedError(LogError):
     """Raised when another holder has opened the shard; whoever gets it must stop at once."""
 
-    def __init__(self, shard: str, mine: int, current: int) -> None:
-        super().__init__(f"shard {shard} was taken over by another process (epoch {current}, this one has {mine}); stop this one")
+    def __init__(self, shard: str, mine: int, current: int | None = None) -> None:
+        """Name the shard and the holders' epochs; that of the current one is not always known."""
+        known = f"epoch {mine} is over" if current is None else f"epoch {current}, this one has {mine}"
+        super().__init__(f"shard {shard} was taken over by another process ({known}); stop this one")
         self.shard = shard
 
 

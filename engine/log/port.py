@@ -138,7 +138,7 @@ class Log(Protocol):
         """
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` committed records at offsets ≥ `start`, in order; empty at the end.
+        """Return `limit` committed records at offsets ≥ `start`, in order; fewer only if there are no more now.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.

@@ -32,5 +32,5 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
     if colon and scheme == "memory" and not rest:
         return MemoryLog(partitions or 1)
     if url.startswith("kafka://"):
-        raise LogUnavailableError(f"{url}: the Kafka log is not part of this installation; use sqlite:PATH")
+        raise LogUnavailableError(f"{url}: a log on Kafka is opened by the command alone; use sqlite:PATH")
     raise ValueError(f"{url!r} names no log; write sqlite:PATH (a file), memory: (nothing is kept) or kafka://HOST:PORT")

@@ -1,0 +1,261 @@
+"""Messages as Kafka records: CloudEvents 1.0 in binary mode, attributes in headers, data as the value.
+
+| header | holds |
+|---|---|
+| `content-type` | `application/json` |
+| `ce_specversion`, `ce_id`, `ce_source`, `ce_type`, `ce_time`, `ce_recordedtime`, `ce_partitionkey` | always |
+| `ce_subject`, `ce_sequence` (20 digits), `ce_correlationid`, `ce_causationid`, `ce_clusterid` | where there is one |
+| `lahar_shard`, `lahar_shardsequence`, `lahar_basis` | metadata of a stage's output: who wrote it, its place, what had been taken |
+
+Records of other producers are read in binary and in structured mode. What is neither comes back as a message without a type,
+its bytes untouched, and ends as a dead letter. A message that CloudEvents cannot express (it is no event, or lacks an id) stands
+under `lahar_message`, so that every message comes back as it was. The value is never empty: that would be a tombstone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from engine.events import Message
+from engine.events.jobs import DeadLettered
+from engine.events.times import EARLIEST, LATEST, format_time, parse_time
+from engine.log.port import Vector
+from streams import dead_letters
+
+__all__ = ["Fields", "Header", "Metadata", "decode", "encode"]
+
+Header = tuple[str, bytes]
+
+
+class Fields(NamedTuple):
+    """What a producer writes of a record."""
+
+    key: bytes
+    value: bytes
+    headers: list[Header]
+
+
+class Metadata(NamedTuple):
+    """What a record says beside its message; see `engine.log.port.Record`."""
+
+    shard: str = ""
+    shardsequence: int = 0
+    basis: Vector = ()
+
+
+_JSON: Final = ("content-type", b"application/json")
+_BYTES: Final = ("content-type", b"application/octet-stream")
+_VERSION: Final = ("ce_specversion", b"1.0")
+_STRUCTURED: Final = b"application/cloudevents"
+_OPAQUE: Final = "lahar_message"
+_EMPTY: Final = ("lahar_empty", b"1")
+_OPAQUE_TYPES: Final = [str] * 5 + [int] * 3 + [str] * 3
+_NO_METADATA: Final = Metadata()
+_SECOND: Final = 1_000_000
+_MILLISECOND: Final = 1_000
+_LARGEST_SEQUENCE: Final = 2**63 - 1
+_SEQUENCE_DIGITS: Final = 20
+
+
+def encode(message: Message, shard: str = "", shardsequence: int = 0, basis: Sequence[int] = ()) -> Fields:
+    """Return a message as the fields of a record.
+
+    Args:
+        message: any.
+        shard: that writes it; empty for inputs.
+        shardsequence: of the output.
+        basis: of the output.
+
+    Raises:
+        ValueError: a text is no Unicode (a lone surrogate).
+    """
+    (key, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, data) = message
+    if not (kind and ident and source) or sequence < 0:
+        return _opaque(message, shard, shardsequence, basis)
+    content_type, value, extra = _JSON, data, None
+    if kind == DeadLettered.TYPE and (original := dead_letters.unpack(key, data)) is not None:
+        content_type, value, extra = _BYTES, *original
+    headers = [
+        content_type,
+        _VERSION,
+        ("ce_id", ident.encode()),
+        ("ce_source", source.encode()),
+        ("ce_type", _text(kind)),
+        ("ce_time", _time(time)),
+        ("ce_recordedtime", _time(recorded)),
+        ("ce_partitionkey", key.encode()),
+    ]
+    add = headers.append
+    if subject:
+        add(("ce_subject", subject.encode()))
+    if sequence:
+        add(("ce_sequence", b"%020d" % sequence))
+    if correlation or subject:  # a reader would take the subject for one that is absent
+        add(("ce_correlationid", correlation.encode()))
+    if causation:
+        add(("ce_causationid", causation.encode()))
+    if cluster:
+        add(("ce_clusterid", cluster.encode()))
+    if not EARLIEST <= time <= LATEST:
+        add(("lahar_time", b"%d" % time))
+    if not EARLIEST <= recorded <= LATEST:
+        add(("lahar_recordedtime", b"%d" % recorded))
+    if extra:
+        headers += extra
+    if not value:
+        value = b"null"
+        add(_EMPTY)
+    if shard:
+        headers += _metadata(shard, shardsequence, basis)
+    return Fields(key.encode(), value, headers)
+
+
+def _opaque(message: Message, shard: str, shardsequence: int, basis: Sequence[int]) -> Fields:
+    attributes = json.dumps(message[:-1], ensure_ascii=False, separators=(",", ":")).encode()
+    headers: list[Header] = [_BYTES, (_OPAQUE, attributes)]
+    if not message.data:
+        headers.append(_EMPTY)
+    if shard:
+        headers += _metadata(shard, shardsequence, basis)
+    return Fields(message.key.encode(), message.data or b"null", headers)
+
+
+def _metadata(shard: str, shardsequence: int, basis: Sequence[int]) -> list[Header]:
+    return [
+        ("lahar_shard", _text(shard)),
+        ("lahar_shardsequence", b"%d" % shardsequence),
+        ("lahar_basis", ",".join(map(str, basis)).encode()),
+    ]
+
+
+def decode(key: bytes | None, value: bytes | None, headers: Iterable[Header], timestamp: int) -> tuple[Message, Metadata]:
+    """Return the message that a record holds, and its metadata.
+
+    Args:
+        key: of the record; `None` where another producer gave none.
+        value: its value; `None` is read as empty.
+        headers: its headers; of equal names the last counts.
+        timestamp: when it was appended (milliseconds): its time where it names none.
+
+    Returns:
+        A message without a type where the record is no event in binary mode; its `source` says why, if it claims to be one.
+    """
+    found = dict(headers)
+    data = value or b""
+    if _EMPTY[0] in found:
+        data = b""
+    metadata = _read_metadata(found) if "lahar_shard" in found else _NO_METADATA
+    if "ce_specversion" not in found:
+        return _without_attributes(key, data, found, timestamp), metadata
+    try:
+        return _from_headers(key, data, found, timestamp), metadata
+    except ValueError as error:
+        text, at = _key(key), timestamp * _MILLISECOND
+        return Message(text, "", str(error), "", text, at, at, 0, text, "", "", data), metadata
+
+
+def _read_metadata(found: Mapping[str, bytes]) -> Metadata:
+    try:
+        basis = found["lahar_basis"]
+        vector = tuple(map(int, basis.split(b","))) if basis else ()
+        return Metadata(_name(found["lahar_shard"]), int(found["lahar_shardsequence"]), vector)
+    except (KeyError, ValueError):
+        # Another producer's nonsense: no output of ours.
+        return _NO_METADATA
+
+
+def _from_headers(key: bytes | None, data: bytes, found: Mapping[str, bytes], timestamp: int) -> Message:
+    get = found.get
+    kind = _name(get("ce_type", b""))
+    ident, source = get("ce_id", b"").decode(), get("ce_source", b"").decode()
+    if found["ce_specversion"] != b"1.0":
+        raise ValueError("not a CloudEvent 1.0: another specversion")
+    for name, text in (("id", ident), ("source", source), ("type", kind)):
+        if not text:
+            raise ValueError(f"not a CloudEvent 1.0: {name} is missing or empty")
+    recorded = _micros(found, "recordedtime", timestamp * _MILLISECOND)
+    subject = get("ce_subject", b"").decode()
+    correlation = found["ce_correlationid"].decode() if "ce_correlationid" in found else subject
+    if "__connect.errors.topic" in found and kind == DeadLettered.TYPE:
+        data = dead_letters.pack(_key(key), data, found)
+    sequence = get("ce_sequence")
+    return Message(
+        get("ce_partitionkey", correlation.encode()).decode() if key is None else _key(key),
+        ident,
+        source,
+        kind,
+        subject,
+        _micros(found, "time", recorded),
+        recorded,
+        0 if sequence is None else _sequence(sequence),
+        correlation,
+        get("ce_causationid", b"").decode(),
+        get("ce_clusterid", b"").decode(),
+        data,
+    )
+
+
+def _without_attributes(key: bytes | None, data: bytes, found: Mapping[str, bytes], timestamp: int) -> Message:
+    if (opaque := found.get(_OPAQUE)) is not None and (message := _read_opaque(opaque, data)) is not None:
+        return message
+    text = _key(key)
+    at = timestamp * _MILLISECOND
+    # In structured mode the message holds all of what was received; whoever decodes it looks into it.
+    reason = (
+        "" if not found.get("content-type", b"").startswith(_STRUCTURED + b"-batch") else "a batch of CloudEvents in one record"
+    )
+    return Message(text, "", reason, "", text, at, at, 0, text, "", "", data)
+
+
+def _read_opaque(attributes: bytes, data: bytes) -> Message | None:
+    """Return the message; `None` if another producer wrote the header."""
+    try:
+        fields = json.loads(attributes)
+    except ValueError:
+        return None
+    if not isinstance(fields, list) or [type(value) for value in fields] != _OPAQUE_TYPES:
+        return None
+    return Message._make([*fields, data])
+
+
+def _key(key: bytes | None) -> str:
+    return "" if key is None else key.decode(errors="backslashreplace")
+
+
+def _micros(found: Mapping[str, bytes], name: str, otherwise: int) -> int:
+    if (exact := found.get(f"lahar_{name}")) is not None:
+        return int(exact)
+    text = found.get(f"ce_{name}")
+    return otherwise if text is None else parse_time(text.decode())
+
+
+def _sequence(text: bytes) -> int:
+    if len(text) <= _SEQUENCE_DIGITS and text.isdigit() and (number := int(text)) <= _LARGEST_SEQUENCE:
+        return number
+    raise ValueError(f"sequence {text[:40]!r} is not a whole number below 2**63")
+
+
+def _time(micros: int) -> bytes:
+    if not EARLIEST <= micros <= LATEST:
+        return format_time(micros).encode()
+    second, rest = divmod(micros, _SECOND)
+    return b"%b%06dZ" % (_until_seconds(second), rest)
+
+
+@lru_cache(maxsize=4_096)
+def _until_seconds(second: int) -> bytes:
+    # Many records share their second: a look-up instead of the 1.5 µs of a calendar.
+    return format_time(second * _SECOND)[: -len("000000Z")].encode()
+
+
+@lru_cache(maxsize=1_024)
+def _text(name: str) -> bytes:
+    return name.encode()
+
+
+@lru_cache(maxsize=1_024)
+def _name(text: bytes) -> str:
+    return text.decode()

@@ -1,0 +1,71 @@
+"""Dead letters as Kafka's own tools know them: the original bytes are the value, reason and origin stand in headers.
+
+The headers are those of Kafka Connect's dead letter queues (`__connect.errors.*`). Beside them stand the CloudEvents headers of
+the event that a shard wrote; event and record are two forms of the same thing.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from pydantic import ValidationError
+
+from engine.events.jobs import DeadLettered
+from engine.events.vocabulary import adapter
+
+__all__ = ["pack", "unpack"]
+
+_PREFIX: Final = "__connect.errors."
+_ATTRIBUTES: Final = "lahar_attributes"
+
+
+def unpack(key: str, data: bytes) -> tuple[bytes, list[tuple[str, bytes]]] | None:
+    """Return the original bytes and the headers that stand for the rest of a dead letter.
+
+    Args:
+        key: of the record.
+        data: of the event.
+
+    Returns:
+        `None` where `pack` would not give the same data back: then the event is written as all others are.
+    """
+    try:
+        letter = adapter(DeadLettered).validate_json(data)
+        original = base64.b64decode(letter.content, validate=True)
+    except (ValidationError, ValueError):
+        return None
+    headers = [
+        (f"{_PREFIX}topic", letter.topic.encode()),
+        (f"{_PREFIX}partition", b"%d" % letter.partition),
+        (f"{_PREFIX}offset", b"%d" % letter.offset),
+        (f"{_PREFIX}stage", b"VALUE_CONVERTER"),
+        (f"{_PREFIX}exception.message", letter.reason.encode()),
+        (_ATTRIBUTES, json.dumps(letter.attributes, ensure_ascii=False).encode()),
+    ]
+    if not original or pack(key, original, dict(headers)) != data:
+        return None
+    return original, headers
+
+
+def pack(key: str, original: bytes, headers: Mapping[str, bytes]) -> bytes:
+    """Return the data of the event that a dead letter stands for.
+
+    Raises:
+        ValueError: a header is missing or no number.
+    """
+    try:
+        letter = DeadLettered(
+            headers[f"{_PREFIX}exception.message"].decode(),
+            headers[f"{_PREFIX}topic"].decode(),
+            int(headers[f"{_PREFIX}partition"]),
+            int(headers[f"{_PREFIX}offset"]),
+            key,
+            base64.b64encode(original).decode(),
+            json.loads(headers.get(_ATTRIBUTES, b"{}")),
+        )
+    except KeyError as missing:
+        raise ValueError(f"a dead letter without the header {missing}") from None
+    return adapter(DeadLettered).dump_json(letter, exclude_defaults=True)

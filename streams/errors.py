@@ -1,0 +1,59 @@
+"""Errors of the Kafka log, all of them errors of the log (`engine.log.errors`).
+
+LogError
+├── LogUnavailableError
+│   └── TopicsMissingError   the cluster has no topics of ours
+├── LayoutError              counts of partitions are not what they must be
+└── TopicsDifferError        topics stand in a way that cannot be changed in place
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from aiokafka.errors import KafkaError
+
+from engine.log.errors import LogError, LogUnavailableError
+
+__all__ = ["TopicsDifferError", "TopicsMissingError", "unavailable", "unavailable_if"]
+
+# Its warnings about brokers that come and go are of no use without a handler, and Python would print them.
+logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+
+
+class TopicsMissingError(LogUnavailableError):
+    """Raised when topics are not there."""
+
+    def __init__(self, names: Sequence[str], where: str) -> None:
+        super().__init__(f"{where} has no topic {', '.join(names)}; make them with `lahar topics apply`")
+
+
+class TopicsDifferError(LogError):
+    """Raised when topics differ from what is declared and cannot be brought there."""
+
+    def __init__(self, differences: Sequence[str]) -> None:
+        super().__init__("; ".join(differences) + "; export the log and import it into a new one, under another topic prefix")
+
+
+def unavailable(what: str, error: BaseException) -> LogUnavailableError:
+    """Return the log's own error for one of the client or of the network.
+
+    Args:
+        what: could not be done.
+        error: why. Its text names hosts and topics, never what a client authenticates with.
+    """
+    name = type(error).__name__
+    # aiokafka's errors begin with their own names, some with a number before it.
+    text = " ".join(str(error).split()).rpartition(f"{name}: ")[2].removesuffix(name)
+    return LogUnavailableError(f"{what}: {name}" + (f": {text}" if text and not text.startswith("[Error ") else ""))
+
+
+@contextmanager
+def unavailable_if(what: str) -> Iterator[None]:
+    """Turn errors of the client and of the network into `LogUnavailableError` for the length of a `with` block."""
+    try:
+        yield
+    except (KafkaError, OSError, TimeoutError) as error:
+        raise unavailable(what, error) from error

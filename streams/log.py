@@ -1,0 +1,291 @@
+"""The log on Kafka: topics of records, a transaction a commit, in a cluster of any size.
+
+What holds of every log holds here, with three remarks:
+- Records of one transaction become visible partition by partition, within milliseconds of each other; a reader of several
+  partitions may see one before another. No reader sees a part of a transaction in one partition.
+- `append` writes each partition's records in order and once. If it fails, some partitions may have theirs: append again; inputs
+  that come twice are known by their ids.
+- Commit order over partitions is the order in which brokers appended, by their clocks; of one millisecond, inputs come before
+  what stages wrote, the rest in any order. Causes always come before their effects if the brokers' clocks agree.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final, get_args
+
+from aiokafka.structs import TopicPartition
+
+from engine.events import Message, Topic
+from engine.log.errors import LayoutError
+from engine.log.partitioner import partition_of
+from engine.log.port import Partition, Record, ShardId, ShardView
+from streams.codec import encode
+from streams.errors import TopicsMissingError, unavailable_if
+from streams.loop import BackgroundLoop
+from streams.producer import Producer
+from streams.reader import Reader
+from streams.search import scan
+from streams.settings import KafkaSettings
+from streams.shard import KafkaShard, look
+from streams.topics import CO_PARTITIONED, SINGLE, topic_name
+from streams.wire import Wire
+
+__all__ = ["KafkaLog"]
+
+_TOPICS: Final[tuple[Topic, ...]] = get_args(Topic)
+_POLL_SECONDS: Final = 0.02
+"""How soon `wait` notices what other processes append."""
+
+
+class KafkaLog:
+    """A log in a Kafka cluster, for one processor a shard and any number of appenders and readers, in any threads and processes."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        """Connect.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be reached.
+            TopicsMissingError: the topics have not been made.
+            LayoutError: topics that must have equal counts of partitions do not.
+        """
+        self.settings: Final = settings
+        self.background: Final = BackgroundLoop("lahar-kafka")
+        self._names: Final = {topic: topic_name(settings, topic) for topic in _TOPICS}
+        self._topics: Final = {name: topic for topic, name in self._names.items()}
+        self._appender: Producer | None = None
+        self._append_lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._writes = 0
+        self._seen = threading.local()
+        self._read: set[Partition] = set()
+        self._shards: set[KafkaShard] = set()
+        self._closed = False
+        try:
+            with unavailable_if(f"{settings.where} cannot be reached"):
+                self.wire: Final = Wire(settings.client_arguments(), settings.request_seconds)
+                self.background.run(self.wire.start(self._names.values()))
+            self._counts: Final = self._checked_counts()
+        except BaseException:
+            self.close()
+            raise
+        self.reader: Final = Reader(self.background, self.wire, self.name, settings.where)
+
+    # --- names and places -------------------------------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Number of partitions of the topics that are partitioned by job."""
+        return self._counts["job-events"]
+
+    def name(self, partition: Partition) -> TopicPartition:
+        """Return a partition's name in the cluster."""
+        return TopicPartition(self._names[partition.topic], partition.number)
+
+    def partition_named(self, name: TopicPartition) -> Partition | None:
+        """Return the partition of that name; `None` if it is not ours."""
+        topic = self._topics.get(name.topic)
+        return None if topic is None else Partition(topic, name.partition)
+
+    def place(self, topic: Topic, shard: int) -> Partition:
+        """Return the partition of a topic in which a shard writes."""
+        return Partition(topic, shard % self._counts[topic])
+
+    def must_not_have_grown(self) -> None:
+        """Check that topics have the partitions that they had when the log was opened, as last heard of (within 10 s).
+
+        Raises:
+            LayoutError: one has grown.
+        """
+        for topic, name in self._names.items():
+            if (found := self.wire.count(name)) > self._counts[topic]:
+                raise LayoutError(
+                    f"topic {name} has grown from {self._counts[topic]} to {found} partitions: keys have moved and their order is "
+                    "lost; nothing of the new layout is read. Export the log and import it into a new one, under another prefix"
+                )
+
+    def wrote(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Note the offsets behind what this process has written: it is to be seen by its readers at once."""
+        self.reader.wrote(ends)
+        with self._changed:
+            self._writes += 1
+            self._changed.notify_all()
+
+    def closed(self, shard: KafkaShard) -> None:
+        """Note that a shard was given back."""
+        self._shards.discard(shard)
+
+    # --- the port ---------------------------------------------------------------------------------------------------------
+
+    def partitions(self, topic: Topic) -> int:
+        """Return the number of partitions of a topic."""
+        return self._counts[topic]
+
+    def append(self, topic: Topic, messages: Sequence[Message]) -> None:
+        """Append inputs, in order; each goes to the partition that its key chooses.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be written; some partitions may have theirs: append again.
+            LayoutError: the topic has grown.
+            ValueError: a message holds a text that is no Unicode; nothing was appended.
+        """
+        if not messages:
+            return
+        self.must_not_have_grown()
+        name, count = self._names[topic], self._counts[topic]
+        with self._append_lock, unavailable_if(f"{name} of {self.settings.where} cannot be written"):
+            if self._appender is None:
+                self._appender = Producer(self.background, self.settings)
+            batches = self._appender.batches()
+            for message in messages:
+                batches.add(TopicPartition(name, partition_of(message.key, count)), encode(message))
+            try:
+                written = self._appender.write(batches)
+            except BaseException:
+                appender, self._appender = self._appender, None
+                appender.close()
+                raise
+        self.wrote(written)
+
+    def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
+        """Return up to `limit` committed records at offsets ≥ `start`, in order.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+            LogDamagedError: a checksum does not match.
+            LayoutError: a topic has grown.
+        """
+        self.must_not_have_grown()
+        self._read.add(partition)
+        return self.reader.read(partition, start, limit)
+
+    def end(self, partition: Partition) -> int:
+        """Return the offset behind the last committed record.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+        """
+        return self.reader.ends([partition])[0]
+
+    def open(self, shard: ShardId, inputs: Sequence[Partition]) -> KafkaShard:
+        """Take over a shard, fencing whoever holds it.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be reached.
+            LayoutError: the shard was run before with other inputs, or a topic has grown.
+            LogDamagedError: the shard has written before, but where it stood is lost.
+        """
+        self.must_not_have_grown()
+        held = KafkaShard(self, shard, inputs)
+        self._shards.add(held)
+        return held
+
+    def look(self, shard: ShardId) -> ShardView | None:
+        """Return how a shard stands, without taking it over; `None` if it has never committed.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be reached.
+        """
+        return look(self, shard)
+
+    def cursor(self, name: str) -> dict[Partition, int]:
+        """Return how far a consumer has come: partition → next offset. It is a consumer group of its own.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be reached.
+        """
+        with unavailable_if(f"the cursor {name} on {self.settings.where} cannot be read"):
+            found = self.background.run(self.wire.group_offsets(self._cursor_group(name)))
+        return {ours: offset for given, (offset, _) in found.items() if (ours := self.partition_named(given)) is not None}
+
+    def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
+        """Note how far a consumer has come in some partitions, all or none.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be written; nothing was moved, as far as is known.
+        """
+        if positions:
+            offsets = {self.name(partition): offset for partition, offset in positions.items()}
+            with unavailable_if(f"the cursor {name} on {self.settings.where} cannot be moved"):
+                self.background.run(self.wire.commit_group(self._cursor_group(name), offsets))
+
+    def wait(self, timeout: float) -> None:
+        """Return as soon as something was written since this thread's last call, after `timeout` seconds at the latest.
+
+        What this process writes is noticed at once; what others append to the partitions that this log has read (to any, if it has
+        read none) within 20 ms.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+        """
+        deadline = time.monotonic() + timeout
+        watched = sorted(self._read) or [
+            Partition(topic, number) for topic, count in self._counts.items() for number in range(count)
+        ]
+        while True:
+            with self._changed:
+                writes = self._writes
+            found = (writes, dict(zip(watched, self.reader.ends(watched), strict=True)))
+            left = deadline - time.monotonic()
+            if found != getattr(self._seen, "last", None) or left <= 0:
+                self._seen.last = found
+                return
+            with self._changed:
+                self._changed.wait_for(lambda before=writes: self._writes != before, min(_POLL_SECONDS, left))  # type: ignore[misc]  # bound now
+
+    def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
+        """Yield all committed records with this key on some topics, in commit order, from the partitions that the key chooses.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+            LogDamagedError: a checksum does not match.
+        """
+        wanted = key.encode()
+        places = [Partition(topic, partition_of(key, self._counts[topic])) for topic in topics]
+        return scan(self.reader, places, lambda raw: raw.key == wanted, {})
+
+    def scan(
+        self, topics: Sequence[Topic], types: Collection[str] | None = None, start: Mapping[Partition, int] | None = None
+    ) -> Iterator[Record]:
+        """Yield the records of some topics in commit order, up to what is committed when the iteration begins.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+            LogDamagedError: a checksum does not match.
+        """
+        places = [Partition(topic, number) for topic in topics for number in range(self._counts[topic])]
+        if types is None:
+            return scan(self.reader, places, None, start or {})
+        wanted = {("ce_type", name.encode()) for name in types}
+        return scan(self.reader, places, lambda raw: not wanted.isdisjoint(raw.headers), start or {})
+
+    def close(self) -> None:
+        """Give all shards back and release sockets and thread. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        for held in list(self._shards):
+            held.close()
+        if self._appender is not None:
+            self._appender.close()
+        if hasattr(self, "wire"):
+            self.background.run(self.wire.close())
+        self.background.close()
+
+    def _cursor_group(self, name: str) -> str:
+        return self.settings.group("cursor", name)
+
+    def _checked_counts(self) -> dict[Topic, int]:
+        counts = {topic: self.wire.count(name) for topic, name in self._names.items()}
+        if missing := [self._names[topic] for topic, count in counts.items() if not count]:
+            raise TopicsMissingError(missing, self.settings.where)
+        parted = {self._names[topic]: counts[topic] for topic in CO_PARTITIONED}
+        if len(set(parted.values())) > 1:
+            said = ", ".join(f"{name} has {count}" for name, count in parted.items())
+            raise LayoutError(f"these topics must have equal numbers of partitions: {said}; make them anew under another prefix")
+        for topic in SINGLE:
+            if counts[topic] != 1:
+                raise LayoutError(f"topic {self._names[topic]} must have one partition, it has {counts[topic]}; make it anew")
+        return counts

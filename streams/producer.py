@@ -1,0 +1,186 @@
+"""Writing to Kafka: records put into batches in the caller's thread, sent in the loop, by a producer that can always be ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, TypeVar
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, ProducerFenced
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+
+from streams.codec import Fields
+from streams.loop import BackgroundLoop, TaskOwner
+from streams.settings import KafkaSettings
+
+__all__ = ["Batches", "Producer"]
+
+_BATCH_BYTES: Final = 512 << 10
+_REQUEST_BYTES: Final = (4 << 20) + (64 << 10)
+_RETRY_MS: Final = 20
+"""A broker of Kafka 4 often asks a client of aiokafka's age to send a transaction's first batches again, at once; it takes 100 ms
+unless told otherwise, and a commit takes 7."""
+_STOP_SECONDS: Final = 1.0
+
+T = TypeVar("T")
+
+
+class Batches:
+    """Records in the order in which they are to be written, by partition."""
+
+    def __init__(self, producer: Any) -> None:  # noqa: ANN401  aiokafka has no types
+        """Collect for a producer of aiokafka's."""
+        self._producer = producer
+        self.by_partition: dict[TopicPartition, list[Any]] = defaultdict(list)
+
+    def add(self, partition: TopicPartition, fields: Fields) -> None:
+        """Put a record behind the others of its partition."""
+        self._append(partition, fields.key, fields.value, fields.headers)
+
+    def add_state(self, partition: TopicPartition, key: bytes, value: bytes | None) -> None:
+        """Put a record of a compacted topic behind the others; without a value it deletes its key."""
+        self._append(partition, key, value, [])
+
+    def _append(self, partition: TopicPartition, key: bytes, value: bytes | None, headers: list[tuple[str, bytes]]) -> None:
+        batches = self.by_partition[partition]
+        if batches and batches[-1].append(timestamp=None, key=key, value=value, headers=headers) is not None:
+            return
+        # The first record of a batch is taken, however large it is.
+        batches.append(self._producer.create_batch())
+        batches[-1].append(timestamp=None, key=key, value=value, headers=headers)
+
+
+class Producer:
+    """A producer of aiokafka's behind a loop. It is used by one thread at a time, and not again after an error."""
+
+    def __init__(self, background: BackgroundLoop, settings: KafkaSettings, transactional_id: str | None = None) -> None:
+        """Connect.
+
+        Args:
+            background: where it lives.
+            settings: where the cluster is.
+            transactional_id: fences whoever has the same; `None`: records are written without transactions, each batch once.
+
+        Raises:
+            KafkaError: no broker answers in time, or one says no.
+        """
+        self._background = background
+        self._owner: Final = TaskOwner()
+        self._seconds = settings.transaction_seconds if transactional_id else settings.request_seconds
+        self._producer: Any = None
+        more: dict[str, Any] = {"enable_idempotence": True}
+        if transactional_id:
+            more = {
+                "transactional_id": transactional_id,
+                # Longer than a commit may take here: a transaction is not ended behind the back of one who still hopes.
+                "transaction_timeout_ms": int(settings.transaction_seconds * 1000) + 1_000,
+            }
+        try:
+            self._run(self._start(settings, more), settings.request_seconds)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def epoch(self) -> int:
+        """Which holder of its transactional id it is."""
+        return int(self._producer._txn_manager.producer_epoch)  # noqa: SLF001  aiokafka does not show it
+
+    def batches(self) -> Batches:
+        """Return an empty collection of records."""
+        return Batches(self._producer)
+
+    def write(self, batches: Batches) -> dict[TopicPartition, int]:
+        """Write records; return the offset behind the last one in each partition.
+
+        Raises:
+            KafkaError: some may have been written, some not.
+        """
+        return self._run(self._send(batches), self._seconds)
+
+    def transact(
+        self, batches: Batches, offsets: Mapping[TopicPartition, tuple[int, str]], group: str
+    ) -> dict[TopicPartition, int]:
+        """Write records and a group's offsets, all or none; return the offset behind the last record in each partition.
+
+        Raises:
+            ProducerFenced: another producer has the transactional id; nothing was written.
+            KafkaError: it is not known what was written.
+        """
+        return self._run(self._transaction(batches, offsets, group), self._seconds)
+
+    def close(self) -> None:
+        """End it, whatever it is doing. Idempotent."""
+        self._background.run(self._stop(), self._owner)
+
+    def _run(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
+        return self._background.run(_within(seconds, coroutine), self._owner)
+
+    async def _start(self, settings: KafkaSettings, more: Mapping[str, Any]) -> None:
+        self._producer = AIOKafkaProducer(
+            **settings.client_arguments(),
+            **more,
+            acks="all",
+            retry_backoff_ms=_RETRY_MS,
+            compression_type=None if settings.compression == "none" else settings.compression,
+            max_batch_size=_BATCH_BYTES,
+            max_request_size=_REQUEST_BYTES,
+        )
+        await self._producer.start()
+
+    async def _send(self, batches: Batches) -> dict[TopicPartition, int]:
+        ends = await _all(self._send_in_order(*found) for found in batches.by_partition.items())
+        return dict(zip(batches.by_partition, ends, strict=True))
+
+    async def _send_in_order(self, partition: TopicPartition, batches: list[Any]) -> int:
+        futures = [await self._producer.send_batch(batch, partition.topic, partition=partition.partition) for batch in batches]
+        counts = [batch.record_count() for batch in batches]
+        written = await _all(futures)
+        end: int = written[-1].offset + counts[-1]
+        return end
+
+    async def _transaction(
+        self, batches: Batches, offsets: Mapping[TopicPartition, tuple[int, str]], group: str
+    ) -> dict[TopicPartition, int]:
+        producer = self._producer
+        await producer.begin_transaction()
+        taken = {partition: OffsetAndMetadata(*found) for partition, found in offsets.items()}
+        # Both are on their way at once; that all have arrived is seen to here: aiokafka would commit without a batch that failed.
+        ends, _ = await _all((self._send(batches), producer.send_offsets_to_transaction(taken, group)))
+        await producer.commit_transaction()
+        return dict(ends)
+
+    async def _stop(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await producer.stop()
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001  it is given up, whatever it has to say
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await producer.client.close()
+        finally:
+            # It retries for ever what it could not send.
+            self._owner.cancel()
+
+
+async def _within(seconds: float, coroutine: Coroutine[Any, Any, T]) -> T:
+    async with asyncio.timeout(seconds):
+        return await coroutine
+
+
+async def _all(waited_for: Any) -> list[Any]:  # noqa: ANN401  aiokafka has no types
+    """Wait for all, then raise what went wrong: first that the producer is fenced, which explains the rest."""
+    found = await asyncio.gather(*waited_for, return_exceptions=True)
+    errors = [answer for answer in found if isinstance(answer, BaseException)]
+    for error in errors:
+        if isinstance(error, ProducerFenced):
+            raise error
+    for error in errors:
+        raise error if isinstance(error, KafkaError | asyncio.CancelledError) else KafkaError(repr(error))
+    return found

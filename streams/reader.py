@@ -1,0 +1,165 @@
+"""Reading partitions in pieces, without gap or repeat, for callers outside the loop.
+
+A fetch brings more than a caller asks for; the rest is kept for its next call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Final
+
+from aiokafka.errors import CorruptRecordException
+from aiokafka.structs import TopicPartition
+
+from engine.log.errors import LogDamagedError
+from engine.log.port import Partition, Record
+from streams.codec import decode
+from streams.errors import unavailable_if
+from streams.loop import BackgroundLoop
+from streams.wire import Chunk, RawRecord, Wire
+
+__all__ = ["Reader", "record_of"]
+
+_VISIBLE_SECONDS: Final = 5.0
+"""How long to wait until what this process has committed can be read: some milliseconds, unless another producer's transaction
+stands open before it in the same partition."""
+_PAUSE_SECONDS: Final = 0.002
+
+
+class _Buffer:
+    """What a fetch has brought and nobody has read yet."""
+
+    __slots__ = ("at", "behind", "place", "records")
+
+    def __init__(self, chunk: Chunk) -> None:
+        self.records = chunk.records
+        self.behind = chunk.behind
+        self.place = 0
+        self.at = 0
+        """Where the next read begins if it goes on."""
+
+    def take(self, limit: int) -> list[RawRecord]:
+        """Return the next records, so many at most."""
+        taken = self.records[self.place : self.place + limit]
+        self.place += len(taken)
+        return taken
+
+
+class Reader:
+    """Reads what is committed; what this process has written itself it always sees."""
+
+    def __init__(self, background: BackgroundLoop, wire: Wire, name: Callable[[Partition], TopicPartition], where: str) -> None:
+        """Read over connections that stand.
+
+        Args:
+            background: where they live.
+            wire: the connections.
+            name: gives a partition's name in the cluster.
+            where: the cluster, for people.
+        """
+        self._background = background
+        self._wire = wire
+        self._name = name
+        self._where = where
+        self._lock = threading.Lock()
+        self._buffers: dict[Partition, _Buffer] = {}
+        self._written: dict[TopicPartition, int] = {}
+
+    def wrote(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Note the offsets behind what this process has written."""
+        with self._lock:
+            for partition, end in ends.items():
+                if end > self._written.get(partition, 0):
+                    self._written[partition] = end
+
+    def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
+        """Return `limit` records at offsets ≥ `start`; fewer only if there are no more at this moment.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+            LogDamagedError: a checksum does not match.
+        """
+        with self._lock:
+            buffer = self._buffers.pop(partition, None)
+        if buffer is None or buffer.at != start:
+            buffer = None
+        found: list[RawRecord] = []
+        at_end = False
+        while len(found) < limit and not at_end:
+            if buffer is None or buffer.place == len(buffer.records):
+                chunk = self._chunk(partition, start if buffer is None else buffer.behind)
+                buffer = _Buffer(chunk)
+                # Fewer than asked for say that there was no more: readers of several partitions merge them by that.
+                at_end = chunk.behind >= chunk.stable
+            found += buffer.take(limit - len(found))
+        if buffer is not None:
+            buffer.at = found[-1].offset + 1 if found else start
+            with self._lock:
+                self._buffers[partition] = buffer
+        return [record_of(partition, raw) for raw in found]
+
+    def chunks(self, partition: Partition, start: int, end: int) -> Iterator[list[RawRecord]]:
+        """Yield the records from `start` to before `end`, a fetch at a time.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+            LogDamagedError: a checksum does not match.
+        """
+        while start < end:
+            chunk = self._chunk(partition, start)
+            start = chunk.behind
+            if not chunk.records:
+                return
+            yield chunk.records if chunk.records[-1].offset < end else [raw for raw in chunk.records if raw.offset < end]
+
+    def ends(self, partitions: list[Partition]) -> list[int]:
+        """Return the offset behind the last record that may be read, of each partition.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+        """
+        names = [self._name(partition) for partition in partitions]
+        with self._reading("the ends of partitions"):
+            found = self._background.run(self._ends(names))
+        return [found[name] for name in names]
+
+    def _chunk(self, partition: Partition, start: int) -> Chunk:
+        with self._reading(f"{partition.topic}/{partition.number}"):
+            return self._background.run(self._fetch(self._name(partition), start))
+
+    @contextmanager
+    def _reading(self, what: str) -> Iterator[None]:
+        try:
+            with unavailable_if(f"{what} of {self._where} cannot be read"):
+                yield
+        except Exception as error:
+            if isinstance(error.__cause__, CorruptRecordException):
+                raise LogDamagedError(f"{what} of {self._where}: {error.__cause__}; restore the topic from a backup") from error
+            raise
+
+    async def _fetch(self, partition: TopicPartition, start: int) -> Chunk:
+        chunk = await self._wire.fetch(partition, start)
+        written = self._written.get(partition, 0)
+        deadline = time.monotonic() + _VISIBLE_SECONDS
+        while not chunk.records and start < written and chunk.stable < written and time.monotonic() < deadline:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            chunk = await self._wire.fetch(partition, start)
+        return chunk
+
+    async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        deadline = time.monotonic() + _VISIBLE_SECONDS
+        while True:
+            found = await self._wire.ends(partitions)
+            if all(end >= self._written.get(partition, 0) for partition, end in found.items()) or time.monotonic() > deadline:
+                return found
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def record_of(partition: Partition, raw: RawRecord) -> Record:
+    """Return a record as the log's readers know it."""
+    message, (shard, shardsequence, basis) = decode(raw.key, raw.value, raw.headers, raw.timestamp)
+    return Record(partition, raw.offset, message, shard, shardsequence, basis)

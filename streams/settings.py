@@ -1,0 +1,146 @@
+"""How to reach a Kafka cluster, from the environment variables that Kafka's clients usually take.
+
+| variable | meaning |
+|---|---|
+| `KAFKA_BOOTSTRAP_SERVERS` | `HOST:PORT,…`; a log's URL `kafka://HOST:PORT,…` wins |
+| `KAFKA_SECURITY_PROTOCOL` | `PLAINTEXT`, `SSL`, `SASL_PLAINTEXT`, `SASL_SSL` |
+| `KAFKA_SASL_MECHANISM` | `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER` |
+| `KAFKA_SASL_USERNAME`, `KAFKA_SASL_PASSWORD` | for the first three |
+| `KAFKA_SASL_TOKEN_PROVIDER` | for the last one: `module:callable`, which returns a token |
+| `KAFKA_SSL_CAFILE`, `KAFKA_SSL_CERTFILE`, `KAFKA_SSL_KEYFILE`, `KAFKA_SSL_KEYFILE_PASSWORD` | PEM files |
+| `KAFKA_SSL_CHECK_HOSTNAME` | `false` only where certificates name no host |
+| `KAFKA_TOPIC_PREFIX` | before every topic, group and transactional id: several logs in one cluster |
+| `KAFKA_COMPRESSION` | `lz4` unless given; `none`, `gzip`, `snappy`, `zstd` |
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from aiokafka.abc import AbstractTokenProvider
+from pydantic import Field, SecretStr, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+__all__ = ["URL_SCHEME", "KafkaSettings"]
+
+URL_SCHEME: Final = "kafka://"
+
+
+class KafkaSettings(BaseSettings):
+    """One Kafka cluster, and Lahar's place in it. Secrets show in no text that it gives of itself."""
+
+    model_config = SettingsConfigDict(env_prefix="KAFKA_", extra="ignore", frozen=True, hide_input_in_errors=True)
+
+    bootstrap_servers: str = "localhost:9092"
+    security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
+    sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = "PLAIN"
+    sasl_username: str | None = None
+    sasl_password: SecretStr | None = None
+    sasl_token_provider: str | None = None
+    ssl_cafile: Path | None = None
+    ssl_certfile: Path | None = None
+    ssl_keyfile: Path | None = None
+    ssl_keyfile_password: SecretStr | None = None
+    ssl_check_hostname: bool = True
+    client_id: str = "lahar"
+    application: str = "lahar"
+    """Begins the names of groups and transactional ids: `lahar-lifecycle-0`."""
+    topic_prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{0,100}$")] = ""
+    compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "lz4"
+    """Of records. Their headers repeat themselves: lz4 leaves a third of the bytes, and a commit waits for the disk less."""
+    request_seconds: Annotated[float, Field(gt=0)] = 30.0
+    """How long the log tries to reach a broker before it is unavailable."""
+    transaction_seconds: Annotated[float, Field(gt=0)] = 15.0
+    """After which the broker ends a transaction whose producer is silent. So long a frozen worker can hold up readers; a commit
+    that takes longer is lost."""
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        if self.security_protocol.startswith("SASL"):
+            if self.sasl_mechanism == "OAUTHBEARER":
+                if not self.sasl_token_provider:
+                    raise ValueError("OAUTHBEARER needs KAFKA_SASL_TOKEN_PROVIDER=module:callable")
+            elif self.sasl_username is None or self.sasl_password is None:
+                raise ValueError(f"{self.sasl_mechanism} needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD")
+        return self
+
+    @classmethod
+    def of_url(cls, url: str) -> KafkaSettings:
+        """Return the settings of the environment for the cluster that a log's URL names; `kafka://` leaves that to them too.
+
+        Raises:
+            ValueError: the URL is of another form, or a setting does not fit.
+        """
+        if not url.startswith(URL_SCHEME):
+            raise ValueError(f"{url!r} is no Kafka log; write kafka://HOST:PORT")
+        servers = url.removeprefix(URL_SCHEME).rstrip("/")
+        if any(sign in servers for sign in "/@?#"):
+            raise ValueError(f"{url!r} may name hosts and ports only; the rest stands in KAFKA_… variables")
+        return cls(bootstrap_servers=servers) if servers else cls()
+
+    @property
+    def where(self) -> str:
+        """The cluster, for people."""
+        return f"Kafka at {self.bootstrap_servers}"
+
+    def group(self, *parts: object) -> str:
+        """Return the name of a group or transactional id: prefix, application, parts."""
+        return self.topic_prefix + "-".join([self.application, *map(str, parts)])
+
+    def client_arguments(self) -> dict[str, Any]:
+        """Return what aiokafka's clients, consumers and producers take to connect; for use within an event loop.
+
+        Raises:
+            OSError: a certificate file cannot be read.
+            ValueError: the token provider cannot be imported.
+        """
+        arguments: dict[str, Any] = {
+            "bootstrap_servers": self.bootstrap_servers,
+            "client_id": self.client_id,
+            "security_protocol": self.security_protocol,
+            "request_timeout_ms": int(self.request_seconds * 1000),
+            # A topic that has grown, or a partition that has moved, is noticed within this time at the latest.
+            "metadata_max_age_ms": 10_000,
+        }
+        if self.security_protocol.endswith("SSL"):
+            arguments["ssl_context"] = self._ssl_context()
+        if self.security_protocol.startswith("SASL"):
+            arguments["sasl_mechanism"] = self.sasl_mechanism
+            if self.sasl_mechanism == "OAUTHBEARER":
+                arguments["sasl_oauth_token_provider"] = _Tokens(_imported(self.sasl_token_provider or ""))
+            elif self.sasl_password is not None:
+                arguments["sasl_plain_username"] = self.sasl_username
+                arguments["sasl_plain_password"] = self.sasl_password.get_secret_value()
+        return arguments
+
+    def _ssl_context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.ssl_cafile)
+        context.check_hostname = self.ssl_check_hostname
+        if self.ssl_certfile is not None:
+            password = self.ssl_keyfile_password
+            context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile, None if password is None else password.get_secret_value())
+        return context
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
+    """Asks a function for a token, in a thread: it may go over the network."""
+
+    def __init__(self, function: Callable[[], str]) -> None:
+        self._function = function
+
+    async def token(self) -> str:
+        return await asyncio.to_thread(self._function)
+
+
+def _imported(name: str) -> Callable[[], str]:
+    module, _, attribute = name.partition(":")
+    try:
+        found: Callable[[], str] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"KAFKA_SASL_TOKEN_PROVIDER={name}: {error}; write module:callable") from None
+    return found

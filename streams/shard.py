@@ -1,0 +1,203 @@
+"""One shard of a stage on Kafka: a transactional id, a consumer group and a part of the compacted topic `snapshots`.
+
+Opening goes in this order, and each step closes a way in which outputs were doubled:
+1. The producer asks for its id. That fences the holder before it and ends its open transaction; only now is the position final.
+2. All that was written before must be readable: another producer's open transaction in a partition hides what stands behind it.
+3. Position and snapshot are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from aiokafka.errors import KafkaTimeoutError, ProducerFenced
+
+from engine.events import Topic
+from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogError
+from engine.log.port import Commit, Partition, Position, ShardId, ShardView
+from streams.codec import decode, encode
+from streams.errors import unavailable, unavailable_if
+from streams.position import Stored, from_group, from_record, latest, to_group, to_record
+from streams.producer import Producer
+
+if TYPE_CHECKING:
+    from streams.log import KafkaLog
+
+__all__ = ["KafkaShard", "look"]
+
+_OUTPUT_TOPICS: Final[tuple[Topic, ...]] = ("job-events", "decisions", "preemptions", "scheduling", "billing", "dead-letters")
+_STATE: Final = b"\x00"
+"""Before each state in the topic: a value is never empty."""
+_PAUSE_SECONDS: Final = 0.01
+_MARGIN_SECONDS: Final = 15.0
+"""A broker looks every 10 s for transactions whose time is over."""
+
+
+class KafkaShard:
+    """The right to process one shard of a `KafkaLog`."""
+
+    def __init__(self, log: KafkaLog, shard: ShardId, inputs: Sequence[Partition]) -> None:
+        """Take it over.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be reached, or another producer's transaction does not end.
+            LayoutError: the shard was run before with other inputs, or over fewer partitions.
+            LogDamagedError: the shard has written before, but where it stood is lost.
+        """
+        self._log = log
+        self._shard = shard
+        self._inputs = tuple(inputs)
+        self._group = log.settings.group(shard.stage, shard.number)
+        self._closed = False
+        self._failure: LogError | None = None
+        with unavailable_if(f"shard {shard} cannot be opened on {log.settings.where}"):
+            self._producer = Producer(log.background, log.settings, self._group)
+        try:
+            self._epoch = self._producer.epoch
+            stored, records = _read(log, shard)
+            self._records: list[tuple[str, bytes]] | None = records
+            self._position = self._checked(stored)
+        except BaseException:
+            self._producer.close()
+            raise
+
+    @property
+    def position(self) -> Position:
+        """What is committed, by this holder or the ones before it."""
+        return self._position
+
+    def snapshot(self) -> Iterator[tuple[str, bytes]]:
+        """Yield every snapshot record of the shard as of `position`."""
+        # What was read when the shard was opened is good until the first commit.
+        records, self._records = self._records, None
+        if records is None:
+            _, records = _read(self._log, self._shard)
+        return iter(records)
+
+    def commit(self, commit: Commit) -> Position:
+        """Write a transaction and return the new position.
+
+        Raises:
+            FencedError: another holder has opened the shard; nothing was written.
+            LogUnavailableError: the shard must be opened again: it may be that the transaction was written.
+            LayoutError: a topic has grown.
+        """
+        if self._closed:
+            raise LogError(f"shard {self._shard} was given back; open it again")
+        if self._failure is not None:
+            raise self._failure
+        self._log.must_not_have_grown()
+        self._records = None
+        batches = self._producer.batches()
+        name, number = str(self._shard), self._shard.number
+        sequence = self._position.shardsequence
+        for topic, message, basis in commit.outputs:
+            sequence += 1
+            batches.add(self._log.name(self._log.place(topic, number)), encode(message, name, sequence, basis))
+        position = Position(commit.vector, commit.now, sequence)
+        stored = Stored(self._inputs, position, self._log.width)
+        snapshots = self._log.name(self._log.place("snapshots", number))
+        for subject, state in commit.snapshot:
+            batches.add_state(snapshots, f"{name}/{subject}".encode(), None if state is None else _STATE + state)
+        batches.add_state(snapshots, name.encode(), to_record(stored))
+        offsets = {self._log.name(partition): found for partition, found in to_group(stored).items()}
+        try:
+            written = self._producer.transact(batches, offsets, self._group)
+        except BaseException as error:
+            self._failure = self._error(error)
+            self._producer.close()
+            if isinstance(error, Exception):
+                raise self._failure from error
+            raise
+        self._log.wrote(written)
+        self._position = position
+        return position
+
+    def close(self) -> None:
+        """Give the right back. Idempotent."""
+        if not self._closed:
+            self._closed = True
+            self._producer.close()
+            self._log.closed(self)
+
+    def _error(self, error: BaseException) -> LogError:
+        if isinstance(error, ProducerFenced):
+            return FencedError(str(self._shard), self._epoch)
+        return unavailable(f"shard {self._shard} could not commit and must be opened again", error)
+
+    def _checked(self, stored: Stored | None) -> Position:
+        if stored is None:
+            _must_not_have_written(self._log, self._shard)
+            return Position((0,) * len(self._inputs))
+        if stored.inputs != self._inputs:
+            if any(stored.position.vector) or stored.position.shardsequence:
+                raise LayoutError.of_inputs(self._shard, stored.inputs, self._inputs)
+            return Position((0,) * len(self._inputs))
+        if stored.partitions != self._log.width:
+            raise LayoutError(
+                f"shard {self._shard} was built on topics of {stored.partitions} partitions, now they have {self._log.width}: keys "
+                "have moved and their order is lost; export the log and import it into a new one, under another topic prefix"
+            )
+        return stored.position
+
+
+def look(log: KafkaLog, shard: ShardId) -> ShardView | None:
+    """Return how a shard stands, without taking it over; `None` if it has never committed.
+
+    Raises:
+        LogUnavailableError: the cluster cannot be reached, or a transaction does not end.
+    """
+    stored, records = _read(log, shard)
+    return None if stored is None else ShardView(stored.position, records)
+
+
+def _read(log: KafkaLog, shard: ShardId) -> tuple[Stored | None, list[tuple[str, bytes]]]:
+    """Return the position and the snapshot, all output up to it being readable."""
+    name = str(shard)
+    with unavailable_if(f"the position of shard {shard} on {log.settings.where} cannot be read"):
+        committed = log.background.run(_settled_offsets(log, shard))
+    found: dict[bytes, bytes] = {}
+    partition = log.place("snapshots", shard.number)
+    whole, prefix = name.encode(), f"{name}/".encode()
+    for chunk in log.reader.chunks(partition, 0, log.reader.ends([partition])[0]):
+        for raw in chunk:
+            key = raw.key or b""
+            if key != whole and not key.startswith(prefix):
+                continue
+            if raw.value:
+                found[key] = raw.value
+            else:
+                found.pop(key, None)
+    stored = latest(from_record(found.pop(whole, b"")), from_group(committed))
+    return stored, [(key[len(prefix) :].decode(), value[len(_STATE) :]) for key, value in found.items()]
+
+
+async def _settled_offsets(log: KafkaLog, shard: ShardId) -> dict[Partition, tuple[int, str]]:
+    """Return the group's offsets, after all that stands in the shard's partitions can be read.
+
+    Transactions that are open now end within their time; those begun later stand behind what is of interest.
+    """
+    partitions = [log.name(log.place(topic, shard.number)) for topic in (*_OUTPUT_TOPICS, "snapshots")]
+    written = await log.wire.ends(partitions, committed=False)
+    deadline = time.monotonic() + log.settings.transaction_seconds + _MARGIN_SECONDS
+    while any(end < written[name] for name, end in (await log.wire.ends(partitions)).items()):
+        if time.monotonic() > deadline:
+            raise KafkaTimeoutError("another producer's transaction does not end")
+        await asyncio.sleep(_PAUSE_SECONDS)
+    committed = await log.wire.group_offsets(log.settings.group(shard.stage, shard.number))
+    return {found: offset for name, offset in committed.items() if (found := log.partition_named(name)) is not None}
+
+
+def _must_not_have_written(log: KafkaLog, shard: ShardId) -> None:
+    # A shard that begins anew although it has written would write all of it again.
+    for topic in _OUTPUT_TOPICS:
+        partition = log.place(topic, shard.number)
+        for raw in next(log.reader.chunks(partition, 0, log.reader.ends([partition])[0]), []):
+            if decode(raw.key, raw.value, raw.headers, raw.timestamp)[1].shard == str(shard):
+                raise LogDamagedError(
+                    f"shard {shard} has written to {topic}/{partition.number}, but neither its snapshot nor the offsets of its "
+                    f"group {log.settings.group(shard.stage, shard.number)} are there; restore one of them from a backup"
+                )

@@ -1,0 +1,252 @@
+"""The topics: how many partitions, how long kept, in one place; and what a cluster has of them.
+
+`pods jobs decisions job-events billing`, and what is kept beside them by shard, have equal partition counts. Nothing here changes a
+count: keys would move to other partitions and lose their order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, get_args
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from engine.events import Topic
+from streams.errors import TopicsDifferError, unavailable_if
+from streams.settings import KafkaSettings
+
+__all__ = ["CO_PARTITIONED", "SINGLE", "TOPICS", "Declared", "Difference", "Kept", "apply", "declared", "plan", "topic_name"]
+
+_DAY_MS: Final = 86_400_000
+_FOREVER: Final = -1
+_SEEN_SECONDS: Final = 30.0
+_PAUSE_SECONDS: Final = 0.05
+
+CO_PARTITIONED: Final[tuple[Topic, ...]] = ("pods", "jobs", "decisions", "job-events", "billing")
+"""Equal counts, checked whenever a log is opened: shard p owns partition p of them."""
+
+SINGLE: Final[frozenset[Topic]] = frozenset({"cluster", "scheduling"})
+"""One partition each."""
+
+_LARGEST_RECORD: Final = 4 << 20
+"""Bytes. A job may be as large as etcd lets it (1.5 MiB), and the event about it carries it whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """How a topic is kept."""
+
+    retention: int
+    """Milliseconds since a record was appended; -1: for ever. A compacted topic keeps the last record of each key for ever."""
+    cleanup: Literal["delete", "compact"] = "delete"
+    more: Mapping[str, str] = field(default_factory=dict)
+    """Further settings of Kafka."""
+
+    def config(self) -> dict[str, str]:
+        """Return the settings in Kafka's own names."""
+        return {
+            "cleanup.policy": self.cleanup,
+            "retention.ms": str(self.retention),
+            "max.message.bytes": str(_LARGEST_RECORD),
+            # An importer's records are years old: retention counts from when they were appended. And one clock stamps a partition.
+            "message.timestamp.type": "LogAppendTime",
+            **self.more,
+        }
+
+
+TOPICS: Final[dict[Topic, Kept]] = {
+    "pods": Kept(14 * _DAY_MS),
+    "jobs": Kept(14 * _DAY_MS),
+    # State is the fold of these, from their beginning.
+    "cluster": Kept(_FOREVER),
+    "job-events": Kept(_FOREVER),
+    "scheduling": Kept(_FOREVER),
+    "billing": Kept(_FOREVER),
+    "decisions": Kept(14 * _DAY_MS),
+    "preemptions": Kept(30 * _DAY_MS),
+    "dead-letters": Kept(30 * _DAY_MS),
+    # Read whole when a shard is opened: what has been replaced is to be gone soon.
+    "snapshots": Kept(
+        _FOREVER, "compact", {"segment.bytes": str(64 << 20), "segment.ms": str(_DAY_MS), "min.cleanable.dirty.ratio": "0.2"}
+    ),
+}
+"""Every topic. An input is kept shorter than a finished job is remembered (30 days), so that what is read twice is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A topic as it is to be."""
+
+    name: str
+    partitions: int
+    replication: int
+    config: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What a cluster has otherwise than it is declared."""
+
+    topic: str
+    setting: str
+    """`topic` (it is missing), `partitions`, `replication`, or Kafka's name of a setting."""
+    found: str
+    wanted: str
+
+    @property
+    def can_be_applied(self) -> bool:
+        """Tell whether `apply` brings it about."""
+        return self.setting not in {"partitions", "replication"}
+
+    def __str__(self) -> str:
+        if self.setting == "topic":
+            return f"{self.topic} is missing: {self.wanted}"
+        return f"{self.topic} has {self.setting} {self.found}, declared is {self.wanted}"
+
+
+def topic_name(settings: KafkaSettings, topic: Topic) -> str:
+    """Return the name of a topic in the cluster."""
+    return settings.topic_prefix + topic
+
+
+def declared(settings: KafkaSettings, partitions: int, replication: int = 3) -> list[Declared]:
+    """Return all topics as they are to be.
+
+    Args:
+        settings: give the prefix of their names.
+        partitions: of each topic, except of `cluster` and `scheduling`: two to four times the shards ever needed.
+        replication: copies of each record. Of three, two must be written before a record counts.
+    """
+    in_sync = {"min.insync.replicas": str(max(replication - 1, 1))}
+    return [
+        Declared(topic_name(settings, topic), 1 if topic in SINGLE else partitions, replication, TOPICS[topic].config() | in_sync)
+        for topic in get_args(Topic)
+    ]
+
+
+async def plan(settings: KafkaSettings, wanted: list[Declared]) -> list[Difference]:
+    """Return how a cluster differs from what is declared; nothing is changed.
+
+    Raises:
+        LogUnavailableError: the cluster cannot be reached, or says no.
+    """
+    with unavailable_if(f"the topics of {settings.where} cannot be read"):
+        admin = AIOKafkaAdminClient(**settings.client_arguments())
+        await admin.start()
+        try:
+            return await _differences(admin, wanted)
+        finally:
+            await admin.close()
+
+
+async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Difference]:
+    """Make missing topics and set what differs.
+
+    Returns:
+        What was changed.
+
+    Raises:
+        TopicsDifferError: a count of partitions or copies differs; nothing was changed.
+        LogUnavailableError: the cluster cannot be reached, or says no.
+    """
+    with unavailable_if(f"the topics of {settings.where} cannot be made"):
+        admin = AIOKafkaAdminClient(**settings.client_arguments())
+        await admin.start()
+        try:
+            found = await _differences(admin, wanted)
+            if fixed := [str(difference) for difference in found if not difference.can_be_applied]:
+                raise TopicsDifferError(fixed)
+            missing = {difference.topic for difference in found if difference.setting == "topic"}
+            await _create(admin, [topic for topic in wanted if topic.name in missing])
+            await _set(admin, wanted, found)
+            await _wait_until_seen(admin, wanted)
+        finally:
+            await admin.close()
+    return found
+
+
+async def _differences(admin: Any, wanted: list[Declared]) -> list[Difference]:  # noqa: ANN401  aiokafka has no types
+    present = set(await admin.list_topics())
+    there = [topic for topic in wanted if topic.name in present]
+    described = {found["topic"]: found for found in await admin.describe_topics([topic.name for topic in there])} if there else {}
+    configs = await _configs(admin, [topic.name for topic in there])
+    differences: list[Difference] = []
+    for topic in wanted:
+        if topic.name not in present:
+            text = f"{topic.partitions} partitions, {topic.replication} copies, {topic.config['cleanup.policy']}"
+            differences.append(Difference(topic.name, "topic", "", text))
+            continue
+        parts = described[topic.name]["partitions"]
+        copies = {len(part["replicas"]) for part in parts}
+        if len(parts) != topic.partitions:
+            differences.append(Difference(topic.name, "partitions", str(len(parts)), str(topic.partitions)))
+        if copies != {topic.replication}:
+            found = "/".join(map(str, sorted(copies)))
+            differences.append(Difference(topic.name, "replication", found, str(topic.replication)))
+        held = configs[topic.name]
+        differences += [
+            Difference(topic.name, name, held.get(name, ("", False))[0], value)
+            for name, value in topic.config.items()
+            if held.get(name, ("", False))[0] != value
+        ]
+    return differences
+
+
+async def _configs(admin: Any, names: list[str]) -> dict[str, dict[str, tuple[str, bool]]]:  # noqa: ANN401  aiokafka has no types
+    """Return topic → setting → (value, set for this topic)."""
+    if not names:
+        return {}
+    answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names])
+    found: dict[str, dict[str, tuple[str, bool]]] = {}
+    for answer in answers:
+        for code, text, _, name, entries in answer.resources:
+            _must_be_done(code, name, text)
+            # Name, value, read-only, source (1: this topic), …
+            found[name] = {entry[0]: (entry[1] or "", entry[3] == 1) for entry in entries}
+    return found
+
+
+async def _create(admin: Any, topics: list[Declared]) -> None:  # noqa: ANN401  aiokafka has no types
+    if not topics:
+        return
+    made = [NewTopic(topic.name, topic.partitions, topic.replication, topic_configs=topic.config) for topic in topics]
+    answer = await admin.create_topics(made)
+    for name, code, *text in answer.topic_errors:
+        # Somebody else may be making them at the same moment.
+        if for_code(code) is not TopicAlreadyExistsError:
+            _must_be_done(code, name, text[0] if text else None)
+
+
+async def _set(admin: Any, wanted: list[Declared], differences: list[Difference]) -> None:  # noqa: ANN401  aiokafka has no types
+    to_set = {difference.topic for difference in differences if difference.setting != "topic"}
+    if not to_set:
+        return
+    # The request replaces all that was set for a topic: what others have set stays only if it is given again.
+    held = await _configs(admin, sorted(to_set))
+    resources = []
+    for topic in wanted:
+        if topic.name in to_set:
+            kept = {name: value for name, (value, own) in held[topic.name].items() if own}
+            resources.append(ConfigResource(ConfigResourceType.TOPIC, topic.name, kept | topic.config))
+    for answer in await admin.alter_configs(resources):
+        for code, text, _, name in answer.resources:
+            _must_be_done(code, name, text)
+
+
+async def _wait_until_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa: ANN401  aiokafka has no types
+    # The controller has said yes; brokers learn of it a little later.
+    for _ in range(int(_SEEN_SECONDS / _PAUSE_SECONDS)):
+        if not await _differences(admin, wanted):
+            return
+        await asyncio.sleep(_PAUSE_SECONDS)
+    raise KafkaError(f"the brokers do not show the change within {_SEEN_SECONDS:g} s")
+
+
+def _must_be_done(code: int, name: str, text: str | None) -> None:
+    if code:
+        error = for_code(code)
+        raise KafkaError(f"{name}: {error.__name__}" + (f": {text}" if text else ""))

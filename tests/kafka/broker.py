@@ -1,0 +1,259 @@
+"""Apache Kafka itself for the tests: KRaft brokers on loopback, from the jars that `make kafka` has fetched.
+
+    with Cluster(brokers=1) as cluster:
+        KafkaLog(cluster.bootstrap)
+
+One broker needs about 340 MB and 6 s; three need 1 GB. Nothing is downloaded here.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+__all__ = ["DEFAULT_VERSION", "Broker", "BrokerUnavailableError", "Cluster", "obstacle", "until"]
+
+DEFAULT_VERSION = "4.3.0"
+_ROOT = Path(__file__).parents[2]
+_HERE = Path(__file__).parent
+_HEAP = "512m"
+_START_SECONDS = 90.0
+_STOP_SECONDS = 30.0
+
+
+class BrokerUnavailableError(Exception):
+    """Raised when a broker does not start or answer; the text holds the end of its log."""
+
+
+def jars(version: str = DEFAULT_VERSION) -> Path:
+    """Return the folder of a version's jars."""
+    return _ROOT / ".kafka" / version
+
+
+def obstacle(version: str = DEFAULT_VERSION) -> str | None:
+    """Return why no broker can be run here; `None` if it can."""
+    if java_version() < 17:
+        return "no Java 17 or newer"
+    if not (jars(version) / ".complete").exists():
+        return f"no jars of Apache Kafka {version}: run `make kafka`" + ("" if shutil.which("mvn") else " (needs Maven)")
+    return None
+
+
+def java_version() -> int:
+    """Return the major version of the Java in the path; 0 if there is none."""
+    if shutil.which("java") is None:
+        return 0
+    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=False).stderr
+    with contextlib.suppress(IndexError, ValueError):
+        return int(said.split('"')[1].split(".")[0])
+    return 0
+
+
+def until(true: Callable[[], bool], seconds: float, what: str, alive: Callable[[], None] = lambda: None) -> None:
+    """Return as soon as a condition holds.
+
+    Args:
+        true: the condition, asked every 20 ms.
+        seconds: how long to wait at most.
+        what: said in the error.
+        alive: raises if there is no sense in waiting on.
+
+    Raises:
+        BrokerUnavailableError: the time is over.
+    """
+    deadline = time.monotonic() + seconds
+    while not true():
+        alive()
+        if time.monotonic() > deadline:
+            raise BrokerUnavailableError(f"{what}: not within {seconds:g} s")
+        time.sleep(0.02)
+
+
+class Broker:
+    """One broker, which is a controller as well."""
+
+    def __init__(self, node: int, folder: Path, ports: Sequence[tuple[int, int]], cluster_id: str, version: str) -> None:
+        """Describe it; nothing runs until `start`.
+
+        Args:
+            node: its number, from 1.
+            folder: where its data and its log go.
+            ports: of all brokers: (clients, controllers).
+            cluster_id: the same for all of them.
+            version: of Apache Kafka.
+        """
+        self.node = node
+        self.port, controller = ports[node - 1]
+        self._folder = folder
+        self._version = version
+        self._cluster_id = cluster_id
+        self._process: subprocess.Popen[bytes] | None = None
+        folder.mkdir(parents=True)
+        self._properties = folder / "server.properties"
+        copies = min(len(ports), 3)
+        settings: dict[str, object] = {
+            "process.roles": "broker,controller",
+            "node.id": node,
+            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(f"{number}@127.0.0.1:{port}" for number, (_, port) in enumerate(ports, 1)),
+            "log.dirs": folder / "data",
+            "auto.create.topics.enable": "false",
+            "offsets.topic.replication.factor": copies,
+            "offsets.topic.num.partitions": 5,
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.min.isr": min(copies, 2),
+            "transaction.state.log.num.partitions": 5,
+            "share.coordinator.state.topic.replication.factor": copies,
+            "share.coordinator.state.topic.min.isr": min(copies, 2),
+            "group.initial.rebalance.delay.ms": 0,
+            # Thousands of small partitions are made in the tests, and each maps two indexes of this size.
+            "log.index.size.max.bytes": 1 << 20,
+            # How soon a broker that was killed is fenced, so that its partitions get another leader.
+            "broker.session.timeout.ms": 3_000,
+            "broker.heartbeat.interval.ms": 500,
+            "controlled.shutdown.enable": "true",
+        }
+        self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
+
+    @property
+    def log(self) -> Path:
+        """Where it writes what it has to say."""
+        return self._folder / "broker.log"
+
+    def format(self) -> None:
+        """Prepare its folder, once in its life."""
+        done = self._java("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(self._properties))
+        subprocess.run(done, check=True, capture_output=True, env=self._environment())
+
+    def start(self, *, wait: bool = True) -> None:
+        """Start it, or start it again after `kill` or `stop`."""
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._java("kafka.Kafka", str(self._properties)), stdout=log, stderr=subprocess.STDOUT, env=self._environment()
+            )
+        if wait:
+            self.wait_until_up()
+
+    def wait_until_up(self) -> None:
+        """Return as soon as its port is open."""
+        until(self._answers, _START_SECONDS, f"broker {self.node} opens its port", self._must_live)
+
+    def kill(self) -> None:
+        """End it at once, as a power failure does."""
+        self._end(signal.SIGKILL)
+
+    def stop(self) -> None:
+        """End it in good order."""
+        self._end(signal.SIGTERM)
+
+    def freeze(self) -> None:
+        """Stop it from running, as a stalled machine does, until `thaw`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it run on."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGCONT)
+        self._process.send_signal(how)
+        try:
+            self._process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
+
+    def _answers(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+            return True
+        return False
+
+    def _must_live(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            tail = self.log.read_text(encoding="utf-8", errors="replace")[-3_000:]
+            raise BrokerUnavailableError(f"broker {self.node} has ended:\n{tail}")
+
+    def _java(self, *arguments: str) -> list[str]:
+        # The flags save a third of the start-up time; peak speed is of no interest here.
+        flags = (f"-Xmx{_HEAP}", "-Xms128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
+        logging = f"-Dlog4j2.configurationFile={_HERE / 'log4j2.xml'}"
+        return ["java", *flags, logging, "-cp", f"{jars(self._version)}/*", *arguments]
+
+    def _environment(self) -> dict[str, str]:
+        return {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+
+
+class Cluster:
+    """One broker or several, in a folder of their own that is removed at the end."""
+
+    def __init__(self, brokers: int = 1, version: str = DEFAULT_VERSION) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="lahar-kafka-"))
+        # Not a random one: it might begin with a dash, and be taken for an option.
+        cluster_id = base64.urlsafe_b64encode(b"lahar" + uuid.uuid4().bytes[:11]).decode().rstrip("=")
+        with _free_ports(2 * brokers) as found:
+            ports = list(zip(found[::2], found[1::2], strict=True))
+        self.brokers = [Broker(node, self._folder / str(node), ports, cluster_id, version) for node in range(1, brokers + 1)]
+
+    @property
+    def bootstrap(self) -> str:
+        """Where clients connect: `HOST:PORT,…`."""
+        return ",".join(f"127.0.0.1:{broker.port}" for broker in self.brokers)
+
+    def start(self) -> None:
+        """Start all brokers and wait until they answer.
+
+        Raises:
+            BrokerUnavailableError: one does not.
+        """
+        for broker in self.brokers:
+            broker.format()
+        for broker in self.brokers:
+            broker.start(wait=False)
+        for broker in self.brokers:
+            broker.wait_until_up()
+
+    def stop(self) -> None:
+        """End all brokers and remove their data."""
+        for broker in self.brokers:
+            broker.kill()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+
+@contextlib.contextmanager
+def _free_ports(count: int) -> Iterator[list[int]]:
+    """Give ports that nobody uses; all are held until the end of the `with` block, so that none is given twice."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for found in sockets:
+            found.bind(("127.0.0.1", 0))
+        yield [found.getsockname()[1] for found in sockets]

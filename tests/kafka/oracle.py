@@ -1,0 +1,181 @@
+"""Decides a shard's inputs again, in the order that its outputs show, and compares what follows byte for byte.
+
+Topics interleave differently in every run, so two runs need not be equal; but each committed output says by its `basis` what had
+been taken when it was decided. Inputs between two outputs gave none, so their order is free. Timers fire where outputs show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from engine.events import EventError, decode
+from engine.events.jobs import Accounted, DeadLettered
+from engine.log.accounts import Accounts
+from engine.log.inputs import Inputs
+from engine.log.memory import MemoryLog
+from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
+from engine.log.recovery import Recovered, input_partitions, output_partitions, own_output
+from engine.log.run import ShardRun
+from engine.log.snapshots import Loaded, Snapshots, state_hash
+
+__all__ = ["Verdict", "judge"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the oracle found; both are 0 where nothing was lost or doubled."""
+
+    inputs: int
+    outputs: int
+    differences: list[str]
+    state: str
+    """Hash of the state after all of it."""
+    outcomes: dict[str, int]
+
+
+def judge(log: Log, stage: Any, number: int) -> Verdict:
+    """Decide a shard again and compare.
+
+    Args:
+        log: that the shard has run on; nobody writes to it now.
+        stage: as it was run.
+        number: of the shard.
+    """
+    shard = ShardId(stage.name, number)
+    view = log.look(shard)
+    assert view is not None
+    written = list(own_output(log, shard, output_partitions(log, stage, number), {}, 0, view.position.shardsequence))
+    expected = [record for record in written if record.message.type != Accounted.TYPE]
+    again = _Again(log, stage, number)
+    differences: list[str] = []
+    try:
+        for place, record in enumerate(expected):
+            again.until(place, record)
+        again.up_to(view.position.vector, None)
+    except _NothingLeadsToItError as error:
+        differences.append(f"nothing leads to output {len(again.made) + 1}: {error}")
+    made = [(out.message, out.basis) for out in again.made]
+    told = [(record.message, record.basis) for record in expected]
+    differences = [
+        f"output {place}: {old} is now {new}" for place, (old, new) in enumerate(zip(told, made, strict=False)) if old != new
+    ]
+    if len(made) != len(told):
+        differences.append(f"{len(told)} outputs, decided again {len(made)}")
+    again.run.account()
+    received = again.run.accounts.received
+    if received != again.taken:
+        differences.append(f"{again.taken} inputs taken, {received} accounted for")
+    outcomes = dict(again.run.accounts.outcomes)
+    if (silent := _silent(written)) != _silent_of(outcomes):
+        differences.append(f"accounted {silent}, decided again {_silent_of(outcomes)}")
+    return Verdict(again.taken, len(expected), differences, state_hash(stage, again.run.state), outcomes)
+
+
+def _silent(written: list[Record]) -> dict[str, int]:
+    totals = {"duplicate": 0, "unchanged": 0}
+    for record in written:
+        if record.message.type == Accounted.TYPE:
+            data = decode(record.message).data
+            for name in totals:
+                totals[name] += getattr(data, name)
+    return totals
+
+
+def _silent_of(outcomes: dict[str, int]) -> dict[str, int]:
+    return {name: outcomes[name] for name in ("duplicate", "unchanged")}
+
+
+class _NothingLeadsToItError(Exception):
+    """Raised when an output follows neither from an input nor from a timer."""
+
+
+class _Again:
+    """A shard in memory that takes what another one took."""
+
+    def __init__(self, log: Log, stage: Any, number: int) -> None:
+        self.stage = stage
+        self.inputs = input_partitions(log, stage, number)
+        self.taken = 0
+        self.made: list[Output] = []
+        self._given = [_Given(log, partition) for partition in self.inputs]
+        shard = ShardId(stage.name, number)
+        held = MemoryLog(log.partitions("job-events")).open(shard, self.inputs)
+        recovered = Recovered(stage.initial(), Accounts(), Snapshots(stage, Loaded(1), 10**9))
+        inputs = Inputs(log, self.inputs, held.position.vector, 1)
+        self.run: ShardRun[Any] = ShardRun(stage, shard, held, recovered, inputs)
+
+    def until(self, place: int, record: Record) -> None:
+        """Take and fire until so many outputs stand before this one, and it has been made."""
+        while len(self.made) <= place:
+            before = len(self.made), self.run.basis
+            if any(mine < theirs for mine, theirs in zip(self.run.vector, record.basis, strict=True)):
+                self.up_to(record.basis, record)
+            else:
+                if (due := self.stage.due(self.run.state)) is not None:
+                    self.run.fire(due, {})
+                    self._collect()
+            if (len(self.made), self.run.basis) == before:
+                raise _NothingLeadsToItError(record)
+
+    def up_to(self, vector: Vector, record: Record | None) -> None:
+        """Take all inputs below a vector; the one that caused a record last."""
+        waiting = [(place, given) for place, given in enumerate(self._given) if self.run.vector[place] < vector[place]]
+        last = next((place for place, given in waiting if record and _causes(given.last_below(vector[place]), record)), None)
+        waiting.sort(key=lambda found: found[0] == last)
+        for place, given in waiting:
+            for taken in given.below(vector[place]):
+                self.run.take(place, taken, ())
+                self._collect()
+                self.taken += 1
+
+    def _collect(self) -> None:
+        # A run takes no more when its commit is full.
+        self.made += self.run.outputs
+        self.run.outputs = []
+
+
+def _causes(cause: Record | None, effect: Record) -> bool:
+    if cause is None:
+        return False
+    data = decode(effect.message).data
+    if isinstance(data, DeadLettered):
+        return (data.topic, data.partition, data.offset) == (*cause.partition, cause.offset)
+    try:
+        return decode(cause.message).id == effect.message.causationid
+    except EventError:
+        return False
+
+
+class _Given:
+    """The inputs of one partition, read as they are asked for."""
+
+    def __init__(self, log: Log, partition: Partition) -> None:
+        self._log = log
+        self._partition = partition
+        self._records: list[Record] = []
+        self._place = 0
+        self._next = 0
+
+    def below(self, end: int) -> Iterator[Record]:
+        """Yield the records that have not been given yet, up to before an offset."""
+        while (record := self._at(self._place)) is not None and record.offset < end:
+            self._place += 1
+            yield record
+
+    def last_below(self, end: int) -> Record | None:
+        """Return the last record before an offset."""
+        place, found = self._place, None
+        while (record := self._at(place)) is not None and record.offset < end:
+            place, found = place + 1, record
+        return found
+
+    def _at(self, place: int) -> Record | None:
+        while place >= len(self._records):
+            read = self._log.read(self._partition, self._next, 1_000)
+            if not read:
+                return None
+            self._records += read
+            self._next = read[-1].offset + 1
+        return self._records[place]

@@ -1,0 +1,298 @@
+"""Fencing, recovery of the position, and layouts: the ways in which outputs could be doubled or lost, each shut."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
+from aiokafka.errors import ProducerFenced
+from broker import until
+from log_contract import CLUSTER, EVENTS, INPUTS, PODS, SHARD, bodies, message, output, read_all
+
+from engine.log.errors import LayoutError, LogDamagedError, LogUnavailableError
+from engine.log.port import Commit, Output, Partition, Position, ShardId
+from streams.errors import TopicsMissingError
+from streams.log import KafkaLog
+from streams.settings import KafkaSettings
+from streams.shard import KafkaShard
+from streams.topics import apply, declared, plan
+
+Make = Callable[[int], KafkaLog]
+Open = Callable[[], KafkaLog]
+BILLING = ShardId("billing", 0)
+DEAD = Partition("dead-letters", 0)
+
+
+def within(shard: KafkaShard, *work: Coroutine[Any, Any, Any]) -> None:
+    """Do something with the shard's own producer, as `commit` does."""
+    for coroutine in work:
+        shard._log.background.run(coroutine, shard._producer._owner)
+
+
+def write_half(shard: KafkaShard, *partitions: Partition) -> None:
+    """Begin a transaction, write a record to some partitions, and do not commit."""
+    producer = shard._producer._producer
+    batches = shard._producer.batches()
+    for partition in partitions:
+        batches.add_state(shard._log.name(partition), b"half", b"half")
+    within(shard, producer.begin_transaction(), shard._producer._send(batches))
+
+
+async def _administer(settings: KafkaSettings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:
+    admin = AIOKafkaAdminClient(**settings.client_arguments())
+    await admin.start()
+    try:
+        await work(admin)
+    finally:
+        await admin.close()
+
+
+def grow(settings: KafkaSettings, log: KafkaLog, topics: list[str], count: int) -> None:
+    names = {settings.topic_prefix + topic: NewPartitions(count) for topic in topics}
+    asyncio.run(_administer(settings, lambda admin: admin.create_partitions(names)))
+    log.background.run(_heard_of(log, next(iter(names)), count))
+
+
+async def _heard_of(log: KafkaLog, name: str, count: int) -> None:
+    while log.wire.count(name) < count:
+        await log.wire._client.force_metadata_update()
+
+
+def delete_records(settings: KafkaSettings, log: KafkaLog, partition: Partition, before: int) -> None:
+    records = {log.name(partition): RecordsToDelete(before)}
+    asyncio.run(_administer(settings, lambda admin: admin.delete_records(records)))
+
+
+def lose_snapshots(settings: KafkaSettings) -> None:
+    """Delete the topic and make it anew."""
+    wanted = declared(settings, 1, 1)
+    asyncio.run(_administer(settings, lambda admin: admin.delete_topics([f"{settings.topic_prefix}snapshots"])))
+    until(lambda: bool(asyncio.run(plan(settings, wanted))), 10, "the topic is gone")
+    asyncio.run(apply(settings, wanted))
+
+
+# --- fencing -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_zombie_in_mid_transaction_is_fenced_and_leaves_nothing(make_log: Make, open_log: Open) -> None:
+    log, other = make_log(1), open_log()
+    zombie = log.open(SHARD, INPUTS)
+    zombie.commit(Commit((1, 0), 1, [output(1)]))
+    write_half(zombie, EVENTS, Partition("snapshots", 0))
+    assert len(read_all(other, EVENTS)) == 1
+    heir = other.open(SHARD, INPUTS)
+    assert heir.position == Position((1, 0), 1, 1)
+    heir.commit(Commit((2, 0), 2, [output(2)]))
+    with pytest.raises(ProducerFenced):
+        within(zombie, zombie._producer._producer.commit_transaction())
+    heir.commit(Commit((3, 0), 3, [output(3)]))
+    assert [record.message.id for record in read_all(log, EVENTS)] == ["job-1", "job-2", "job-3"]
+
+
+def test_the_gaps_that_markers_and_aborted_records_leave_are_skipped(make_log: Make) -> None:
+    log = make_log(1)
+    for number in range(3):
+        shard = log.open(SHARD, INPUTS)
+        shard.commit(Commit((number + 1, 0), 1, [output(number)]))
+        write_half(shard, EVENTS)
+    log.open(SHARD, INPUTS)
+    found = read_all(log, EVENTS, 1)
+    assert [(record.offset, record.message.id) for record in found] == [(0, "job-0"), (4, "job-1"), (8, "job-2")]
+    assert log.end(EVENTS) == 12
+    assert log.read(EVENTS, 1, 1)[0].offset == 4
+    assert [record.message.id for record in log.scan(["job-events"])] == ["job-0", "job-1", "job-2"]
+
+
+def test_a_shard_is_not_open_before_all_that_it_has_written_can_be_read(make_log: Make, open_log: Open) -> None:
+    """Another stage's open transaction stands before this shard's commit in the topics that both write, and hides it."""
+    log, other, heir = make_log(1), open_log(), open_log()
+    neighbour, shard = log.open(BILLING, INPUTS), other.open(SHARD, INPUTS)
+    write_half(neighbour, DEAD, Partition("snapshots", 0))
+    shard.commit(Commit((1, 0), 1, [Output("dead-letters", message("job", 1), (1, 0))]))
+    opened: list[Position] = []
+    thread = threading.Thread(target=lambda: opened.append(heir.open(SHARD, INPUTS).position))
+    thread.start()
+    assert (heir.read(DEAD, 0, 10), opened) == ([], [])
+    within(neighbour, neighbour._producer._producer.commit_transaction())
+    thread.join(30)
+    assert opened == [Position((1, 0), 1, 1)]
+    assert [record.shard for record in heir.read(DEAD, 0, 10) if record.shard] == ["lifecycle/0"]
+
+
+# --- where a shard stands ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def advanced(make_log: Make) -> KafkaLog:
+    """A log whose shard has committed twice."""
+    log = make_log(1)
+    shard = log.open(SHARD, INPUTS)
+    shard.commit(Commit((3, 1), 7, [output(1), output(2)], [("a", b"1"), ("b", b"")]))
+    shard.commit(Commit((5, 1), 9, [output(3)], [("a", b"2")]))
+    return log
+
+
+STANDS = Position((5, 1), 9, 3)
+
+
+def test_a_shard_is_looked_at_without_being_taken_over(advanced: KafkaLog, open_log: Open) -> None:
+    other = open_log()
+    view = other.look(SHARD)
+    assert view is not None
+    assert (view.position, dict(view.snapshot())) == (STANDS, {"a": b"2", "b": b""})
+    assert other.look(BILLING) is None
+    shard = advanced.open(SHARD, INPUTS)
+    assert other.look(SHARD) == view
+    shard.commit(Commit((6, 1), 9))
+
+
+def test_a_lost_snapshot_costs_time_and_no_doubles(advanced: KafkaLog, settings: KafkaSettings, open_log: Open) -> None:
+    advanced.close()
+    lose_snapshots(settings)
+    shard = open_log().open(SHARD, INPUTS)
+    assert (shard.position, list(shard.snapshot())) == (STANDS, [])
+
+
+def test_lost_offsets_of_the_group_change_nothing(advanced: KafkaLog, open_log: Open) -> None:
+    group = advanced.settings.group(*SHARD)
+    advanced.background.run(advanced.wire.commit_group(group, {advanced.name(PODS): 0, advanced.name(CLUSTER): 0}))
+    shard = open_log().open(SHARD, INPUTS)
+    assert (shard.position, dict(shard.snapshot())) == (STANDS, {"a": b"2", "b": b""})
+
+
+def test_a_shard_that_has_written_does_not_begin_anew(advanced: KafkaLog, settings: KafkaSettings, open_log: Open) -> None:
+    lose_snapshots(settings)
+    group = advanced.settings.group(*SHARD)
+    advanced.background.run(advanced.wire.commit_group(group, {advanced.name(PODS): 0, advanced.name(CLUSTER): 0}))
+    with pytest.raises(LogDamagedError, match=r"lifecycle/0 has written to job-events/0, but neither"):
+        open_log().open(SHARD, INPUTS)
+
+
+def test_kafkas_own_tools_see_how_far_a_shard_is(advanced: KafkaLog) -> None:
+    group = f"{advanced.settings.topic_prefix}lahar-lifecycle-0"
+    expected = {advanced.name(PODS): 5, advanced.name(CLUSTER): 1}
+
+    def told() -> bool:
+        found = advanced.background.run(advanced.wire.group_offsets(group))
+        return {partition: offset for partition, (offset, _) in found.items()} == expected
+
+    # The broker marks a transaction's partitions one by one; this is one of them.
+    until(told, 10, "the group's offsets")
+
+
+def test_inputs_of_which_retention_has_taken_some_are_read_from_what_is_left(make_log: Make, settings: KafkaSettings) -> None:
+    log = make_log(1)
+    sent = [message("a", number) for number in range(10)]
+    log.append("pods", sent)
+    delete_records(settings, log, PODS, 4)
+    assert bodies(log.read(PODS, 0, 100)) == sent[4:]
+    assert log.read(PODS, 10, 1) == log.read(PODS, 99, 1) == []
+
+
+# --- layouts -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_topic_that_grows_is_refused_by_those_who_run(make_log: Make, settings: KafkaSettings) -> None:
+    log = make_log(2)
+    shard = log.open(SHARD, INPUTS)
+    grow(settings, log, ["pods"], 4)
+    for attempt in (
+        lambda: log.read(PODS, 0, 1),
+        lambda: log.append("pods", [message("a")]),
+        lambda: shard.commit(Commit((1, 0), 1)),
+        lambda: log.open(SHARD, INPUTS),
+    ):
+        with pytest.raises(LayoutError, match=r"pods has grown from 2 to 4 partitions"):
+            attempt()
+
+
+def test_topics_of_unequal_counts_are_refused(make_log: Make, settings: KafkaSettings, open_log: Open) -> None:
+    grow(settings, make_log(2), ["pods"], 4)
+    with pytest.raises(LayoutError, match=r"pods has 4, .*jobs has 2"):
+        open_log()
+
+
+def test_a_cluster_topic_of_several_partitions_is_refused(make_log: Make, settings: KafkaSettings, open_log: Open) -> None:
+    grow(settings, make_log(2), ["cluster"], 2)
+    with pytest.raises(LayoutError, match=r"cluster must have one partition, it has 2"):
+        open_log()
+
+
+def test_a_shard_remembers_over_how_many_partitions_it_was_built(make_log: Make, settings: KafkaSettings, open_log: Open) -> None:
+    log = make_log(2)
+    log.open(SHARD, INPUTS).commit(Commit((1, 0), 1))
+    grow(settings, log, ["pods", "jobs", "decisions", "job-events", "billing"], 4)
+    with pytest.raises(LayoutError, match=r"lifecycle/0 was built on topics of 2 partitions, now they have 4"):
+        open_log().open(SHARD, INPUTS)
+
+
+def test_a_cluster_without_topics_says_what_to_do(settings: KafkaSettings, open_log: Open) -> None:
+    with pytest.raises(TopicsMissingError, match=r"has no topic .*pods.*`lahar topics apply`"):
+        open_log()
+
+
+def test_a_cluster_that_is_not_there_is_unavailable() -> None:
+    with pytest.raises(LogUnavailableError, match=r"Kafka at 127\.0\.0\.1:1 cannot be reached"):
+        KafkaLog(KafkaSettings(bootstrap_servers="127.0.0.1:1", request_seconds=5))
+
+
+# --- sizes -------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_commit_of_many_and_of_large_records_keeps_its_order(make_log: Make) -> None:
+    log = make_log(1)
+    data = [b"x" * (3_000_000 if number in (0, 700) else 1_000) for number in range(1_500)]
+    sent = [Output("job-events", message("job", number, data=body), (1, 0)) for number, body in enumerate(data)]
+    log.open(SHARD, INPUTS).commit(Commit((1, 0), 1, sent, [("a", b"s" * 2_000_000)]))
+    found = read_all(log, EVENTS, 400)
+    assert [record.shardsequence for record in found] == list(range(1, 1_501))
+    assert bodies(found) == [out.message for out in sent]
+    assert dict(log.open(SHARD, INPUTS).snapshot()) == {"a": b"s" * 2_000_000}
+
+
+def test_a_record_that_the_broker_rejects_leaves_nothing(make_log: Make) -> None:
+    log = make_log(1)
+    large = Output("job-events", message("job", 1, data=random.Random(1).randbytes(5_000_000)), (1, 0))  # noqa: S311  bytes that cannot be compressed
+    shard = log.open(SHARD, INPUTS)
+    with pytest.raises(LogUnavailableError, match=r"must be opened again.*MessageSizeTooLarge"):
+        shard.commit(Commit((1, 0), 1, [output(0), large]))
+    with pytest.raises(LogUnavailableError):
+        shard.commit(Commit((1, 0), 1, [output(0)]))
+    heir = log.open(SHARD, INPUTS)
+    assert (heir.position, read_all(log, EVENTS)) == (Position((0, 0)), [])
+    with pytest.raises(LogUnavailableError, match="cannot be written"):
+        log.append("pods", [large.message])
+    log.append("pods", [message("a")])
+    assert len(read_all(log, PODS)) == 1
+
+
+# --- several processes -------------------------------------------------------------------------------------------------------
+
+
+def test_what_another_process_appends_ends_a_wait(make_log: Make, open_log: Open) -> None:
+    mine, other = make_log(1), open_log()
+    assert read_all(mine, PODS) == []
+    mine.wait(0)
+    thread = threading.Thread(target=lambda: other.append("pods", [message("a")]))
+    thread.start()
+    mine.wait(60)
+    thread.join(30)
+    assert len(read_all(mine, PODS)) == 1
+
+
+def test_a_cursor_is_seen_by_others_and_outlives_the_process(make_log: Make, open_log: Open) -> None:
+    mine = make_log(1)
+    mine.move_cursor("bell", {EVENTS: 5})
+    mine.close()
+    assert open_log().cursor("bell") == {EVENTS: 5}
+
+
+def test_applying_topics_of_a_log_in_use_changes_nothing(make_log: Make, settings: KafkaSettings) -> None:
+    log = make_log(2)
+    log.append("pods", [message("a")])
+    assert asyncio.run(apply(settings, declared(settings, 2, 1))) == []
