@@ -1,1 +1,1 @@
-"""Kafka: topics, codecs, the transactional log and the Faust agents (the next release fills this package)."""
+"""Kafka: topics and their settings, records as CloudEvents, the transactional log."""
