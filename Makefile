@@ -82,7 +82,7 @@ wheel-check: $(STAMP) ## Build the wheel and try it in a clean environment.
 lock: ## Resolve the dependencies anew and write requirements.lock.
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet pip-tools==7.6.2
-	.venv-lock/bin/pip-compile --quiet --upgrade --extra dev --extra kafka --generate-hashes --strip-extras --allow-unsafe --no-header \
+	.venv-lock/bin/pip-compile --quiet --upgrade --all-extras --generate-hashes --strip-extras --allow-unsafe --no-header \
 	    --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options --output-file requirements.lock pyproject.toml
 	rm -rf .venv-lock
 
