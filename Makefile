@@ -7,7 +7,7 @@ KAFKA_VERSION ?= 4.3.0
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help run kafka kafka-if-possible test test-slow lint bench docs check-generated wheel-check lock clean
+.PHONY: help run kafka kafka-if-possible test test-slow chaos lint bench docs check-generated wheel-check lock clean
 
 help: ## Show what there is to make.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -54,7 +54,10 @@ test: $(STAMP) kafka-if-possible ## Run the default test suite.
 	$(BIN)/python -m pytest
 
 test-slow: $(STAMP) kafka-if-possible ## Run the deep and long checks too.
-	$(BIN)/python -m pytest -m ''
+	$(BIN)/python -m pytest -m 'not chaos'
+
+chaos: $(STAMP) kafka ## Break workers, brokers and clocks under load; print and check what was lost and doubled.
+	$(BIN)/python -m pytest -m chaos -s tests/chaos
 
 lint: $(STAMP) ## Check style, types, import contracts.
 	$(BIN)/ruff format --check .
