@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
@@ -81,6 +81,10 @@ class BackgroundLoop:
             # KeyboardInterrupt among others: nobody waits for the answer any more.
             found.cancel()
             raise
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Call a function in the loop, soon; from any thread."""
+        self._loop.call_soon_threadsafe(function)
 
     def close(self) -> None:
         """Cancel what still runs and end the thread. Idempotent."""

@@ -10,6 +10,7 @@
 | `KAFKA_SSL_CAFILE`, `KAFKA_SSL_CERTFILE`, `KAFKA_SSL_KEYFILE`, `KAFKA_SSL_KEYFILE_PASSWORD` | PEM files |
 | `KAFKA_SSL_CHECK_HOSTNAME` | `false` only where certificates name no host |
 | `KAFKA_TOPIC_PREFIX` | before every topic, group and transactional id: several logs in one cluster |
+| `KAFKA_SESSION_SECONDS` | 30 unless given: after so long a silence of a worker, others get its shards |
 | `KAFKA_COMPRESSION` | `lz4` unless given; `none`, `gzip`, `snappy`, `zstd` |
 """
 
@@ -55,6 +56,9 @@ class KafkaSettings(BaseSettings):
     """Of records. Their headers repeat themselves: lz4 leaves a third of the bytes, and a commit waits for the disk less."""
     request_seconds: Annotated[float, Field(gt=0)] = 30.0
     """How long the log tries to reach a broker before it is unavailable."""
+    session_seconds: Annotated[float, Field(ge=1)] = 30.0
+    """After which a group gives the shards of a worker that is silent to others. A restart should take less; brokers allow 6 s to
+    30 min unless they are told otherwise (`group.min.session.timeout.ms`, `group.max.session.timeout.ms`)."""
     transaction_seconds: Annotated[float, Field(gt=0)] = 15.0
     """After which the broker ends a transaction whose producer is silent. So long a frozen worker can hold up readers; a commit
     that takes longer is lost."""

@@ -15,7 +15,7 @@ from engine.cli.engine import now
 from engine.cli.output import Output
 from engine.cli.settings import Settings
 from engine.effects.dispatcher import Dispatcher
-from engine.effects.metrics import EffectMetrics
+from engine.effects.metrics import CallbackStatus, EffectMetrics
 from engine.effects.registry import Registry, load
 from engine.history.transfer import Exportable
 
@@ -38,9 +38,10 @@ class Callbacks:
         self._output = output
         self._registry = registered(settings)
         self._dispatcher: Dispatcher | None = None
+        self._counted = False
 
     def open(self, log: Exportable, started: int, metrics: CollectorRegistry | None = None) -> None:
-        """Begin where each of them stands in a log; once is enough.
+        """Begin where each of them stands in a log; once is enough, until `close`.
 
         Args:
             log: writable.
@@ -50,8 +51,9 @@ class Callbacks:
         """
         if self._dispatcher is None:
             self._dispatcher = Dispatcher(log, self._registry, started=started)
-            if metrics is not None:
-                EffectMetrics(metrics, self._dispatcher.status)
+            if metrics is not None and not self._counted:
+                self._counted = True
+                EffectMetrics(metrics, self._status)
 
     def tell(self) -> None:
         """Tell them all that was committed, and wait until they have taken it. Nothing happens before `open`.
@@ -89,6 +91,15 @@ class Callbacks:
         if self._dispatcher is not None:
             self._dispatcher.close()
             self._dispatcher = None
+
+    @property
+    def any(self) -> bool:
+        """Tell whether there are any."""
+        return len(self._registry) > 0
+
+    def _status(self) -> list[CallbackStatus]:
+        dispatcher = self._dispatcher
+        return [] if dispatcher is None else dispatcher.status()
 
     def _apart(self) -> AbstractContextManager[object]:
         """What callbacks print is no part of an answer in JSON."""

@@ -17,12 +17,29 @@ from engine.cli import (
     tools,
     topics,
     vocabulary,
+    worker,
 )
 from engine.cli.app import app
 
 __all__ = ["COMMANDS", "app", "main"]
 
-COMMANDS = (run, apply, feed, jobs, ask, events, operate, callback_group, topics, tools, machines, vocabulary, bench, reference)
+COMMANDS = (
+    run,
+    worker,
+    apply,
+    feed,
+    jobs,
+    ask,
+    events,
+    operate,
+    callback_group,
+    topics,
+    tools,
+    machines,
+    vocabulary,
+    bench,
+    reference,
+)
 """Command modules. Under which heading a command stands in `lahar --help`, it says itself."""
 
 

@@ -29,9 +29,13 @@ class Signals:
             signal.signal(number, handler)
 
     def wait(self, seconds: float) -> None:
-        """Return when the process is told to stop, after some seconds at the latest."""
+        """Return when the process is told to stop or somebody calls `wake`, after some seconds at the latest."""
         with suppress(Empty):
             self._told.get(timeout=seconds)
+
+    def wake(self) -> None:
+        """Let `wait` return; from any thread."""
+        self._told.put(0)
 
     def _stop(self, number: int, _: object) -> None:
         signal.signal(number, signal.SIG_DFL)

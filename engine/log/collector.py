@@ -8,6 +8,7 @@ cost of a collection then follows what was made since the last one.
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -19,23 +20,33 @@ _EVERY: Final = 2
 
 
 class Collector:
-    """Collects between commits instead of whenever the interpreter likes."""
+    """Collects between commits instead of whenever the interpreter likes. One serves all threads of a process."""
 
     def __init__(self) -> None:
         self._ticks = 0
+        self._lock = threading.Lock()
 
     def tick(self) -> None:
         """Call it after each commit."""
-        self._ticks += 1
-        if self._ticks >= _EVERY:
-            self._ticks = 0
-            gc.collect(1)
-            gc.freeze()
+        # Who finds another thread collecting goes on: that collection looks through its objects too.
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._ticks += 1
+            if self._ticks >= _EVERY:
+                self._ticks = 0
+                gc.collect(1)
+                gc.freeze()
+        finally:
+            self._lock.release()
 
 
 @contextmanager
 def set_aside() -> Iterator[Collector]:
-    """Take the collector over for the length of a `with` block; what is alive at its beginning is set aside at once."""
+    """Take the collector over for the length of a `with` block; what is alive at its beginning is set aside at once.
+
+    The collector is the process's: of several threads, one enters the block, and it outlasts the others.
+    """
     enabled = gc.isenabled()
     gc.disable()
     gc.collect()

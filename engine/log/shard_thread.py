@@ -1,0 +1,147 @@
+"""One shard in a thread of its own: opened, stepped, opened again where the log was unavailable."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from engine.log.errors import LogUnavailableError
+from engine.log.processor import Processor
+
+__all__ = ["IDLE_SECONDS", "BackOff", "News", "ShardThread"]
+
+IDLE_SECONDS: Final = 0.2
+"""How long a shard without inputs waits before it looks at its timers again."""
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class BackOff(NamedTuple):
+    """How long is waited (seconds) before a shard is opened anew; each further failure doubles it."""
+
+    first: float = 0.2
+    longest: float = 10.0
+
+
+class News:
+    """Counts when something may have been appended, and wakes those who wait for it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self.count = 0
+
+    def tell(self) -> None:
+        """Count one more."""
+        with self._changed:
+            self.count += 1
+            self._changed.notify_all()
+
+    def wait(self, seen: int, seconds: float) -> None:
+        """Return as soon as the count is another one than `seen`, some seconds later at the latest."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.count != seen, seconds)
+
+
+class ShardThread:
+    """A thread that runs one shard until it is to stop, is fenced, or fails in a way that waiting does not mend."""
+
+    def __init__(
+        self,
+        number: int,
+        make: Callable[[int], Processor[Any]],
+        *,
+        news: News,
+        after_commit: Callable[[], None],
+        changed: Callable[[], object],
+        back_off: BackOff,
+    ) -> None:
+        """Begin.
+
+        Args:
+            number: of the shard.
+            make: gives its processor; called in the thread.
+            news: wakes it where it waits for inputs.
+            after_commit: called in the thread.
+            changed: called in the thread when the shard was opened and when the thread has ended.
+            back_off: where the log cannot be used.
+        """
+        self.number: Final = number
+        self._make = make
+        self._news = news
+        self._after_commit = after_commit
+        self._changed = changed
+        self._back_off = back_off
+        self._stop = threading.Event()
+        self.is_open = False
+        self.ended = False
+        """It does nothing any more; `error` says why."""
+        self.error: BaseException | None = None
+        """`None`: it was stopped."""
+        self.trouble = ""
+        """Why the log cannot be used at this moment; empty: it can."""
+        # A daemon: a shard that is being opened cannot be interrupted, and must not keep the process from ending.
+        self._thread = threading.Thread(target=self._run, name=f"lahar-shard-{number}", daemon=True)
+        self._thread.start()
+
+    @property
+    def stopped(self) -> bool:
+        """Tell whether it is to end."""
+        return self._stop.is_set()
+
+    def stop(self) -> None:
+        """Let it finish the transaction at hand, give the shard back and end."""
+        self._stop.set()
+        self._news.tell()
+
+    def join(self, seconds: float) -> None:
+        """Return when it has ended, some seconds later at the latest."""
+        self._thread.join(seconds)
+
+    def _run(self) -> None:
+        try:
+            processor = self._make(self.number)
+            try:
+                self._work(processor)
+            finally:
+                self.is_open = False
+                processor.close()
+        except BaseException as error:  # noqa: BLE001  the owner raises it in its own thread
+            self.error = error
+        self.ended = True
+        self._changed()
+
+    def _work(self, processor: Processor[Any]) -> None:
+        pause = self._back_off.first
+        while not self._stop.is_set():
+            seen = self._news.count
+            try:
+                if not processor.is_open:
+                    self._open(processor)
+                    continue
+                done = processor.step()
+            except LogUnavailableError as error:
+                self._tell(error)
+                self._stop.wait(pause)
+                pause = min(pause * 2, self._back_off.longest)
+                continue
+            # Not before a step: the log may be readable, or let a shard be opened, while it cannot be written.
+            self.trouble, pause = "", self._back_off.first
+            if done:
+                self._after_commit()
+            else:
+                self._news.wait(seen, IDLE_SECONDS)
+
+    def _open(self, processor: Processor[Any]) -> None:
+        self.is_open = False
+        processor.open()
+        self.is_open = True
+        _logger.info("shard %s is open, %d inputs wait", processor.shard, processor.lag())
+        self._changed()
+
+    def _tell(self, error: LogUnavailableError) -> None:
+        self.is_open = False
+        if not self.trouble:
+            _logger.warning("shard %d: %s; trying again until it works", self.number, error)
+        self.trouble = str(error)

@@ -1,0 +1,259 @@
+"""Shards by consumer group: Kafka tells each process which partitions of a topic are its share, and so which shards.
+
+The group `{application}-{stage}` only spreads shards; their offsets stand in groups of their own, and what keeps two processes from
+running one shard is the fence of its transactional id. So shards that are held are run on while the group spreads them anew, and a
+process that hears nothing from the group goes on with what it has: whoever takes a shard over stops it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    IllegalGenerationError,
+    InconsistentGroupProtocolError,
+    InvalidGroupIdError,
+    InvalidSessionTimeoutError,
+    KafkaError,
+    RebalanceInProgressError,
+    TopicAuthorizationFailedError,
+    UnknownMemberIdError,
+)
+
+from engine.events import Topic
+from engine.log.errors import FencedError, LogError
+from engine.log.membership import RebalanceObserver
+from streams.errors import unavailable, unavailable_if
+from streams.group import GroupMember, MemberReplacedError
+from streams.loop import BackgroundLoop
+from streams.settings import KafkaSettings
+from streams.topics import topic_name
+
+__all__ = ["GroupMembership", "MembershipError"]
+
+_LONGEST_HEARTBEAT: Final = 3.0
+_PAUSE_SECONDS: Final = 0.2
+_CLOSE_SECONDS: Final = 2.0
+
+_SPREAD_ANEW: Final = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
+"""What a member hears that is to join again."""
+
+_FINAL: Final = (
+    MemberReplacedError,
+    GroupAuthorizationFailedError,
+    InconsistentGroupProtocolError,
+    InvalidGroupIdError,
+    InvalidSessionTimeoutError,
+    TopicAuthorizationFailedError,
+)
+"""What no waiting mends."""
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class MembershipError(LogError):
+    """Raised when a process has no part in a group any more, and waiting does not help."""
+
+
+class GroupMembership:
+    """A process's share of a stage's shards, as a group of processes spreads them (an `engine.log.membership.Membership`)."""
+
+    def __init__(
+        self,
+        background: BackgroundLoop,
+        settings: KafkaSettings,
+        stage: str,
+        topic: Topic,
+        instance: str,
+        *,
+        leave: bool = False,
+        observer: RebalanceObserver | None = None,
+    ) -> None:
+        """Describe it; nothing happens until `start`.
+
+        Args:
+            background: where it lives.
+            settings: where the cluster is; how long a session lasts.
+            stage: whose group it is.
+            topic: the number of a shard is that of a partition of this topic.
+            instance: names the process among those of the group; the same after a restart.
+            leave: `close` leaves the group, and shards are spread anew at once. Otherwise they wait until the process comes back,
+                or its session ends: right for a restart of what has state to read.
+            observer: is told of rebalances.
+        """
+        self._background = background
+        self._settings = settings
+        self._stage = stage
+        self._topic = topic_name(settings, topic)
+        self._instance = instance
+        self._leave = leave
+        self._observer = observer
+        self._session = settings.session_seconds
+        self._changed: Callable[[], object] = lambda: None
+        self._assigned: frozenset[int] = frozenset()
+        self._doubted: dict[int, float] = {}
+        """Shards that another process has opened, and when that was heard."""
+        self._until = 0.0
+        """Until then nobody else is given the shards (`time.monotonic`)."""
+        self._failure: LogError | None = None
+        self._member: GroupMember | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._asked = asyncio.Event()
+
+    # --- the port ---------------------------------------------------------------------------------------------------------
+
+    def start(self, changed: Callable[[], object]) -> None:
+        """Take part from now on.
+
+        Args:
+            changed: called, in the background loop, whenever `shards` may answer otherwise than before.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+        """
+        self._changed = changed
+        with unavailable_if(f"the group {self._group} on {self._settings.where} cannot be joined"):
+            self._background.run(self._start())
+
+    def shards(self) -> frozenset[int]:
+        """Return the shards that this process is to run, as far as it has heard.
+
+        Raises:
+            MembershipError: another process has taken its place, or the group does not let it in.
+        """
+        if self._failure is not None:
+            raise self._failure
+        return self._assigned.difference(list(self._doubted))
+
+    def fenced(self, shard: int, error: FencedError) -> None:
+        """Hear that another process has opened a shard of this one: the group is asked whether it is still its own."""
+        _logger.info("%s; asking the group %s whose it is", error, self._group)
+        self._doubted[shard] = time.monotonic()
+        self._background.call(self._asked.set)
+
+    def is_sure(self) -> bool:
+        """Tell whether it is certain that at this moment no other process is given these shards.
+
+        For what no fence stops: it may only be done while this holds. A process that was frozen for longer than its session finds
+        that it does not, until it has heard from the group.
+        """
+        return time.monotonic() < self._until
+
+    def close(self) -> None:
+        """Take no part any more. Idempotent."""
+        if self._task is not None:
+            self._background.run(self._stop())
+
+    # --- in the loop ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _group(self) -> str:
+        return self._settings.group(self._stage)
+
+    async def _start(self) -> None:
+        arguments = self._settings.client_arguments()
+        self._member = GroupMember(arguments, self._group, self._topic, self._instance, self._session)
+        try:
+            await self._member.start()
+        except BaseException:
+            await self._member.close()
+            raise
+        self._task = asyncio.create_task(self._take_part(self._member))
+
+    async def _stop(self) -> None:
+        member, task = self._member, self._task
+        self._member = self._task = None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+        if member is not None:
+            with contextlib.suppress(KafkaError, OSError, TimeoutError):
+                async with asyncio.timeout(_CLOSE_SECONDS):
+                    if self._leave and self._failure is None:
+                        await member.leave()
+            await member.close()
+
+    async def _take_part(self, member: GroupMember) -> None:
+        try:
+            while True:
+                await self._join(member)
+                await self._stay(member)
+        except _FINAL as error:
+            self._failure = self._refusal(error)
+        except Exception as error:
+            _logger.exception("the membership of %s has a defect", self._group)
+            self._failure = MembershipError(f"group {self._group}: {type(error).__name__}: {error}")
+        self._until = 0.0
+        self._changed()
+
+    async def _join(self, member: GroupMember) -> None:
+        """Ask for shards until they are given."""
+        asked = time.monotonic()
+        told = False
+        while True:
+            try:
+                shards, began = await member.join()
+                break
+            except _FINAL:
+                raise
+            except (KafkaError, OSError, TimeoutError) as error:
+                if not told and not isinstance(error, _SPREAD_ANEW):
+                    told = True
+                    _logger.warning("%s", unavailable(f"the group {self._group} cannot be joined, trying again", error))
+                await asyncio.sleep(_PAUSE_SECONDS)
+        self._until = began + self._session
+        self._assigned = shards
+        self._doubted.clear()
+        seconds = time.monotonic() - asked
+        _logger.info("group %s: this process runs the shards %s (%.2f s)", self._group, sorted(shards), seconds)
+        if self._observer is not None:
+            self._observer.rebalanced(self._stage, seconds)
+        self._changed()
+
+    async def _stay(self, member: GroupMember) -> None:
+        """Be a member until shards are spread anew."""
+        pause = interval = min(self._session / 10, _LONGEST_HEARTBEAT)
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._asked.wait()
+            self._asked.clear()
+            try:
+                began = await member.heartbeat()
+            except _SPREAD_ANEW:
+                return
+            except _FINAL:
+                raise
+            except (KafkaError, OSError, TimeoutError) as error:
+                # Nobody is told: those who hold shards go on. The group will know this member, or not, when it answers again.
+                _logger.info("%s", unavailable(f"the group {self._group} does not answer", error))
+                pause = _PAUSE_SECONDS
+                continue
+            pause = interval
+            self._until = began + self._session
+            # Whoever opened them before this was answered was not to have them, or has lost them again.
+            if settled := [shard for shard, heard in self._doubted.items() if heard <= began]:
+                for shard in settled:
+                    del self._doubted[shard]
+                self._changed()
+
+    def _refusal(self, error: BaseException) -> MembershipError:
+        group = self._group
+        if isinstance(error, MemberReplacedError):
+            return MembershipError(
+                f"another process has joined the group {group} as {self._instance!r}; give each worker an --instance of its own"
+            )
+        if isinstance(error, InvalidSessionTimeoutError):
+            return MembershipError(
+                f"the brokers allow no session of {self._session:g} s in the group {group}; set KAFKA_SESSION_SECONDS within their "
+                "group.min.session.timeout.ms and group.max.session.timeout.ms"
+            )
+        if isinstance(error, InconsistentGroupProtocolError):
+            return MembershipError(f"the group {group} is in use by something that is no worker; set another KAFKA_TOPIC_PREFIX")
+        return MembershipError(f"the group {group} on {self._settings.where} refuses this process: {type(error).__name__}")
