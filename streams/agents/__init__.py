@@ -1,0 +1,17 @@
+"""Agents: those who build on the truth, told of job events as they are committed. See `docs/agents.md`.
+
+    from streams.agents import agent, job_events
+
+    @agent(job_events, level="job", to="Completed")
+    async def paid(event):
+        print("paid", event.subject)
+
+Declaring agents needs nothing beside Lahar; running them (`lahar agents run MODULE`) needs Faust, the extra `lahar[agents]`.
+"""
+
+from engine.effects import RetryLater
+from streams.agents.declaration import Agent, Agents, Source, agent, job_events
+from streams.agents.errors import AgentError, AgentModuleError
+from streams.agents.received import Received
+
+__all__ = ["Agent", "AgentError", "AgentModuleError", "Agents", "Received", "RetryLater", "Source", "agent", "job_events"]

@@ -1,0 +1,175 @@
+"""The Faust app that runs agents: Lahar's topics, codec and connection ready made."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, Literal, cast
+
+import faust
+from faust.app.base import BootStrategy
+from faust.types.tuples import TP
+from prometheus_client import CollectorRegistry
+
+from streams.agents.declaration import Agents, Handler, Source
+from streams.agents.delivery import FIRST_PAUSE, Delivery
+from streams.agents.metrics import AgentMetrics
+from streams.agents.progress import Place, Progress
+from streams.agents.schema import EventSchema
+from streams.agents.transport import Consumer, Transport
+from streams.settings import KafkaSettings
+from streams.topics import topic_name
+
+__all__ = ["AgentApp"]
+
+_COMMIT_SECONDS: Final = 1.0
+"""About so much is given again after a kill."""
+_WATCH_SECONDS: Final = 0.5
+
+# Without a handler Python would print what they have to say about brokers that come and go.
+for _name in ("faust", "mode"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
+
+
+class _WithoutWeb(BootStrategy):
+    """Starts no web server, whatever the options of `faust worker` say: it would listen on all addresses."""
+
+    enable_web = False
+
+
+class AgentApp(faust.App):
+    """A `faust.App` for one `Agents`; plain Faust agents may be added with `@app.agent(app.source(job_events))`.
+
+    There are no tables on disk, no pickle, no web server, and it makes no topics.
+    """
+
+    BootStrategy = _WithoutWeb
+
+    def __init__(self, declared: Agents, settings: KafkaSettings, *, first_pause: float = FIRST_PAUSE) -> None:
+        """Describe it; nothing is connected before it starts.
+
+        Args:
+            declared: what it runs.
+            settings: which cluster, how to reach it, and the prefix of its topics.
+            first_pause: seconds before an event whose function has failed is given again; doubled each time, up to 300.
+        """
+        self.settings: Final = settings
+        self.agents_declared: Final = declared
+        self.registry: Final = CollectorRegistry()
+        self.metrics: Final = AgentMetrics(self.registry)
+        for collector in declared.collectors:
+            self.registry.register(collector)
+        self.deliveries: Final = [
+            Delivery(handler, self.metrics, Progress(), first_pause=first_pause) for handler in declared.handlers
+        ]
+        self._assigned: set[TP] | None = None
+        self._to_rebuild: dict[TP, int] = {}
+        super().__init__(
+            settings.group("agents", declared.name),
+            # Faust reads settings of its own from the environment: other ones than Lahar's, and other defaults.
+            env={},
+            broker=[f"kafka://{server.strip()}" for server in settings.bootstrap_servers.split(",")],
+            autodiscover=False,
+            broker_commit_interval=_COMMIT_SECONDS,
+            consumer_auto_offset_reset="earliest",
+            key_serializer="raw",
+            processing_guarantee="at_least_once",
+            producer_compression_type=None if settings.compression == "none" else settings.compression,
+            store="memory://",
+            # A function that fails again and again would hold up every rebalance and the end of the process.
+            stream_wait_empty=False,
+            topic_allow_declare=False,
+            topic_disable_leader=True,
+            value_serializer="raw",
+            web_enabled=False,
+            worker_redirect_stdouts=False,
+        )
+        for delivery in self.deliveries:
+            self.agent(self.source(delivery.handler.source), name=delivery.handler.name)(_actor(delivery))
+        self.timer(_WATCH_SECONDS)(self._watch)
+
+    def source(self, source: Source) -> Any:  # noqa: ANN401  a channel of Faust
+        """Return a topic of Lahar; its values are `Received`."""
+        return self.topic(topic_name(self.settings, source.topic), schema=EventSchema())
+
+    @property
+    def topics_read(self) -> list[str]:
+        """Names in the cluster of the topics that declared agents read."""
+        return sorted({topic_name(self.settings, delivery.handler.source.topic) for delivery in self.deliveries})
+
+    def not_ready(self) -> list[str]:
+        """Return why the agents do not do their work now; empty if they do."""
+        reasons = []
+        if self._assigned is None:
+            reasons.append(f"{self.conf.id} has no place in its consumer group yet")
+        if self._to_rebuild:
+            reasons.append(f"{len(self._to_rebuild)} partitions are still being read from their beginning")
+        return reasons
+
+    async def resumed(self, offsets: Mapping[TP, int | None]) -> None:
+        """Note which partitions this process has from now on, and where it goes on in each (`None`: at the beginning)."""
+        lost = {Place(*tp) for tp in (self._assigned or set()) - set(offsets)}
+        new = set(offsets) - (self._assigned or set())
+        self._assigned = set(offsets)
+        for tp in lost:
+            self.metrics.lag.remove(*map(str, tp))
+            self._to_rebuild.pop(TP(*tp), None)
+        for delivery in self.deliveries:
+            if self.agents_declared.from_beginning:
+                delivery.progress.forget(lost)
+                _tell(delivery.handler, "lost", lost)
+            delivery.progress.resumed({Place(*tp): offset for tp, offset in offsets.items()})
+        if self.agents_declared.from_beginning and new:
+            self._to_rebuild |= {TP(*tp): end for tp, end in (await self.consumer.highwaters(*new)).items()}
+
+    async def drain(self) -> None:
+        """Finish the calls that run, begin no other, and commit."""
+        await asyncio.gather(*(delivery.drain() for delivery in self.deliveries))
+        if self._consumer is not None and self._assigned:
+            await self.consumer.commit()
+
+    async def _watch(self) -> None:
+        """Measure how much waits, and notice when a partition has been read up to where its end was."""
+        for tp in list(self._assigned or ()):
+            position = await self.consumer.position(tp)
+            waiting = cast("Consumer", self.consumer).waiting(tp)
+            at = position if waiting is None else waiting
+            if tp not in (self._assigned or ()) or at is None:
+                continue
+            end = self.consumer.highwater(tp)
+            self.metrics.lag.labels(*map(str, tp)).set(max((end or 0) - at, 0))
+            if tp in self._to_rebuild and at >= self._to_rebuild[tp]:
+                del self._to_rebuild[tp]
+                for delivery in self.deliveries:
+                    _tell(delivery.handler, "rebuilt", {Place(*tp)})
+
+    def _new_transport(self) -> Transport:
+        return Transport(self.conf.broker_consumer, self)
+
+    def _create_directories(self) -> None:
+        """Make none: there are no tables on disk."""
+
+
+def _tell(handler: Handler, what: Literal["lost", "rebuilt"], places: set[Place]) -> None:
+    """Tell a handler that keeps something of each partition."""
+    listener = cast("Callable[[set[Place]], None] | None", getattr(handler, what, None))
+    if listener is not None and places:
+        listener(places)
+
+
+def _actor(delivery: Delivery) -> Callable[[Any], AsyncIterator[str]]:
+    """Return a delivery as Faust runs it: what it yields is what became of a record, which `Agent.test_context` shows."""
+
+    async def take(stream: Any) -> AsyncIterator[str]:  # noqa: ANN401  a stream of Faust
+        stream.enable_acks = False
+        async for event in stream.events():
+            outcome = await delivery.take(event.value)
+            if outcome is None:
+                # Not done, so not acknowledged: whoever comes next is given it. Faust ends this when the app stops.
+                await asyncio.Event().wait()
+                return
+            event.ack()
+            yield outcome
+
+    return take

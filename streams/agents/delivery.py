@@ -1,0 +1,144 @@
+"""Giving records to one agent: each exactly in turn, again until it is done, never twice within what is remembered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from typing import Final
+
+from engine.effects.errors import RetryLater
+from engine.effects.receiver import describe
+from engine.events import UndecodableError, UnknownTypeError
+from engine.events.times import SECOND
+from streams.agents.declaration import Handler
+from streams.agents.metrics import AgentMetrics, Outcome
+from streams.agents.progress import Progress
+from streams.agents.received import Received
+
+__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "Delivery"]
+
+FIRST_PAUSE: Final = 1.0
+"""Seconds before an event whose function has failed is given again; doubled each time."""
+LONGEST_PAUSE: Final = 300.0
+
+_MOST_NAMES: Final = 1_000
+"""Unknown types that are told of once each; a producer could make up any number."""
+
+_log = logging.getLogger("lahar.agents")
+
+
+class Delivery:
+    """Gives one agent its records, one after the other."""
+
+    def __init__(self, handler: Handler, metrics: AgentMetrics, progress: Progress, first_pause: float = FIRST_PAUSE) -> None:
+        """Begin; nothing is known of what was done before.
+
+        Args:
+            handler: the agent.
+            metrics: where it is counted what becomes of records.
+            progress: what it has done.
+            first_pause: seconds before the first repetition.
+        """
+        self.handler = handler
+        self.progress = progress
+        self._metrics = metrics
+        self._first_pause = first_pause
+        self._stop = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._unknown: set[str] = set()
+        metrics.watch(handler.name)
+
+    async def take(self, received: Received) -> Outcome | None:
+        """Take the next record; return when it is done.
+
+        Returns:
+            What became of it; `None`: nothing, for the agent stops. It is not done then.
+        """
+        if self._stop.is_set():
+            return None
+        self._idle.clear()
+        try:
+            outcome = await self._take(received)
+        finally:
+            self._idle.set()
+        if outcome is not None:
+            self.progress.done(received)
+            self._metrics.events.labels(self.handler.name, outcome).inc()
+        return outcome
+
+    async def drain(self) -> None:
+        """Take no further record, and return when the call that runs is over (its time limit bounds that)."""
+        self._stop.set()
+        await self._idle.wait()
+
+    async def _take(self, received: Received) -> Outcome | None:
+        name = self.handler.name
+        if self.progress.is_done(received):
+            return "duplicate"
+        if missing := self.progress.missing(received):
+            self._metrics.missing.labels(name).inc(missing)
+            _log.error(
+                "agent %s: %d events of job %s are missing before sequence %d (%s)",
+                name, missing, received.job, received.sequence, received.place,
+            )  # fmt: skip
+        try:
+            if not self.handler.wants(received):
+                return "unselected"
+        except UnknownTypeError as error:
+            if error.name not in self._unknown and len(self._unknown) < _MOST_NAMES:
+                self._unknown.add(error.name)
+                _log.warning("agent %s: %s; skipped (%s)", name, error, received.place)
+            return "unknown"
+        except UndecodableError as error:
+            _log.error("agent %s: unreadable, skipped: %s (%s)", name, error, received.place)
+            return "unreadable"
+        return "done" if await self._give(received) else None
+
+    async def _give(self, received: Received) -> bool:
+        """Call the function until it returns; tell whether it has."""
+        name, pause = self.handler.name, self._first_pause
+        while True:
+            began = time.monotonic()
+            delay = await self._call(received)
+            self._metrics.seconds.labels(name).observe(time.monotonic() - began)
+            if delay is None:
+                self._metrics.failing.labels(name).set(0)
+                return True
+            self._metrics.failures.labels(name).inc()
+            self._metrics.failing.labels(name).set(1)
+            try:
+                await asyncio.wait_for(self._stop.wait(), max(pause, delay))
+            except TimeoutError:
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                return False
+
+    async def _call(self, received: Received) -> float | None:
+        """Call the function once; return `None` if it has returned, else how long it asked to be left alone (seconds)."""
+        limit = self.handler.time_limit
+        try:
+            async with asyncio.timeout(limit) as bound:
+                await self.handler.handle(received)
+        except RetryLater as later:
+            self._say_failed(received, str(later))
+            return later.delay / SECOND
+        except TimeoutError as error:
+            self._say_failed(received, f"took longer than {limit:g} s" if bound.expired() else describe(error))
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            self._say_failed(received, describe(error))
+        except Exception as error:  # noqa: BLE001  foreign code may raise anything
+            self._say_failed(received, describe(error))
+        else:
+            return None
+        return 0.0
+
+    def _say_failed(self, received: Received, why: str) -> None:
+        _log.warning(
+            "agent %s failed on %s of job %s, sequence %d (%s); it is given it again: %s",
+            self.handler.name, received.message.type, received.job, received.sequence, received.place, why,
+        )  # fmt: skip

@@ -1,0 +1,17 @@
+"""Errors of agents.
+
+AgentError
+└── AgentModuleError   a module cannot be imported, or declares no agent
+"""
+
+from __future__ import annotations
+
+__all__ = ["AgentError", "AgentModuleError"]
+
+
+class AgentError(ValueError):
+    """Raised when an agent is declared in a way that cannot work, or cannot be told of what it wants."""
+
+
+class AgentModuleError(AgentError):
+    """Raised when a module that should declare agents cannot be imported or declares none."""

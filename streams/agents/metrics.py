@@ -1,0 +1,38 @@
+"""What operators see of the agents of one process, for Prometheus."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+__all__ = ["AgentMetrics", "Outcome"]
+
+Outcome = Literal["done", "unselected", "duplicate", "unknown", "unreadable"]
+"""What became of a record: the function has returned; not asked for; done before; of a type that this release does not know;
+broken."""
+
+_SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0, 120.0)
+
+
+class AgentMetrics:
+    """The metrics of all agents of a process."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        """Register them; one of these a registry."""
+        label = ("agent",)
+        self.events = Counter(
+            "lahar_agent_events", "Records taken, by what became of them.", (*label, "outcome"), registry=registry
+        )
+        self.missing = Counter("lahar_agent_missing", "Events that should have come and did not.", label, registry=registry)
+        self.failures = Counter("lahar_agent_failures", "Calls that failed.", label, registry=registry)
+        self.failing = Gauge("lahar_agent_failing", "1 while an event is given again and again.", label, registry=registry)
+        self.seconds = Histogram("lahar_agent_seconds", "Duration of a call.", label, buckets=_SECONDS, registry=registry)
+        self.lag = Gauge("lahar_agent_lag_records", "Records that wait in a partition.", ("topic", "partition"), registry=registry)
+
+    def watch(self, agent: str) -> None:
+        """Show an agent from the beginning, with zeros."""
+        for outcome in get_args(Outcome):
+            self.events.labels(agent, outcome)
+        for family in (self.missing, self.failures, self.failing, self.seconds):
+            family.labels(agent)

@@ -1,0 +1,98 @@
+"""What an agent has done, by job and sequence: so that what comes again is known, and what never came is noticed."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Mapping
+from typing import Final, NamedTuple
+
+from streams.agents.received import Received
+
+__all__ = ["KEPT", "Place", "Progress"]
+
+KEPT: Final = 100_000
+"""Jobs remembered at most, those heard of last: about 25 MB."""
+
+
+class Place(NamedTuple):
+    """A partition of a topic, by their names in the cluster."""
+
+    topic: str
+    partition: int
+
+
+class _Job(NamedTuple):
+    sequence: int
+    """Of the last event done."""
+    place: Place
+    span: int
+    """In which span of its partition that was."""
+
+
+class Progress:
+    """Remembers the last sequence of each job, and the next offset of each partition.
+
+    Without a job in memory (forgotten, or this process never had its earlier events) nothing is said of its sequence. A `span`
+    of a partition is as long as nobody else can have taken events from it: only within one does a hole in a job's sequence mean
+    that an event was lost.
+    """
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self._kept = kept
+        self._jobs: OrderedDict[str, _Job] = OrderedDict()
+        self._next: dict[Place, int] = {}
+        self._spans: dict[Place, int] = {}
+
+    def __len__(self) -> int:
+        """Return the number of jobs remembered."""
+        return len(self._jobs)
+
+    def is_done(self, received: Received) -> bool:
+        """Tell whether a record is one that was done before."""
+        known = self._jobs.get(received.job)
+        if received.sequence and known is not None:
+            return received.sequence <= known.sequence
+        return received.offset < self._next.get(_place(received), received.offset)
+
+    def missing(self, received: Received) -> int:
+        """Return how many events of its job should stand before this one and never came."""
+        known = self._jobs.get(received.job)
+        if not received.sequence or known is None or known.span != self._span(_place(received)):
+            return 0
+        return max(received.sequence - known.sequence - 1, 0)
+
+    def done(self, received: Received) -> None:
+        """Note that a record is done."""
+        place = _place(received)
+        if received.offset >= 0:
+            self._next[place] = max(received.offset + 1, self._next.get(place, 0))
+        if received.sequence:
+            self._jobs[received.job] = _Job(received.sequence, place, self._span(place))
+            self._jobs.move_to_end(received.job)
+            if len(self._jobs) > self._kept:
+                self._jobs.popitem(last=False)
+
+    def resumed(self, offsets: Mapping[Place, int | None]) -> None:
+        """Note where reading goes on after a rebalance.
+
+        Args:
+            offsets: next offset of each partition of this process; `None`: the beginning.
+        """
+        for place, offset in offsets.items():
+            # Behind what was done here: another process may have done what stands between.
+            if offset is not None and offset > self._next.get(place, 0):
+                self._spans[place] = self._span(place) + 1
+
+    def forget(self, places: Collection[Place]) -> None:
+        """Forget all about some partitions."""
+        for place in places:
+            self._next.pop(place, None)
+        for job in [name for name, known in self._jobs.items() if known.place in places]:
+            del self._jobs[job]
+
+    def _span(self, place: Place) -> int:
+        return self._spans.get(place, 0)
+
+
+def _place(received: Received) -> Place:
+    return Place(received.topic, received.partition)

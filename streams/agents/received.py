@@ -1,0 +1,62 @@
+"""What an agent is given of one record: the event, and where it stood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.events import Data, Event, Message, UndecodableError, decode, from_cloudevent
+
+__all__ = ["Received"]
+
+
+class Received:
+    """One record of a topic; its data are read when somebody asks for the event."""
+
+    __slots__ = ("_event", "message", "offset", "partition", "topic")
+
+    def __init__(self, message: Message, topic: str = "", partition: int = 0, offset: int = -1) -> None:
+        """Wrap a message; without a place it is one that a test made up.
+
+        Args:
+            message: as the codec gives it. In structured mode its attributes are read here.
+            topic: name of the topic in the cluster.
+            partition: of the topic.
+            offset: within the partition.
+        """
+        if not message.type and not message.source:
+            try:
+                message = from_cloudevent(message.data, message.recordedtime)
+            except UndecodableError as error:
+                message = message._replace(source=str(error))
+        self.message = message
+        self.topic = topic
+        self.partition = partition
+        self.offset = offset
+        self._event: Event[Data] | None = None
+
+    @property
+    def event(self) -> Event[Any]:
+        """The event, upcast to the current version of its type.
+
+        Raises:
+            UndecodableError: the record is no event, or its data break the schema.
+            UnknownTypeError: the type is not in the vocabulary: a newer Lahar wrote it.
+        """
+        if self._event is None:
+            self._event = decode(self.message)
+        return self._event
+
+    @property
+    def job(self) -> str:
+        """Subject of the event: the job, on `job-events`."""
+        return self.message.subject
+
+    @property
+    def sequence(self) -> int:
+        """Place among the events of its job, gapless from 1; 0 if the record says none."""
+        return self.message.sequence
+
+    @property
+    def place(self) -> str:
+        """Where it stood, for people."""
+        return f"{self.topic}/{self.partition} offset {self.offset}"

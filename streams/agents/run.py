@@ -1,0 +1,111 @@
+"""Finding agents by name, and running them until a signal comes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
+from types import ModuleType
+from typing import Final
+
+from aiokafka.admin import AIOKafkaAdminClient
+
+from engine.effects.receiver import describe
+from engine.log.errors import LogUnavailableError
+from streams.agents.app import AgentApp
+from streams.agents.declaration import Agent, Agents
+from streams.agents.errors import AgentError, AgentModuleError
+from streams.errors import TopicsMissingError, unavailable_if
+from streams.settings import KafkaSettings
+
+__all__ = ["find", "run"]
+
+_MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
+_POLL_SECONDS: Final = 0.05
+_QUIET: Final = ("aiokafka", "faust", "mode", "kafka")
+_log = logging.getLogger("lahar.agents")
+
+
+def find(target: str) -> Agents:
+    """Import a module and return the agents in it.
+
+    Args:
+        target: `MODULE:NAME` names an `Agents`; `MODULE` alone means all agents that stand in the module, under the module's name.
+
+    Raises:
+        AgentModuleError: there is no such module, its import fails, or it has no agents.
+        AgentError: an agent is declared wrongly.
+    """
+    module, _, name = target.partition(":")
+    if not _MODULE.fullmatch(module) or (name and not name.isidentifier()):
+        raise AgentModuleError(f"agents: {target!r} is no module; write my_platform.agents or my_platform.agents:app")
+    try:
+        found = import_module(module)
+    except AgentError:
+        raise
+    except Exception as error:  # importing runs foreign code, which may raise anything
+        raise AgentModuleError(f"agents: module {module} cannot be imported: {describe(error)}") from error
+    if not name:
+        return _all_in(found)
+    agents = getattr(found, name, None)
+    if not isinstance(agents, Agents):
+        raise AgentModuleError(f"agents: {target} is no `Agents`; leave `:{name}` out, or assign it: {name} = Agents('name', […])")
+    return agents
+
+
+def _all_in(module: ModuleType) -> Agents:
+    declared = [value for value in vars(module).values() if isinstance(value, Agent)]
+    if not declared:
+        raise AgentModuleError(f"agents: module {module.__name__} declares no agent; put @agent(…) above a function")
+    return Agents(module.__name__, declared)
+
+
+def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
+    """Run agents until somebody wants them stopped; then the calls that run are finished and the position is committed.
+
+    Args:
+        app: the agents.
+        stopped: asked 20 times a second.
+
+    Raises:
+        LogUnavailableError: Kafka cannot be reached, has no such topics, or Faust gave up.
+    """
+    for name in _QUIET:
+        logging.getLogger(name).setLevel(logging.WARNING)
+    asyncio.run(_run(app, stopped))
+
+
+async def _run(app: AgentApp, stopped: Callable[[], bool]) -> None:
+    await _must_have_topics(app)
+    await app.start()
+    over = asyncio.ensure_future(app.wait_until_stopped())
+    _log.info("agents %s: running %s", app.conf.id, ", ".join(delivery.handler.name for delivery in app.deliveries))
+    try:
+        while not stopped() and not over.done():
+            await asyncio.wait({over}, timeout=_POLL_SECONDS)
+        if not over.done():
+            await app.drain()
+    finally:
+        await app.stop()
+        over.cancel()
+        with suppress(asyncio.CancelledError, Exception):  # what it raised is told below
+            await over
+    if (reason := app.crash_reason) is not None:
+        raise LogUnavailableError(f"agents {app.conf.id}: {describe(reason)}") from reason
+    _log.info("agents %s: stopped", app.conf.id)
+
+
+async def _must_have_topics(app: AgentApp) -> None:
+    settings: KafkaSettings = app.settings
+    with unavailable_if(f"{settings.where} cannot be reached"):
+        admin = AIOKafkaAdminClient(**settings.client_arguments())
+        await admin.start()
+        try:
+            present = set(await admin.list_topics())
+        finally:
+            await admin.close()
+    if missing := [name for name in app.topics_read if name not in present]:
+        raise TopicsMissingError(missing, settings.where)

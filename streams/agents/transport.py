@@ -1,0 +1,184 @@
+"""How agents read Kafka: Faust's transport, with what Faust would do otherwise put right.
+
+Faust 0.15 with `at_least_once` reads uncommitted records, so an agent would be told of what was then aborted. It can also commit
+the offset of a record that no agent has finished: when a codec refuses one behind it, when aborted records stand before it, or
+when a rebalance throws it out of an agent's queue. Here the consumer is made from Lahar's own settings and reads committed records
+only, and an offset is committed when all agents are done with all records before it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict, deque
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.errors import KafkaError
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+from faust.transport.drivers import aiokafka as driver
+from faust.types.tuples import TP, ConsumerMessage
+
+__all__ = ["Consumer", "Given", "Transport"]
+
+_FETCH_WAIT_MS: Final = 500
+_MAX_POLL_MS: Final = 24 * 3_600_000
+"""How long agents may leave what was fetched alone before the group believes them dead: an event that fails again and again holds
+its partition, and no other process would fare better with it."""
+
+_log = logging.getLogger("lahar.agents")
+
+
+class Given(ConsumerMessage):
+    """A record on its way through the agents."""
+
+    done: bool = False
+    """All agents have acknowledged it. Faust's own `acked` also says so of what it has thrown away."""
+
+    def on_final_ack(self, consumer: Any) -> bool:  # noqa: ANN401  Faust's interface
+        """Note that the last agent is done."""
+        self.done = True
+        return bool(super().on_final_ack(consumer))
+
+
+class _Thread(driver.AIOKafkaConsumerThread):
+    """Talks to Kafka in a thread of its own, so that heartbeats go on whatever agents do."""
+
+    app: Any
+    """An `AgentApp`, which imports this module."""
+
+    def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:  # noqa: ANN401, ARG002  as Faust calls it
+        conf = self.app.conf
+        self._assignor = RangePartitionAssignor
+        return AIOKafkaConsumer(
+            **self.app.settings.client_arguments(),
+            group_id=conf.id,
+            group_instance_id=conf.consumer_group_instance_id,
+            partition_assignment_strategy=[RangePartitionAssignor],
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_poll_records=conf.broker_max_poll_records,
+            max_poll_interval_ms=_MAX_POLL_MS,
+            max_partition_fetch_bytes=conf.consumer_max_fetch_size,
+            fetch_max_wait_ms=_FETCH_WAIT_MS,
+            session_timeout_ms=int(conf.broker_session_timeout * 1_000),
+            rebalance_timeout_ms=int(conf.broker_rebalance_timeout * 1_000),
+            heartbeat_interval_ms=int(conf.broker_heartbeat_interval * 1_000),
+        )
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        """Commit; where Kafka cannot be reached, or the partitions are lost, leave it to a later commit, or to who has them now."""
+        consumer = self._ensure_consumer()
+        assigned = consumer.assignment()
+        found = {TopicPartition(*tp): OffsetAndMetadata(offset, "") for tp, offset in offsets.items() if tp in assigned}
+        try:
+            await consumer.commit(found)
+        except KafkaError as error:
+            _log.warning("the position cannot be committed now: %s", type(error).__name__)
+            return False
+        return True
+
+    async def seek_to(self, offsets: Mapping[TP, int | None]) -> None:
+        """Go on at these offsets; `None`: at the beginning."""
+        await self.call_thread(self._seek_to, offsets)
+
+    async def _seek_to(self, offsets: Mapping[TP, int | None]) -> None:
+        consumer = self._ensure_consumer()
+        for tp, offset in offsets.items():
+            if offset is None:
+                await consumer.seek_to_beginning(TopicPartition(*tp))
+            else:
+                consumer.seek(TopicPartition(*tp), offset)
+
+
+class Consumer(driver.Consumer):
+    """Counts an offset as done when everything before it is."""
+
+    app: Any
+    _thread: _Thread
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401  handed on
+        super().__init__(*arguments, **named)
+        self._given: defaultdict[TP, deque[Given]] = defaultdict(deque)
+        self._held: dict[TP, int] = {}
+        """Positions of agents that read from the beginning; they are never committed to Kafka."""
+
+    def _new_consumer_thread(self) -> _Thread:
+        return _Thread(self, loop=self.loop, beacon=self.beacon)
+
+    def _to_message(self, tp: TP, record: Any) -> Given:  # noqa: ANN401  aiokafka has no types
+        given = cast("Given", Given.from_message(super()._to_message(tp, record), tp))
+        given.generation_id = self.app.consumer_generation_id
+        self._given[tp].append(given)
+        return given
+
+    def waiting(self, tp: TP) -> int | None:
+        """Return the offset of the first record that has been fetched and is not done; `None` if there is none."""
+        for given in self._given[tp]:
+            if not given.done:
+                return int(given.offset)
+        return None
+
+    def _new_offset(self, tp: TP) -> int | None:
+        self._acked[tp].clear()
+        self._acked_index[tp].clear()
+        # While Faust empties its queues it acknowledges what it throws away.
+        if not self.app.flow_control.is_active():
+            return None
+        given, offset = self._given[tp], None
+        while given and given[0].done:
+            offset = given.popleft().offset + 1
+        return offset
+
+    async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
+        """Holes between offsets need no book: what counts is what was given."""
+
+    async def on_partitions_revoked(self, revoked: set[TP]) -> None:
+        """Commit what is done before the partitions go to others."""
+        await self.commit()
+        self._given.clear()
+        await super().on_partitions_revoked(revoked)
+
+    async def perform_seek(self) -> None:
+        """Go back to what is not done; what was fetched comes again."""
+        self._given.clear()
+        await super().perform_seek()
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Go to the position of these agents, and tell the app."""
+        assigned = self.assignment()
+        if self.app.agents_declared.from_beginning:
+            found: dict[TP, int | None] = {tp: self._held.get(tp) for tp in assigned}
+            self._held = {tp: offset for tp, offset in found.items() if offset is not None}
+            await self._thread.seek_to(found)
+        else:
+            found = {TP(*tp): offset for tp, offset in (await super().seek_to_committed()).items()}
+        await self.app.resumed(found)
+        return {tp: offset for tp, offset in found.items() if offset is not None}
+
+    async def _commit(self, offsets: Mapping[TP, int]) -> bool:
+        if self.app.agents_declared.from_beginning:
+            self._held.update(offsets)
+            return True
+        return bool(await super()._commit(offsets))
+
+
+class Producer(driver.Producer):
+    """Connects as Lahar's settings say; all in-sync copies acknowledge, and a repetition writes nothing twice."""
+
+    app: Any
+
+    def _settings_auth(self) -> dict[str, Any]:
+        return dict(self.app.settings.client_arguments())
+
+    def _settings_extra(self) -> dict[str, Any]:
+        return {"acks": "all", "enable_idempotence": True}
+
+
+class Transport(driver.Transport):
+    """Faust's transport with these two."""
+
+    Consumer = Consumer
+    Producer = Producer

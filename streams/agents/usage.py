@@ -1,0 +1,135 @@
+"""The built-in agents: usage of each tenant and queue, for Prometheus.
+
+    lahar --log kafka://localhost:9092 agents run streams.agents.usage:app --metrics 9101
+
+| metric | labels | meaning |
+|---|---|---|
+| `lahar_usage_jobs_entered_total` | `tenant`, `queue`, `phase` | jobs that have entered a phase: submissions are `Pending`, completions `Completed`, failures `Failed` |
+| `lahar_usage_replicas_ended_total` | `tenant`, `queue`, `phase` | attempts that have ended: `Succeeded`, `Failed`, `Lost` |
+| `lahar_usage_jobs` | `tenant`, `queue`, `phase` | jobs now in a phase, finished ones apart |
+| `lahar_usage_replicas` | `tenant`, `queue`, `phase` | live replicas: `Pending`, `Bound`, `Running`, `Terminating` |
+| `lahar_usage_requested_cpu_cores`, `…_memory_bytes`, `…_gpus` | `tenant`, `queue`, `phase` | what these replicas ask for |
+| `lahar_usage_partitions_rebuilding` | | partitions of which nothing is shown yet |
+
+The figures are folded from `job-events`, from its beginning at each start; nothing is stored. A partition is shown once it has been
+read up to where its end was, so a restart never makes a counter climb from zero. Several processes share the partitions: sum their
+figures.
+"""  # noqa: E501  a table
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from engine.events import TYPES
+from streams.agents.declaration import Agents, Source, current_type, job_events
+from streams.agents.progress import Place
+from streams.agents.received import Received
+from streams.agents.usage_book import FOLDED, Owner, UsageBook
+
+__all__ = ["OTHER", "Usage", "app"]
+
+_OWNERS: Final = 2_000
+"""Pairs of tenant and queue that are told apart; each is some thirty series."""
+
+OTHER: Final = Owner("(other)", "(other)")
+"""Owner of all jobs of further pairs."""
+
+_LABELS: Final = ("tenant", "queue", "phase")
+
+
+class Usage(Collector):
+    """Folds the job events of all partitions of this process, and shows the sums."""
+
+    name = "usage"
+    source: Source = job_events
+    time_limit = 30.0
+
+    def __init__(self, owners: int = _OWNERS) -> None:
+        """Begin empty.
+
+        Args:
+            owners: pairs of tenant and queue that are told apart.
+        """
+        self._most_owners = owners
+        self._owners: set[Owner] = set()
+        self._books: dict[Place, UsageBook] = {}
+        self._shown: dict[Place, UsageBook] = {}
+
+    def wants(self, received: Received) -> bool:
+        """Tell whether an event changes a figure.
+
+        Raises:
+            UndecodableError: the record is no event.
+            UnknownTypeError: its type is not in the vocabulary.
+        """
+        return TYPES[current_type(received.message.type or received.event.type)] in FOLDED
+
+    async def handle(self, received: Received) -> None:
+        """Fold an event."""
+        place = Place(received.topic, received.partition)
+        book = self._books.get(place)
+        if book is None:
+            book = self._books[place] = UsageBook(self._owner)
+        book.fold(received.event)
+
+    def lost(self, places: Collection[Place]) -> None:
+        """Forget partitions that another process has now."""
+        for place in places:
+            self._books.pop(place, None)
+            self._shown.pop(place, None)
+
+    def rebuilt(self, places: Collection[Place]) -> None:
+        """Show partitions from now on."""
+        for place in places:
+            self._shown[place] = self._books.setdefault(place, UsageBook(self._owner))
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the sums over the partitions that are shown; called from another thread."""
+        books = list(self._shown.copy().values())
+        counters = (
+            ("lahar_usage_jobs_entered", "Jobs that have entered a phase.", lambda book: book.entered, 1),
+            ("lahar_usage_replicas_ended", "Attempts that have ended in a phase.", lambda book: book.ended, 1),
+        )
+        gauges = (
+            ("lahar_usage_jobs", "Jobs in a phase.", lambda book: book.jobs, 1),
+            ("lahar_usage_replicas", "Live replicas in a phase.", lambda book: book.replicas, 1),
+            ("lahar_usage_requested_cpu_cores", "CPU that they ask for.", lambda book: book.cpu_milli, 1_000),
+            ("lahar_usage_requested_memory_bytes", "Memory that they ask for.", lambda book: book.memory_bytes, 1),
+            ("lahar_usage_requested_gpus", "GPUs that they ask for.", lambda book: book.gpu_milli, 1_000),
+        )
+        for name, text, figures, unit in counters:
+            yield _filled(CounterMetricFamily(name, text, labels=_LABELS), books, figures, unit)
+        for name, text, figures, unit in gauges:
+            yield _filled(GaugeMetricFamily(name, text, labels=_LABELS), books, figures, unit)
+        waiting = len(self._books) - len(books)
+        yield GaugeMetricFamily("lahar_usage_partitions_rebuilding", "Partitions not shown yet.", value=waiting)
+
+    def _owner(self, tenant: str, queue: str) -> Owner:
+        owner = Owner(tenant, queue)
+        if owner in self._owners:
+            return owner
+        if len(self._owners) >= self._most_owners:
+            return OTHER
+        self._owners.add(owner)
+        return owner
+
+
+def _filled(
+    family: CounterMetricFamily | GaugeMetricFamily, books: list[UsageBook], figures: Callable[[UsageBook], Any], unit: int
+) -> CounterMetricFamily | GaugeMetricFamily:
+    totals: dict[Any, int] = {}
+    for book in books:
+        for key, value in figures(book).copy().items():
+            totals[key] = totals.get(key, 0) + value
+    for (owner, phase), value in sorted(totals.items()):
+        family.add_metric((*owner, phase), value / unit)
+    return family
+
+
+_usage: Final = Usage()
+app: Final = Agents(_usage.name, [_usage], from_beginning=True, collectors=[_usage])
+"""What `lahar agents run streams.agents.usage:app` runs."""

@@ -1,0 +1,199 @@
+"""Who uses what, folded from the job events of one partition: jobs by phase, live replicas, and what they ask for."""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from engine.events import Data, Event
+from engine.events.jobs import (
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptEvent,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+    JobForgotten,
+    JobOpened,
+    JobPhaseChanged,
+    JobRevised,
+)
+from statemachines.spec import Requests
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["FOLDED", "Owner", "UsageBook"]
+
+FOLDED: Final[frozenset[type[Data]]] = frozenset(
+    {
+        AttemptBound,
+        AttemptChanged,
+        AttemptEnded,
+        AttemptRunning,
+        AttemptStarted,
+        AttemptTerminating,
+        JobForgotten,
+        JobOpened,
+        JobPhaseChanged,
+        JobRevised,
+    }
+)
+"""Events that change the book."""
+
+_FINISHED_KEPT: Final = 50_000
+"""Finished jobs remembered in each partition, those that finished last; about 300 bytes each."""
+
+_NOTHING: Final = Requests()
+
+
+class Owner(NamedTuple):
+    """Whose figure it is."""
+
+    tenant: str
+    queue: str
+
+
+_UNKNOWN: Final = Owner("", "")
+"""Owner of a job whose beginning was not seen, or was forgotten here."""
+
+Key = tuple[Owner, str]
+"""Owner and phase."""
+
+
+@dataclass(slots=True)
+class _Attempt:
+    phase: str
+    requests: Requests
+
+
+@dataclass(slots=True)
+class _Job:
+    owner: Owner
+    phase: str | None = None
+    """`None` until it is known."""
+    sequence: int = 0
+    """Of the last event folded: what comes again changes nothing."""
+    attempts: dict[tuple[str, int, int], _Attempt] = field(default_factory=dict)
+    """Live ones: (task, index, attempt)."""
+
+
+class UsageBook:
+    """The figures of one partition. Memory grows with the live jobs and replicas in it, not with its history."""
+
+    def __init__(self, owner_of: Callable[[str, str], Owner] = Owner, kept: int = _FINISHED_KEPT) -> None:
+        """Begin empty.
+
+        Args:
+            owner_of: gives the owner for a tenant and a queue; bounds how many there are.
+            kept: finished jobs remembered.
+        """
+        self.entered: Counter[Key] = Counter()
+        """Jobs that have entered a phase, ever."""
+        self.ended: Counter[Key] = Counter()
+        """Attempts that have ended in a phase, ever."""
+        self.jobs: Counter[Key] = Counter()
+        """Jobs that are in a phase, finished ones apart."""
+        self.replicas: Counter[Key] = Counter()
+        """Live attempts in a phase."""
+        self.cpu_milli: Counter[Key] = Counter()
+        self.memory_bytes: Counter[Key] = Counter()
+        self.gpu_milli: Counter[Key] = Counter()
+        self._owner_of = owner_of
+        self._kept = kept
+        self._live: dict[str, _Job] = {}
+        self._finished: OrderedDict[str, _Job] = OrderedDict()
+
+    def __len__(self) -> int:
+        """Return the number of jobs remembered."""
+        return len(self._live) + len(self._finished)
+
+    def fold(self, event: Event[Any]) -> None:
+        """Take the next event of the partition; one that was taken before changes nothing."""
+        name = event.subject
+        job = self._live.get(name) or self._finished.pop(name, None)
+        if job is None:
+            job = _Job(_UNKNOWN)
+        if event.sequence > job.sequence:
+            job.sequence = event.sequence
+            self._apply(job, event.data)
+        self._live.pop(name, None)
+        if isinstance(event.data, JobForgotten):
+            self._leave(job)
+        elif job.phase in FINISHED_JOB_PHASES and not job.attempts:
+            self._finished[name] = job
+            if len(self._finished) > self._kept:
+                self._finished.popitem(last=False)
+        else:
+            self._live[name] = job
+
+    def _apply(self, job: _Job, data: Data) -> None:
+        match data:
+            case JobOpened():
+                self._move(job, self._owner_of(data.tenant, data.spec.queue))
+                self._enter(job, "Pending")
+            case JobRevised():
+                tenant = job.owner.tenant if data.tenant is None else data.tenant
+                queue = job.owner.queue if data.spec is None else data.spec.queue
+                self._move(job, self._owner_of(tenant, queue))
+            case JobPhaseChanged():
+                self._enter(job, data.phase)
+            case AttemptEvent():
+                self._attempt(job, data)
+
+    def _enter(self, job: _Job, phase: str) -> None:
+        self._count_job(job, -1)
+        job.phase = phase
+        self._count_job(job, 1)
+        self.entered[job.owner, phase] += 1
+
+    def _attempt(self, job: _Job, data: AttemptEvent) -> None:
+        key = (data.task, data.index, data.attempt)
+        attempt = job.attempts.pop(key, None)
+        if attempt is not None:
+            self._count(job.owner, attempt, -1)
+        match data:
+            case AttemptEnded():
+                self.ended[job.owner, data.phase] += 1
+                return
+            case AttemptStarted():
+                attempt = _Attempt("Pending", data.requests)
+            case AttemptBound():
+                attempt = _Attempt("Bound", attempt.requests if attempt else _NOTHING)
+            case AttemptRunning():
+                attempt = _Attempt("Running", attempt.requests if attempt else _NOTHING)
+            case AttemptTerminating():
+                attempt = _Attempt("Terminating", attempt.requests if attempt else _NOTHING)
+            case AttemptChanged() if attempt is not None:
+                attempt = _Attempt(attempt.phase, data.requests or attempt.requests)
+            case _:
+                return
+        job.attempts[key] = attempt
+        self._count(job.owner, attempt, 1)
+
+    def _move(self, job: _Job, owner: Owner) -> None:
+        if owner == job.owner:
+            return
+        self._leave(job)
+        job.owner = owner
+        self._count_job(job, 1)
+        for attempt in job.attempts.values():
+            self._count(owner, attempt, 1)
+
+    def _leave(self, job: _Job) -> None:
+        self._count_job(job, -1)
+        for attempt in job.attempts.values():
+            self._count(job.owner, attempt, -1)
+
+    def _count_job(self, job: _Job, change: int) -> None:
+        if job.phase is not None and job.phase not in FINISHED_JOB_PHASES:
+            self.jobs[job.owner, job.phase] += change
+
+    def _count(self, owner: Owner, attempt: _Attempt, change: int) -> None:
+        key, requests = (owner, attempt.phase), attempt.requests
+        share = requests.gpu_share_milli
+        self.replicas[key] += change
+        self.cpu_milli[key] += change * requests.cpu_milli
+        self.memory_bytes[key] += change * requests.memory_bytes
+        self.gpu_milli[key] += change * (requests.gpu * 1_000 if share is None else share)
