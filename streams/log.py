@@ -169,6 +169,19 @@ class KafkaLog:
         """
         return self.reader.ends([partition])[0]
 
+    def stable_ends(self, partitions: Sequence[Partition]) -> dict[Partition, tuple[int, int]]:
+        """Return, of each partition, the last stable offset and the end of the log.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+        """
+        names = [self.name(partition) for partition in partitions]
+        with unavailable_if(f"the ends of partitions of {self.settings.where} cannot be read"):
+            stable = self.background.run(self.wire.ends(names))
+            # Asked for last: it is never before the other.
+            ends = self.background.run(self.wire.ends(names, committed=False))
+        return {partition: (stable[name], ends[name]) for partition, name in zip(partitions, names, strict=True)}
+
     def open(self, shard: ShardId, inputs: Sequence[Partition]) -> KafkaShard:
         """Take over a shard, fencing whoever holds it.
 

@@ -19,7 +19,7 @@ from engine.lifecycle.state import ShardState
 from engine.log.collector import set_aside
 from engine.log.errors import LogUnavailableError
 from engine.log.lock import RunLock
-from engine.log.metrics import ProcessorMetrics
+from engine.log.observer import Observer
 from engine.log.processor import Processor
 
 __all__ = ["Engine", "lifecycle_stage", "now", "opened", "run_lock"]
@@ -72,19 +72,19 @@ def lifecycle_stage(settings: Settings) -> LifecycleStage:
 class Engine:
     """All shards of the lifecycle stage on one log."""
 
-    def __init__(self, log: Exportable, settings: Settings, *, live: bool = False, metrics: ProcessorMetrics | None = None) -> None:
+    def __init__(self, log: Exportable, settings: Settings, *, live: bool = False, observer: Observer | None = None) -> None:
         """Name what is to be run; nothing is touched until `open`.
 
         Args:
             log: the log, writable.
             settings: how the stage is configured.
             live: timers fire from the wall clock when no input waits.
-            metrics: where it is counted what the processors do.
+            observer: is told what the processors do.
         """
         self._log = log
         stage = lifecycle_stage(settings)
         self.processors: list[Processor[ShardState]] = [
-            Processor(log, stage, number, clock=now if live else None, metrics=metrics)
+            Processor(log, stage, number, clock=now if live else None, observer=observer)
             for number in range(log.partitions("job-events"))
         ]
 

@@ -16,6 +16,7 @@ from engine.cli.engine import Engine, lifecycle_stage, now, opened, run_lock
 from engine.cli.logs import is_shared
 from engine.cli.output import Output
 from engine.cli.signals import Signals
+from engine.cli.together import run_all_once, run_all_stages
 from engine.events.times import format_time
 from engine.history.exact import dumps
 from engine.history.status import ShardStatus, shard_status
@@ -51,15 +52,23 @@ def run(
 
     One process runs a log at a time; others may append and ask meanwhile. SIGTERM ends it with code 0, Ctrl-C with 130, both
     between two transactions. Where the log cannot be reached or written (a full disk, a busy file) it waits, at most 10 s at a
-    time, and goes on when it can.
+    time, and goes on when it can. A log on Kafka may be shared with nobody while this runs it; `lahar worker` shares.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     lock = run_lock(settings)
     registry = CollectorRegistry()
+    if is_shared(settings.log):
+        if metrics is not None:
+            _serve(metrics, registry, output)
+        if once:
+            _say_processed(output, run_all_once(settings, output, registry))
+        else:
+            run_all_stages(settings, output, registry)
+        return
     callbacks, started = Callbacks(settings, output), now()
     with lock.hold() if lock is not None else nullcontext(), opened(settings, create=True, readonly=False) as target:
-        engine = Engine(target, settings, live=not once, metrics=ProcessorMetrics(registry))
+        engine = Engine(target, settings, live=not once, observer=ProcessorMetrics(registry))
         if metrics is not None:
             _serve(metrics, registry, output)
         engine.open()

@@ -188,6 +188,10 @@ class LifecycleStage:
         """Restore records into an initial state."""
         persist.load(state, records)
 
+    def parked(self, state: ShardState) -> Iterable[str]:
+        """Return the ids of the parked jobs."""
+        return (ident for ident, job in state.jobs.items() if job.parked)
+
     def subjects(self, state: ShardState) -> Iterable[str]:
         """Return all subjects that have a record."""
         return persist.subjects(state)

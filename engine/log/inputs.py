@@ -6,6 +6,7 @@ which the stage names its inputs, and within a partition by offset.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
@@ -76,6 +77,16 @@ class Inputs:
         if self._found is not None:
             self._found.advance()
 
+    def oldest(self, offsets: Sequence[int]) -> list[int | None]:
+        """Return the recorded time (microseconds) of the oldest input at hand in each partition, at or behind some offsets.
+
+        May be called from any thread; it reads nothing from the log, so a partition of which nothing is at hand has `None`.
+        """
+        found: list[int | None] = [None] * len(self.partitions)
+        for head in (*self._first, *self._others):
+            found[head.place] = head.oldest(offsets[head.place])
+        return found
+
 
 class Retaken:
     """Inputs that were taken before and are taken again, in the same order."""
@@ -126,3 +137,13 @@ class _Head:
         self.record = None
         if full:
             self.refresh()
+
+    def oldest(self, offset: int) -> int | None:
+        """Return the recorded time of the first record at hand that is not before an offset."""
+        records = self._records  # a list that is never changed, only replaced
+        place = bisect_left(records, offset, key=_offset)
+        return records[place].message.recordedtime if place < len(records) else None
+
+
+def _offset(record: Record) -> int:
+    return record.offset

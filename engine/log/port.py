@@ -18,7 +18,20 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from engine.events import Message, Topic
 
-__all__ = ["Commit", "Log", "Output", "Partition", "Position", "Record", "Searchable", "ShardId", "ShardLog", "ShardView", "Vector"]
+__all__ = [
+    "Commit",
+    "Log",
+    "Output",
+    "Partition",
+    "Position",
+    "Record",
+    "Searchable",
+    "ShardId",
+    "ShardLog",
+    "ShardView",
+    "Transactional",
+    "Vector",
+]
 
 
 class Partition(NamedTuple):
@@ -215,4 +228,18 @@ class Searchable(Protocol):
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
+        """
+
+
+@runtime_checkable
+class Transactional(Protocol):
+    """What is asked of a log in which transactions of several partitions stand open for a while: Kafka."""
+
+    def stable_ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, tuple[int, int]]:
+        """Return, of each partition, the offset behind the last record that may be read, and that behind the last one there is.
+
+        Between them stands what readers wait for: a transaction that is open, and all that was appended since it began.
+
+        Raises:
+            LogUnavailableError: no broker answers.
         """

@@ -6,16 +6,17 @@ of jobs; the stage knows nothing of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from time import perf_counter
+from collections.abc import Callable, Sequence
+from time import monotonic, perf_counter
 from typing import Final, Generic, TypeVar
 
 from engine.log.accounts import Accounts
 from engine.log.errors import LogError
 from engine.log.inputs import Inputs, Retaken, Source, Taken
-from engine.log.metrics import ProcessorMetrics
-from engine.log.port import Commit, Log, Position, ShardId, ShardLog, Vector
+from engine.log.observer import Batch, Observer
+from engine.log.port import Commit, Log, Partition, Position, ShardId, ShardLog, Vector
 from engine.log.recovery import input_partitions, output_partitions, recover
+from engine.log.remarks import Remarks
 from engine.log.run import ShardRun, UnfiredError
 from engine.log.stage import Stage
 
@@ -75,7 +76,7 @@ class Processor(Generic[S]):
         batch: int = 500,
         snapshot_every: int = SNAPSHOT_EVERY,
         clock: Callable[[], int] | None = None,
-        metrics: ProcessorMetrics | None = None,
+        observer: Observer | None = None,
     ) -> None:
         """Name what is to be run; nothing is touched until `open`.
 
@@ -86,7 +87,7 @@ class Processor(Generic[S]):
             batch: inputs a transaction.
             snapshot_every: inputs within which a changed subject is written to the snapshot.
             clock: gives the time (microseconds) by which timers fire while no input waits; `None`: only recorded times do.
-            metrics: where what it does is counted.
+            observer: is told what it does.
         """
         self.shard: Final = ShardId(stage.name, number)
         self.stage: Final[Stage[S]] = stage
@@ -94,10 +95,14 @@ class Processor(Generic[S]):
         self._batch = batch
         self._every = snapshot_every
         self._clock = clock
-        self._metrics = metrics
-        self._partitions = input_partitions(log, stage, number)
-        self._written = output_partitions(log, stage, number)
+        self._observer = observer
+        self.reads: Final[Sequence[Partition]] = input_partitions(log, stage, number)
+        self.writes: Final[Sequence[Partition]] = output_partitions(log, stage, number)
         self._opened: ShardRun[S] | None = None
+        self._remarks = Remarks(self.shard)
+        self._mine = False
+        self.moved: float | None = None
+        """When it last began a step (seconds of `time.monotonic`); `None` while it is being opened."""
 
     # --- opening and closing ----------------------------------------------------------------------------------------------
 
@@ -109,25 +114,49 @@ class Processor(Generic[S]):
             LayoutError: the shard was run before with other inputs.
             LogDamagedError: what the log holds is not what was written.
         """
-        self.close()
+        self._let_go()
+        self._mine, self.moved = True, None
+        if self._observer is not None:
+            self._observer.opening(self)
         began = perf_counter()
-        # Fence first: only then is the position final.
-        self._load(self.log.open(self.shard, self._partitions))
-        if self._metrics is not None:
-            self._metrics.opened(self, perf_counter() - began)
+        try:
+            # Fence first: only then is the position final.
+            held = self.log.open(self.shard, self.reads)
+            try:
+                folded = self._load(held)
+            except BaseException:
+                held.close()
+                raise
+        finally:
+            self.moved = monotonic()
+        seconds = perf_counter() - began
+        self._remarks.opened(seconds, folded)
+        if self._observer is not None:
+            self._observer.opened(self, seconds, folded)
 
     def close(self) -> None:
         """Give the shard back; what is not committed is forgotten. Idempotent."""
+        self._let_go()
+        if self._mine:
+            self._mine = False
+            self._remarks.closed()
+            if self._observer is not None:
+                self._observer.closed(self.shard)
+
+    def _let_go(self) -> None:
         if self._opened is not None:
             self._opened.held.close()
             self._opened = None
 
-    def _load(self, held: ShardLog) -> None:
+    def _load(self, held: ShardLog) -> int:
+        """Bring the state to where the shard stands; return how many events were folded."""
         recovered = recover(self.log, self.stage, self.shard, held, self._every)
+        self._remarks.begin(self.stage.parked(recovered.state))
         self._opened = ShardRun(self.stage, self.shard, held, recovered, self._inputs(held.position.vector))
+        return recovered.events
 
     def _inputs(self, offsets: Vector) -> Inputs:
-        return Inputs(self.log, self._partitions, offsets, self._batch)
+        return Inputs(self.log, self.reads, offsets, self._batch)
 
     # --- what it shows ----------------------------------------------------------------------------------------------------
 
@@ -162,6 +191,22 @@ class Processor(Generic[S]):
         return self._run.held.position
 
     @property
+    def waiting_since(self) -> Sequence[int | None]:
+        """Recorded time of the oldest input at hand that is not committed (microseconds), of each of `reads`."""
+        run = self._run
+        return run.inputs.oldest(run.held.position.vector)
+
+    @property
+    def parked_jobs(self) -> int:
+        """Number of parked jobs, as of the last commit."""
+        return self._remarks.parked_jobs
+
+    @property
+    def state_subjects(self) -> int:
+        """Number of subjects of the state that have a record in the snapshot, or wait for one."""
+        return self._run.snapshots.subjects
+
+    @property
     def snapshot_low(self) -> Position:
         """Where the snapshot stands: recovery folds what comes behind it."""
         return self._run.snapshots.low
@@ -179,7 +224,7 @@ class Processor(Generic[S]):
     def lag(self) -> int:
         """Return the number of offsets that wait in the shard's input partitions."""
         taken = self.position.vector
-        return sum(max(self.log.end(partition) - offset, 0) for partition, offset in zip(self._partitions, taken, strict=True))
+        return sum(max(self.log.end(partition) - offset, 0) for partition, offset in zip(self.reads, taken, strict=True))
 
     @property
     def _run(self) -> ShardRun[S]:
@@ -202,6 +247,7 @@ class Processor(Generic[S]):
             LogError: the log failed; the shard is closed, open it again.
         """
         run = self._run
+        self.moved = monotonic()
         run.inputs.refresh()
         done = self._attempt(run.inputs)
         if not done and self._clock is not None:
@@ -244,6 +290,7 @@ class Processor(Generic[S]):
         parked.
         """
         failures = _Failures()
+        began = perf_counter()
         try:
             while True:
                 try:
@@ -256,10 +303,10 @@ class Processor(Generic[S]):
                     source = Retaken(undecided.taken)
         except BaseException:
             # What is in memory is ahead of the log.
-            self.close()
+            self._let_go()
             raise
         if done:
-            self._commit(inputs)
+            self._commit(inputs, done, began)
         if failures.any:
             self._run.inputs = self._inputs(self._run.basis)
         return done
@@ -305,29 +352,41 @@ class Processor(Generic[S]):
 
     # --- committing -------------------------------------------------------------------------------------------------------
 
-    def _commit(self, inputs: int | None) -> None:
-        """Write what has been made of some inputs; `None`: of none, there is only the snapshot to write."""
+    def _commit(self, inputs: int | None, done: int = 0, began: float | None = None) -> None:
+        """Write what has been made of some inputs.
+
+        Args:
+            inputs: how many; `None`: of none, there is only the snapshot to write.
+            done: inputs taken and timers fired.
+            began: when the first of them was looked at; `None`: now.
+        """
         run = self._run
         try:
-            self._write_commit(run, inputs)
+            self._write_commit(run, inputs, done, perf_counter() if began is None else began)
         except BaseException as error:
             # What is in memory is ahead of the log.
-            self.close()
-            if self._metrics is not None and isinstance(error, LogError):
-                self._metrics.commit_failed(self.shard, error)
+            self._let_go()
+            if isinstance(error, LogError):
+                self._remarks.given_up(error)
+                if self._observer is not None:
+                    self._observer.commit_failed(self.shard, error)
             raise
 
-    def _write_commit(self, run: ShardRun[S], inputs: int | None) -> None:
+    def _write_commit(self, run: ShardRun[S], inputs: int | None, done: int, began: float) -> None:
         run.account()
         after = run.position()
         committed = run.held.position
         if run.snapshots.wants_mark(committed.shardsequence):
-            run.snapshots.mark(committed.shardsequence, {partition: self.log.end(partition) for partition in self._written})
+            run.snapshots.mark(committed.shardsequence, {partition: self.log.end(partition) for partition in self.writes})
         changes = run.snapshots.changes(run.state, after, run.accounts, inputs)
         if inputs is None and not changes:
             return
-        began = perf_counter()
+        commit_began = perf_counter()
         run.held.commit(Commit(after.vector, after.now, run.outputs, changes))
-        if self._metrics is not None:
-            self._metrics.commit_done(self.shard, perf_counter() - began, len(run.outputs))
+        ended = perf_counter()
+        self._remarks.committed(run.outputs)
+        if self._observer is not None:
+            self._observer.committed(
+                Batch(self.shard, ended - began, ended - commit_began, done, len(run.outputs), run.held.position)
+            )
         run.settle()

@@ -38,6 +38,8 @@ class Recovered(Generic[S]):
     snapshots: Snapshots
     fault: str = ""
     """Why the stored snapshot was not used; then, as without one, all of the history was read."""
+    events: int = 0
+    """Outputs folded on top of the snapshot."""
 
 
 def input_partitions(log: Log, stage: Stage[Any], number: int) -> tuple[Partition, ...]:
@@ -104,7 +106,7 @@ def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardVi
     # Nothing is left to absorb: the last output of a commit, its accounts if need be, has all that it took as its basis.
     snapshots.touch(stage.touched(state), before)
     accounts.received = sum(accounts.outcomes.values())
-    return Recovered(state, accounts, snapshots, loaded.fault)
+    return Recovered(state, accounts, snapshots, loaded.fault, position.shardsequence - snapshots.low.shardsequence)
 
 
 def own_output(

@@ -152,6 +152,7 @@ class Snapshots:
         self._hashes = loaded.hashes
         self._total = sum(loaded.hashes.values())
         self._dirty: dict[str, Position] = {}
+        self._unwritten = 0
         self._marks: deque[tuple[int, dict[Partition, int]]] = deque([(0, {})])
         self._credit = 0.0
         self.low: Position = loaded.low or Position(())
@@ -165,10 +166,19 @@ class Snapshots:
         """Number of subjects whose record is older than their state."""
         return len(self._dirty)
 
+    @property
+    def subjects(self) -> int:
+        """Number of subjects that have a record or wait for their first one. May be asked from any thread."""
+        return len(self._hashes) - (ACCOUNTS in self._hashes) + self._unwritten
+
     def touch(self, subjects: Iterable[str], before: Position) -> None:
         """Note that subjects have changed after `before`."""
+        dirty, written = self._dirty, self._hashes
         for subject in subjects:
-            self._dirty.setdefault(subject, before)
+            if subject not in dirty:
+                dirty[subject] = before
+                if subject not in written:
+                    self._unwritten += 1
 
     def wants_mark(self, shardsequence: int) -> bool:
         """Tell whether it is time to `mark`."""
@@ -200,6 +210,8 @@ class Snapshots:
         size = 0
         for subject in self._oldest(quota):
             record = self._stage.dump(state, subject)
+            if subject not in self._hashes:
+                self._unwritten -= 1
             written.append(self._replace(subject, record))
             size += len(record or b"")
             if size >= _CYCLE_BYTES:

@@ -98,5 +98,8 @@ class Stage(Protocol[S]):
     def load(self, state: S, subjects: Iterable[tuple[str, bytes]]) -> None:
         """Restore subjects into an initial state."""
 
+    def parked(self, state: S) -> Iterable[str]:
+        """Return the ids of the parked jobs. Asked when a shard is opened; from then on `JobParked` and `JobUnparked` tell."""
+
     def subjects(self, state: S) -> Iterable[str]:
         """Return all subjects of the state, in any order."""

@@ -207,6 +207,9 @@ class CountingStage:
                 for timer, due in timers:
                     heappush(state.heap, (due, timer, subject))
 
+    def parked(self, state: Shard) -> Iterable[str]:
+        return [key for key, counter in state.counters.items() if counter.parked]
+
     def subjects(self, state: Shard) -> Iterable[str]:
         return [*state.counters, *(f"node {name}" for name in state.nodes), "forgotten"]
 

@@ -19,7 +19,7 @@ SHARD = {"stage": "counting", "shard": "0"}
 
 def test_every_input_is_counted_once_it_is_committed() -> None:
     log, registry = MemoryLog(), CollectorRegistry()
-    processor = Processor(log, CountingStage(), metrics=ProcessorMetrics(registry))
+    processor = Processor(log, CountingStage(), observer=ProcessorMetrics(registry))
     processor.open()
     log.append("pods", [custom("a", 1, "add", at=1), custom("a", 1, "add", at=2), custom("b", 1, "fail", at=3)])
     log.append("pods", [raw_message("c", b"?", 4), custom("a", 2, "timer", at=4, delays=[2_000_000])])
@@ -46,7 +46,7 @@ def test_counters_go_on_after_a_restart() -> None:
     for number in range(3):
         log.append("pods", [custom("a", number, "add", at=number)])
         registry = CollectorRegistry()
-        processor = Processor(log, CountingStage(), metrics=ProcessorMetrics(registry))
+        processor = Processor(log, CountingStage(), observer=ProcessorMetrics(registry))
         processor.open()
         processor.run_until_quiet()
         assert registry.get_sample_value("lahar_inputs_total", {**SHARD, "outcome": "applied"}) == number + 1
@@ -54,7 +54,7 @@ def test_counters_go_on_after_a_restart() -> None:
 
 def test_refused_commits_are_counted_and_a_closed_shard_is_not_shown() -> None:
     log, registry = MemoryLog(), CollectorRegistry()
-    processor = Processor(log, CountingStage(), metrics=ProcessorMetrics(registry))
+    processor = Processor(log, CountingStage(), observer=ProcessorMetrics(registry))
     processor.open()
     Processor(log, CountingStage()).open()
     log.append("pods", [custom("a", 1, "add", at=1)])
@@ -66,7 +66,7 @@ def test_refused_commits_are_counted_and_a_closed_shard_is_not_shown() -> None:
 
 def test_labels_are_bounded() -> None:
     log, registry = MemoryLog(), CollectorRegistry()
-    processor = Processor(log, CountingStage(), metrics=ProcessorMetrics(registry))
+    processor = Processor(log, CountingStage(), observer=ProcessorMetrics(registry))
     processor.open()
     log.append("pods", [custom(f"key{number}", 1, "add", at=1) for number in range(100)])
     processor.run_until_quiet()
@@ -87,7 +87,7 @@ class GuardedStage(CountingStage):
 def test_who_scrapes_does_not_touch_the_state() -> None:
     """A scrape comes from another thread, in the middle of a batch: asking the stage there could lose a timer."""
     log, registry, stage = MemoryLog(), CollectorRegistry(), GuardedStage()
-    processor = Processor(log, stage, metrics=ProcessorMetrics(registry))
+    processor = Processor(log, stage, observer=ProcessorMetrics(registry))
     processor.open()
     log.append("pods", [custom("a", 1, "timer", at=4, delays=[2_000_000])])
     processor.run_until_quiet()
@@ -101,14 +101,15 @@ def test_who_scrapes_does_not_touch_the_state() -> None:
 
 def test_shard_that_closes_during_a_scrape_hides_no_other() -> None:
     class Closing(Processor[Shard]):
-        def lag(self) -> int:
+        @property
+        def received(self) -> int:
             self.close()
-            return super().lag()
+            return super().received
 
     log, registry = MemoryLog(2), CollectorRegistry()
     metrics = ProcessorMetrics(registry)
-    for processor in (Closing(log, CountingStage(), 0, metrics=metrics), Processor(log, CountingStage(), 1, metrics=metrics)):
+    for processor in (Closing(log, CountingStage(), 0, observer=metrics), Processor(log, CountingStage(), 1, observer=metrics)):
         processor.open()
     assert registry.get_sample_value("lahar_inputs_received_total", SHARD) is None
-    Closing(log, CountingStage(), 0, metrics=metrics).open()
+    Closing(log, CountingStage(), 0, observer=metrics).open()
     assert registry.get_sample_value("lahar_inputs_received_total", {**SHARD, "shard": "1"}) == 0

@@ -1,0 +1,192 @@
+"""What a process shows of itself over HTTP: `/metrics` for Prometheus, `/healthz` and `/readyz` for whoever runs it.
+
+| path | 200 | 503 |
+|---|---|---|
+| `/metrics` | always; 500 if the metrics cannot be gathered | |
+| `/healthz` | the process is alive | it hangs: kill it and start it again |
+| `/readyz` | it does its work | not now, and why; it may be starting, or behind |
+
+The last two answer `{"ok": true, "reasons": []}`; while something is wrong, every reason is a sentence.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import urlsplit
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+__all__ = ["Address", "Reasons", "Server", "parse_address"]
+
+_LOOPBACK: Final = "127.0.0.1"
+_ADDRESS: Final = re.compile(r"(?:(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]]+)):)?(?P<port>\d{1,5})", re.ASCII)
+_PATIENCE_SECONDS: Final = 10.0
+"""How long a connection may say nothing: it holds a thread."""
+_logger: Final = logging.getLogger(__name__)
+
+Reasons = Callable[[], Sequence[str]]
+"""Says what is wrong at this moment; nothing, if nothing is. Called from any thread; must not wait for anything."""
+
+
+class Address(NamedTuple):
+    """Where a server listens."""
+
+    host: str
+    port: int
+    """0: a free one."""
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse_address(text: str) -> Address:
+    """Read `PORT`, `HOST:PORT` or `[IPV6]:PORT`; without a host it is 127.0.0.1.
+
+    Raises:
+        ValueError: it is none of them, or the port is not between 0 and 65535.
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None or int(found["port"]) > 65_535:
+        raise ValueError(f"{text!r} is no address: write PORT, HOST:PORT or [IPV6]:PORT, the port between 0 and 65535")
+    return Address(found["ipv6"] or found["host"] or _LOOPBACK, int(found["port"]))
+
+
+def _nothing_wrong() -> Sequence[str]:
+    """Give no reason."""
+    return ()
+
+
+class Server:
+    """Serves the three pages from threads that end with the process, or with the `with` block."""
+
+    def __init__(
+        self, address: Address, registry: CollectorRegistry, *, healthy: Reasons = _nothing_wrong, ready: Reasons = _nothing_wrong
+    ) -> None:
+        """Listen.
+
+        Args:
+            address: where.
+            registry: what `/metrics` shows.
+            healthy: why the process hangs.
+            ready: why it does not do its work.
+
+        Raises:
+            ValueError: the address is taken, unknown, or may not be used.
+        """
+        pages: dict[str, Callable[[str], _Answer]] = {
+            "/metrics": lambda accept: _metrics(registry, accept),
+            "/healthz": lambda _accept: _verdict(healthy),
+            "/readyz": lambda _accept: _verdict(ready),
+        }
+        try:
+            self._server: Final = _Listener(address, pages)
+        except OSError as error:
+            raise ValueError(f"--metrics {address}: {error.strerror or error}; choose another address") from None
+        self.address: Final = Address(address.host, self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, name="lahar-http", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Where `/metrics` is, for people."""
+        return f"http://{self.address}/metrics"
+
+    def close(self) -> None:
+        """Listen no more. Idempotent."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _Answer(NamedTuple):
+    status: HTTPStatus
+    kind: str
+    body: bytes
+
+
+def _text(status: HTTPStatus, said: str) -> _Answer:
+    return _Answer(status, "text/plain; charset=utf-8", said.encode() + b"\n")
+
+
+def _metrics(registry: CollectorRegistry, accept: str) -> _Answer:
+    encode, kind = choose_encoder(accept)
+    return _Answer(HTTPStatus.OK, kind, encode(registry))
+
+
+def _verdict(ask: Reasons) -> _Answer:
+    reasons = list(ask())
+    body = json.dumps({"ok": not reasons, "reasons": reasons}, ensure_ascii=False).encode() + b"\n"
+    return _Answer(HTTPStatus.SERVICE_UNAVAILABLE if reasons else HTTPStatus.OK, "application/json", body)
+
+
+class _Listener(ThreadingHTTPServer):
+    daemon_threads = True
+    # Otherwise two processes could be given the same port by their operator, and one of them would never be heard.
+    allow_reuse_port = False
+
+    def __init__(self, address: Address, pages: dict[str, Callable[[str], _Answer]]) -> None:
+        self.pages: Final = pages
+        self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+        super().__init__((address.host, address.port), _Handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  as socketserver has it
+        """Say nothing: a client that went away is no news."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Listener
+    timeout = _PATIENCE_SECONDS
+    protocol_version = "HTTP/1.1"
+    server_version = "lahar"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        self._send(self._answer())
+
+    do_HEAD = do_GET  # noqa: N815  the name that http.server calls
+
+    def _refuse(self) -> None:
+        self.close_connection = True  # its body was not read
+        self._send(_text(HTTPStatus.METHOD_NOT_ALLOWED, f"{self.command} is not allowed; GET and HEAD are"), allow="GET, HEAD")
+
+    do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _refuse  # noqa: N815  names that http.server calls
+
+    def _answer(self) -> _Answer:
+        path = urlsplit(self.path).path
+        page = self.server.pages.get(path)
+        if page is None:
+            return _text(HTTPStatus.NOT_FOUND, f"no page {path}; there are {', '.join(self.server.pages)}")
+        try:
+            return page(self.headers.get("Accept", ""))
+        except Exception:
+            # What asks is a machine that asks again; the process that is asked has other things to do than to fail with it.
+            _logger.exception("%s cannot be answered", path)
+            return _text(HTTPStatus.INTERNAL_SERVER_ERROR, f"{path} cannot be answered; the log of the process says why")
+
+    def _send(self, answer: _Answer, **headers: str) -> None:
+        self.send_response(answer.status)
+        self.send_header("Content-Type", answer.kind)
+        self.send_header("Content-Length", str(len(answer.body)))
+        for name, value in headers.items():
+            self.send_header(name.capitalize(), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(answer.body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as http.server has it
+        """Say nothing: a question every few seconds is no news."""
