@@ -68,7 +68,7 @@ def run(
         return
     callbacks, started = Callbacks(settings, output), now()
     with lock.hold() if lock is not None else nullcontext(), opened(settings, create=True, readonly=False) as target:
-        engine = Engine(target, settings, live=not once, metrics=ProcessorMetrics(registry))
+        engine = Engine(target, settings, live=not once, observer=ProcessorMetrics(registry))
         if metrics is not None:
             _serve(metrics, registry, output)
         engine.open()
