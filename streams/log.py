@@ -19,13 +19,13 @@ from typing import Final, get_args
 from aiokafka.structs import TopicPartition
 
 from engine.events import Message, Topic
-from engine.log.errors import LayoutError
+from engine.log.errors import LayoutError, RecordTooLargeError
 from engine.log.partitioner import partition_of
 from engine.log.port import Partition, Record, ShardId, ShardView
 from streams.codec import encode
 from streams.errors import TopicsMissingError, unavailable_if
 from streams.loop import BackgroundLoop
-from streams.producer import Producer
+from streams.producer import BatchTooLargeError, Producer
 from streams.reader import Reader
 from streams.search import scan
 from streams.settings import KafkaSettings
@@ -128,6 +128,7 @@ class KafkaLog:
 
         Raises:
             LogUnavailableError: the cluster cannot be written; some partitions may have theirs: append again.
+            RecordTooLargeError: a broker does not take a message of that size; others may have been written.
             LayoutError: the topic has grown.
             ValueError: a message holds a text that is no Unicode; nothing was appended.
         """
@@ -143,9 +144,11 @@ class KafkaLog:
                 batches.add(TopicPartition(name, partition_of(message.key, count)), encode(message))
             try:
                 written = self._appender.write(batches)
-            except BaseException:
+            except BaseException as error:
                 appender, self._appender = self._appender, None
                 appender.close()
+                if isinstance(error, BatchTooLargeError):
+                    raise self._too_large(messages, error) from error
                 raise
         self.wrote(written)
 
@@ -286,6 +289,14 @@ class KafkaLog:
         if hasattr(self, "wire"):
             self.background.run(self.wire.close())
         self.background.close()
+
+    def _too_large(self, messages: Sequence[Message], error: BatchTooLargeError) -> RecordTooLargeError:
+        count = self._counts[self._topics[error.partition.topic]]
+        places = [place for place, message in enumerate(messages) if partition_of(message.key, count) == error.partition.partition]
+        # Of several that were sent together, the largest will be it.
+        place = max(places[error.first : error.first + error.count], key=lambda place: len(messages[place].data))
+        text = f"a message of {len(messages[place].data)} bytes cannot be appended: {error}, see its max.message.bytes"
+        return RecordTooLargeError(place, text)
 
     def _cursor_group(self, name: str) -> str:
         return self.settings.group("cursor", name)

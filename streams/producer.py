@@ -9,23 +9,42 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, ProducerFenced
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced, RecordListTooLargeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streams.codec import Fields
 from streams.loop import BackgroundLoop, TaskOwner
 from streams.settings import KafkaSettings
 
-__all__ = ["Batches", "Producer"]
+__all__ = ["BATCH_BYTES", "BatchTooLargeError", "Batches", "Producer"]
 
-_BATCH_BYTES: Final = 512 << 10
+BATCH_BYTES: Final = 512 << 10
+"""Of records that are sent together, before they are compressed. A larger record goes alone."""
 _REQUEST_BYTES: Final = (4 << 20) + (64 << 10)
 _RETRY_MS: Final = 20
 """A broker of Kafka 4 often asks a client of aiokafka's age to send a transaction's first batches again, at once; it takes 100 ms
 unless told otherwise, and a commit takes 7."""
 _STOP_SECONDS: Final = 1.0
+_TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 T = TypeVar("T")
+
+
+class BatchTooLargeError(Exception):
+    """Raised when a broker does not take records because they are too large."""
+
+    def __init__(self, partition: TopicPartition, first: int, count: int) -> None:
+        """Say which.
+
+        Args:
+            partition: for which they were meant.
+            first: place of the first of them among the records for that partition.
+            count: how many the broker was asked to take at once.
+        """
+        super().__init__(f"{partition.topic} does not take records of that size")
+        self.partition: Final = partition
+        self.first: Final = first
+        self.count: Final = count
 
 
 class Batches:
@@ -56,13 +75,20 @@ class Batches:
 class Producer:
     """A producer of aiokafka's behind a loop. It is used by one thread at a time, and not again after an error."""
 
-    def __init__(self, background: BackgroundLoop, settings: KafkaSettings, transactional_id: str | None = None) -> None:
+    def __init__(
+        self,
+        background: BackgroundLoop,
+        settings: KafkaSettings,
+        transactional_id: str | None = None,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> None:
         """Connect.
 
         Args:
             background: where it lives.
             settings: where the cluster is.
             transactional_id: fences whoever has the same; `None`: records are written without transactions, each batch once.
+            batch_bytes: of records that are sent together.
 
         Raises:
             KafkaError: no broker answers in time, or one says no.
@@ -72,6 +98,7 @@ class Producer:
         self._seconds = settings.transaction_seconds if transactional_id else settings.request_seconds
         self._producer: Any = None
         more: dict[str, Any] = {"enable_idempotence": True}
+        self._batch_bytes: Final = batch_bytes
         if transactional_id:
             more = {
                 "transactional_id": transactional_id,
@@ -97,6 +124,7 @@ class Producer:
         """Write records; return the offset behind the last one in each partition.
 
         Raises:
+            BatchTooLargeError: a broker does not take some of them; others may have been written.
             KafkaError: some may have been written, some not.
         """
         return self._run(self._send(batches), self._seconds)
@@ -108,9 +136,19 @@ class Producer:
 
         Raises:
             ProducerFenced: another producer has the transactional id; nothing was written.
+            BatchTooLargeError: a broker does not take some of them; nothing will be written if it is told to `abort`.
             KafkaError: it is not known what was written.
         """
         return self._run(self._transaction(batches, offsets, group), self._seconds)
+
+    def abort(self) -> None:
+        """Give the transaction at hand up.
+
+        Raises:
+            ProducerFenced: another producer has the transactional id.
+            KafkaError: no broker answers.
+        """
+        self._run(self._producer.abort_transaction(), self._seconds)
 
     def close(self) -> None:
         """End it, whatever it is doing. Idempotent."""
@@ -126,7 +164,7 @@ class Producer:
             acks="all",
             retry_backoff_ms=_RETRY_MS,
             compression_type=None if settings.compression == "none" else settings.compression,
-            max_batch_size=_BATCH_BYTES,
+            max_batch_size=self._batch_bytes,
             max_request_size=_REQUEST_BYTES,
         )
         await self._producer.start()
@@ -138,6 +176,11 @@ class Producer:
     async def _send_in_order(self, partition: TopicPartition, batches: list[Any]) -> int:
         futures = [await self._producer.send_batch(batch, partition.topic, partition=partition.partition) for batch in batches]
         counts = [batch.record_count() for batch in batches]
+        # Behind a batch that was not taken the others wait in vain.
+        await asyncio.wait(futures, return_when=asyncio.FIRST_EXCEPTION)
+        for place, future in enumerate(futures):
+            if future.done() and not future.cancelled() and isinstance(future.exception(), _TOO_LARGE):
+                raise BatchTooLargeError(partition, sum(counts[:place]), counts[place])
         written = await _all(futures)
         end: int = written[-1].offset + counts[-1]
         return end
@@ -175,12 +218,13 @@ async def _within(seconds: float, coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def _all(waited_for: Any) -> list[Any]:  # noqa: ANN401  aiokafka has no types
-    """Wait for all, then raise what went wrong: first that the producer is fenced, which explains the rest."""
+    """Wait for all, then raise what went wrong: first what explains the rest."""
     found = await asyncio.gather(*waited_for, return_exceptions=True)
     errors = [answer for answer in found if isinstance(answer, BaseException)]
-    for error in errors:
-        if isinstance(error, ProducerFenced):
-            raise error
+    for explains in (ProducerFenced, BatchTooLargeError):
+        for error in errors:
+            if isinstance(error, explains):
+                raise error
     for error in errors:
         raise error if isinstance(error, KafkaError | asyncio.CancelledError) else KafkaError(repr(error))
     return found

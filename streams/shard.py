@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from aiokafka.errors import KafkaTimeoutError, ProducerFenced
+from aiokafka.structs import TopicPartition
 
 from engine.events import Topic
-from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogError
+from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogError, RecordTooLargeError
 from engine.log.port import Commit, Partition, Position, ShardId, ShardView
 from streams.codec import decode, encode
 from streams.errors import unavailable, unavailable_if
 from streams.position import Stored, from_group, from_record, latest, to_group, to_record
-from streams.producer import Producer
+from streams.producer import BATCH_BYTES, Batches, BatchTooLargeError, Producer
 
 if TYPE_CHECKING:
     from streams.log import KafkaLog
@@ -32,6 +33,7 @@ _OUTPUT_TOPICS: Final[tuple[Topic, ...]] = ("job-events", "decisions", "preempti
 _STATE: Final = b"\x00"
 """Before each state in the topic: a value is never empty."""
 _PAUSE_SECONDS: Final = 0.01
+_SMALLER: Final = 8
 _MARGIN_SECONDS: Final = 15.0
 """A broker looks every 10 s for transactions whose time is over."""
 
@@ -53,6 +55,7 @@ class KafkaShard:
         self._group = log.settings.group(shard.stage, shard.number)
         self._closed = False
         self._failure: LogError | None = None
+        self._batch_bytes = BATCH_BYTES
         with unavailable_if(f"shard {shard} cannot be opened on {log.settings.where}"):
             self._producer = Producer(log.background, log.settings, self._group)
         try:
@@ -82,6 +85,7 @@ class KafkaShard:
 
         Raises:
             FencedError: another holder has opened the shard; nothing was written.
+            RecordTooLargeError: a broker does not take an output of that size; nothing was written.
             LogUnavailableError: the shard must be opened again: it may be that the transaction was written.
             LayoutError: a topic has grown.
         """
@@ -91,21 +95,13 @@ class KafkaShard:
             raise self._failure
         self._log.must_not_have_grown()
         self._records = None
-        batches = self._producer.batches()
-        name, number = str(self._shard), self._shard.number
-        sequence = self._position.shardsequence
-        for topic, message, basis in commit.outputs:
-            sequence += 1
-            batches.add(self._log.name(self._log.place(topic, number)), encode(message, name, sequence, basis))
-        position = Position(commit.vector, commit.now, sequence)
+        position = Position(commit.vector, commit.now, self._position.shardsequence + len(commit.outputs))
         stored = Stored(self._inputs, position, self._log.width)
-        snapshots = self._log.name(self._log.place("snapshots", number))
-        for subject, state in commit.snapshot:
-            batches.add_state(snapshots, f"{name}/{subject}".encode(), None if state is None else _STATE + state)
-        batches.add_state(snapshots, name.encode(), to_record(stored))
         offsets = {self._log.name(partition): found for partition, found in to_group(stored).items()}
         try:
-            written = self._producer.transact(batches, offsets, self._group)
+            written = self._write(commit, stored, offsets)
+        except RecordTooLargeError:
+            raise
         except BaseException as error:
             self._failure = self._error(error)
             self._producer.close()
@@ -123,7 +119,56 @@ class KafkaShard:
             self._producer.close()
             self._log.closed(self)
 
+    def _write(
+        self, commit: Commit, stored: Stored, offsets: Mapping[TopicPartition, tuple[int, str]]
+    ) -> dict[TopicPartition, int]:
+        while True:
+            try:
+                return self._producer.transact(self._batches(commit, stored), offsets, self._group)
+            except BatchTooLargeError as error:
+                if error.count > 1:
+                    # Together they are more than the topic takes; each for itself may be less.
+                    self._batch_bytes //= _SMALLER
+                self._begin_anew()
+                if error.count == 1:
+                    raise self._too_large(commit, error) from error
+
+    def _batches(self, commit: Commit, stored: Stored) -> Batches:
+        batches = self._producer.batches()
+        name, number = str(self._shard), self._shard.number
+        sequence = self._position.shardsequence
+        for topic, message, basis in commit.outputs:
+            sequence += 1
+            batches.add(self._log.name(self._log.place(topic, number)), encode(message, name, sequence, basis))
+        snapshots = self._log.name(self._log.place("snapshots", number))
+        for subject, state in commit.snapshot:
+            batches.add_state(snapshots, f"{name}/{subject}".encode(), None if state is None else _STATE + state)
+        batches.add_state(snapshots, name.encode(), to_record(stored))
+        return batches
+
+    def _begin_anew(self) -> None:
+        """Give the transaction up and go on as a new producer: brokers count batches, and miss the one that was not taken."""
+        # Tells a holder that was fenced; a new producer would fence the one that has taken over.
+        self._producer.abort()
+        self._producer.close()
+        self._producer = Producer(self._log.background, self._log.settings, self._group, self._batch_bytes)
+        self._epoch = self._producer.epoch
+
+    def _too_large(self, commit: Commit, error: BatchTooLargeError) -> LogError:
+        places = [
+            place
+            for place, output in enumerate(commit.outputs)
+            if self._log.name(self._log.place(output.topic, self._shard.number)) == error.partition
+        ]
+        if error.first < len(places):
+            place = places[error.first]
+            size = len(commit.outputs[place].message.data)
+            return RecordTooLargeError(place, f"a record of {size} bytes: {error}, see its max.message.bytes")
+        return LogError(f"{error}: the snapshot of shard {self._shard} cannot be written; raise its max.message.bytes")
+
     def _error(self, error: BaseException) -> LogError:
+        if isinstance(error, LogError):
+            return error
         if isinstance(error, ProducerFenced):
             return FencedError(str(self._shard), self._epoch)
         return unavailable(f"shard {self._shard} could not commit and must be opened again", error)

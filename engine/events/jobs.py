@@ -459,9 +459,12 @@ class DeadLettered(Data):
     offset: int
     key: str
     content: str
-    """The record's data, base64."""
+    """The record's data, base64. Empty where there is a `digest`."""
     attributes: dict[str, str] = field(default_factory=dict)
     """CloudEvents attributes that came with them."""
+    digest: str = ""
+    """SHA-256 of the data, hexadecimal, in place of content and attributes: what follows from the record is too large for the log.
+    The record itself stands where it stood."""
 
 
 @event("lahar.shard.accounted.v1", topic="job-events", stability="operational")

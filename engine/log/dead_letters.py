@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from hashlib import sha256
 from typing import Final
 
 from engine.events import Event, Message
@@ -10,10 +11,12 @@ from engine.events.ids import output_id
 from engine.events.jobs import DeadLettered
 from engine.log.port import Record, ShardId
 
-__all__ = ["dead_letter", "original"]
+__all__ = ["dead_letter", "original", "too_large"]
 
 _TEXTS: Final = ("id", "source", "type", "subject", "correlationid", "causationid", "clusterid")
 _NUMBERS: Final = ("time", "recordedtime", "sequence")
+_TEXT_LIMIT: Final = 200
+"""Characters that a letter without its content keeps of a key or an id."""
 
 
 def dead_letter(shard: ShardId, record: Record, reason: str, now: int, sequence: int) -> Event[DeadLettered]:
@@ -45,8 +48,45 @@ def dead_letter(shard: ShardId, record: Record, reason: str, now: int, sequence:
     )
 
 
+def too_large(shard: ShardId, record: Record, reason: str, now: int, sequence: int) -> Event[DeadLettered]:
+    """Return the event that sets an input aside of which something is too large for the log: with its origin and a digest.
+
+    Args:
+        shard: that took it.
+        record: the input where it stands.
+        reason: what the log said.
+        now: the shard's time (microseconds).
+        sequence: of the event among the shard's dead letters.
+    """
+    (topic, partition), offset, message = record.partition, record.offset, record.message
+    return Event(
+        output_id(shard.stage, f"{shard}/{topic}/{partition}/{offset}", 0),
+        f"lahar/{shard.stage}",
+        DeadLettered.TYPE,
+        str(shard),
+        message.recordedtime,
+        now,
+        sequence,
+        message.correlationid[:_TEXT_LIMIT],
+        message.id[:_TEXT_LIMIT],
+        message.clusterid[:_TEXT_LIMIT],
+        DeadLettered(
+            reason[:_TEXT_LIMIT], topic, partition, offset, message.key[:_TEXT_LIMIT], "", digest=sha256(message.data).hexdigest()
+        ),
+    )
+
+
 def original(letter: DeadLettered) -> Message:
-    """Return the input as it came, to be appended again once it can be read."""
+    """Return the input as it came, to be appended again once it can be read.
+
+    Raises:
+        ValueError: the letter has a digest in place of the content.
+    """
+    if letter.digest:
+        raise ValueError(
+            f"what stands at {letter.topic}/{letter.partition} {letter.offset} was too large to be kept as a dead letter; "
+            "let the topics take larger records and append it again"
+        )
     texts = letter.attributes
     return Message(
         letter.key,

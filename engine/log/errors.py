@@ -3,6 +3,7 @@
 LogError
 ├── LogUnavailableError   it cannot be reached or written now
 │   └── LogBusyError      another process holds it
+├── RecordTooLargeError   the log takes no record of that size
 ├── FencedError           another holder has taken over the shard
 ├── LogDamagedError       what is stored is not what was written
 ├── NotALogError          the file is something else
@@ -21,6 +22,7 @@ __all__ = [
     "LogError",
     "LogUnavailableError",
     "NotALogError",
+    "RecordTooLargeError",
 ]
 
 
@@ -44,6 +46,20 @@ class FencedError(LogError):
         known = f"epoch {mine} is over" if current is None else f"epoch {current}, this one has {mine}"
         super().__init__(f"shard {shard} was taken over by another process ({known}); stop this one")
         self.shard = shard
+
+
+class RecordTooLargeError(LogError):
+    """Raised when a record is larger than the log takes; nothing was written."""
+
+    def __init__(self, place: int, text: str) -> None:
+        """Say which one.
+
+        Args:
+            place: of the message among those that were appended, of the output among those of the commit, from 0.
+            text: what the log says of it.
+        """
+        super().__init__(text)
+        self.place = place
 
 
 class LogDamagedError(LogError):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
 from typing import Final, get_args
 
 from engine.events import Message, Topic
-from engine.log.errors import FencedError, LayoutError, LogError
+from engine.log.errors import FencedError, LayoutError, LogError, RecordTooLargeError
 from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardView
 
@@ -34,12 +34,14 @@ class _Shard:
 class MemoryLog:
     """A log in the memory of one process, for one writer a shard and any number of appenders and readers, in any threads."""
 
-    def __init__(self, partitions: int = 1) -> None:
+    def __init__(self, partitions: int = 1, largest: int | None = None) -> None:
         """Make an empty log.
 
         Args:
             partitions: of each topic, except of `cluster` and `scheduling`, which have one.
+            largest: bytes of data that a record may have, to stand for a log with such a limit; `None`: any number.
         """
+        self._largest = largest
         self._counts: dict[Topic, int] = {topic: 1 if topic in _SINGLE else partitions for topic in get_args(Topic)}
         self._records: dict[Partition, list[Record]] = {
             Partition(topic, number): [] for topic, count in self._counts.items() for number in range(count)
@@ -56,7 +58,12 @@ class MemoryLog:
         return self._counts[topic]
 
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
-        """Append inputs, in order; each goes to the partition that its key chooses."""
+        """Append inputs, in order; each goes to the partition that its key chooses.
+
+        Raises:
+            RecordTooLargeError: a message is larger than `largest`.
+        """
+        self._must_fit(messages)
         count = self._counts[topic]
         with self._changed:
             for message in messages:
@@ -132,6 +139,13 @@ class MemoryLog:
     def close(self) -> None:
         """Do nothing: there is nothing to release."""
 
+    def _must_fit(self, messages: Iterable[Message]) -> None:
+        if self._largest is None:
+            return
+        for place, message in enumerate(messages):
+            if len(message.data) > self._largest:
+                raise RecordTooLargeError(place, f"a record of {len(message.data)} bytes: the log takes {self._largest}")
+
     def _write(
         self, partition: Partition, message: Message, shard: str = "", shardsequence: int = 0, basis: tuple[int, ...] = ()
     ) -> None:
@@ -166,6 +180,7 @@ class MemoryShard:
 
         Raises:
             FencedError: another holder has opened the shard; nothing was written.
+            RecordTooLargeError: an output is larger than the log takes; nothing was written.
         """
         log, held = self._log, self._held
         with log._changed:  # noqa: SLF001  the two classes are one thing
@@ -173,6 +188,7 @@ class MemoryShard:
                 raise LogError(f"shard {self._shard} was given back; open it again")
             if held.epoch != self._epoch:
                 raise FencedError(str(self._shard), self._epoch, held.epoch)
+            log._must_fit(output.message for output in commit.outputs)  # noqa: SLF001
             sequence = held.position.shardsequence
             for topic, message, basis in commit.outputs:
                 sequence += 1

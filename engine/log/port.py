@@ -128,6 +128,7 @@ class ShardLog(Protocol):
 
         Raises:
             FencedError: another holder has opened the shard; nothing was written.
+            RecordTooLargeError: an output is larger than the log takes; nothing was written, and the shard is still held.
             LogUnavailableError: the log cannot be written (full disk, lost broker); nothing was written, or, where that
                 cannot be known, the shard must be opened again before anything else is done with it.
         """
@@ -148,6 +149,7 @@ class Log(Protocol):
 
         Raises:
             LogUnavailableError: the log cannot be written; nothing was appended.
+            RecordTooLargeError: a message is larger than the log takes.
         """
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:

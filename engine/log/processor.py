@@ -11,7 +11,8 @@ from time import monotonic, perf_counter
 from typing import Final, Generic, TypeVar
 
 from engine.log.accounts import Accounts
-from engine.log.errors import LogError
+from engine.log.attempts import Failures, UndecidedError, not_written
+from engine.log.errors import LogError, RecordTooLargeError
 from engine.log.inputs import Inputs, Retaken, Source, Taken
 from engine.log.observer import Batch, Observer
 from engine.log.port import Commit, Log, Partition, Position, ShardId, ShardLog, Vector
@@ -26,42 +27,6 @@ SNAPSHOT_EVERY: Final = 100_000
 """Inputs within which a changed subject is written to the snapshot; recovery folds the tail of as many, in about 2 s."""
 
 S = TypeVar("S")
-
-Reasons = dict[tuple[int, int], list[str]]
-"""Why the stage failed on an input, once for each attempt; by the place of its partition and its offset."""
-
-
-class _UndecidedError(Exception):
-    """Raised when the stage failed on the last of some inputs, or on a timer that fires before it or behind it."""
-
-    def __init__(self, taken: list[Taken], reason: str, timer: int | None = None) -> None:
-        super().__init__(reason)
-        self.taken = taken
-        self.reason = reason
-        self.timer = timer
-        """Outputs written before the timer; `None`: it was the input."""
-
-
-class _Failures:
-    """Why the stage failed in earlier attempts at a batch."""
-
-    def __init__(self) -> None:
-        self.inputs: Reasons = {}
-        self.timers: dict[int, str] = {}
-        """By the number of outputs written before the timer."""
-
-    @property
-    def any(self) -> bool:
-        """There was an earlier attempt."""
-        return bool(self.inputs or self.timers)
-
-    def note(self, failure: _UndecidedError) -> None:
-        """Take in one more."""
-        if failure.timer is not None:
-            self.timers[failure.timer] = failure.reason
-            return
-        place, record = failure.taken[-1]
-        self.inputs.setdefault((place, record.offset), []).append(failure.reason)
 
 
 class Processor(Generic[S]):
@@ -287,16 +252,18 @@ class Processor(Generic[S]):
         """Process a batch, then fire the timers due by `horizon`.
 
         If the stage fails on an input or a timer: once more from the durable state, with that input set aside, that timer's job
-        parked.
+        parked. The same if the log does not take what follows from it, because it is too large.
         """
-        failures = _Failures()
+        failures = Failures()
         began = perf_counter()
         try:
             while True:
                 try:
                     done, inputs = self._process(source, failures, horizon)
+                    if done:
+                        self._commit(inputs, done, began, failures)
                     break
-                except _UndecidedError as undecided:
+                except UndecidedError as undecided:
                     failures.note(undecided)
                     # Not opened anew: that would fence a process that has taken over meanwhile.
                     self._load(self._run.held)
@@ -305,18 +272,16 @@ class Processor(Generic[S]):
             # What is in memory is ahead of the log.
             self._let_go()
             raise
-        if done:
-            self._commit(inputs, done, began)
         if failures.any:
             self._run.inputs = self._inputs(self._run.basis)
         return done
 
-    def _process(self, source: Source, failures: _Failures, idle_horizon: int | None) -> tuple[int, int]:
+    def _process(self, source: Source, failures: Failures, idle_horizon: int | None) -> tuple[int, int]:
         """Take inputs; return how many were taken and timers fired, and how many were taken."""
         run, stage = self._run, self.stage
         taken: list[Taken] = []
         fired = 0
-        timers, reasons = failures.timers, failures.inputs
+        timers, reasons, large = failures.timers, failures.inputs, failures.large
         while len(taken) < self._batch and not run.full() and (found := source.peek()) is not None:
             place, record = found
             before = run.position()
@@ -328,17 +293,20 @@ class Processor(Generic[S]):
                 try:
                     fired += run.fire(horizon, timers)
                 except UnfiredError as unfired:
-                    raise _UndecidedError([*taken, found], unfired.reason, timer=unfired.sequence) from unfired
+                    raise UndecidedError([*taken, found], unfired.reason, timer=unfired.sequence) from unfired
                 if run.full():
                     run.touch(before)
                     break
             taken.append(found)
             try:
-                run.take(place, record, reasons.get((place, record.offset), ()) if reasons else ())
+                if large and (place, record.offset) in large:
+                    run.set_aside(place, record, large[place, record.offset])
+                else:
+                    run.take(place, record, reasons.get((place, record.offset), ()) if reasons else ())
             except LogError:
                 raise
             except Exception as error:
-                raise _UndecidedError(taken, f"{type(error).__name__}: {error}") from error
+                raise UndecidedError(taken, f"{type(error).__name__}: {error}") from error
             run.touch(before)
             source.take()
         if idle_horizon is not None:
@@ -346,24 +314,30 @@ class Processor(Generic[S]):
             try:
                 fired += run.fire(idle_horizon, timers)
             except UnfiredError as unfired:
-                raise _UndecidedError(taken, unfired.reason, timer=unfired.sequence) from unfired
+                raise UndecidedError(taken, unfired.reason, timer=unfired.sequence) from unfired
             run.touch(before)
         return len(taken) + fired, len(taken)
 
     # --- committing -------------------------------------------------------------------------------------------------------
 
-    def _commit(self, inputs: int | None, done: int = 0, began: float | None = None) -> None:
+    def _commit(self, inputs: int | None, done: int = 0, began: float | None = None, failures: Failures | None = None) -> None:
         """Write what has been made of some inputs.
 
         Args:
             inputs: how many; `None`: of none, there is only the snapshot to write.
             done: inputs taken and timers fired.
             began: when the first of them was looked at; `None`: now.
+            failures: earlier attempts at them.
+
+        Raises:
+            UndecidedError: an output is too large for the log.
         """
         run = self._run
         try:
             self._write_commit(run, inputs, done, perf_counter() if began is None else began)
         except BaseException as error:
+            if isinstance(error, RecordTooLargeError) and failures is not None:
+                raise not_written(run.begun, run.held.position.shardsequence + 1, error, failures) from error
             # What is in memory is ahead of the log.
             self._let_go()
             if isinstance(error, LogError):

@@ -12,8 +12,8 @@ from engine.events import Data, Event, EventError, Topic, decode, encode
 from engine.events.ids import output_id
 from engine.events.jobs import Accounted
 from engine.log.accounts import SILENT
-from engine.log.dead_letters import dead_letter
-from engine.log.inputs import Inputs
+from engine.log.dead_letters import dead_letter, too_large
+from engine.log.inputs import Inputs, Taken
 from engine.log.partitioner import partition_of
 from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
 from engine.log.recovery import Recovered
@@ -68,6 +68,8 @@ class ShardRun(Generic[S]):
         self.basis: Vector = position.vector
         """The vector as a tuple."""
         self.outputs: list[Output] = []
+        self.begun: list[tuple[int, Taken | None]] = []
+        """What was taken since the last commit, `None` for a timer that fired, each with the shardsequence before it."""
         # For those who watch from other threads: asking the stage itself would change its state beneath the shard's thread.
         self.committed: dict[str, int] = dict(self.accounts.outcomes)
         """Inputs by outcome, as of the last commit."""
@@ -101,6 +103,7 @@ class ShardRun(Generic[S]):
         while (due := self.stage.due(self.state)) is not None and due <= horizon and not self.full():
             self.now = max(self.now, due)
             written = self.sequence
+            self.begun.append((written, None))
             error = errors.get(written) if errors else None
             try:
                 for event in self.stage.fire(self.state, self.now, error):
@@ -131,10 +134,7 @@ class ShardRun(Generic[S]):
             Exception: whatever else the stage raises.
         """
         message = record.message
-        self.now = max(self.now, message.recordedtime)
-        self.vector[place] = record.offset + 1
-        self.basis = tuple(self.vector)
-        self.accounts.received += 1
+        self._receive(place, record)
         if len(reasons) > 1:
             self._bury(record, reasons[-1])
             return
@@ -167,6 +167,25 @@ class ShardRun(Generic[S]):
             self._silent[outcome] += 1
         elif stage.outcome(first) is None:
             raise BrokenStageError(f"outcome {outcome!r}, but {first.type} stands for none")
+
+    def set_aside(self, place: int, record: Record, reason: str) -> None:
+        """Set an input aside of which something is too large for the log.
+
+        Args:
+            place: of its partition among the shard's inputs.
+            record: the input.
+            reason: what the log said.
+        """
+        self._receive(place, record)
+        letter = too_large(self.shard, record, reason, self.now, self.accounts.outcomes["dead"] + 1)
+        self._write(letter, "dead-letters", letter.data.key)
+
+    def _receive(self, place: int, record: Record) -> None:
+        self.now = max(self.now, record.message.recordedtime)
+        self.vector[place] = record.offset + 1
+        self.basis = tuple(self.vector)
+        self.accounts.received += 1
+        self.begun.append((self.sequence, (place, record)))
 
     def _misplaced(self, place: int, event: Event[Data]) -> str | None:
         """Say why an event has no business where it stands; `None`: it has. Two shards must never decide about one subject."""
@@ -208,6 +227,7 @@ class ShardRun(Generic[S]):
     def settle(self) -> None:
         """Note that all that was made is committed."""
         self.outputs = []
+        self.begun = []
         self.committed = dict(self.accounts.outcomes)
         self.received = self.accounts.received
         self.due = self.stage.due(self.state)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -11,13 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import Message, raw_message
-from engine.log.errors import FencedError, LayoutError, LogError
+from engine.log.errors import FencedError, LayoutError, LogError, RecordTooLargeError
 from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Log, Output, Partition, Position, Record, Searchable, ShardId, Vector
 
 SHARD = ShardId("lifecycle", 0)
 PODS = Partition("pods", 0)
 CLUSTER = Partition("cluster", 0)
+LARGE = random.Random(1).randbytes(5_000_000)  # noqa: S311  bytes that cannot be compressed
 EVENTS = Partition("job-events", 0)
 INPUTS = (PODS, CLUSTER)
 
@@ -54,6 +56,10 @@ class LogContract(ABC):
     @abstractmethod
     def make(self, partitions: int) -> Log:
         """Return a new, empty log."""
+
+    def make_limited(self) -> Log:
+        """Return a new, empty log that does not take a record as large as `LARGE`."""
+        pytest.skip("it takes records of any size that memory allows")
 
     @pytest.fixture
     def log(self) -> Iterator[Log]:
@@ -204,6 +210,43 @@ class LogContract(ABC):
         shard.commit(Commit((2, 0), 1, (), [("a", b"2"), ("b", None), ("never", None)]))
         assert dict(log.open(SHARD, INPUTS).snapshot()) == {"a": b"2", "c": b""}
 
+    @pytest.mark.parametrize("place", [0, 2])
+    def test_an_output_that_is_too_large_is_named_and_the_shard_is_still_held(self, place: int) -> None:
+        log = self.make_limited()
+        shard = log.open(SHARD, INPUTS)
+        shard.commit(Commit((1, 0), 1, [output(0)], [("a", b"1")]))
+        made = [output(number) for number in range(1, 5)]
+        other = Output("dead-letters", message("job", 9), (2, 0))
+        large = Output("job-events", message("job", 8, data=LARGE), (2, 0))
+        with pytest.raises(RecordTooLargeError) as raised:
+            shard.commit(Commit((2, 0), 2, [*made[:place], other, large, *made[place:]], [("a", b"2")]))
+        assert raised.value.place == place + 1
+        assert (shard.position, dict(shard.snapshot())) == (Position((1, 0), 1, 1), {"a": b"1"})
+        assert len(read_all(log, EVENTS)) == 1
+        shard.commit(Commit((2, 0), 2, [*made[:place], other, *made[place:]], [("a", b"3")]))
+        assert [record.shardsequence for record in read_all(log, EVENTS)] == [1, *range(2, 2 + place), *range(3 + place, 7)]
+        assert dict(log.open(SHARD, INPUTS).snapshot()) == {"a": b"3"}
+        log.close()
+
+    def test_a_fenced_holder_with_an_output_that_is_too_large_is_told_that_it_is_fenced(self) -> None:
+        log = self.make_limited()
+        zombie = log.open(SHARD, INPUTS)
+        heir = log.open(SHARD, INPUTS)
+        with pytest.raises(FencedError):
+            zombie.commit(Commit((1, 0), 1, [Output("job-events", message("job", 8, data=LARGE), (1, 0))]))
+        heir.commit(Commit((1, 0), 1, [output(1)]))
+        assert len(read_all(log, EVENTS)) == 1
+        log.close()
+
+    def test_a_message_that_is_too_large_is_not_appended(self) -> None:
+        log = self.make_limited()
+        with pytest.raises(RecordTooLargeError) as raised:
+            log.append("pods", [message("a"), message("a", 1, data=LARGE)])
+        assert raised.value.place == 1
+        log.append("jobs", [message("a")])
+        assert len(read_all(log, Partition("jobs", 0))) == 1
+        log.close()
+
     def test_inputs_are_appended_beside_a_running_processor(self, log: Log) -> None:
         shard = log.open(SHARD, INPUTS)
         log.append("pods", [message("a")])
@@ -321,12 +364,16 @@ class SearchableContract(ABC):
         """Three jobs in two partitions, whose events and inputs alternate."""
         log = self.make(2)
         shards = [log.open(ShardId("lifecycle", number), (Partition("pods", number), CLUSTER)) for number in range(2)]
+        taken = [0, 0]
         for number in range(12):
             key = f"job{number % 3}"
             kind = "lahar.timer.set.v1" if number % 4 == 0 else "lahar.job.opened.v1"
             self.let_time_pass()
             log.append("pods", [message(key, number)])
-            shards[partition_of(key, 2)].commit(Commit((number + 1, 0), number, [output(number, (number, 0), kind=kind, key=key)]))
+            place = partition_of(key, 2)
+            taken[place] += 1
+            vector = (taken[place], 0)
+            shards[place].commit(Commit(vector, number, [output(number, vector, kind=kind, key=key)]))
         yield log
         log.close()
 

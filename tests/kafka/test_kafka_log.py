@@ -23,6 +23,9 @@ class TestKafkaLog(LogContract, SearchableContract):
         asyncio.run(apply(self.settings, declared(self.settings, partitions, 1)))
         return KafkaLog(self.settings)
 
+    def make_limited(self) -> KafkaLog:
+        return self.make(1)
+
     def let_time_pass(self) -> None:
         now = time.time_ns() // 1_000_000
         until(lambda: time.time_ns() // 1_000_000 > now + 1, 10, "the broker's next millisecond")

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import ProducerFenced
 from broker import until
 from log_contract import CLUSTER, EVENTS, INPUTS, PODS, SHARD, bodies, message, output, read_all
 
-from engine.log.errors import LayoutError, LogDamagedError, LogUnavailableError
+from engine.log.errors import LayoutError, LogDamagedError, LogUnavailableError, RecordTooLargeError
 from engine.log.port import Commit, Output, Partition, Position, ShardId
 from streams.errors import TopicsMissingError
 from streams.log import KafkaLog
@@ -255,20 +256,21 @@ def test_a_commit_of_many_and_of_large_records_keeps_its_order(make_log: Make) -
     assert dict(log.open(SHARD, INPUTS).snapshot()) == {"a": b"s" * 2_000_000}
 
 
-def test_a_record_that_the_broker_rejects_leaves_nothing(make_log: Make) -> None:
+def test_a_topic_that_takes_less_than_is_sent_at_once_gets_less_at_once(make_log: Make, settings: KafkaSettings) -> None:
+    """A record fits, several together do not; one that does not fit is named."""
     log = make_log(1)
-    large = Output("job-events", message("job", 1, data=random.Random(1).randbytes(5_000_000)), (1, 0))  # noqa: S311  bytes that cannot be compressed
+    small = {"max.message.bytes": "100000"}
+    topic = ConfigResource(ConfigResourceType.TOPIC, f"{settings.topic_prefix}job-events", small)
+    asyncio.run(_administer(settings, lambda admin: admin.alter_configs([topic])))
+    dice = random.Random(1)  # noqa: S311  bytes that cannot be compressed
+    sent = [Output("job-events", message("job", number, data=dice.randbytes(40_000)), (1, 0)) for number in range(20)]
+    large = Output("job-events", message("job", 99, data=dice.randbytes(110_000)), (1, 0))
     shard = log.open(SHARD, INPUTS)
-    with pytest.raises(LogUnavailableError, match=r"must be opened again.*MessageSizeTooLarge"):
-        shard.commit(Commit((1, 0), 1, [output(0), large]))
-    with pytest.raises(LogUnavailableError):
-        shard.commit(Commit((1, 0), 1, [output(0)]))
-    heir = log.open(SHARD, INPUTS)
-    assert (heir.position, read_all(log, EVENTS)) == (Position((0, 0)), [])
-    with pytest.raises(LogUnavailableError, match="cannot be written"):
-        log.append("pods", [large.message])
-    log.append("pods", [message("a")])
-    assert len(read_all(log, PODS)) == 1
+    with pytest.raises(RecordTooLargeError, match=r"110000 bytes.*job-events does not take.*max\.message\.bytes") as raised:
+        shard.commit(Commit((1, 0), 1, [*sent[:7], large, *sent[7:]]))
+    assert raised.value.place == 7
+    shard.commit(Commit((1, 0), 1, sent))
+    assert bodies(read_all(log, EVENTS)) == [out.message for out in sent]
 
 
 # --- several processes -------------------------------------------------------------------------------------------------------
