@@ -6,14 +6,14 @@ What holds of every log holds here, with three remarks:
 - `append` writes each partition's records in order and once. If it fails, some partitions may have theirs: append again; inputs
   that come twice are known by their ids.
 - Commit order over partitions is the order in which brokers appended, by their clocks; of one millisecond, inputs come before
-  what stages wrote, the rest in any order. Causes always come before their effects if the brokers' clocks agree.
+  what stages wrote. What a shard wrote keeps its order and stands behind the inputs that it had taken, whatever the clocks say.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
 from aiokafka.structs import TopicPartition
@@ -29,9 +29,9 @@ from streams.producer import BatchTooLargeError, Producer
 from streams.reader import Reader
 from streams.search import scan
 from streams.settings import KafkaSettings
-from streams.shard import KafkaShard, look
+from streams.shard import KafkaShard, look, standing
 from streams.topics import CO_PARTITIONED, SINGLE, topic_name
-from streams.wire import Wire
+from streams.wire import RawRecord, Wire
 
 __all__ = ["KafkaLog"]
 
@@ -260,7 +260,7 @@ class KafkaLog:
         """
         wanted = key.encode()
         places = [Partition(topic, partition_of(key, self._counts[topic])) for topic in topics]
-        return scan(self.reader, places, lambda raw: raw.key == wanted, {})
+        return self._scan(places, lambda raw: raw.key == wanted, {})
 
     def scan(
         self, topics: Sequence[Topic], types: Collection[str] | None = None, start: Mapping[Partition, int] | None = None
@@ -273,9 +273,9 @@ class KafkaLog:
         """
         places = [Partition(topic, number) for topic in topics for number in range(self._counts[topic])]
         if types is None:
-            return scan(self.reader, places, None, start or {})
+            return self._scan(places, None, start or {})
         wanted = {("ce_type", name.encode()) for name in types}
-        return scan(self.reader, places, lambda raw: not wanted.isdisjoint(raw.headers), start or {})
+        return self._scan(places, lambda raw: not wanted.isdisjoint(raw.headers), start or {})
 
     def close(self) -> None:
         """Give all shards back and release sockets and thread. Idempotent."""
@@ -289,6 +289,11 @@ class KafkaLog:
         if hasattr(self, "wire"):
             self.background.run(self.wire.close())
         self.background.close()
+
+    def _scan(
+        self, places: Sequence[Partition], wanted: Callable[[RawRecord], bool] | None, start: Mapping[Partition, int]
+    ) -> Iterator[Record]:
+        return scan(self.reader, places, wanted, start, lambda: standing(self, places))
 
     def _too_large(self, messages: Sequence[Message], error: BatchTooLargeError) -> RecordTooLargeError:
         count = self._counts[self._topics[error.partition.topic]]

@@ -1,53 +1,163 @@
-"""Reading many partitions as one, in the order in which brokers appended."""
+"""Reading many partitions as one: in the order in which brokers appended, causes before their effects.
+
+Each broker stamps what it appends by its own clock, so times alone may put an output before an input that it follows from, or one
+transaction's outputs on several topics in another order than that in which they were written. Where a record says what stands
+before it (its shard's sequence, its basis), that counts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from heapq import merge
-from operator import itemgetter
-from typing import Final
+from heapq import heappop, heappush
+from typing import Final, NamedTuple
 
 from engine.events.topics import INPUT_TOPICS
 from engine.log.port import Partition, Record
+from streams.position import Stored
 from streams.reader import Reader, record_of
 from streams.wire import RawRecord
 
-__all__ = ["scan"]
-
-_BY_TIME: Final = itemgetter(0)
+__all__ = ["merged", "scan"]
 
 Wanted = Callable[[RawRecord], bool]
-Placed = tuple[tuple[int, bool], Record]
+
+
+class Placed(NamedTuple):
+    """A record and its place in time."""
+
+    time: int
+    """When it was appended (milliseconds), never less than those before it in its partition."""
+    follows: bool
+    """Whether a stage wrote it: of one millisecond, inputs come before what follows from them."""
+    record: Record
 
 
 def scan(
-    reader: Reader, partitions: Sequence[Partition], wanted: Wanted | None, start: Mapping[Partition, int]
+    reader: Reader,
+    partitions: Sequence[Partition],
+    wanted: Wanted | None,
+    start: Mapping[Partition, int],
+    standing: Callable[[], Mapping[str, Stored]],
 ) -> Iterator[Record]:
     """Yield the records of some partitions, up to what may be read when the iteration begins.
+
+    Where several topics of stages are read, each shard is read up to the end of one of its transactions.
 
     Args:
         reader: over the log's connections.
         partitions: to be read.
         wanted: which records; `None`: all. It is asked before a record is decoded.
         start: first offset of each; a partition that is not named is read from its beginning.
+        standing: returns where shards stand, by their names, once all that they have written can be read; those that are not named
+            are read as far as can be.
     """
     # What follows from inputs is looked at first: then its inputs are below their ends for sure.
     inputs = [partition for partition in partitions if partition.topic in INPUT_TOPICS]
     outputs = [partition for partition in partitions if partition.topic not in INPUT_TOPICS]
+    shards: Mapping[str, Stored] = {}
+    if outputs and len({partition.topic for partition in partitions}) > 1:
+        shards = standing()
     ends = dict(zip(outputs, reader.ends(outputs), strict=True)) if outputs else {}
     ends |= zip(inputs, reader.ends(inputs), strict=True) if inputs else ()
-    runs = [_run(reader, partition, start.get(partition, 0), ends[partition], wanted) for partition in partitions]
-    return (record for _, record in merge(*runs, key=_BY_TIME))
+    runs = {partition: _run(reader, partition, start.get(partition, 0), ends[partition], wanted) for partition in partitions}
+    return merged(runs, shards)
 
 
 def _run(reader: Reader, partition: Partition, start: int, end: int, wanted: Wanted | None) -> Iterator[Placed]:
-    """Yield the records of a partition with their place in commit order."""
+    """Yield the records of a partition with their places."""
     latest = 0
-    # Of one millisecond, inputs come before what follows from them.
     follows = partition.topic not in INPUT_TOPICS
     for chunk in reader.chunks(partition, start, end):
         for raw in chunk:
             # A broker's clock may be set back; the order within a partition stays.
             latest = max(latest, raw.timestamp)
             if wanted is None or wanted(raw):
-                yield (latest, follows), record_of(partition, raw)
+                yield Placed(latest, follows, record_of(partition, raw))
+
+
+def merged(runs: Mapping[Partition, Iterator[Placed]], shards: Mapping[str, Stored]) -> Iterator[Record]:
+    """Yield the records of several partitions by time, except that causes go first.
+
+    Each partition and each shard keeps its order, and an output stands behind all inputs that its shard had taken.
+
+    Args:
+        runs: the records of each partition.
+        shards: where shards stand, by their names; what one has written behind that is left out.
+    """
+    merge = _Merge(runs, shards)
+    while (partition := merge.earliest()) is not None:
+        before: list[Partition] = [partition]
+        while before:
+            cause = merge.cause_of(before[-1])
+            # Records that another producer has written with our metadata may each stand before the other.
+            if cause is None or cause in before:
+                record = merge.take(before.pop())
+                if record is not None:
+                    yield record
+            else:
+                before.append(cause)
+
+
+class _Merge:
+    """The next record of each partition."""
+
+    def __init__(self, runs: Mapping[Partition, Iterator[Placed]], shards: Mapping[str, Stored]) -> None:
+        self._runs: Final = runs
+        self._shards: Final = shards
+        self._heads: dict[Partition, Placed] = {}
+        self._by_shard: dict[str, dict[Partition, int]] = {}
+        """Shard → partition → shardsequence, of heads."""
+        self._queue: list[tuple[int, bool, int, int]] = []
+        """Time, follows, partition's place, offset; of heads and of records that went before their time."""
+        self._partitions: Final = list(runs)
+        self._places: Final = {partition: place for place, partition in enumerate(runs)}
+        for partition in runs:
+            self._advance(partition)
+
+    def earliest(self) -> Partition | None:
+        """Return the partition whose next record is the earliest; `None` if there is none."""
+        while self._queue:
+            _, _, place, offset = self._queue[0]
+            partition = self._partitions[place]
+            head = self._heads.get(partition)
+            if head is not None and head.record.offset == offset:
+                return partition
+            heappop(self._queue)
+        return None
+
+    def cause_of(self, partition: Partition) -> Partition | None:
+        """Return a partition whose next record stands before the next one of this; `None` if there is none."""
+        record = self._heads[partition].record
+        if not record.shard:
+            return None
+        others = self._by_shard[record.shard]
+        if len(others) > 1:
+            first = min(others, key=others.__getitem__)
+            if others[first] < record.shardsequence:
+                return first
+        stored = self._shards.get(record.shard)
+        if stored is not None and len(stored.inputs) == len(record.basis):
+            for given, end in zip(stored.inputs, record.basis, strict=True):
+                head = self._heads.get(given)
+                if head is not None and head.record.offset < end:
+                    return given
+        return None
+
+    def take(self, partition: Partition) -> Record | None:
+        """Return the next record of a partition and go on behind it; `None` if it is to be left out."""
+        record = self._heads.pop(partition).record
+        if record.shard:
+            del self._by_shard[record.shard][partition]
+        self._advance(partition)
+        stored = self._shards.get(record.shard)
+        return record if stored is None or record.shardsequence <= stored.position.shardsequence else None
+
+    def _advance(self, partition: Partition) -> None:
+        head = next(self._runs[partition], None)
+        if head is None:
+            return
+        record = head.record
+        self._heads[partition] = head
+        if record.shard:
+            self._by_shard.setdefault(record.shard, {})[partition] = record.shardsequence
+        heappush(self._queue, (head.time, head.follows, self._places[partition], record.offset))

@@ -27,7 +27,12 @@ from streams.producer import BATCH_BYTES, Batches, BatchTooLargeError, Producer
 if TYPE_CHECKING:
     from streams.log import KafkaLog
 
-__all__ = ["KafkaShard", "look"]
+__all__ = ["KafkaShard", "look", "standing"]
+
+_STAGES: Final = ("lifecycle", "scheduling", "billing")
+"""Whose shards may have written what stands in the topics."""
+_TAIL: Final = 50
+"""Offsets of `snapshots` that hold the last position of a shard that has just committed."""
 
 _OUTPUT_TOPICS: Final[tuple[Topic, ...]] = ("job-events", "decisions", "preemptions", "scheduling", "billing", "dead-letters")
 _STATE: Final = b"\x00"
@@ -220,20 +225,62 @@ def _read(log: KafkaLog, shard: ShardId) -> tuple[Stored | None, list[tuple[str,
     return stored, [(key[len(prefix) :].decode(), value[len(_STATE) :]) for key, value in found.items()]
 
 
+def standing(log: KafkaLog, partitions: Sequence[Partition]) -> dict[str, Stored]:
+    """Return where the shards stand that may have written some partitions, by their names; all of it can be read then.
+
+    A shard is not named if it has never committed, or long ago, so that brokers have forgotten its group.
+
+    Raises:
+        LogUnavailableError: the cluster cannot be reached, or a transaction does not end.
+    """
+    shards = {str(shard): shard for number in {partition.number for partition in partitions} for shard in _shards(number)}
+    snapshots = sorted({log.place("snapshots", shard.number) for shard in shards.values()})
+    with unavailable_if(f"the positions of shards on {log.settings.where} cannot be read"):
+        log.background.run(_settled(log, snapshots))
+        committed = log.background.run(_offsets_of(log, shards.values()))
+    found = {name: from_group(offsets) for name, offsets in zip(shards, committed, strict=True)}
+    # A group's offsets may be seen a little later than the records of the transaction. Its last record tells the same.
+    for partition, end in zip(snapshots, log.reader.ends(snapshots), strict=True):
+        for chunk in log.reader.chunks(partition, max(end - _TAIL, 0), end):
+            for raw in chunk:
+                if (name := (raw.key or b"").decode(errors="replace")) in found:
+                    found[name] = latest(found[name], from_record(raw.value or b""))
+    with unavailable_if(f"the outputs of shards on {log.settings.where} cannot be read"):
+        log.background.run(_settled(log, partitions))
+    return {name: stored for name, stored in found.items() if stored is not None}
+
+
+def _shards(number: int) -> list[ShardId]:
+    return [ShardId(stage, number) for stage in _STAGES]
+
+
+async def _offsets_of(log: KafkaLog, shards: Iterable[ShardId]) -> list[dict[Partition, tuple[int, str]]]:
+    return await asyncio.gather(*(_offsets(log, shard) for shard in shards))
+
+
 async def _settled_offsets(log: KafkaLog, shard: ShardId) -> dict[Partition, tuple[int, str]]:
-    """Return the group's offsets, after all that stands in the shard's partitions can be read.
+    """Return the group's offsets, after all that stands in the shard's partitions can be read."""
+    await _settled(log, [log.place(topic, shard.number) for topic in (*_OUTPUT_TOPICS, "snapshots")])
+    return await _offsets(log, shard)
+
+
+async def _offsets(log: KafkaLog, shard: ShardId) -> dict[Partition, tuple[int, str]]:
+    committed = await log.wire.group_offsets(log.settings.group(shard.stage, shard.number))
+    return {found: offset for name, offset in committed.items() if (found := log.partition_named(name)) is not None}
+
+
+async def _settled(log: KafkaLog, partitions: Sequence[Partition]) -> None:
+    """Return as soon as all that stands in some partitions now can be read.
 
     Transactions that are open now end within their time; those begun later stand behind what is of interest.
     """
-    partitions = [log.name(log.place(topic, shard.number)) for topic in (*_OUTPUT_TOPICS, "snapshots")]
-    written = await log.wire.ends(partitions, committed=False)
+    names = [log.name(partition) for partition in partitions]
+    written = await log.wire.ends(names, committed=False)
     deadline = time.monotonic() + log.settings.transaction_seconds + _MARGIN_SECONDS
-    while any(end < written[name] for name, end in (await log.wire.ends(partitions)).items()):
+    while any(end < written[name] for name, end in (await log.wire.ends(names)).items()):
         if time.monotonic() > deadline:
             raise KafkaTimeoutError("another producer's transaction does not end")
         await asyncio.sleep(_PAUSE_SECONDS)
-    committed = await log.wire.group_offsets(log.settings.group(shard.stage, shard.number))
-    return {found: offset for name, offset in committed.items() if (found := log.partition_named(name)) is not None}
 
 
 def _must_not_have_written(log: KafkaLog, shard: ShardId) -> None:

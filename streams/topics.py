@@ -68,7 +68,9 @@ TOPICS: Final[dict[Topic, Kept]] = {
     "billing": Kept(_FOREVER),
     "decisions": Kept(14 * _DAY_MS),
     "preemptions": Kept(30 * _DAY_MS),
-    "dead-letters": Kept(30 * _DAY_MS),
+    # A dead letter is an output as all others: without it a shard's output has a gap, and could neither be folded from its
+    # beginning nor be restored from an export.
+    "dead-letters": Kept(_FOREVER),
     # Read whole when a shard is opened: what has been replaced is to be gone soon.
     "snapshots": Kept(
         _FOREVER, "compact", {"segment.bytes": str(64 << 20), "segment.ms": str(_DAY_MS), "min.cleanable.dirty.ratio": "0.2"}

@@ -46,10 +46,10 @@ def settings(bootstrap: str, prefix: str) -> Iterator[KafkaSettings]:
     """
     found = KafkaSettings(bootstrap_servers=bootstrap, topic_prefix=prefix, request_seconds=20, transaction_seconds=10)
     yield found
-    asyncio.run(_delete_topics(found))
+    asyncio.run(delete_topics(found))
 
 
-async def _delete_topics(settings: KafkaSettings) -> None:
+async def delete_topics(settings: KafkaSettings) -> None:
     admin = AIOKafkaAdminClient(**settings.client_arguments())
     await admin.start()
     await admin.delete_topics([topic.name for topic in declared(settings, 1, 1)])

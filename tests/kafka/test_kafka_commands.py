@@ -3,39 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from lahar_command import Command
 
-from engine.cli.main import app
 from streams.settings import KafkaSettings
 
 ROWS = 3_000
 
 
-class Command:
-    """`lahar` on one log."""
-
-    def __init__(self, settings: KafkaSettings) -> None:
-        self._environment = {
-            "LAHAR_LOG": f"kafka://{settings.bootstrap_servers}",
-            "KAFKA_TOPIC_PREFIX": settings.topic_prefix,
-            "COLUMNS": "200",
-        }
-
-    def __call__(self, *arguments: str, code: int = 0) -> str:
-        done = CliRunner().invoke(app, list(arguments), env=self._environment)
-        assert done.exit_code == code, done.output
-        return done.output
-
-    def records(self, *arguments: str) -> list[Any]:
-        return [json.loads(line) for line in self("--json", *arguments).splitlines()]
-
-
 @pytest.fixture
 def lahar(settings: KafkaSettings) -> Command:
-    return Command(settings)
+    return Command.of(settings)
 
 
 @pytest.fixture
@@ -44,20 +23,20 @@ def topics() -> tuple[str, ...]:
 
 
 def test_topics_are_planned_made_and_then_as_declared(lahar: Command, topics: tuple[str, ...]) -> None:
-    assert "pods is missing: 2 partitions, 1 copies, delete" in lahar("topics", "plan", *topics, code=1)
-    assert "snapshots is missing" in lahar("topics", "apply", *topics)
-    assert lahar("topics", "plan", *topics) == "the topics are as declared\n"
-    assert lahar("topics", "apply", *topics) == "nothing to change\n"
-    assert "cannot" not in lahar("topics", "plan", "--partitions", "4", "--replication", "1", code=1)
-    assert "jobs has partitions 2, declared is 4" in lahar("topics", "apply", "--partitions", "4", "--replication", "1", code=4)
+    assert "pods is missing: 2 partitions, 1 copies, delete" in lahar("topics", "plan", *topics, code=1).out
+    assert "snapshots is missing" in lahar("topics", "apply", *topics).out
+    assert lahar("topics", "plan", *topics).out == "the topics are as declared\n"
+    assert lahar("topics", "apply", *topics).out == "nothing to change\n"
+    assert "cannot" not in lahar("topics", "plan", "--partitions", "4", "--replication", "1", code=1).out
+    assert "jobs has partitions 2, declared is 4" in lahar("topics", "apply", "--partitions", "4", "--replication", "1", code=4).err
 
 
 def test_topics_are_for_kafka(lahar: Command) -> None:
-    assert "sqlite:x.db has no topics" in lahar("topics", "plan", "--log", "sqlite:x.db", code=2)
+    assert "sqlite:x.db has no topics" in lahar("topics", "plan", "--log", "sqlite:x.db", code=2).err
 
 
 def test_a_log_without_topics_says_what_to_do(lahar: Command) -> None:
-    assert "`lahar topics apply`" in lahar("summary", code=4)
+    assert "`lahar topics apply`" in lahar("summary", code=4).err
 
 
 def test_what_is_imported_is_processed_by_workers_and_asked_about(lahar: Command, topics: tuple[str, ...]) -> None:
@@ -71,7 +50,7 @@ def test_what_is_imported_is_processed_by_workers_and_asked_about(lahar: Command
     assert [found["ok"] for found in lahar.records("verify")] == [True, True]
     assert [found["lag"] for found in lahar.records("status")] == [0, 0]
     job = lahar.records("job", "list")[0]["id"]
-    assert "default/philly-0" in lahar("why", job)
-    head, *_, end = lahar("export").splitlines()
-    assert json.loads(end)["data"]["records"] == len(lahar("export").splitlines()) - 2
+    assert "default/philly-0" in lahar("why", job).out
+    head, *_, end = lahar("export").out.splitlines()
+    assert json.loads(end)["data"]["records"] == len(lahar("export").out.splitlines()) - 2
     assert json.loads(head)["data"]["partitions"] == 2
