@@ -39,6 +39,8 @@ __all__ = ["GroupMembership", "MembershipError"]
 
 _LONGEST_HEARTBEAT: Final = 3.0
 _PAUSE_SECONDS: Final = 0.2
+_PATIENCE_SECONDS: Final = 5.0
+"""A group that has moved to another broker, or is the first one of a cluster, cannot be joined for a moment: that is no news."""
 _CLOSE_SECONDS: Final = 2.0
 
 _SPREAD_ANEW: Final = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
@@ -131,6 +133,10 @@ class GroupMembership:
             raise self._failure
         return self._assigned.difference(list(self._doubted))
 
+    def is_settled(self) -> bool:
+        """Tell whether it has heard yet which shards are this process's; there may be none."""
+        return self._until > 0
+
     def fenced(self, shard: int, error: FencedError) -> None:
         """Hear that another process has opened a shard of this one: the group is asked whether it is still its own."""
         _logger.info("%s; asking the group %s whose it is", error, self._group)
@@ -195,7 +201,7 @@ class GroupMembership:
     async def _join(self, member: GroupMember) -> None:
         """Ask for shards until they are given."""
         asked = time.monotonic()
-        told = False
+        told = asked + _PATIENCE_SECONDS
         while True:
             try:
                 shards, began = await member.join()
@@ -203,8 +209,8 @@ class GroupMembership:
             except _FINAL:
                 raise
             except (KafkaError, OSError, TimeoutError) as error:
-                if not told and not isinstance(error, _SPREAD_ANEW):
-                    told = True
+                if time.monotonic() > told and not isinstance(error, _SPREAD_ANEW):
+                    told += self._session
                     _logger.warning("%s", unavailable(f"the group {self._group} cannot be joined, trying again", error))
                 await asyncio.sleep(_PAUSE_SECONDS)
         self._until = began + self._session

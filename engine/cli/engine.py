@@ -20,6 +20,7 @@ from engine.log.collector import set_aside
 from engine.log.errors import LogUnavailableError
 from engine.log.lock import RunLock
 from engine.log.observer import Observer
+from engine.log.port import ShardId
 from engine.log.processor import Processor
 
 __all__ = ["Engine", "lifecycle_stage", "now", "opened", "run_lock"]
@@ -101,6 +102,10 @@ class Engine:
         """Give all shards back. Idempotent."""
         for processor in self.processors:
             processor.close()
+
+    def not_open(self) -> list[ShardId]:
+        """Return the shards that cannot be worked on at this moment. May be called from any thread."""
+        return [processor.shard for processor in self.processors if not processor.is_open]
 
     def lag(self) -> int:
         """Return the number of inputs that wait."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Annotated, Any
 
 import typer
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry
 from rich.table import Table
 from rich.text import Text
 
@@ -15,6 +15,7 @@ from engine.cli.callbacks import Callbacks
 from engine.cli.engine import Engine, lifecycle_stage, now, opened, run_lock
 from engine.cli.logs import is_shared
 from engine.cli.output import Output
+from engine.cli.probes import MetricsOption, served, shards_hang, shards_not_ready
 from engine.cli.signals import Signals
 from engine.cli.together import run_all_once, run_all_stages
 from engine.events.times import format_time
@@ -35,16 +36,7 @@ def run(
     once: Annotated[
         bool, typer.Option("--once", help="Stop as soon as no input is left and no timer is due by the log's own time.")
     ] = False,
-    metrics: Annotated[
-        int | None,
-        typer.Option(
-            "--metrics",
-            metavar="PORT",
-            min=0,
-            max=65_535,
-            help="Serve Prometheus metrics on 127.0.0.1:PORT/metrics; 0 takes a free port.",
-        ),
-    ] = None,
+    metrics: MetricsOption = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -57,20 +49,21 @@ def run(
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     lock = run_lock(settings)
-    registry = CollectorRegistry()
     if is_shared(settings.log):
-        if metrics is not None:
-            _serve(metrics, registry, output)
         if once:
-            _say_processed(output, run_all_once(settings, output, registry))
+            _say_processed(output, run_all_once(settings, output, metrics))
         else:
-            run_all_stages(settings, output, registry)
+            run_all_stages(settings, output, metrics)
         return
+    registry = CollectorRegistry()
+    watched = ProcessorMetrics(registry)
     callbacks, started = Callbacks(settings, output), now()
-    with lock.hold() if lock is not None else nullcontext(), opened(settings, create=True, readonly=False) as target:
-        engine = Engine(target, settings, live=not once, observer=ProcessorMetrics(registry))
-        if metrics is not None:
-            _serve(metrics, registry, output)
+    with ExitStack() as stack:
+        stack.enter_context(lock.hold() if lock is not None else nullcontext())
+        target = stack.enter_context(opened(settings, create=True, readonly=False))
+        engine = Engine(target, settings, live=not once, observer=watched)
+        ready = shards_not_ready(watched, lambda: [f"shard {shard} is not open" for shard in engine.not_open()])
+        stack.enter_context(served(metrics, registry, output, shards_hang(watched), ready))
         engine.open()
         callbacks.open(target, started, registry)
         try:
@@ -87,19 +80,6 @@ def run(
         finally:
             callbacks.close()
             engine.close()
-
-
-def _serve(port: int, registry: CollectorRegistry, output: Output) -> None:
-    """Serve metrics from a thread that ends with the process.
-
-    Raises:
-        ValueError: the port is taken, or may not be used.
-    """
-    try:
-        server, _ = start_http_server(port, addr="127.0.0.1", registry=registry)
-    except OSError as error:
-        raise ValueError(f"--metrics {port}: {error.strerror}; choose another port") from None
-    output.notes.print(f"metrics: http://127.0.0.1:{server.server_port}/metrics", style="dim")
 
 
 def _say_processed(output: Output, done: int) -> None:

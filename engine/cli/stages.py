@@ -15,6 +15,7 @@ from engine.history.transfer import Exportable
 from engine.lifecycle.state import ShardState
 from engine.log.errors import LogError, LogUnavailableError
 from engine.log.membership import Membership
+from engine.log.observer import Observer
 from engine.log.processor import Processor
 from engine.log.runner import BackOff, Runner
 
@@ -24,16 +25,19 @@ TURN_SECONDS: Final = 0.2
 """How long a process at rest waits before it looks around."""
 
 
-def lifecycle_processor(log: Exportable, settings: Settings, *, live: bool = True) -> Callable[[int], Processor[ShardState]]:
+def lifecycle_processor(
+    log: Exportable, settings: Settings, observer: Observer, *, live: bool = True
+) -> Callable[[int], Processor[ShardState]]:
     """Return what gives the processor of a lifecycle shard, by number.
 
     Args:
         log: writable.
         settings: how the stage is configured.
+        observer: is told what the processors do.
         live: timers fire from the wall clock when no input waits.
     """
     stage = lifecycle_stage(settings)
-    return lambda number: Processor(log, stage, number, clock=now if live else None)
+    return lambda number: Processor(log, stage, number, clock=now if live else None, observer=observer)
 
 
 def run_shards(
@@ -58,6 +62,18 @@ def run_shards(
         signals.wait(meanwhile())
 
 
+def waiting_for(runner: Runner, membership: Membership) -> list[str]:
+    """Return why shards that are this process's are not run at this moment. May be called from any thread."""
+    if not membership.is_settled():
+        return ["the group of the workers has not said yet which shards are to be run here"]
+    try:
+        missing = membership.shards() - runner.open
+    except LogError as error:
+        return [str(error)]
+    reasons = runner.waiting
+    return [f"shard {number} is not open: {reasons.get(number, 'it is about to be')}" for number in sorted(missing)]
+
+
 class Effects:
     """Callbacks that are told while it is this process's turn to do so."""
 
@@ -79,6 +95,8 @@ class Effects:
         self._back_off = BackOff()
         self._pause = self._back_off.first
         self._active = False
+        self.trouble: tuple[str, ...] = ()
+        """Why the log cannot be used at this moment."""
 
     def step(self) -> float:
         """Tell callbacks what is due; the first time, each begins where its cursor stands now.
@@ -96,11 +114,12 @@ class Effects:
                 self._callbacks.open(self._log, now(), self._metrics)
                 self._active = True
             self._callbacks.step()
-            self._pause = self._back_off.first
+            self._pause, self.trouble = self._back_off.first, ()
             self._log.wait(TURN_SECONDS)
         except LogUnavailableError as error:
-            if self._pause == self._back_off.first:
+            if not self.trouble:
                 self._warn(f"callbacks: {error}; trying again until it works")
+            self.trouble = (str(error),)
             pause, self._pause = self._pause, min(self._pause * 2, self._back_off.longest)
             return pause
         return 0.0

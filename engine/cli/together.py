@@ -2,45 +2,64 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from prometheus_client import CollectorRegistry
 
 from engine.cli.callbacks import Callbacks
 from engine.cli.engine import now, opened
 from engine.cli.output import Output
+from engine.cli.probes import served, shards_hang, shards_not_ready
 from engine.cli.settings import Settings
 from engine.cli.signals import Signals
-from engine.cli.stages import Effects, lifecycle_processor, run_shards
+from engine.cli.stages import Effects, lifecycle_processor, run_shards, waiting_for
 from engine.log.membership import StaticMembership
+from engine.log.metrics import ProcessorMetrics
 from engine.log.runner import Runner, run_until_quiet
 
 __all__ = ["run_all_once", "run_all_stages"]
 
 
-def run_all_stages(settings: Settings, output: Output, registry: CollectorRegistry) -> None:
+def run_all_stages(settings: Settings, output: Output, address: str | None) -> None:
     """Run until the process is told to stop.
+
+    Args:
+        settings: say where the log is, and how stages are configured.
+        output: for people.
+        address: where metrics are served; `None`: nowhere.
 
     Raises:
         FencedError: another process has taken a shard over.
         LogError: the log cannot be used, and waiting does not help.
         KeyboardInterrupt: it was told so by Ctrl-C.
     """
+    registry = CollectorRegistry()
+    metrics = ProcessorMetrics(registry)
     callbacks = Callbacks(settings, output)
-    with Signals() as signals, opened(settings, readonly=False) as log:
+    with Signals() as signals, ExitStack() as stack:
+        log = stack.enter_context(opened(settings, readonly=False))
         effects = Effects(log, callbacks, output.warn, registry)
         membership = StaticMembership(0, 1, log.partitions("job-events"))
-        with Runner(log, lifecycle_processor(log, settings), changed=signals.wake) as runner:
-            output.notes.print(f"running {settings.log}; Ctrl-C stops", style="dim")
-            try:
-                run_shards(runner, membership, signals, effects.step)
-            finally:
-                runner.close()
-                effects.stop()
+        runner = stack.enter_context(Runner(log, lifecycle_processor(log, settings, metrics), changed=signals.wake))
+        ready = shards_not_ready(metrics, lambda: [*waiting_for(runner, membership), *effects.trouble])
+        stack.enter_context(served(address, registry, output, shards_hang(metrics), ready))
+        output.notes.print(f"running {settings.log}; Ctrl-C stops", style="dim")
+        try:
+            run_shards(runner, membership, signals, effects.step)
+        finally:
+            runner.close()
+            effects.stop()
     if signals.interrupted:
         raise KeyboardInterrupt
 
 
-def run_all_once(settings: Settings, output: Output, registry: CollectorRegistry) -> int:
+def run_all_once(settings: Settings, output: Output, address: str | None) -> int:
     """Run until no input is left and no timer is due by the shards' own time, then tell the callbacks.
+
+    Args:
+        settings: say where the log is, and how stages are configured.
+        output: for people.
+        address: where metrics are served; `None`: nowhere.
 
     Returns:
         Inputs taken and timers fired.
@@ -48,9 +67,12 @@ def run_all_once(settings: Settings, output: Output, registry: CollectorRegistry
     Raises:
         LogError: the log cannot be used.
     """
+    registry = CollectorRegistry()
+    metrics = ProcessorMetrics(registry)
     callbacks, started = Callbacks(settings, output), now()
-    with opened(settings, readonly=False) as log:
-        done = run_until_quiet(lifecycle_processor(log, settings, live=False), range(log.partitions("job-events")))
+    with opened(settings, readonly=False) as log, served(address, registry, output, shards_hang(metrics), lambda: ()):
+        make = lifecycle_processor(log, settings, metrics, live=False)
+        done = run_until_quiet(make, range(log.partitions("job-events")))
         callbacks.open(log, started, registry)
         try:
             callbacks.tell()

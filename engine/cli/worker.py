@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
@@ -14,10 +15,13 @@ from engine.cli.callbacks import Callbacks
 from engine.cli.engine import opened
 from engine.cli.logs import is_shared
 from engine.cli.output import Output
+from engine.cli.probes import MetricsOption, served, shards_hang, shards_not_ready
 from engine.cli.settings import Settings
 from engine.cli.signals import Signals
-from engine.cli.stages import TURN_SECONDS, Effects, lifecycle_processor, run_shards
-from engine.log.membership import Membership, StaticMembership
+from engine.cli.stages import TURN_SECONDS, Effects, lifecycle_processor, run_shards, waiting_for
+from engine.events import Topic
+from engine.log.membership import Membership, RebalanceObserver, StaticMembership
+from engine.log.metrics import ProcessorMetrics
 from engine.log.runner import Runner
 
 if TYPE_CHECKING:
@@ -70,6 +74,7 @@ def worker(
         int | None,
         typer.Option("--workers", metavar="WORKERS", min=1, envvar="LAHAR_WORKERS", help="How many there are, beside --ordinal."),
     ] = None,
+    metrics: MetricsOption = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -90,45 +95,55 @@ def worker(
         raise ValueError("--ordinal and --workers belong together: which worker this is, and how many there are")
     if ordinal is not None and stage is StageName.EFFECTS:
         raise ValueError("--ordinal is for the stage lifecycle; of the workers of effects one is active, whichever is there")
-    registry = CollectorRegistry()
+    place = None if ordinal is None or workers is None else (ordinal, workers)
     name = instance or socket.gethostname()
     with Signals() as signals:
         if stage is StageName.EFFECTS:
-            _run_effects(settings, output, signals, registry, name)
+            _run_effects(settings, output, signals, metrics, name)
         else:
-            _run_lifecycle(settings, output, signals, name, None if ordinal is None or workers is None else (ordinal, workers))
+            _run_lifecycle(settings, output, signals, metrics, name, place)
     if signals.interrupted:
         raise KeyboardInterrupt
 
 
-def _run_lifecycle(settings: Settings, output: Output, signals: Signals, name: str, place: tuple[int, int] | None) -> None:
-    with opened(settings, readonly=False) as log:
+def _run_lifecycle(
+    settings: Settings, output: Output, signals: Signals, address: str | None, name: str, place: tuple[int, int] | None
+) -> None:
+    registry = CollectorRegistry()
+    metrics = ProcessorMetrics(registry)
+    with ExitStack() as stack:
+        log = stack.enter_context(opened(settings, readonly=False))
         membership: Membership
         if place is None:
-            membership = _group(log, "lifecycle", "job-events", name, leave=False)
+            membership = _group(log, "lifecycle", "job-events", name, leave=False, observer=metrics)
         else:
             membership = StaticMembership(*place, log.partitions("job-events"))
-        with Runner(log, lifecycle_processor(log, settings), changed=signals.wake) as runner:
-            membership.start(signals.wake)
-            try:
-                output.notes.print(f"worker {name} of lifecycle on {settings.log}; Ctrl-C stops", style="dim")
-                run_shards(runner, membership, signals)
-            finally:
-                # Shards first: whoever gets them next finds them given back.
-                runner.close()
-                membership.close()
+        runner = stack.enter_context(Runner(log, lifecycle_processor(log, settings, metrics), changed=signals.wake))
+        ready = shards_not_ready(metrics, lambda: waiting_for(runner, membership))
+        stack.enter_context(served(address, registry, output, shards_hang(metrics), ready))
+        membership.start(signals.wake)
+        output.notes.print(f"worker {name} of lifecycle on {settings.log}; Ctrl-C stops", style="dim")
+        try:
+            run_shards(runner, membership, signals)
+        finally:
+            # Shards first: whoever gets them next finds them given back.
+            runner.close()
+            membership.close()
 
 
-def _run_effects(settings: Settings, output: Output, signals: Signals, registry: CollectorRegistry, name: str) -> None:
+def _run_effects(settings: Settings, output: Output, signals: Signals, address: str | None, name: str) -> None:
+    registry = CollectorRegistry()
     callbacks = Callbacks(settings, output)
     if not callbacks.any:
         output.warn("no callbacks are registered: nobody is told of anything")
-    with opened(settings, readonly=False) as log:
+    with ExitStack() as stack:
+        log = stack.enter_context(opened(settings, readonly=False))
         effects = Effects(log, callbacks, output.warn, registry)
         membership = _group(log, "effects", "cluster", name, leave=True)
+        stack.enter_context(served(address, registry, output, lambda: (), lambda: effects.trouble))
         membership.start(signals.wake)
+        output.notes.print(f"worker {name} of effects on {settings.log}; Ctrl-C stops", style="dim")
         try:
-            output.notes.print(f"worker {name} of effects on {settings.log}; Ctrl-C stops", style="dim")
             while not signals.stopped:
                 # Nothing fences cursors: who is not sure tells nobody.
                 if _TELLER in membership.shards() and membership.is_sure():
@@ -141,8 +156,10 @@ def _run_effects(settings: Settings, output: Output, signals: Signals, registry:
             membership.close()
 
 
-def _group(log: object, stage: str, topic: str, name: str, *, leave: bool) -> GroupMembership:
+def _group(
+    log: object, stage: str, topic: Topic, name: str, *, leave: bool, observer: RebalanceObserver | None = None
+) -> GroupMembership:
     from streams.membership import GroupMembership  # noqa: PLC0415  an extra that most installations do without
 
     kafka = cast("KafkaLog", log)
-    return GroupMembership(kafka.background, kafka.settings, stage, topic, name, leave=leave)  # type: ignore[arg-type]
+    return GroupMembership(kafka.background, kafka.settings, stage, topic, name, leave=leave, observer=observer)

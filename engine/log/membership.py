@@ -34,6 +34,9 @@ class Membership(Protocol):
             LogError: it takes no part any more, and waiting does not help; stop.
         """
 
+    def is_settled(self) -> bool:
+        """Tell whether it has heard yet which shards are this process's; there may be none."""
+
     def fenced(self, shard: int, error: FencedError) -> None:
         """Hear that another process has opened a shard of this one.
 
@@ -88,6 +91,10 @@ class StaticMembership:
     def shards(self) -> frozenset[int]:
         """Return the shards of this ordinal."""
         return self._shards
+
+    def is_settled(self) -> bool:
+        """Tell that all is known."""
+        return True
 
     def fenced(self, shard: int, error: FencedError) -> None:  # noqa: ARG002  the error names it
         """Give up: another process has this ordinal now.

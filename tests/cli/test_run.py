@@ -114,7 +114,7 @@ def test_metrics_are_served_on_this_machine_alone(lahar, files):
         assert re.search(r'^lahar_inputs_received_total\{shard="0",stage="lifecycle"\} 2\.0$', page, re.MULTILINE), page
         port = address[0].split(":")[2].split("/")[0]
         done = lahar("run", "--once", "--metrics", port, "--log", "sqlite:other.db", code=2)
-        assert done.err == f"lahar: --metrics {port}: Address already in use; choose another port\n"
+        assert done.err == f"lahar: --metrics 127.0.0.1:{port}: Address already in use; choose another address\n"
 
 
 def test_a_watch_is_taken_in_as_it_comes(lahar):
