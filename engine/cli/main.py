@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from engine.cli import (
+    agents,
     apply,
     ask,
     bench,
@@ -34,6 +35,7 @@ COMMANDS = (
     operate,
     callback_group,
     topics,
+    agents,
     tools,
     machines,
     vocabulary,

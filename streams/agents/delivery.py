@@ -64,7 +64,8 @@ class Delivery:
         finally:
             self._idle.set()
         if outcome is not None:
-            self.progress.done(received)
+            if outcome != "duplicate":
+                self.progress.done(received)
             self._metrics.events.labels(self.handler.name, outcome).inc()
         return outcome
 
@@ -81,7 +82,7 @@ class Delivery:
             self._metrics.missing.labels(name).inc(missing)
             _log.error(
                 "agent %s: %d events of job %s are missing before sequence %d (%s)",
-                name, missing, received.job, received.sequence, received.place,
+                name, missing, received.job, received.sequence, received.place, extra=_about(received),
             )  # fmt: skip
         try:
             if not self.handler.wants(received):
@@ -89,10 +90,10 @@ class Delivery:
         except UnknownTypeError as error:
             if error.name not in self._unknown and len(self._unknown) < _MOST_NAMES:
                 self._unknown.add(error.name)
-                _log.warning("agent %s: %s; skipped (%s)", name, error, received.place)
+                _log.warning("agent %s: %s; skipped (%s)", name, error, received.place, extra=_about(received))
             return "unknown"
         except UndecodableError as error:
-            _log.error("agent %s: unreadable, skipped: %s (%s)", name, error, received.place)
+            _log.error("agent %s: unreadable, skipped: %s (%s)", name, error, received.place, extra=_about(received))
             return "unreadable"
         return "done" if await self._give(received) else None
 
@@ -141,4 +142,18 @@ class Delivery:
         _log.warning(
             "agent %s failed on %s of job %s, sequence %d (%s); it is given it again: %s",
             self.handler.name, received.message.type, received.job, received.sequence, received.place, why,
+            extra=_about(received),
         )  # fmt: skip
+
+
+def _about(received: Received) -> dict[str, object]:
+    """Return what a line of the log is about."""
+    message = received.message
+    return {
+        "job": message.subject,
+        "event_id": message.id,
+        "correlation_id": message.correlationid,
+        "topic": received.topic,
+        "partition": received.partition,
+        "offset": received.offset,
+    }

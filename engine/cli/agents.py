@@ -1,0 +1,95 @@
+"""`lahar agents run`: agents, those who build on the truth, in a process of their own."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from prometheus_client import PlatformCollector, ProcessCollector
+
+from engine.cli.app import LogOption, Panel, group, output_of, settings_of
+from engine.cli.logs import is_shared
+from engine.cli.serving import Server, parse_address
+from engine.cli.signals import Signals
+from engine.log.errors import LogUnavailableError
+
+if TYPE_CHECKING:
+    from streams.agents.app import AgentApp
+
+__all__ = ["agents"]
+
+agents = group("agents", Panel.RUN, "Run agents: functions and counters that are told of job events, on Kafka.")
+
+
+@agents.command(
+    "run",
+    examples=[
+        "lahar --log kafka://localhost:9092 agents run my_platform.agents",
+        "lahar --log kafka://localhost:9092 agents run streams.agents.usage:app --metrics 9101",
+    ],
+)
+def run(
+    context: typer.Context,
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODULE[:NAME]",
+            help="A module that declares agents, looked for in the working directory first; with a name, the `Agents` in it.",
+        ),
+    ],
+    metrics: Annotated[
+        str | None,
+        typer.Option(
+            "--metrics",
+            metavar="[HOST:]PORT",
+            help="Serve /metrics, /healthz and /readyz there, without a host on 127.0.0.1 only; port 0 takes a free one.",
+        ),
+    ] = None,
+    log: LogOption = None,
+) -> None:
+    """Tell agents of job events, as they are committed, until interrupted.
+
+    Each event is given at least once, in the order of its job; docs/agents.md says what is promised. SIGTERM ends it with code 0,
+    Ctrl-C with 130, both when the calls that run have returned and the position is committed. Needs Faust, which the extra
+    `agents` installs.
+    """
+    output = output_of(context, as_json=False)
+    app = _made(settings_of(context, log).log, target)
+    from streams.agents.run import run as run_agents  # noqa: PLC0415  an extra that most installations do without
+
+    # Both register themselves.
+    ProcessCollector(registry=app.registry)
+    PlatformCollector(registry=app.registry)
+    address = None if metrics is None else parse_address(metrics)
+    with Server(address, app.registry, ready=app.not_ready) if address is not None else nullcontext() as server:
+        if server is not None:
+            output.notes.print(f"metrics: {server.url}", style="dim")
+        with Signals() as signals:
+            output.notes.print(f"running {target}; Ctrl-C stops", style="dim")
+            run_agents(app, lambda: signals.stopped)
+        if signals.interrupted:
+            raise KeyboardInterrupt
+
+
+def _made(url: str, target: str) -> AgentApp:
+    """Return the app of some agents.
+
+    Raises:
+        ValueError: the log is not on Kafka, or there are no such agents.
+        LogUnavailableError: this installation cannot run agents.
+    """
+    if not is_shared(url):
+        raise ValueError(f"{url} has no agents, a log on Kafka has: --log kafka://HOST:PORT; callbacks do the same for {url}")
+    try:
+        from streams.agents.app import AgentApp  # noqa: PLC0415  an extra that most installations do without
+        from streams.agents.run import find  # noqa: PLC0415
+        from streams.settings import KafkaSettings  # noqa: PLC0415
+    except ModuleNotFoundError as missing:
+        raise LogUnavailableError(f"{missing.name} is not installed; agents need lahar[kafka,agents]") from None
+    beside = str(Path.cwd())
+    if beside not in sys.path:
+        sys.path.insert(0, beside)
+    return AgentApp(find(target), KafkaSettings.of_url(url))
