@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -134,6 +135,14 @@ class Broker:
         """Where it writes what it has to say."""
         return self._folder / "broker.log"
 
+    def quorum(self) -> tuple[int, int] | None:
+        """Return the epoch of the controllers and who leads them, as it has written down; `None` before the first election."""
+        try:
+            state = json.loads((self._folder / "data" / "__cluster_metadata-0" / "quorum-state").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return None
+        return (state["leaderEpoch"], state["leaderId"]) if state["leaderId"] > 0 else None
+
     def format(self) -> None:
         """Prepare its folder, once in its life."""
         done = self._java("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(self._properties))
@@ -230,6 +239,15 @@ class Cluster:
             broker.start(wait=False)
         for broker in self.brokers:
             broker.wait_until_up()
+
+    def broker(self, node: int) -> Broker:
+        """Return the broker of that number."""
+        return self.brokers[node - 1]
+
+    def controller(self) -> Broker:
+        """Return the broker that leads the controllers, as far as the brokers have written down."""
+        found = [state for broker in self.brokers if (state := broker.quorum()) is not None]
+        return self.broker(max(found)[1])
 
     def stop(self) -> None:
         """End all brokers and remove their data."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from engine.events import EventError, decode
+from engine.events import EventError, Message, decode
 from engine.events.jobs import Accounted, DeadLettered
 from engine.log.accounts import Accounts
 from engine.log.inputs import Inputs
@@ -30,6 +30,12 @@ class Verdict:
     inputs: int
     outputs: int
     differences: list[str]
+    lost: int
+    """Inputs that stand behind the shard's position, and outputs that follow and are not there."""
+    doubled: int
+    """Outputs that are there again."""
+    differing: int
+    """Outputs that are there and follow otherwise, or from nothing."""
     state: str
     """Hash of the state after all of it."""
     outcomes: dict[str, int]
@@ -70,7 +76,22 @@ def judge(log: Log, stage: Any, number: int) -> Verdict:
     outcomes = dict(again.run.accounts.outcomes)
     if (silent := _silent(written)) != _silent_of(outcomes):
         differences.append(f"accounted {silent}, decided again {_silent_of(outcomes)}")
-    return Verdict(again.taken, len(expected), differences, state_hash(stage, again.run.state), outcomes)
+    given = sum(log.end(partition) - taken for partition, taken in zip(again.inputs, view.position.vector, strict=True))
+    if given:
+        differences.append(f"{given} inputs were not taken")
+    twice, missing, other = _counted([message for message, _ in told], [message for message, _ in made])
+    return Verdict(
+        again.taken, len(expected), differences, given + missing, twice, other, state_hash(stage, again.run.state), outcomes
+    )
+
+
+def _counted(told: list[Message], made: list[Message]) -> tuple[int, int, int]:
+    """Return how many of the messages told are told again, how many are missing, and how many are others."""
+    once = {message.id: message for message in told}
+    right = {message.id: message for message in made}
+    missing = sum(ident not in once for ident in right)
+    other = sum(right.get(ident) != message for ident, message in once.items())
+    return len(told) - len(once), missing, other
 
 
 def _silent(written: list[Record]) -> dict[str, int]:
@@ -126,7 +147,11 @@ class _Again:
         waiting.sort(key=lambda found: found[0] == last)
         for place, given in waiting:
             for taken in given.below(vector[place]):
-                self.run.take(place, taken, ())
+                if record is not None and (reason := _too_large(record)) and _causes(taken, record):
+                    # Only the log knows what is too large for it.
+                    self.run.set_aside(place, taken, reason)
+                else:
+                    self.run.take(place, taken, ())
                 self._collect()
                 self.taken += 1
 
@@ -134,6 +159,14 @@ class _Again:
         # A run takes no more when its commit is full.
         self.made += self.run.outputs
         self.run.outputs = []
+
+
+def _too_large(record: Record) -> str:
+    """Return why the input of a dead letter was set aside, if something of it was too large."""
+    if record.message.type != DeadLettered.TYPE:
+        return ""
+    letter: Any = decode(record.message).data
+    return letter.reason if letter.digest else ""
 
 
 def _causes(cause: Record | None, effect: Record) -> bool:

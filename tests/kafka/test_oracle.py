@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from lifecycle_inputs import inputs
 from oracle import judge
 
+from engine.events import decode
 from engine.events.jobs import Accounted
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
@@ -59,7 +61,67 @@ def test_a_doubled_output_is_found(log: MemoryLog) -> None:
     written = log.read(Partition("job-events", 0), 0, 100_000)
     last = [record for record in written if record.message.type != Accounted.TYPE][-1]
     append_outputs(log, Output("job-events", last.message, last.basis))
-    assert judge(log, LifecycleStage(), 0).differences != []
+    verdict = judge(log, LifecycleStage(), 0)
+    assert verdict.differences != []
+    assert verdict.doubled == 1
+
+
+@pytest.mark.parametrize("place", [0, 40, -1])
+def test_one_altered_output_among_many_is_found(log: MemoryLog, place: int) -> None:
+    records = log._records[Partition("job-events", 0)]
+    old = [record for record in records if record.message.type != Accounted.TYPE][place]
+    event = json.loads(old.message.data)
+    records[records.index(old)] = old._replace(message=old.message._replace(data=json.dumps(event | {"more": 1}).encode()))
+    verdict = judge(log, LifecycleStage(), 0)
+    assert verdict.differences != []
+    assert (verdict.doubled, verdict.differing) == (0, 1)
+
+
+@pytest.mark.parametrize("place", [0, 40, -1])
+def test_one_lost_output_among_many_is_found(log: MemoryLog, place: int) -> None:
+    """As if it had never been written: those behind it have moved up."""
+    records = log._records[Partition("job-events", 0)]
+    old = [record for record in records if record.message.type != Accounted.TYPE][place]
+    records.remove(old)
+    for partition in (Partition("job-events", 0), Partition("dead-letters", 0)):
+        log._records[partition] = [
+            record._replace(offset=place, shardsequence=record.shardsequence - (record.shardsequence > old.shardsequence))
+            for place, record in enumerate(log._records[partition])
+        ]
+    held = log._shards[ShardId("lifecycle", 0)]
+    held.position = held.position._replace(shardsequence=held.position.shardsequence - 1)
+    verdict = judge(log, LifecycleStage(), 0)
+    assert verdict.differences != []
+    assert verdict.lost == 1
+
+
+def test_an_input_that_was_left_out_is_found(log: MemoryLog) -> None:
+    records = log._records[Partition("pods", 0)]
+    records.insert(60, records[60]._replace(message=inputs(81)[-1][1]))
+    log._records[Partition("pods", 0)] = [record._replace(offset=place) for place, record in enumerate(records)]
+    verdict = judge(log, LifecycleStage(), 0)
+    assert verdict.differences != []
+
+
+def test_inputs_that_wait_are_found(log: MemoryLog) -> None:
+    log.append("pods", [message for topic, message in inputs(5) if topic == "pods"])
+    verdict = judge(log, LifecycleStage(), 0)
+    assert (verdict.lost > 0, verdict.doubled, verdict.differing) == (True, 0, 0)
+
+
+def test_what_was_too_large_for_the_log_is_taken_as_said() -> None:
+    log = MemoryLog()
+    for topic, message in inputs(80):
+        log.append(topic, [message])
+    log._largest = 600
+    processor: Processor[Any] = Processor(log, LifecycleStage(), batch=50)
+    processor.open()
+    processor.run_until_quiet()
+    verdict = judge(log, LifecycleStage(), 0)
+    assert verdict.differences == []
+    letters = [decode(record.message).data for record in log.read(Partition("dead-letters", 0), 0, 1_000)]
+    assert sum(bool(letter.digest) for letter in letters) > 5
+    assert (verdict.state, verdict.outcomes) == (state_hash(processor.stage, processor.state), processor.accounts.outcomes)
 
 
 def test_a_lost_output_is_found() -> None:
