@@ -7,6 +7,7 @@ only ever carries answers.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from contextlib import AbstractContextManager, nullcontext
@@ -17,7 +18,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from engine.cli.journal import is_json
+
 __all__ = ["Output"]
+
+_logger = logging.getLogger(__name__)
 
 _PIPE_COLUMNS = 160
 """Width of what goes to a file or a pipe, unless COLUMNS says otherwise: tables stay whole."""
@@ -57,8 +62,18 @@ class Output:
         """Send what was written on its way (for commands that follow the log)."""
         sys.stdout.flush()
 
+    def note(self, text: str) -> None:
+        """Say on standard error what goes on."""
+        if is_json():
+            _logger.info("%s", text)
+            return
+        self.notes.print(text, style="dim", soft_wrap=True)
+
     def warn(self, text: str) -> None:
         """Say on standard error that something is odd but was dealt with."""
+        if is_json():
+            _logger.warning("%s", text)
+            return
         self.notes.print(Text.assemble(("warning: ", "yellow"), text), soft_wrap=True)
 
     def fail(self, text: str) -> None:

@@ -7,6 +7,10 @@
     forget_after = "30d"
     orphan_wait = "60s"
     callbacks = ["my_platform.callbacks"]
+    log_format = "json"
+    ready_lag = "60s"
+
+`LAHAR_LOG_FORMAT` and `LAHAR_READY_LAG` win over the last two.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
 
 from engine.cli.errors import describe
+from engine.cli.journal import LogFormat
 from engine.events.times import SECOND, Duration
 from engine.kubernetes.durations import parse_duration
 
@@ -27,6 +32,8 @@ __all__ = ["DEFAULT_LOG", "FILE_NAME", "Settings", "duration", "load_settings"]
 
 FILE_NAME: Final = "lahar.toml"
 DEFAULT_LOG: Final = "sqlite:./lahar.db"
+
+_VARIABLES: Final = {"LAHAR_LOG_FORMAT": "log_format", "LAHAR_READY_LAG": "ready_lag"}
 
 _DAY: Final = 86_400 * SECOND
 _DAYS: Final = re.compile(r"\d{1,6}d", re.ASCII)
@@ -65,6 +72,11 @@ class Settings(BaseModel):
     """How long a pod that names an unknown managed job waits for it before it becomes an observed job."""
     callbacks: tuple[str, ...] = ()
     """Modules whose callbacks are registered, beside those of installed entry points."""
+    log_format: LogFormat = "text"
+    """How a process that goes on writes its logs: `text` or `json`."""
+    ready_lag: Annotated[Duration, BeforeValidator(duration)] = 60 * SECOND
+    """How long an input may wait in a process that is ready (`/readyz`). In a rolling update the next worker is not stopped
+    before this one has caught up."""
 
 
 def load_settings(log: str | None, environment: Mapping[str, str], directory: Path) -> Settings:
@@ -72,11 +84,12 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
 
     Args:
         log: the option `--log`; `None` if it was not given.
-        environment: the process's environment; `LAHAR_LOG` is read.
+        environment: the process's environment; `LAHAR_LOG`, `LAHAR_LOG_FORMAT` and `LAHAR_READY_LAG` are read.
         directory: where `lahar.toml` is looked for; its absence is no error.
 
     Raises:
-        ValueError: the file is no TOML, has an unknown key or a value that does not fit; the text names file and key.
+        ValueError: the file is no TOML, has an unknown key or a value that does not fit; the text names file and key. Or a
+            variable's value does not fit; the text names it.
     """
     path = directory / FILE_NAME
     values: dict[str, Any] = {}
@@ -91,4 +104,11 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
     chosen = log or environment.get("LAHAR_LOG")
     if chosen:
         values["log"] = chosen
+    for variable, name in _VARIABLES.items():
+        if given := environment.get(variable):
+            values[name] = given
+            try:
+                Settings.model_validate({name: given})
+            except ValidationError as error:
+                raise ValueError(f"{variable}={given}: {error.errors()[0]['msg']}") from None
     return Settings.model_validate(values)

@@ -86,8 +86,10 @@ class Batch(NamedTuple):
     """From the first input to the end of the commit."""
     commit_seconds: float
     """Of the commit alone."""
-    done: int
-    """Inputs taken and timers fired; 0: only the snapshot was written."""
+    inputs: int
+    """Inputs taken."""
+    timers: int
+    """Timers fired. If neither was, only a part of the snapshot was written."""
     outputs: int
     """Events written."""
     position: Position

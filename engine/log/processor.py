@@ -360,7 +360,6 @@ class Processor(Generic[S]):
         ended = perf_counter()
         self._remarks.committed(run.outputs)
         if self._observer is not None:
-            self._observer.committed(
-                Batch(self.shard, ended - began, ended - commit_began, done, len(run.outputs), run.held.position)
-            )
+            seconds, taken = (ended - began, ended - commit_began), inputs or 0
+            self._observer.committed(Batch(self.shard, *seconds, taken, done - taken, len(run.outputs), run.held.position))
         run.settle()

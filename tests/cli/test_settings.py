@@ -19,14 +19,30 @@ def test_the_option_wins_over_the_environment_over_the_file_over_the_default(tmp
 
 
 def test_a_file_may_set_everything(tmp_path):
-    write(tmp_path, 'cluster = "prod-1"\nforget_after = "2d"\norphan_wait = 90\ncallbacks = ["platform.callbacks"]')
+    write(
+        tmp_path,
+        'cluster = "prod-1"\nforget_after = "2d"\norphan_wait = 90\ncallbacks = ["platform.callbacks"]\n'
+        'log_format = "json"\nready_lag = "5m"',
+    )
     assert load_settings("memory:", {}, tmp_path) == Settings.model_construct(
         log="memory:",
         cluster="prod-1",
         forget_after=2 * 86_400_000_000,
         orphan_wait=90_000_000,
         callbacks=("platform.callbacks",),
+        log_format="json",
+        ready_lag=300_000_000,
     )
+
+
+def test_the_environment_says_how_a_process_is_watched(tmp_path):
+    write(tmp_path, 'log_format = "text"')
+    found = load_settings(None, {"LAHAR_LOG_FORMAT": "json", "LAHAR_READY_LAG": "2m"}, tmp_path)
+    assert (found.log_format, found.ready_lag) == ("json", 120_000_000)
+    with pytest.raises(ValueError, match=r"LAHAR_LOG_FORMAT=xml: Input should be 'text' or 'json'"):
+        load_settings(None, {"LAHAR_LOG_FORMAT": "xml"}, tmp_path)
+    with pytest.raises(ValueError, match=r"LAHAR_READY_LAG=soon: "):
+        load_settings(None, {"LAHAR_READY_LAG": "soon"}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +53,7 @@ def test_a_file_may_set_everything(tmp_path):
         ('orphan_wait = "soon"', r"lahar\.toml: orphan_wait: .*soon"),
         ("orphan_wait = true", r"lahar\.toml: orphan_wait: .*True is no length of time"),
         ("cluster = 5", r"lahar\.toml: cluster: "),
+        ('log_format = "xml"', r"lahar\.toml: log_format: "),
     ],
 )
 def test_a_wrong_file_is_named_with_the_key(tmp_path, text, message):

@@ -1,0 +1,109 @@
+"""What a process that goes on writes about itself on standard error: one line an occurrence, as text or as JSON.
+
+A line of JSON has `time`, `level`, `logger` and `message`, then what it is about, as far as that is known: `shard`, `job`,
+`event_id`, `correlation_id`, `cause`, `callback`, `topic`, `partition`, `offset`, `reason`, `seconds`, `events`; for an exception
+`error` (its class) and `traceback`.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final, Literal, TextIO
+
+import typer
+
+from engine.cli.errors import describe, exit_code
+
+__all__ = ["LogFormat", "is_json", "written"]
+
+LogFormat = Literal["text", "json"]
+
+_OURS: Final = ("engine", "streams", "lahar")
+"""Loggers whose INFO is wanted; of others, warnings."""
+
+_UNHEARD: Final = "aiokafka"
+"""Says at each attempt that a broker is away. What follows from it reaches us as an exception, and is told once."""
+
+_STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+_logger: Final = logging.getLogger(__name__)
+
+
+class _Lines(logging.StreamHandler[TextIO]):
+    """Writes to whatever standard error is at the moment."""
+
+    def __init__(self, formatter: logging.Formatter) -> None:
+        super().__init__(sys.stderr)
+        self.setFormatter(formatter)
+        self.addFilter(lambda record: record.name.partition(".")[0] != _UNHEARD)
+
+    @property
+    def stream(self) -> TextIO:
+        return sys.stderr
+
+    @stream.setter
+    def stream(self, _: TextIO) -> None:
+        """Ignore what the base class sets."""
+
+
+class _Text(logging.Formatter):
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802  as logging has it
+        return _time(record)
+
+
+class _Json(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = {
+            "time": _time(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields |= {name: value for name, value in vars(record).items() if name not in _STANDARD and not name.startswith("_")}
+        if record.exc_info and record.exc_info[0] is not None:
+            fields["error"] = record.exc_info[0].__name__
+            fields["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(fields, ensure_ascii=False, default=str)
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+@contextmanager
+def written(form: LogFormat) -> Iterator[None]:
+    """Write logs to standard error for the length of a `with` block; in JSON, whatever ends it as well.
+
+    Raises:
+        typer.Exit: in JSON, the block failed; the last line said why.
+    """
+    handler = _Lines(_Json() if form == "json" else _Text())
+    root = logging.getLogger()
+    before = {name: logging.getLogger(name).level for name in _OURS}
+    root.addHandler(handler)
+    for name in _OURS:
+        logging.getLogger(name).setLevel(logging.INFO)
+    try:
+        yield
+    except Exception as error:
+        if form != "json" or isinstance(error, typer.Exit):
+            raise
+        _logger.error("%s", describe(error), extra={"error": type(error).__name__})  # noqa: TRY400  the traceback is for LAHAR_DEBUG
+        raise typer.Exit(exit_code(error)) from error
+    finally:
+        root.removeHandler(handler)
+        for name, level in before.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def is_json() -> bool:
+    """Tell whether standard error carries lines of JSON at the moment, and so nothing else may be written to it."""
+    return any(isinstance(handler.formatter, _Json) for handler in logging.getLogger().handlers)
