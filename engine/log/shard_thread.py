@@ -137,7 +137,6 @@ class ShardThread:
         self.is_open = False
         processor.open()
         self.is_open = True
-        _logger.info("shard %s is open, %d inputs wait", processor.shard, processor.lag())
         self._changed()
 
     def _tell(self, error: LogUnavailableError) -> None:

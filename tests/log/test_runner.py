@@ -1,0 +1,341 @@
+"""Shards in threads of their own: none waits for another, each ends in order, and the owner hears what became of them."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+from counting_stage import CountingStage, custom
+
+from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogError, LogUnavailableError
+from engine.log.membership import StaticMembership
+from engine.log.memory import MemoryLog
+from engine.log.partitioner import partition_of
+from engine.log.port import Commit, Partition, Position, ShardId, ShardLog
+from engine.log.processor import Processor
+from engine.log.runner import BackOff, Runner, run_until_quiet
+
+SHARDS = 4
+KEYS = [next(key for key in map(str, range(100)) if partition_of(key, SHARDS) == number) for number in range(SHARDS)]
+"""A key of each shard."""
+AWAY = LogUnavailableError("no broker answers")
+PATIENCE = 30.0
+
+
+class Gate:
+    """Where a thread waits until it is let through."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self._open = threading.Event()
+
+    def __call__(self) -> None:
+        self.reached.set()
+        assert self._open.wait(PATIENCE)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+class _Shard:
+    def __init__(self, log: PlannedLog, number: int, held: ShardLog) -> None:
+        self._log, self._number, self._held = log, number, held
+
+    @property
+    def position(self) -> Position:
+        return self._held.position
+
+    def snapshot(self) -> Iterator[tuple[str, bytes]]:
+        return self._held.snapshot()
+
+    def commit(self, commit: Commit) -> Position:
+        self._log.act(self._log.commits, self._number)
+        return self._held.commit(commit)
+
+    def close(self) -> None:
+        self._log.given_back.append(self._number)
+        self._held.close()
+
+
+class PlannedLog(MemoryLog):
+    """A log on which openings and commits of shards go as planned: they fail, or wait at a gate."""
+
+    def __init__(self) -> None:
+        super().__init__(SHARDS)
+        self.openings: dict[int, list[Exception | Gate]] = {}
+        self.commits: dict[int, list[Exception | Gate]] = {}
+        self.opened: list[int] = []
+        self.given_back: list[int] = []
+
+    def act(self, plan: dict[int, list[Exception | Gate]], number: int) -> None:
+        if steps := plan.get(number):
+            step = steps.pop(0)
+            if isinstance(step, Exception):
+                raise step
+            step()
+
+    def open(self, shard: ShardId, inputs: Sequence[Partition]) -> ShardLog:  # type: ignore[override]  # all that the port promises
+        self.act(self.openings, shard.number)
+        held = super().open(shard, inputs)
+        self.opened.append(shard.number)
+        return _Shard(self, shard.number, held)
+
+    def add(self, number: int, count: int = 1) -> None:
+        """Append inputs of a shard."""
+        end = self.end(Partition("jobs", number))
+        self.append("jobs", [custom(KEYS[number], end + place, "add", at=1_000) for place in range(count)])
+
+    def outputs(self, number: int) -> int:
+        return self.end(Partition("job-events", number))
+
+    def until(self, true: Callable[[], bool]) -> None:
+        """Return as soon as a condition holds, which threads bring about."""
+        deadline = time.monotonic() + PATIENCE
+        while not true():
+            assert time.monotonic() < deadline
+            self.wait(0.01)
+
+
+def processor(log: MemoryLog, number: int) -> Processor[Any]:
+    return Processor(log, CountingStage(), number, batch=10)
+
+
+def heard(runner: Runner, fenced: list[tuple[int, FencedError]]) -> bool:
+    """Collect what has ended; tell whether some were fenced."""
+    fenced += runner.collect()
+    return bool(fenced)
+
+
+@pytest.fixture
+def log() -> PlannedLog:
+    return PlannedLog()
+
+
+@pytest.fixture
+def runner(log: PlannedLog) -> Iterator[Runner]:
+    with Runner(log, partial(processor, log), back_off=BackOff(0, 0)) as made:
+        yield made
+
+
+# --- at work -----------------------------------------------------------------------------------------------------------------
+
+
+def test_every_shard_takes_what_is_appended(log: PlannedLog, runner: Runner) -> None:
+    runner.assign(range(SHARDS))
+    log.until(lambda: runner.open == frozenset(range(SHARDS)))
+    for number in range(SHARDS):
+        log.add(number, 25)
+    log.until(lambda: all(log.outputs(number) == 25 for number in range(SHARDS)))
+    assert runner.collect() == []
+    assert runner.waiting == {}
+
+
+def test_a_shard_decides_while_another_one_commits(log: PlannedLog, runner: Runner) -> None:
+    log.commits[0] = [gate := Gate()]
+    log.add(0)
+    runner.assign([0, 1])
+    assert gate.reached.wait(PATIENCE)
+    log.add(1, 50)
+    log.until(lambda: log.outputs(1) == 50)
+    assert log.outputs(0) == 0
+    gate.open()
+    log.until(lambda: log.outputs(0) == 1)
+
+
+def test_a_slow_opening_stops_nobody_else(log: PlannedLog, runner: Runner) -> None:
+    log.openings[0] = [gate := Gate()]
+    runner.assign([0, 1])
+    assert gate.reached.wait(PATIENCE)
+    log.add(1)
+    log.until(lambda: log.outputs(1) == 1)
+    assert runner.open == {1}
+    assert runner.waiting == {0: "it is being opened"}
+    gate.open()
+    log.until(lambda: runner.open == {0, 1})
+
+
+def test_where_the_log_is_unavailable_the_shard_is_opened_again_and_loses_nothing(log: PlannedLog, runner: Runner) -> None:
+    log.commits[0] = [AWAY]
+    log.openings[0] = [AWAY, AWAY, gate := Gate()]
+    log.add(0, 3)
+    runner.assign([0])
+    # First it cannot be opened, then it is, and cannot commit.
+    assert gate.reached.wait(PATIENCE)
+    assert runner.waiting == {0: str(AWAY)}
+    gate.open()
+    log.until(lambda: log.outputs(0) == 3)
+    log.until(lambda: runner.waiting == {})
+    assert log.opened == [0, 0]
+    assert runner.collect() == []
+
+
+def test_the_collector_is_taken_over_once_and_given_back(log: PlannedLog) -> None:
+    with Runner(log, partial(processor, log)) as runner:
+        runner.assign(range(SHARDS))
+        log.until(lambda: len(runner.open) == SHARDS)
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == 0
+
+
+# --- what ends a shard -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("error", [LayoutError("grown"), LogDamagedError("torn"), RuntimeError("a defect")])
+def test_what_waiting_does_not_mend_reaches_the_owner(log: PlannedLog, error: Exception) -> None:
+    changed = threading.Event()
+    log.openings[1] = [error]
+    with Runner(log, partial(processor, log), changed=changed.set) as runner:
+        runner.assign([0, 1])
+
+        def raised() -> bool:
+            try:
+                return bool(runner.collect())
+            except (LogError, RuntimeError) as found:
+                assert found is error
+                return True
+
+        log.until(raised)
+        assert changed.is_set()
+
+
+def test_a_shard_that_another_process_opens_is_dropped_and_may_be_assigned_again(log: PlannedLog, runner: Runner) -> None:
+    runner.assign([0, 1])
+    log.until(lambda: runner.open == {0, 1})
+    other = processor(log, 0)
+    other.open()
+    log.add(0)
+    fenced: list[tuple[int, FencedError]] = []
+    log.until(lambda: heard(runner, fenced))
+    assert [number for number, _ in fenced] == [0]
+    assert runner.open == {1}
+    assert log.outputs(0) == 0
+    runner.assign([0, 1])
+    log.until(lambda: log.outputs(0) == 1)
+    with pytest.raises(FencedError):
+        other.step()
+
+
+def test_a_shard_that_is_not_assigned_any_more_finishes_its_transaction_and_is_given_back(log: PlannedLog, runner: Runner) -> None:
+    log.commits[0] = [gate := Gate()]
+    log.add(0, 25)
+    runner.assign([0, 1])
+    assert gate.reached.wait(PATIENCE)
+    runner.assign([1])
+    assert 0 not in log.given_back
+    gate.open()
+    log.until(lambda: runner.open == {1})
+    runner.collect()
+    # A batch of ten: what was at hand, and no more.
+    assert log.outputs(0) == 10
+    assert log.given_back == [0]
+
+
+def test_a_shard_that_is_taken_back_before_it_has_ended_is_not_run_twice(log: PlannedLog, runner: Runner) -> None:
+    log.commits[0] = [gate := Gate()]
+    log.add(0, 25)
+    runner.assign([0])
+    assert gate.reached.wait(PATIENCE)
+    for shards in ((), (0,)):
+        runner.assign(shards)
+    assert log.opened == [0]
+    gate.open()
+
+    def all_taken() -> bool:
+        assert runner.collect() == []
+        runner.assign([0])
+        return log.outputs(0) == 25
+
+    log.until(all_taken)
+    assert log.opened == [0, 0]
+
+
+def test_that_a_shard_which_is_to_end_was_taken_over_is_no_news(log: PlannedLog, runner: Runner) -> None:
+    log.commits[0] = [gate := Gate(), FencedError("counting/0", 1, 2)]
+    log.add(0, 25)
+    runner.assign([0])
+    assert gate.reached.wait(PATIENCE)
+    other = processor(log, 0)
+    other.open()
+    runner.assign([])
+    gate.open()
+    log.until(lambda: log.given_back == [0])
+    log.until(lambda: runner.collect() == [] and runner.open == frozenset())
+
+
+# --- closing -----------------------------------------------------------------------------------------------------------------
+
+
+def test_closing_lets_transactions_end_and_gives_all_shards_back(log: PlannedLog) -> None:
+    log.commits[0] = [gate := Gate()]
+    log.add(0, 25)
+    with Runner(log, partial(processor, log)) as runner:
+        runner.assign(range(SHARDS))
+        log.until(lambda: runner.open == frozenset(range(SHARDS)))
+        assert gate.reached.wait(PATIENCE)
+        closing = threading.Thread(target=runner.close)
+        closing.start()
+        gate.open()
+        closing.join(PATIENCE)
+        assert sorted(log.given_back) == list(range(SHARDS))
+        assert log.outputs(0) == 10
+        assert runner.close() == []
+
+
+def test_closing_does_not_wait_for_ever(log: PlannedLog) -> None:
+    log.openings[2] = [gate := Gate()]
+    with Runner(log, partial(processor, log)) as runner:
+        runner.assign([1, 2])
+        assert gate.reached.wait(PATIENCE)
+        assert runner.close(seconds=0.01) == [2]
+        gate.open()
+        assert runner.close() == []
+    assert 2 not in log.opened or log.given_back.count(2) == 1
+
+
+# --- until quiet -------------------------------------------------------------------------------------------------------------
+
+
+def test_all_shards_run_until_nothing_is_left(log: PlannedLog) -> None:
+    for number in range(SHARDS):
+        log.add(number, 12 + number)
+    assert run_until_quiet(partial(processor, log), range(SHARDS)) == 4 * 12 + 6
+    assert [log.outputs(number) for number in range(SHARDS)] == [12, 13, 14, 15]
+    assert sorted(log.given_back) == list(range(SHARDS))
+
+
+def test_a_shard_that_fails_ends_the_others(log: PlannedLog) -> None:
+    log.openings[1] = [AWAY]
+    for number in range(SHARDS):
+        log.add(number)
+    with pytest.raises(LogUnavailableError):
+        run_until_quiet(partial(processor, log), range(SHARDS))
+    assert sorted(log.given_back) == sorted(log.opened)
+
+
+# --- by ordinal --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_ordinals_spread_all_shards_and_none_twice(workers: int) -> None:
+    shares = [StaticMembership(ordinal, workers, SHARDS).shards() for ordinal in range(workers)]
+    assert sorted(shard for share in shares for shard in share) == list(range(SHARDS))
+    assert all(shard % workers == ordinal for ordinal, share in enumerate(shares) for shard in share)
+
+
+@pytest.mark.parametrize(("ordinal", "workers"), [(2, 2), (-1, 2), (4, 5)])
+def test_a_worker_that_has_no_shard_is_none(ordinal: int, workers: int) -> None:
+    with pytest.raises(ValueError, match="of"):
+        StaticMembership(ordinal, workers, SHARDS)
+
+
+def test_an_ordinal_that_was_taken_over_gives_up() -> None:
+    membership = StaticMembership(0, 2, SHARDS)
+    assert membership.is_settled()
+    with pytest.raises(FencedError):
+        membership.fenced(0, FencedError("counting/0", 1, 2))
