@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
 from built_image import Image, build
+
+# The jars and the patience of the tests on Kafka.
+sys.path.append(str(Path(__file__).parents[1] / "kafka"))
 
 
 @pytest.fixture(scope="session")
