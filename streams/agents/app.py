@@ -25,6 +25,9 @@ __all__ = ["AgentApp"]
 
 _COMMIT_SECONDS: Final = 1.0
 """About so much is given again after a kill."""
+_HEARTBEAT_SECONDS: Final = 1.0
+_SESSION_SECONDS: Final = 10.0
+"""After which the partitions of a process that was killed go to others. Heartbeats come from a thread that runs no agent."""
 _WATCH_SECONDS: Final = 0.5
 
 # Without a handler Python would print what they have to say about brokers that come and go.
@@ -72,6 +75,8 @@ class AgentApp(faust.App):
             broker=[f"kafka://{server.strip()}" for server in settings.bootstrap_servers.split(",")],
             autodiscover=False,
             broker_commit_interval=_COMMIT_SECONDS,
+            broker_heartbeat_interval=_HEARTBEAT_SECONDS,
+            broker_session_timeout=_SESSION_SECONDS,
             consumer_auto_offset_reset="earliest",
             key_serializer="raw",
             processing_guarantee="at_least_once",
@@ -117,8 +122,10 @@ class AgentApp(faust.App):
             self._to_rebuild.pop(TP(*tp), None)
         for delivery in self.deliveries:
             if self.agents_declared.from_beginning:
-                delivery.progress.forget(lost)
-                _tell(delivery.handler, "lost", lost)
+                # New ones too: a record on its way while they were lost may have left something behind.
+                anew = lost | {Place(*tp) for tp in new}
+                delivery.progress.forget(anew)
+                _tell(delivery.handler, "lost", anew)
             delivery.progress.resumed({Place(*tp): offset for tp, offset in offsets.items()})
         if self.agents_declared.from_beginning and new:
             self._to_rebuild |= {TP(*tp): end for tp, end in (await self.consumer.highwaters(*new)).items()}
@@ -132,14 +139,11 @@ class AgentApp(faust.App):
     async def _watch(self) -> None:
         """Measure how much waits, and notice when a partition has been read up to where its end was."""
         for tp in list(self._assigned or ()):
-            position = await self.consumer.position(tp)
-            waiting = cast("Consumer", self.consumer).waiting(tp)
-            at = position if waiting is None else waiting
-            if tp not in (self._assigned or ()) or at is None:
+            standing = await cast("Consumer", self.consumer).standing(tp)
+            if standing is None or tp not in (self._assigned or ()):
                 continue
-            end = self.consumer.highwater(tp)
-            self.metrics.lag.labels(*map(str, tp)).set(max((end or 0) - at, 0))
-            if tp in self._to_rebuild and at >= self._to_rebuild[tp]:
+            self.metrics.lag.labels(*map(str, tp)).set(max(standing.end - standing.at, 0))
+            if tp in self._to_rebuild and standing.at >= self._to_rebuild[tp]:
                 del self._to_rebuild[tp]
                 for delivery in self.deliveries:
                     _tell(delivery.handler, "rebuilt", {Place(*tp)})

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict, deque
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -20,7 +20,7 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types.tuples import TP, ConsumerMessage
 
-__all__ = ["Consumer", "Given", "Transport"]
+__all__ = ["Consumer", "Given", "Standing", "Transport"]
 
 _FETCH_WAIT_MS: Final = 500
 _MAX_POLL_MS: Final = 24 * 3_600_000
@@ -28,6 +28,15 @@ _MAX_POLL_MS: Final = 24 * 3_600_000
 its partition, and no other process would fare better with it."""
 
 _log = logging.getLogger("lahar.agents")
+
+
+class Standing(NamedTuple):
+    """How far a partition has been read."""
+
+    at: int
+    """Offset of what is next."""
+    end: int
+    """Offset behind what may be read, as far as is known."""
 
 
 class Given(ConsumerMessage):
@@ -92,6 +101,18 @@ class _Thread(driver.AIOKafkaConsumerThread):
             else:
                 consumer.seek(TopicPartition(*tp), offset)
 
+    async def standing(self, tp: TP) -> Standing | None:
+        """Return how far a partition has been fetched; `None` if it is no longer this process's."""
+        found: Standing | None = await self.call_thread(self._standing, TopicPartition(*tp))
+        return found
+
+    async def _standing(self, partition: TopicPartition) -> Standing | None:
+        consumer = self._ensure_consumer()
+        try:
+            return Standing(await consumer.position(partition), consumer.last_stable_offset(partition) or 0)
+        except KafkaError:
+            return None
+
 
 class Consumer(driver.Consumer):
     """Counts an offset as done when everything before it is."""
@@ -114,12 +135,11 @@ class Consumer(driver.Consumer):
         self._given[tp].append(given)
         return given
 
-    def waiting(self, tp: TP) -> int | None:
-        """Return the offset of the first record that has been fetched and is not done; `None` if there is none."""
-        for given in self._given[tp]:
-            if not given.done:
-                return int(given.offset)
-        return None
+    async def standing(self, tp: TP) -> Standing | None:
+        """Return how far a partition is done; `None` if it is no longer this process's."""
+        fetched = await self._thread.standing(tp)
+        waiting = next((given.offset for given in self._given[tp] if not given.done), None)
+        return fetched if fetched is None or waiting is None else fetched._replace(at=waiting)
 
     def _new_offset(self, tp: TP) -> int | None:
         self._acked[tp].clear()

@@ -1,0 +1,172 @@
+"""Agents on a real broker: nothing lost, nothing that was aborted, nothing twice within a process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from broker import until
+from running_agents import PATIENCE, Running, Told, history
+
+from engine.events import Message
+from engine.log.errors import LogUnavailableError
+from streams.agents.usage import Usage
+from streams.codec import encode
+from streams.errors import TopicsMissingError
+from streams.log import KafkaLog
+from streams.settings import KafkaSettings
+
+MakeLog = Callable[[int], KafkaLog]
+
+
+def write(settings: KafkaSettings, *transactions: tuple[list[Message], bool]) -> None:
+    """Write job events in transactions of a producer; `False`: the transaction is aborted."""
+
+    async def write_all() -> None:
+        producer = AIOKafkaProducer(
+            **settings.client_arguments(), transactional_id=settings.group("writer"), transaction_timeout_ms=10_000
+        )
+        await producer.start()
+        try:
+            for messages, committed in transactions:
+                await producer.begin_transaction()
+                for message in messages:
+                    fields = encode(message)
+                    topic = f"{settings.topic_prefix}job-events"
+                    await producer.send(topic, fields.value, key=fields.key, headers=fields.headers)
+                await producer.flush()
+                await (producer.commit_transaction() if committed else producer.abort_transaction())
+        finally:
+            await producer.stop()
+
+    asyncio.run(write_all())
+
+
+def placed(messages: list[Message]) -> list[tuple[str, int]]:
+    return [(message.subject, message.sequence) for message in messages]
+
+
+def test_an_agent_is_told_of_what_is_committed_in_order_and_of_nothing_that_was_aborted(
+    make_log: MakeLog, settings: KafkaSettings
+) -> None:
+    make_log(1)
+    ghosts = [message for number in range(20) for message in history(f"ghost-{number}")]
+    first, then = history("a"), history("a", first=4)
+    told = Told()
+    with Running(settings, told.agent()) as running:
+        # Aborted records before the first and between the others: offsets with wide holes, which Faust by itself stumbles over.
+        write(settings, (ghosts, False), (first[:1], True), (ghosts, False), (first[1:], True), (ghosts, False))
+        told.wait(*placed(first))
+        write(settings, (then, True), (ghosts, False), (history("last"), True))
+        told.wait(("last", 3))
+        assert running.figure("lahar_agent_missing_total", agent="told") == 0
+    assert told.events == placed(first + then + history("last"))
+    again = Told()
+    with Running(settings, again.agent()) as running:
+        write(settings, (history("end", 1), True))
+        again.wait(("end", 1))
+    assert again.events == [("end", 1)], "the position was not committed up to the end"
+
+
+def test_an_event_that_one_agent_could_not_take_is_given_to_it_again_by_the_next_process(
+    make_log: MakeLog, settings: KafkaSettings
+) -> None:
+    log = make_log(1)
+    given = [message for number in range(30) for message in history(f"job-{number}")]
+    log.append("job-events", given)
+    quick, stuck = Told(), Told(fails_on=("job-10", 2))
+    with Running(settings, quick.agent("quick"), stuck.agent("stuck")) as running:
+        quick.wait(*placed(given))
+        stuck.failed.wait()
+        assert running.figure("lahar_agent_failing", agent="stuck") == 1
+    assert stuck.events == placed(given)[:31]
+    mended = Told()
+    with Running(settings, Told().agent("quick"), mended.agent("stuck")):
+        mended.wait(*placed(given)[31:])
+    assert mended.events == placed(given)[31:], "what was done before the stop is done"
+
+
+def test_a_lost_event_is_noticed(make_log: MakeLog, settings: KafkaSettings) -> None:
+    log = make_log(1)
+    given = history("a", 5)
+    log.append("job-events", [*given[:2], *given[4:]])
+    told = Told()
+    with Running(settings, told.agent()) as running:
+        told.wait(("a", 5))
+        assert running.figure("lahar_agent_missing_total", agent="told") == 2
+
+
+def test_no_event_is_lost_while_processes_join_and_leave(make_log: MakeLog, settings: KafkaSettings) -> None:
+    log = make_log(4)
+    written: list[Message] = []
+    enough = threading.Event()
+
+    def write_on() -> None:
+        number = 0
+        while not enough.is_set():
+            messages = [message for job in range(number, number + 20) for message in history(f"job-{job}", 2)]
+            log.append("job-events", messages)
+            written.extend(messages)
+            number += 20
+            enough.wait(0.05)
+
+    writer = threading.Thread(target=write_on)
+    stays, others = Told(), [Told() for _ in range(3)]
+    with Running(settings, stays.agent()) as running:
+        running.until_ready()
+        writer.start()
+        for other in others:
+            with Running(settings, other.agent()) as joined:
+                joined.until_ready()
+                before = len(other.events)
+                until(lambda told=other, wanted=before + 50: len(told.events) >= wanted, PATIENCE, "who joined is told")
+        enough.set()
+        writer.join()
+        until(lambda: set(placed(written)) <= told_of(stays, *others), PATIENCE, "every event is told")
+        assert running.figure("lahar_agent_missing_total", agent="told") == 0
+    for told in (stays, *others):
+        assert len(told.events) == len(set(told.events)), "no process is given an event twice"
+
+
+def told_of(*all_told: Told) -> set[tuple[str, int]]:
+    return {event for told in all_told for event in list(told.events)}
+
+
+def test_usage_is_rebuilt_at_every_start_and_shared_by_processes(make_log: MakeLog, settings: KafkaSettings) -> None:
+    log = make_log(4)
+    log.append("job-events", [message for number in range(40) for message in history(f"job-{number}", 2)])
+    labels = {"tenant": "", "queue": "default", "phase": "Running"}
+
+    def running_jobs(*processes: Running) -> float:
+        return sum(process.figure("lahar_usage_jobs", **labels) or 0 for process in processes)
+
+    def started() -> Running:
+        usage = Usage()
+        return Running(settings, usage, name="usage", from_beginning=True, collectors=[usage])
+
+    with started() as first:
+        first.until_ready()
+        assert running_jobs(first) == 40
+    with started() as second:
+        second.until_ready()
+        assert running_jobs(second) == 40, "nothing is counted from where another process stood"
+        assert second.figure("lahar_usage_partitions_rebuilding") == 0
+        with started() as third:
+            third.until_ready()
+            until(lambda: running_jobs(second, third) == 40, PATIENCE, "the two share the partitions")
+            assert 0 < running_jobs(third) < 40
+            log.append("job-events", [message for number in range(40, 60) for message in history(f"job-{number}", 2)])
+            until(lambda: running_jobs(second, third) == 60, PATIENCE, "both go on")
+        until(lambda: running_jobs(second) == 60, PATIENCE, "who is left has all of them")
+        assert second.figure("lahar_usage_jobs_entered_total", **labels) == 60
+
+
+def test_agents_without_a_broker_or_topics_end_with_an_error_that_says_so(settings: KafkaSettings) -> None:
+    with pytest.raises(TopicsMissingError, match="lahar topics apply"), Running(settings, Told().agent()) as running:
+        until(lambda: running.error is not None, PATIENCE, "it ends")
+    nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_seconds=1)
+    with pytest.raises(LogUnavailableError, match="cannot be reached"), Running(nowhere, Told().agent()) as running:
+        until(lambda: running.error is not None, PATIENCE, "it ends")
