@@ -10,10 +10,14 @@ from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, setting
 from engine.cli.arguments import JobOption, moment
 from engine.cli.ask import show_event
 from engine.cli.engine import opened
+from engine.cli.output import Output
+from engine.cli.signals import Signals
 from engine.events import decode
 from engine.events.envelope import to_cloudevent
 from engine.history.resolve import resolve
 from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
+from engine.log.errors import LogError
+from engine.log.port import Record
 from statemachines.vocabulary import Level
 
 __all__ = ["events", "start_of"]
@@ -66,6 +70,7 @@ def events(
     """Show job events as they were committed, and follow them.
 
     With --json CloudEvents. Behind what there was stands a marker with a token: --from TOKEN goes on there, without gap or repeat.
+    Who follows gets another token at the end, whatever ends it: SIGTERM (code 0), Ctrl-C (130), or a log that is gone (4).
     """
     output = output_of(context, as_json)
     labels: dict[str, str] = {}
@@ -83,15 +88,41 @@ def events(
             level,
             tuple(event_type or ()),
         )
-        for item in Subscription(source, start_of(start), wanted).stream(follow=follow):
-            if isinstance(item, CaughtUp):
-                if output.as_json:
-                    output.record({"caught_up": True, "token": item.token})
-                else:
-                    output.notes.print(f"caught up; --from {item.token} goes on from here", style="dim", soft_wrap=True)
-            elif output.as_json:
-                output.line(to_cloudevent(item.message).decode())
-            else:
-                show_event(output, decode(item.message), of_job=item.message.subject)
-            if follow:
-                output.flush()
+        subscription = Subscription(source, start_of(start), wanted)
+        if not follow:
+            for item in subscription.stream(follow=False):
+                _show(output, item)
+            return
+        with Signals() as signals:
+            try:
+                for item in subscription.stream(follow=True, stop=lambda: signals.stopped):
+                    _show(output, item)
+                    output.flush()
+                    if signals.stopped:
+                        break
+            except LogError:
+                _say_where(output, subscription)
+                raise
+        _say_where(output, subscription)
+        if signals.interrupted:
+            raise KeyboardInterrupt
+
+
+def _show(output: Output, item: Record | CaughtUp) -> None:
+    if not isinstance(item, CaughtUp):
+        if output.as_json:
+            output.line(to_cloudevent(item.message).decode())
+        else:
+            show_event(output, decode(item.message), of_job=item.message.subject)
+    elif output.as_json:
+        output.record({"caught_up": True, "token": item.token})
+    else:
+        output.notes.print(f"caught up; --from {item.token} goes on from here", style="dim", soft_wrap=True)
+
+
+def _say_where(output: Output, subscription: Subscription) -> None:
+    """Say where following has ended."""
+    if output.as_json:
+        output.record({"stopped": True, "token": subscription.token})
+    else:
+        output.notes.print(f"stopped; --from {subscription.token} goes on from here", style="dim", soft_wrap=True)

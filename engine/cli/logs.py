@@ -8,7 +8,7 @@ from engine.history.transfer import Exportable
 from engine.log.errors import LogUnavailableError
 from engine.log.url import open_log as open_embedded
 
-__all__ = ["KAFKA", "is_shared", "open_log"]
+__all__ = ["KAFKA", "is_shared", "not_installed", "open_log"]
 
 KAFKA: Final = "kafka://"
 
@@ -16,6 +16,17 @@ KAFKA: Final = "kafka://"
 def is_shared(url: str) -> bool:
     """Tell whether a log is processed by workers of its own: commands then only append to it."""
     return url.startswith(KAFKA)
+
+
+def not_installed(url: str, missing: ModuleNotFoundError) -> LogUnavailableError:
+    """Return the error for a log that this installation has no client for.
+
+    Args:
+        url: names the log.
+        missing: what importing the client raised.
+    """
+    package = (missing.name or "").partition(".")[0]
+    return LogUnavailableError(f"{url}: {package} is not installed; install lahar[kafka]")
 
 
 def open_log(url: str, partitions: int | None = None, *, create: bool = True, readonly: bool = False) -> Exportable:
@@ -39,7 +50,7 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
         from streams.log import KafkaLog  # noqa: PLC0415  an extra that most installations do without
         from streams.settings import KafkaSettings  # noqa: PLC0415
     except ModuleNotFoundError as missing:
-        raise LogUnavailableError(f"{url}: {missing.name} is not installed; install lahar[kafka]") from None
+        raise not_installed(url, missing) from None
     log = KafkaLog(KafkaSettings.of_url(url))
     if partitions is not None and partitions != (found := log.partitions("job-events")):
         log.close()

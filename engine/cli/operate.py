@@ -16,7 +16,7 @@ from engine.cli.arguments import JobOption, NoProcessOption, moment
 from engine.cli.engine import lifecycle_stage, opened, run_lock
 from engine.cli.errors import FINDING, NotFoundError
 from engine.cli.feeding import Feed
-from engine.cli.logs import open_log
+from engine.cli.logs import is_shared, open_log
 from engine.events.times import format_time
 from engine.history.letters import dead_letters, redriven
 from engine.history.resolve import resolve
@@ -128,7 +128,9 @@ def backup(
     output = output_of(context, as_json)
     if target.exists():
         raise ValueError(f"{target} exists; name a new file for the backup")
-    with opened(settings_of(context, log)) as source, output.busy("copying"):
+    settings = settings_of(context, log)
+    _must_be_a_file(settings.log, "its brokers keep copies of each record, and `lahar export` writes all of them")
+    with opened(settings) as source, output.busy("copying"):
         _file_log(source, "backup").backup(target)
     if output.as_json:
         output.record({"file": str(target), "bytes": target.stat().st_size})
@@ -140,7 +142,9 @@ def backup(
 def compact(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Give unused space of the log's file back to the file system. No event is removed."""
     output = output_of(context, as_json)
-    with opened(settings_of(context, log), readonly=False) as source:
+    settings = settings_of(context, log)
+    _must_be_a_file(settings.log, "its brokers free what a topic's retention lets go")
+    with opened(settings, readonly=False) as source:
         file = _file_log(source, "compact")
         path = file.path
         before = path.stat().st_size
@@ -151,6 +155,11 @@ def compact(context: typer.Context, log: LogOption = None, as_json: JsonOption =
         output.record({"file": str(path), "before": before, "after": after})
     else:
         output.console.print(f"{path}: {before:,} → {after:,} bytes")
+
+
+def _must_be_a_file(url: str, instead: str) -> None:
+    if is_shared(url):
+        raise ValueError(f"{url} is no file: {instead}")
 
 
 def _file_log(log: object, what: str) -> SqliteLog:

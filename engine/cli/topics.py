@@ -9,9 +9,8 @@ import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.errors import FINDING
-from engine.cli.logs import is_shared
+from engine.cli.logs import is_shared, not_installed
 from engine.cli.output import Output
-from engine.log.errors import LogUnavailableError
 
 if TYPE_CHECKING:
     from streams.settings import KafkaSettings
@@ -84,7 +83,7 @@ def _kafka_settings(url: str) -> KafkaSettings:
     try:
         from streams.settings import KafkaSettings  # noqa: PLC0415  an extra that most installations do without
     except ModuleNotFoundError as missing:
-        raise LogUnavailableError(f"{url}: {missing.name} is not installed; install lahar[kafka]") from None
+        raise not_installed(url, missing) from None
     return KafkaSettings.of_url(url)
 
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 from lahar_command import Command
@@ -41,16 +46,146 @@ def test_a_log_without_topics_says_what_to_do(lahar: Command) -> None:
 
 def test_what_is_imported_is_processed_by_workers_and_asked_about(lahar: Command, topics: tuple[str, ...]) -> None:
     lahar("topics", "apply", *topics)
-    (imported,) = lahar.records("import-trace")
+    done = lahar("--json", "import-trace")
+    (imported,) = done.records
     assert imported["processed"] == 0
+    assert done.err == "appended; the workers of this log process it\n"
     assert lahar.records("summary")[0]["jobs"] == 0
+    assert [found["lag"] > 0 for found in lahar.records("status")] == [True, True]
     (run,) = lahar.records("run", "--once")
     assert run["processed"] >= imported["facts"] == 12_314
     assert lahar.records("summary")[0]["jobs"] == ROWS
     assert [found["ok"] for found in lahar.records("verify")] == [True, True]
-    assert [found["lag"] for found in lahar.records("status")] == [0, 0]
-    job = lahar.records("job", "list")[0]["id"]
-    assert "default/philly-0" in lahar("why", job).out
-    head, *_, end = lahar("export").out.splitlines()
-    assert json.loads(end)["data"]["records"] == len(lahar("export").out.splitlines()) - 2
-    assert json.loads(head)["data"]["partitions"] == 2
+    again = lahar.records("import-trace")[0]["facts"]
+    assert lahar.records("run", "--once")[0]["processed"] >= again
+    assert lahar.records("summary")[0]["jobs"] == ROWS
+    assert sum(found["outcomes"]["duplicate"] + found["outcomes"]["late"] for found in lahar.records("status")) == again
+
+
+MANIFEST = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: train, namespace: ml}
+lahar: {customEvents: {Checkpointed: null}}
+spec:
+  minAvailable: 1
+  tasks:
+  - {name: worker, replicas: 2, template: {spec: {containers: [{name: main, image: train}]}}}
+"""
+NOTE = "appended; the workers of this log process it\n"
+
+
+def test_commands_about_jobs_append_and_say_so(lahar: Command, topics: tuple[str, ...]) -> None:
+    lahar("topics", "apply", *topics)
+    done = lahar("apply", "-", given=MANIFEST)
+    assert (done.out, done.err) == ("ml/train: appended\n", NOTE)
+    assert "no job 'ml/train'" in lahar("job", "command", "ml/train", "AbortJob", code=3).err
+    lahar("run", "--once")
+    before = lahar("history", "ml/train").out
+    lahar("apply", "-", given=MANIFEST)
+    lahar("run", "--once")
+    assert lahar("history", "ml/train").out == before
+    done = lahar("job", "submit", "-", given=MANIFEST.replace("train,", "other,"))
+    assert (done.out, done.err) == ("ml/other: appended\n", NOTE)
+    assert lahar("job", "raise", "ml/train", "Checkpointed").out == "ml/train: appended\n"
+    assert lahar("job", "command", "ml/train", "AbortJob", "--by", "ann").out == "ml/train: appended\n"
+    lahar("run", "--once")
+    assert {job["name"]: job["phase"] for job in lahar.records("job", "list")} == {"train": "Aborted", "other": "Pending"}
+    assert "AbortJob by ann" in lahar("history", "ml/train").out
+    assert "Checkpointed" in lahar("history", "ml/train").out
+
+
+def test_what_cannot_be_read_is_a_dead_letter_that_can_be_put_in_again(lahar: Command, topics: tuple[str, ...]) -> None:
+    lahar("topics", "apply", *topics)
+    done = lahar("ingest", "-", given="garbage {{{\n")
+    assert done.out == "0 taken, 1 unreadable; 0 processed\n"
+    assert done.err.endswith(f"kept as a dead letter\n{NOTE}")
+    assert lahar.records("dead-letters", "list") == []
+    lahar("run", "--once")
+    (letter,) = lahar.records("dead-letters", "list")
+    assert lahar("dead-letters", "redrive", letter["id"][:8]).out == "1 dead letter(s) put in again\n"
+    lahar("run", "--once")
+    assert len(lahar.records("dead-letters", "list")) == 2
+    assert lahar("dead-letters", "redrive", "zzz", code=3).out == ""
+
+
+CALLBACK = """\
+from engine.effects import Disable, callback
+
+@callback(level="job")
+def announce(notice):
+    {body}
+"""
+
+
+def test_a_disabled_callback_is_resumed(
+    lahar: Command, topics: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "kafka_test_callbacks", raising=False)
+    (tmp_path / "lahar.toml").write_text('callbacks = ["kafka_test_callbacks"]\n')
+    module = tmp_path / "kafka_test_callbacks.py"
+    module.write_text(CALLBACK.format(body='raise Disable("no pager")'))
+    lahar("topics", "apply", *topics)
+    lahar("apply", "-", given=MANIFEST)
+    assert "callback announce is disabled" in lahar("run", "--once").err
+    lahar("run", "--once")  # takes the report of it
+    (standing,) = lahar.records("callbacks", "list")
+    assert (standing["state"], standing["last_failure"]["message"]) == ("disabled", "no pager")
+    module.write_text(CALLBACK.format(body='print("told", notice.name, notice.phase)') + "\n# the cause is mended\n")
+    monkeypatch.delitem(sys.modules, "kafka_test_callbacks")
+    done = lahar("callbacks", "resume", "announce")
+    assert (done.out, done.err) == ("announce: resumed\n", NOTE)
+    assert "told train Pending\n" in lahar("run", "--once").out
+    assert lahar.records("callbacks", "list")[0]["state"] == "live"
+    assert "is not disabled" in lahar("callbacks", "resume", "announce", code=2).err
+
+
+@pytest.mark.parametrize(("command", "instead"), [("backup", "`lahar export`"), ("compact", "retention")])
+def test_what_is_for_files_says_what_to_do_instead(lahar: Command, command: str, instead: str, tmp_path: Path) -> None:
+    said = lahar("log", command, *([tmp_path / "copy.db"] if command == "backup" else []), code=2).err
+    assert instead in said
+    assert said.count("\n") == 1
+
+
+QUESTIONS = ["summary", "events --follow", "status", "run --once", "import-trace", "topics plan", "topics apply", "job list --json"]
+
+
+@pytest.mark.parametrize("command", QUESTIONS)
+def test_a_broker_that_is_not_there_is_one_line_and_code_4(command: str) -> None:
+    done = Command("kafka://127.0.0.1:1")(*command.split(), code=4)
+    assert (done.out, done.err.count("\n")) == ("", 1)
+    assert "Kafka at 127.0.0.1:1" in done.err
+
+
+@pytest.mark.parametrize("command", ["summary", "topics plan"])
+def test_a_broker_that_does_not_answer_is_given_up_in_time(command: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        lahar = Command(f"kafka://127.0.0.1:{silent.getsockname()[1]}", KAFKA_REQUEST_SECONDS="2")
+        begun = time.monotonic()
+        done = lahar(*command.split(), code=4)
+        assert time.monotonic() - begun < 30
+    assert (done.out, done.err.count("\n")) == ("", 1)
+
+
+WITHOUT = """\
+import sys
+sys.modules[{missing!r}] = None
+from engine.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize("missing", ["aiokafka", "pydantic_settings"])
+@pytest.mark.parametrize("command", ["summary", "topics plan", "run --once", "worker --stage lifecycle"])
+def test_without_the_extra_it_says_what_to_install(missing: str, command: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT.format(missing=missing), "--log", "kafka://localhost:9092", *command.split()],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == f"lahar: kafka://localhost:9092: {missing} is not installed; install lahar[kafka]\n"
