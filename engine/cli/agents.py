@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +11,7 @@ import typer
 from prometheus_client import PlatformCollector, ProcessCollector
 
 from engine.cli.app import LogOption, Panel, group, output_of, settings_of
+from engine.cli.journal import written
 from engine.cli.logs import is_shared
 from engine.cli.serving import Server, parse_address
 from engine.cli.signals import Signals
@@ -48,6 +49,15 @@ def run(
             help="Serve /metrics, /healthz and /readyz there, without a host on 127.0.0.1 only; port 0 takes a free one.",
         ),
     ] = None,
+    instance: Annotated[
+        str | None,
+        typer.Option(
+            "--instance",
+            metavar="NAME",
+            help="Its name among the processes that run these agents, the same after a restart: it then has its partitions back "
+            "at once. Without one they wait 10 s for a process that was killed.",
+        ),
+    ] = None,
     log: LogOption = None,
 ) -> None:
     """Tell agents of job events, as they are committed, until interrupted.
@@ -57,24 +67,27 @@ def run(
     `agents` installs.
     """
     output = output_of(context, as_json=False)
-    app = _made(settings_of(context, log).log, target)
+    settings = settings_of(context, log)
+    app = _made(settings.log, target, instance)
     from streams.agents.run import run as run_agents  # noqa: PLC0415  an extra that most installations do without
 
     # Both register themselves.
     ProcessCollector(registry=app.registry)
     PlatformCollector(registry=app.registry)
     address = None if metrics is None else parse_address(metrics)
-    with Server(address, app.registry, ready=app.not_ready) if address is not None else nullcontext() as server:
-        if server is not None:
-            output.notes.print(f"metrics: {server.url}", style="dim")
+    with ExitStack() as stack:
+        stack.enter_context(written(settings.log_format))
+        if address is not None:
+            server = stack.enter_context(Server(address, app.registry, ready=app.not_ready))
+            output.note(f"metrics: {server.url}")
         with Signals() as signals:
-            output.notes.print(f"running {target}; Ctrl-C stops", style="dim")
+            output.note(f"running {target}; Ctrl-C stops")
             run_agents(app, lambda: signals.stopped)
         if signals.interrupted:
             raise KeyboardInterrupt
 
 
-def _made(url: str, target: str) -> AgentApp:
+def _made(url: str, target: str, instance: str | None) -> AgentApp:
     """Return the app of some agents.
 
     Raises:
@@ -92,4 +105,4 @@ def _made(url: str, target: str) -> AgentApp:
     beside = str(Path.cwd())
     if beside not in sys.path:
         sys.path.insert(0, beside)
-    return AgentApp(find(target), KafkaSettings.of_url(url))
+    return AgentApp(find(target), KafkaSettings.of_url(url), instance=instance)

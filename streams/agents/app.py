@@ -49,12 +49,16 @@ class AgentApp(faust.App):
 
     BootStrategy = _WithoutWeb
 
-    def __init__(self, declared: Agents, settings: KafkaSettings, *, first_pause: float = FIRST_PAUSE) -> None:
+    def __init__(
+        self, declared: Agents, settings: KafkaSettings, *, instance: str | None = None, first_pause: float = FIRST_PAUSE
+    ) -> None:
         """Describe it; nothing is connected before it starts.
 
         Args:
             declared: what it runs.
             settings: which cluster, how to reach it, and the prefix of its topics.
+            instance: name of the process within the group, the same after a restart, which then has its partitions back at once
+                (static membership); `None`: those of a process that was killed wait for 10 s.
             first_pause: seconds before an event whose function has failed is given again; doubled each time, up to 300.
         """
         self.settings: Final = settings
@@ -78,6 +82,7 @@ class AgentApp(faust.App):
             broker_heartbeat_interval=_HEARTBEAT_SECONDS,
             broker_session_timeout=_SESSION_SECONDS,
             consumer_auto_offset_reset="earliest",
+            consumer_group_instance_id=instance,
             key_serializer="raw",
             processing_guarantee="at_least_once",
             producer_compression_type=None if settings.compression == "none" else settings.compression,

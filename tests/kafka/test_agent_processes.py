@@ -1,0 +1,144 @@
+"""`lahar agents run` and the plain consumer, as processes on a real broker: what they are told, and what a kill leaves behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from broker import until
+from lifecycle_inputs import inputs
+from running_agents import PATIENCE, history
+
+from engine.events import decode
+from engine.events.jobs import JobPhaseChanged
+from engine.lifecycle.stage import LifecycleStage
+from engine.log.port import Partition
+from engine.log.processor import Processor
+from streams.log import KafkaLog
+from streams.settings import KafkaSettings
+
+HERE = Path(__file__).parent
+EXAMPLES = HERE.parents[1] / "examples"
+LAHAR = "from engine.cli.main import main; main()"
+
+Start = Callable[..., subprocess.Popen[bytes]]
+
+
+@pytest.fixture
+def start(settings: KafkaSettings, tmp_path: Path) -> Iterator[Start]:
+    """Starts a process that writes to the files `out` and `err`; all are killed at the end of the test."""
+    started: list[subprocess.Popen[bytes]] = []
+    environment = os.environ | {
+        "KAFKA_TOPIC_PREFIX": settings.topic_prefix,
+        "LAHAR_LOG": f"kafka://{settings.bootstrap_servers}",
+        "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), *sys.path]),
+    }
+
+    def start_one(*command: str, folder: Path = tmp_path) -> subprocess.Popen[bytes]:
+        with (tmp_path / "out").open("ab") as out, (tmp_path / "err").open("ab") as err:
+            started.append(subprocess.Popen([sys.executable, *command], cwd=folder, env=environment, stdout=out, stderr=err))
+        return started[-1]
+
+    yield start_one
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def lines(path: Path) -> list[str]:
+    """The whole lines of a file."""
+    return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+
+def wait(process: subprocess.Popen[bytes], folder: Path, true: Callable[[], bool], what: str) -> None:
+    def must_live() -> None:
+        assert process.poll() is None, (folder / "err").read_text(encoding="utf-8")
+
+    until(true, PATIENCE, what, must_live)
+
+
+def stopped(process: subprocess.Popen[bytes], how: signal.Signals = signal.SIGTERM) -> int:
+    process.send_signal(how)
+    return process.wait(PATIENCE)
+
+
+def listens(process: subprocess.Popen[bytes]) -> bool:
+    """Tell whether a process listens on any port."""
+    links = [str(link.readlink()) for link in Path(f"/proc/{process.pid}/fd").iterdir()]
+    mine = {link.removeprefix("socket:[").removesuffix("]") for link in links if link.startswith("socket:")}
+    tables = "".join(Path(f"/proc/{process.pid}/net/{name}").read_text() for name in ("tcp", "tcp6"))
+    return any(row.split()[3] == "0A" and row.split()[9] in mine for row in tables.splitlines() if ":" in row.split()[0])
+
+
+def test_five_lines_are_told_of_every_job_that_completes_and_once(
+    make_log: Callable[[int], KafkaLog], start: Start, tmp_path: Path
+) -> None:
+    log = make_log(2)
+    for topic, message in inputs(100):
+        log.append(topic, [message])
+    expected: list[str] = []
+    for number in range(2):
+        processor = Processor(log, LifecycleStage(), number)
+        processor.open()
+        processor.run_until_quiet()
+        offset = 0
+        while records := log.read(Partition("job-events", number), offset, 1_000):
+            offset = records[-1].offset + 1
+            for record in records:
+                event = decode(record.message)
+                if isinstance(event.data, JobPhaseChanged) and event.data.phase == "Completed":
+                    expected.append(f"paid {event.subject} {event.sequence}")
+    assert expected
+    out = tmp_path / "out"
+    told = start("-c", LAHAR, "agents", "run", "paid", folder=EXAMPLES / "agents")
+    wait(told, tmp_path, lambda: len(lines(out)) >= len(expected), "the example is told")
+    if Path("/proc").exists():
+        assert not listens(told), "no web server, and no metrics that nobody asked for"
+    assert stopped(told) == 0
+    assert sorted(lines(out)) == sorted(expected)
+    again = start("-c", LAHAR, "agents", "run", "paid:paid", folder=EXAMPLES / "agents")
+    assert again.wait(PATIENCE) == 2
+    assert "is no `Agents`" in (tmp_path / "err").read_text(encoding="utf-8")
+
+
+def test_after_kills_every_event_was_told_and_only_the_last_second_is_told_again(
+    make_log: Callable[[int], KafkaLog], start: Start, tmp_path: Path
+) -> None:
+    log = make_log(2)
+    given = [message for number in range(1_000) for message in history(f"job-{number}", 4)]
+    log.append("job-events", given)
+    every = [f"{message.subject} {message.sequence}" for message in given]
+    told = tmp_path / "told"
+    for wanted in (300, 1_500):
+        process = start("-c", LAHAR, "agents", "run", "counting_agents", "--instance", "a")
+        wait(process, tmp_path, lambda most=wanted: len(lines(told)) > most, "the agents are told")  # type: ignore[misc]  # bound now
+        stopped(process, signal.SIGKILL)
+    last = start("-c", LAHAR, "agents", "run", "counting_agents", "--instance", "a")
+    wait(last, tmp_path, lambda: set(lines(told)) >= set(every), "every event is told")
+    assert stopped(last) == 0
+    # What is keyed by (job, sequence) counts every event once.
+    assert sorted(set(lines(told))) == sorted(every)
+
+
+def test_the_plain_consumer_reads_everything_and_says_where_an_event_never_came(
+    make_log: Callable[[int], KafkaLog], settings: KafkaSettings, start: Start, tmp_path: Path
+) -> None:
+    log, out = make_log(2), tmp_path / "out"
+    whole, torn = history("whole", 5), history("torn", 5)
+    log.append("job-events", [*whole, *torn[:2], *torn[3:]])
+    consumer = (str(EXAMPLES / "consumer" / "consumer.py"), settings.bootstrap_servers, "plain", settings.topic_prefix)
+    process = start(*consumer)
+    wait(process, tmp_path, lambda: len(lines(out)) >= 10, "the consumer reads")
+    stopped(process, signal.SIGINT)
+    read = [re.sub(r" lahar\.job\..*", "", line) for line in lines(out)]
+    assert sorted(read) == sorted(
+        [f"whole {number}" for number in range(1, 6)]
+        + [f"torn {number}" for number in (1, 2, 4, 5)]
+        + ["GAP: torn lacks what stands between 2 and 4"]
+    )
