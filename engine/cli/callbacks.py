@@ -6,6 +6,7 @@ A module that `lahar.toml` names is looked for beside that file first, then wher
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from engine.cli.engine import now
 from engine.cli.output import Output
 from engine.cli.settings import Settings
 from engine.effects.dispatcher import Dispatcher
+from engine.effects.executor import Executor, ThreadExecutor
 from engine.effects.metrics import CallbackStatus, EffectMetrics
 from engine.effects.registry import Registry, load
 from engine.history.transfer import Exportable
@@ -25,17 +27,19 @@ __all__ = ["Callbacks", "registered"]
 class Callbacks:
     """The registered callbacks of one process, told of what a log holds. Whoever tells them holds the log's run lock."""
 
-    def __init__(self, settings: Settings, output: Output) -> None:
+    def __init__(self, settings: Settings, output: Output, executor: Callable[[], Executor] = ThreadExecutor) -> None:
         """Find them.
 
         Args:
             settings: name their modules.
             output: where it is told that one has failed.
+            executor: gives what runs them.
 
         Raises:
             CallbackError: a module cannot be imported, or a callback in it is declared wrongly.
         """
         self._output = output
+        self._executor = executor
         self._registry = registered(settings)
         self._dispatcher: Dispatcher | None = None
         self._counted = False
@@ -50,7 +54,7 @@ class Callbacks:
             metrics: where it is counted what they do.
         """
         if self._dispatcher is None:
-            self._dispatcher = Dispatcher(log, self._registry, started=started)
+            self._dispatcher = Dispatcher(log, self._registry, started=started, executor=self._executor())
             if metrics is not None and not self._counted:
                 self._counted = True
                 EffectMetrics(metrics, self._status)

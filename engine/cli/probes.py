@@ -1,24 +1,28 @@
-"""What a process that runs shards answers to whoever runs it: is it alive, does it do its work?"""
+"""What a process that runs shards or callbacks shows to whoever runs it: is it alive, does it do its work, what does it do?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 import typer
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
 from engine.cli.output import Output
-from engine.cli.serving import Reasons, Server, parse_address
+from engine.cli.serving import Server, parse_address
+from engine.cli.settings import Settings
+from engine.cli.tracing import Spans, TracedExecutor, provider_of, tracer_of
+from engine.effects.executor import Executor, ThreadExecutor
+from engine.events.times import SECOND
 from engine.log.metrics import ProcessorMetrics
+from engine.log.observer import Observer, Observers
 
-__all__ = ["MetricsOption", "served", "shards_hang", "shards_not_ready"]
+__all__ = ["STILL_SECONDS", "MetricsOption", "Monitoring", "served"]
 
-_LAG_SECONDS: Final = 60.0
-"""A shard that is further behind has not caught up: in a rolling update the next worker is not to be stopped yet."""
-
-_STILL_SECONDS: Final = 180.0
+STILL_SECONDS: Final = 180.0
 """A loop turns several times a second, unless the log does not answer: then after its time limits, which are shorter than this."""
 
 MetricsOption = Annotated[
@@ -31,9 +35,82 @@ MetricsOption = Annotated[
 ]
 
 
+class Monitoring:
+    """Everything that looks at one process: metrics, health, and traces where the environment asks for them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Begin; nothing is seen yet.
+
+        Args:
+            settings: say how far behind a process may be that is ready.
+            environment: its `OTEL_…` variables say whether there are traces.
+            monotonic: a clock (seconds).
+
+        Raises:
+            ValueError: traces cannot be made as they are asked for.
+        """
+        self.registry: Final = CollectorRegistry()
+        self.metrics: Final = ProcessorMetrics(self.registry, monotonic=monotonic)
+        self._lag = settings.ready_lag / SECOND
+        self._monotonic = monotonic
+        self._turned: float | None = None
+        self._provider = provider_of(environment)
+        self._tracer = None if self._provider is None else tracer_of(self._provider)
+        self.observer: Final[Observer] = self.metrics if self._tracer is None else Observers(self.metrics, Spans(self._tracer))
+
+    def executor(self) -> Executor:
+        """Return what runs callbacks."""
+        threads = ThreadExecutor()
+        return threads if self._tracer is None else TracedExecutor(threads, self._tracer)
+
+    def beat(self) -> None:
+        """Hear that the process's own loop turns. Once it has been heard of, it is looked after."""
+        self._turned = self._monotonic()
+
+    def hangs(self) -> list[str]:
+        """Say which loops hang. Waits for nothing; for any thread."""
+        still = {f"shard {found.shard}": found.still for found in self.metrics.standings()}
+        still["the process's own loop"] = None if self._turned is None else self._monotonic() - self._turned
+        return [
+            f"{name} has not moved for {seconds:.0f} s"
+            for name, seconds in still.items()
+            if seconds is not None and seconds > STILL_SECONDS
+        ]
+
+    def behind(self) -> list[str]:
+        """Say which open shards are too far behind to be ready. Waits for nothing; for any thread."""
+        return [
+            f"shard {found.shard} is {found.behind:.0f} s behind, {self._lag:g} s are allowed"
+            for found in self.metrics.standings()
+            if found.behind > self._lag
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Send the spans that are left."""
+        if self._provider is not None:
+            self._provider.shutdown()
+
+
 @contextmanager
-def served(address: str | None, registry: CollectorRegistry, output: Output, healthy: Reasons, ready: Reasons) -> Iterator[None]:
-    """Serve what a process shows for the length of a `with` block; `None`: nowhere.
+def served(
+    address: str | None, monitoring: Monitoring, output: Output, waiting: Callable[[], Sequence[str]] = lambda: ()
+) -> Iterator[None]:
+    """Serve what a process shows for the length of a `with` block.
+
+    Args:
+        address: where; `None`: nowhere.
+        monitoring: what is shown.
+        output: where the address is told.
+        waiting: says what the process is to do and does not do yet; called from any thread, waits for nothing.
 
     Raises:
         ValueError: it is no address, or it is taken.
@@ -42,30 +119,12 @@ def served(address: str | None, registry: CollectorRegistry, output: Output, hea
         yield
         return
     # Both register themselves.
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    with Server(parse_address(address), registry, healthy=healthy, ready=ready) as server:
-        output.notes.print(f"metrics: {server.url}", style="dim")
+    ProcessCollector(registry=monitoring.registry)
+    PlatformCollector(registry=monitoring.registry)
+
+    def not_ready() -> list[str]:
+        return [*waiting(), *monitoring.behind(), *monitoring.hangs()]
+
+    with Server(parse_address(address), monitoring.registry, healthy=monitoring.hangs, ready=not_ready) as server:
+        output.note(f"metrics: {server.url}")
         yield
-
-
-def shards_hang(metrics: ProcessorMetrics) -> Reasons:
-    """Return what says which shards hang."""
-    return lambda: [
-        f"shard {found.shard} has not moved for {found.still:.0f} s"
-        for found in metrics.standings()
-        if found.still is not None and found.still > _STILL_SECONDS
-    ]
-
-
-def shards_not_ready(metrics: ProcessorMetrics, waiting: Callable[[], Sequence[str]]) -> Reasons:
-    """Return what says which shards are not open, or far behind.
-
-    Args:
-        metrics: know the shards that are open.
-        waiting: says why others are not.
-    """
-    return lambda: [
-        *waiting(),
-        *(f"shard {found.shard} is {found.behind:.0f} s behind" for found in metrics.standings() if found.behind > _LAG_SECONDS),
-    ]

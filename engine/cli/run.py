@@ -6,23 +6,23 @@ from contextlib import ExitStack, nullcontext
 from typing import Annotated, Any
 
 import typer
-from prometheus_client import CollectorRegistry
 from rich.table import Table
 from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.callbacks import Callbacks
 from engine.cli.engine import Engine, lifecycle_stage, now, opened, run_lock
+from engine.cli.journal import written
 from engine.cli.logs import is_shared
 from engine.cli.output import Output
-from engine.cli.probes import MetricsOption, served, shards_hang, shards_not_ready
+from engine.cli.probes import MetricsOption, Monitoring, served
+from engine.cli.settings import Settings
 from engine.cli.signals import Signals
 from engine.cli.together import run_all_once, run_all_stages
 from engine.events.times import format_time
 from engine.history.exact import dumps
 from engine.history.status import ShardStatus, shard_status
 from engine.history.wording import length
-from engine.log.metrics import ProcessorMetrics
 
 __all__ = ["run", "status"]
 
@@ -48,24 +48,29 @@ def run(
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    lock = run_lock(settings)
-    if is_shared(settings.log):
-        if once:
+    # What ends by itself says all in its answer.
+    with nullcontext() if once else written(settings.log_format):
+        if not is_shared(settings.log):
+            _run_embedded(settings, output, metrics, once=once)
+        elif once:
             _say_processed(output, run_all_once(settings, output, metrics))
         else:
             run_all_stages(settings, output, metrics)
-        return
-    registry = CollectorRegistry()
-    watched = ProcessorMetrics(registry)
-    callbacks, started = Callbacks(settings, output), now()
+
+
+def _run_embedded(settings: Settings, output: Output, address: str | None, *, once: bool) -> None:
+    lock, started = run_lock(settings), now()
     with ExitStack() as stack:
+        monitoring = stack.enter_context(Monitoring(settings))
+        callbacks = Callbacks(settings, output, monitoring.executor)
         stack.enter_context(lock.hold() if lock is not None else nullcontext())
         target = stack.enter_context(opened(settings, create=True, readonly=False))
-        engine = Engine(target, settings, live=not once, observer=watched)
-        ready = shards_not_ready(watched, lambda: [f"shard {shard} is not open" for shard in engine.not_open()])
-        stack.enter_context(served(metrics, registry, output, shards_hang(watched), ready))
+        engine = Engine(target, settings, live=not once, observer=monitoring.observer)
+        stack.enter_context(
+            served(address, monitoring, output, lambda: [f"shard {shard} is not open" for shard in engine.not_open()])
+        )
         engine.open()
-        callbacks.open(target, started, registry)
+        callbacks.open(target, started, monitoring.registry)
         try:
             if once:
                 done = engine.run_until_quiet()
@@ -73,7 +78,7 @@ def run(
                 _say_processed(output, done)
                 return
             with Signals() as signals:
-                output.notes.print(f"running {settings.log}; Ctrl-C stops", style="dim")
+                output.note(f"running {settings.log}; Ctrl-C stops")
                 engine.run(lambda: signals.stopped, callbacks.step, pause=signals.wait, say=output.warn)
             if signals.interrupted:
                 raise KeyboardInterrupt

@@ -41,7 +41,11 @@ def lifecycle_processor(
 
 
 def run_shards(
-    runner: Runner, membership: Membership, signals: Signals, meanwhile: Callable[[], float] = lambda: TURN_SECONDS
+    runner: Runner,
+    membership: Membership,
+    signals: Signals,
+    beat: Callable[[], object],
+    meanwhile: Callable[[], float] = lambda: TURN_SECONDS,
 ) -> None:
     """Run the shards that are this process's until it is told to stop.
 
@@ -49,6 +53,7 @@ def run_shards(
         runner: runs them; wakes `signals` when one of them has news.
         membership: says which; wakes `signals` when it has news.
         signals: say when to stop.
+        beat: told at each turn.
         meanwhile: called every now and then; returns how long it need not be called (seconds).
 
     Raises:
@@ -56,6 +61,7 @@ def run_shards(
         LogError: a shard cannot go on, or this process has no part in the stage any more.
     """
     while not signals.stopped:
+        beat()
         for shard, error in runner.collect():
             membership.fenced(shard, error)
         runner.assign(membership.shards())

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from prometheus_client import CollectorRegistry
-
 from engine.cli.callbacks import Callbacks
 from engine.cli.engine import now, opened
 from engine.cli.output import Output
-from engine.cli.probes import served, shards_hang, shards_not_ready
+from engine.cli.probes import Monitoring, served
 from engine.cli.settings import Settings
 from engine.cli.signals import Signals
 from engine.cli.stages import Effects, lifecycle_processor, run_shards, waiting_for
 from engine.log.membership import StaticMembership
-from engine.log.metrics import ProcessorMetrics
 from engine.log.runner import Runner, run_until_quiet
 
 __all__ = ["run_all_once", "run_all_stages"]
@@ -33,19 +30,18 @@ def run_all_stages(settings: Settings, output: Output, address: str | None) -> N
         LogError: the log cannot be used, and waiting does not help.
         KeyboardInterrupt: it was told so by Ctrl-C.
     """
-    registry = CollectorRegistry()
-    metrics = ProcessorMetrics(registry)
-    callbacks = Callbacks(settings, output)
     with Signals() as signals, ExitStack() as stack:
+        monitoring = stack.enter_context(Monitoring(settings))
+        callbacks = Callbacks(settings, output, monitoring.executor)
         log = stack.enter_context(opened(settings, readonly=False))
-        effects = Effects(log, callbacks, output.warn, registry)
+        effects = Effects(log, callbacks, output.warn, monitoring.registry)
         membership = StaticMembership(0, 1, log.partitions("job-events"))
-        runner = stack.enter_context(Runner(log, lifecycle_processor(log, settings, metrics), changed=signals.wake))
-        ready = shards_not_ready(metrics, lambda: [*waiting_for(runner, membership), *effects.trouble])
-        stack.enter_context(served(address, registry, output, shards_hang(metrics), ready))
-        output.notes.print(f"running {settings.log}; Ctrl-C stops", style="dim")
+        make = lifecycle_processor(log, settings, monitoring.observer)
+        runner = stack.enter_context(Runner(log, make, changed=signals.wake))
+        stack.enter_context(served(address, monitoring, output, lambda: [*waiting_for(runner, membership), *effects.trouble]))
+        output.note(f"running {settings.log}; Ctrl-C stops")
         try:
-            run_shards(runner, membership, signals, effects.step)
+            run_shards(runner, membership, signals, monitoring.beat, effects.step)
         finally:
             runner.close()
             effects.stop()
@@ -67,13 +63,12 @@ def run_all_once(settings: Settings, output: Output, address: str | None) -> int
     Raises:
         LogError: the log cannot be used.
     """
-    registry = CollectorRegistry()
-    metrics = ProcessorMetrics(registry)
-    callbacks, started = Callbacks(settings, output), now()
-    with opened(settings, readonly=False) as log, served(address, registry, output, shards_hang(metrics), lambda: ()):
-        make = lifecycle_processor(log, settings, metrics, live=False)
+    started = now()
+    with Monitoring(settings) as monitoring, opened(settings, readonly=False) as log, served(address, monitoring, output):
+        callbacks = Callbacks(settings, output, monitoring.executor)
+        make = lifecycle_processor(log, settings, monitoring.observer, live=False)
         done = run_until_quiet(make, range(log.partitions("job-events")))
-        callbacks.open(log, started, registry)
+        callbacks.open(log, started, monitoring.registry)
         try:
             callbacks.tell()
         finally:

@@ -8,20 +8,19 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Final, cast
 
 import typer
-from prometheus_client import CollectorRegistry
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.callbacks import Callbacks
 from engine.cli.engine import opened
+from engine.cli.journal import written
 from engine.cli.logs import is_shared
 from engine.cli.output import Output
-from engine.cli.probes import MetricsOption, served, shards_hang, shards_not_ready
+from engine.cli.probes import MetricsOption, Monitoring, served
 from engine.cli.settings import Settings
 from engine.cli.signals import Signals
 from engine.cli.stages import TURN_SECONDS, Effects, lifecycle_processor, run_shards, waiting_for
 from engine.events import Topic
 from engine.log.membership import Membership, RebalanceObserver, StaticMembership
-from engine.log.metrics import ProcessorMetrics
 from engine.log.runner import Runner
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def worker(
         raise ValueError("--ordinal is for the stage lifecycle; of the workers of effects one is active, whichever is there")
     place = None if ordinal is None or workers is None else (ordinal, workers)
     name = instance or socket.gethostname()
-    with Signals() as signals:
+    with written(settings.log_format), Signals() as signals:
         if stage is StageName.EFFECTS:
             _run_effects(settings, output, signals, metrics, name)
         else:
@@ -109,22 +108,21 @@ def worker(
 def _run_lifecycle(
     settings: Settings, output: Output, signals: Signals, address: str | None, name: str, place: tuple[int, int] | None
 ) -> None:
-    registry = CollectorRegistry()
-    metrics = ProcessorMetrics(registry)
     with ExitStack() as stack:
+        monitoring = stack.enter_context(Monitoring(settings))
         log = stack.enter_context(opened(settings, readonly=False))
         membership: Membership
         if place is None:
-            membership = _group(log, "lifecycle", "job-events", name, leave=False, observer=metrics)
+            membership = _group(log, "lifecycle", "job-events", name, leave=False, observer=monitoring.metrics)
         else:
             membership = StaticMembership(*place, log.partitions("job-events"))
-        runner = stack.enter_context(Runner(log, lifecycle_processor(log, settings, metrics), changed=signals.wake))
-        ready = shards_not_ready(metrics, lambda: waiting_for(runner, membership))
-        stack.enter_context(served(address, registry, output, shards_hang(metrics), ready))
+        make = lifecycle_processor(log, settings, monitoring.observer)
+        runner = stack.enter_context(Runner(log, make, changed=signals.wake))
+        stack.enter_context(served(address, monitoring, output, lambda: waiting_for(runner, membership)))
         membership.start(signals.wake)
-        output.notes.print(f"worker {name} of lifecycle on {settings.log}; Ctrl-C stops", style="dim")
+        output.note(f"worker {name} of lifecycle on {settings.log}; Ctrl-C stops")
         try:
-            run_shards(runner, membership, signals)
+            run_shards(runner, membership, signals, monitoring.beat)
         finally:
             # Shards first: whoever gets them next finds them given back.
             runner.close()
@@ -132,19 +130,20 @@ def _run_lifecycle(
 
 
 def _run_effects(settings: Settings, output: Output, signals: Signals, address: str | None, name: str) -> None:
-    registry = CollectorRegistry()
-    callbacks = Callbacks(settings, output)
-    if not callbacks.any:
-        output.warn("no callbacks are registered: nobody is told of anything")
     with ExitStack() as stack:
+        monitoring = stack.enter_context(Monitoring(settings))
+        callbacks = Callbacks(settings, output, monitoring.executor)
+        if not callbacks.any:
+            output.warn("no callbacks are registered: nobody is told of anything")
         log = stack.enter_context(opened(settings, readonly=False))
-        effects = Effects(log, callbacks, output.warn, registry)
+        effects = Effects(log, callbacks, output.warn, monitoring.registry)
         membership = _group(log, "effects", "cluster", name, leave=True)
-        stack.enter_context(served(address, registry, output, lambda: (), lambda: effects.trouble))
+        stack.enter_context(served(address, monitoring, output, lambda: effects.trouble))
         membership.start(signals.wake)
-        output.notes.print(f"worker {name} of effects on {settings.log}; Ctrl-C stops", style="dim")
+        output.note(f"worker {name} of effects on {settings.log}; Ctrl-C stops")
         try:
             while not signals.stopped:
+                monitoring.beat()
                 # Nothing fences cursors: who is not sure tells nobody.
                 if _TELLER in membership.shards() and membership.is_sure():
                     signals.wait(effects.step())

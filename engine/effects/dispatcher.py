@@ -290,13 +290,15 @@ class Dispatcher:
         line.failed += 1
         given_up = lane.failed(outcome, now)
         if lane.failures == 1:
-            _logger.warning("callback %s failed on %s: %s", name, notice, outcome.message)
+            _logger.warning("callback %s failed on %s: %s", name, notice, outcome.message, extra=_fields(name, notice, outcome))
         if line.stops or not (given_up or outcome.kind == "disable"):
             return
         stop = Stop.at(name, notice, outcome.message)
         self._reports.append(report(name, stop, "failed", now, notice.id))
         self._report(report(name, stop, "disabled", now, notice.id))
-        _logger.error("callback %s is disabled until it is resumed: %s", name, outcome.message)
+        _logger.error(
+            "callback %s is disabled until it is resumed: %s", name, outcome.message, extra=_fields(name, notice, outcome)
+        )
         _disable(line, stop)
 
     def _take_settled(self) -> None:
@@ -333,6 +335,10 @@ class Dispatcher:
                 self._log.move_cursor(cursor_name(name), {lane.partition: lane.position for lane in moved})
             for lane in moved:
                 lane.saved, lane.unsaved = lane.position, False
+
+
+def _fields(name: str, notice: Notice, outcome: Outcome) -> dict[str, str]:
+    return {"callback": name, "job": notice.job, "event_id": notice.id, "reason": outcome.message}
 
 
 def _disable(line: _Line, stop: Stop) -> None:

@@ -142,5 +142,6 @@ class ShardThread:
     def _tell(self, error: LogUnavailableError) -> None:
         self.is_open = False
         if not self.trouble:
-            _logger.warning("shard %d: %s; trying again until it works", self.number, error)
+            fields = {"shard": self.number, "error": type(error).__name__}
+            _logger.warning("shard %d: %s; trying again until it works", self.number, error, extra=fields)
         self.trouble = str(error)

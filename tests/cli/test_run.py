@@ -35,8 +35,17 @@ def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 def running() -> Iterator[subprocess.Popen[str]]:
     """An engine that runs the log; it has said so."""
     with started("run") as process:
-        assert process.stderr.readline().startswith("running")
+        told_that_it_runs(process)
         yield process
+
+
+def told_that_it_runs(process: subprocess.Popen[str]) -> list[str]:
+    """What an engine says until it runs, in lines."""
+    said = []
+    while not (line := process.stderr.readline()).startswith("running"):
+        assert line, said
+        said.append(line)
+    return said
 
 
 def stop(process: subprocess.Popen[str], number: int) -> tuple[int, str, str]:
@@ -57,7 +66,9 @@ def lines_until(process: subprocess.Popen[str], wanted: str) -> list[str]:
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 def test_it_stops_when_told_to(lahar, files, number, code):
     with running() as process:
-        assert stop(process, number) == (code, "", "")
+        stopped, out, err = stop(process, number)
+        assert (stopped, out) == (code, "")
+        assert re.fullmatch(r"\S+Z INFO engine\.log\.remarks: shard lifecycle/0 is closed\n", err)
     assert lahar("status", "--json").record["running"] is False
     lahar("apply", files["queue"], files["job"])
 
@@ -107,10 +118,12 @@ def test_a_reader_who_has_had_enough_is_no_failure(lahar, files):
 def test_metrics_are_served_on_this_machine_alone(lahar, files):
     lahar("apply", files["queue"], files["job"])
     with started("run", "--metrics", "0") as process:
-        address = re.search(r"http://127\.0\.0\.1:\d+/metrics", process.stderr.readline())
-        assert process.stderr.readline().startswith("running")
+        address = re.search(r"http://127\.0\.0\.1:\d+/metrics", "".join(told_that_it_runs(process)))
         with urlopen(address[0]) as answer:  # noqa: S310 - the address was just read
             page = answer.read().decode()
+        for probe in ("healthz", "readyz"):
+            with urlopen(address[0].replace("metrics", probe)) as answer:  # noqa: S310 - as above
+                assert json.load(answer) == {"ok": True, "reasons": []}
         assert re.search(r'^lahar_inputs_received_total\{shard="0",stage="lifecycle"\} 2\.0$', page, re.MULTILINE), page
         port = address[0].split(":")[2].split("/")[0]
         done = lahar("run", "--once", "--metrics", port, "--log", "sqlite:other.db", code=2)
