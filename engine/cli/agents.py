@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from prometheus_client import PlatformCollector, ProcessCollector
 
-from engine.cli.app import LogOption, Panel, group, output_of, settings_of
+from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.journal import written
 from engine.cli.logs import is_shared
 from engine.cli.serving import Server, parse_address
@@ -59,6 +59,7 @@ def run(
         ),
     ] = None,
     log: LogOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Tell agents of job events, as they are committed, until interrupted.
 
@@ -66,7 +67,7 @@ def run(
     Ctrl-C with 130, both when the calls that run have returned and the position is committed. Needs Faust, which the extra
     `agents` installs.
     """
-    output = output_of(context, as_json=False)
+    output = output_of(context, as_json)
     settings = settings_of(context, log)
     app = _made(settings.log, target, instance)
     from streams.agents.run import run as run_agents  # noqa: PLC0415  an extra that most installations do without
