@@ -1,0 +1,208 @@
+"""Which shards a process is to run: every shard is somebody's and none is two's, whoever joins, leaves, dies or freezes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from worker_process import until
+
+from engine.log.errors import FencedError
+from engine.log.membership import Membership, StaticMembership
+from streams.log import KafkaLog
+from streams.membership import GroupMembership, MembershipError
+from streams.settings import KafkaSettings
+
+SHARDS = 5
+FENCED = FencedError("lifecycle/0", 1)
+Make = Callable[[int], KafkaLog]
+
+
+class Rebalances:
+    """Counts them."""
+
+    def __init__(self) -> None:
+        self.seconds: list[float] = []
+
+    def rebalanced(self, stage: str, seconds: float) -> None:
+        assert stage == "lifecycle"
+        self.seconds.append(seconds)
+
+
+@pytest.fixture
+def log(make_log: Make) -> KafkaLog:
+    return make_log(SHARDS)
+
+
+@pytest.fixture
+def settings(settings: KafkaSettings) -> KafkaSettings:
+    """Sessions are as short as a broker allows unless it is told otherwise."""
+    return settings.model_copy(update={"session_seconds": 6.0})
+
+
+@pytest.fixture
+def join(log: KafkaLog, settings: KafkaSettings) -> Iterator[Callable[..., GroupMembership]]:
+    """Join the group of the log as some instance."""
+    with ExitStack() as stack:
+
+        def make(instance: str, *, leave: bool = False, observer: Rebalances | None = None) -> GroupMembership:
+            made = GroupMembership(log.background, settings, "lifecycle", "job-events", instance, leave=leave, observer=observer)
+            made.start(lambda: None)
+            stack.callback(made.close)
+            return made
+
+        yield make
+
+
+def shared(*members: Membership) -> bool:
+    """Tell whether every shard is given to one of the members, about as many to each."""
+    shares = [member.shards() for member in members]
+    given = sorted(shard for share in shares for shard in share)
+    return given == list(range(SHARDS)) and {len(share) for share in shares} <= {SHARDS // len(shares), -(-SHARDS // len(shares))}
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["static", "group"])
+def test_every_shard_is_run_and_none_twice(kind: str, count: int, join: Callable[..., GroupMembership]) -> None:
+    members: list[Membership] = [
+        StaticMembership(ordinal, count, SHARDS) if kind == "static" else join(f"m{ordinal}") for ordinal in range(count)
+    ]
+    until(lambda: shared(*members))
+    assert all(member.is_settled() for member in members)
+
+
+def test_shards_are_spread_anew_when_members_come_and_go(join: Callable[..., GroupMembership]) -> None:
+    first, rebalances = join("a", observer=(seen := Rebalances())), seen.seconds
+    until(lambda: shared(first))
+    assert len(rebalances) == 1
+    second = join("b", leave=True)
+    until(lambda: shared(first, second))
+    assert len(rebalances) == 2
+    second.close()
+    until(lambda: shared(first))
+    assert len(rebalances) == 3
+    assert all(0 <= seconds < 60 for seconds in rebalances)
+    assert first.is_sure()
+
+
+def test_more_members_than_shards_stand_by(join: Callable[..., GroupMembership]) -> None:
+    members = [join(f"m{number}") for number in range(SHARDS + 1)]
+    until(lambda: all(member.is_settled() for member in members) and shared_by_some(members))
+
+
+def shared_by_some(members: list[GroupMembership]) -> bool:
+    shares = sorted(sorted(member.shards()) for member in members)
+    return shares == [[], *([number] for number in range(SHARDS))]
+
+
+def test_a_member_that_comes_back_within_its_session_disturbs_nobody(join: Callable[..., GroupMembership]) -> None:
+    first, rebalances = join("a", observer=(seen := Rebalances())), seen.seconds
+    second = join("b")
+    until(lambda: shared(first, second))
+    before, share = len(rebalances), second.shards()
+    second.close()
+    again = join("b")
+    until(lambda: again.shards() == share)
+    assert shared(first, again)
+    assert len(rebalances) == before
+
+
+def test_a_member_in_whose_name_another_one_joins_is_told_so(join: Callable[..., GroupMembership]) -> None:
+    first = join("a")
+    until(lambda: shared(first))
+    second = join("a")
+    until(lambda: shared(second))
+
+    def is_told() -> bool:
+        try:
+            first.shards()
+        except MembershipError as error:
+            assert "as 'a'; give each worker an --instance of its own" in str(error)  # noqa: PT017  raised in the loop's good time
+            return True
+        return False
+
+    until(is_told)
+    assert not first.is_sure()
+    assert shared(second)
+
+
+def test_a_shard_that_was_fenced_is_run_again_once_the_group_says_whose_it_is(join: Callable[..., GroupMembership]) -> None:
+    member = join("a")
+    until(lambda: shared(member))
+    member.fenced(0, FENCED)
+    until(lambda: shared(member))
+
+
+def test_a_session_that_the_brokers_do_not_allow_is_refused(log: KafkaLog, settings: KafkaSettings) -> None:
+    member = GroupMembership(
+        log.background, settings.model_copy(update={"session_seconds": 86_400.0}), "lifecycle", "job-events", "a"
+    )
+    member.start(lambda: None)
+
+    def is_refused() -> bool:
+        try:
+            member.shards()
+        except MembershipError as error:
+            assert "set KAFKA_SESSION_SECONDS within" in str(error)  # noqa: PT017  raised in the loop's good time
+            return True
+        return False
+
+    until(is_refused)
+    member.close()
+
+
+class Process:
+    """A member in a process of its own."""
+
+    def __init__(self, settings: KafkaSettings, instance: str) -> None:
+        arguments = [settings.bootstrap_servers, settings.topic_prefix, instance, str(settings.session_seconds)]
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).parent / "group_member.py"), *arguments],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+
+    def line(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def line_with(self, wanted: str) -> str:
+        """Return the next line that begins so."""
+        while not (line := self.line()).startswith(wanted):
+            assert self.process.poll() is None
+        return line
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def test_the_dead_and_the_frozen_lose_their_shards_and_who_thaws_knows_it(
+    settings: KafkaSettings, join: Callable[..., GroupMembership]
+) -> None:
+    member = join("a")
+    until(lambda: shared(member))
+    dead, frozen = Process(settings, "b"), Process(settings, "c")
+    try:
+        assert (dead.line_with("2"), frozen.line_with("4")) == ("2 3", "4")
+        assert member.shards() == {0, 1}
+        frozen.process.send_signal(signal.SIGSTOP)
+        dead.process.kill()
+        until(lambda: shared(member))
+        assert member.is_sure()
+        frozen.process.send_signal(signal.SIGCONT)
+        assert frozen.line_with("woke") == "woke False"
+        assert frozen.line_with("3") == "3 4"
+        until(lambda: member.shards() == {0, 1, 2})
+    finally:
+        dead.end()
+        frozen.end()
