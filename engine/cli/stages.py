@@ -19,7 +19,7 @@ from engine.log.observer import Observer
 from engine.log.processor import Processor
 from engine.log.runner import BackOff, Runner
 
-__all__ = ["TURN_SECONDS", "Effects", "lifecycle_processor", "run_shards"]
+__all__ = ["TURN_SECONDS", "Effects", "lifecycle_processor", "run_shards", "waiting_for"]
 
 TURN_SECONDS: Final = 0.2
 """How long a process at rest waits before it looks around."""
