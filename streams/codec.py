@@ -15,7 +15,7 @@ under `lahar_message`, so that every message comes back as it was. The value is 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -58,6 +58,9 @@ _SECOND: Final = 1_000_000
 _MILLISECOND: Final = 1_000
 _LARGEST_SEQUENCE: Final = 2**63 - 1
 _SEQUENCE_DIGITS: Final = 20
+_TIME_BYTES: Final = len("2026-01-02T03:04:05.000006Z")
+_POINT: Final = ord(".")
+_ZULU: Final = ord("Z")
 
 
 def encode(message: Message, shard: str = "", shardsequence: int = 0, basis: Sequence[int] = ()) -> Fields:
@@ -78,15 +81,16 @@ def encode(message: Message, shard: str = "", shardsequence: int = 0, basis: Seq
     content_type, value, extra = _JSON, data, None
     if kind == DeadLettered.TYPE and (original := dead_letters.unpack(key, data)) is not None:
         content_type, value, extra = _BYTES, *original
+    named, at = key.encode(), _time(time)
     headers = [
         content_type,
         _VERSION,
         ("ce_id", ident.encode()),
         ("ce_source", source.encode()),
         ("ce_type", _text(kind)),
-        ("ce_time", _time(time)),
-        ("ce_recordedtime", _time(recorded)),
-        ("ce_partitionkey", key.encode()),
+        ("ce_time", at),
+        ("ce_recordedtime", at if recorded == time else _time(recorded)),
+        ("ce_partitionkey", named),
     ]
     add = headers.append
     if subject:
@@ -110,7 +114,7 @@ def encode(message: Message, shard: str = "", shardsequence: int = 0, basis: Seq
         add(_EMPTY)
     if shard:
         headers += _metadata(shard, shardsequence, basis)
-    return Fields(key.encode(), value, headers)
+    return Fields(named, value, headers)
 
 
 def _opaque(message: Message, shard: str, shardsequence: int, basis: Sequence[int]) -> Fields:
@@ -127,7 +131,7 @@ def _metadata(shard: str, shardsequence: int, basis: Sequence[int]) -> list[Head
     return [
         ("lahar_shard", _text(shard)),
         ("lahar_shardsequence", b"%d" % shardsequence),
-        ("lahar_basis", ",".join(map(str, basis)).encode()),
+        ("lahar_basis", _numbers(len(basis)) % tuple(basis)),
     ]
 
 
@@ -170,30 +174,34 @@ def _read_metadata(found: Mapping[str, bytes]) -> Metadata:
 def _from_headers(key: bytes | None, data: bytes, found: Mapping[str, bytes], timestamp: int) -> Message:
     get = found.get
     kind = _name(get("ce_type", b""))
-    ident, source = get("ce_id", b"").decode(), get("ce_source", b"").decode()
+    ident, source = get("ce_id", b"").decode(), _name(get("ce_source", b""))
     if found["ce_specversion"] != b"1.0":
         raise ValueError("not a CloudEvent 1.0: another specversion")
-    for name, text in (("id", ident), ("source", source), ("type", kind)):
-        if not text:
-            raise ValueError(f"not a CloudEvent 1.0: {name} is missing or empty")
-    recorded = _micros(found, "recordedtime", timestamp * _MILLISECOND)
-    subject = get("ce_subject", b"").decode()
-    correlation = found["ce_correlationid"].decode() if "ce_correlationid" in found else subject
+    if not (ident and source and kind):
+        absent = next(name for name, text in (("id", ident), ("source", source), ("type", kind)) if not text)
+        raise ValueError(f"not a CloudEvent 1.0: {absent} is missing or empty")
+    recorded = _micros(get, "ce_recordedtime", "lahar_recordedtime", timestamp * _MILLISECOND)
+    text = "" if key is None else _key(key)
+    # Of most records key, subject and correlation are the same: one text for all of them.
+    named = get("ce_subject", b"")
+    subject = text if named == key else named.decode()
+    given = get("ce_correlationid")
+    correlation = subject if given is None or given == named else given.decode()
     if "__connect.errors.topic" in found and kind == DeadLettered.TYPE:
-        data = dead_letters.pack(_key(key), data, found)
+        data = dead_letters.pack(text, data, found)
     sequence = get("ce_sequence")
     return Message(
-        get("ce_partitionkey", correlation.encode()).decode() if key is None else _key(key),
+        get("ce_partitionkey", correlation.encode()).decode() if key is None else text,
         ident,
         source,
         kind,
         subject,
-        _micros(found, "time", recorded),
+        _micros(get, "ce_time", "lahar_time", recorded),
         recorded,
         0 if sequence is None else _sequence(sequence),
         correlation,
         get("ce_causationid", b"").decode(),
-        get("ce_clusterid", b"").decode(),
+        _name(get("ce_clusterid", b"")),
         data,
     )
 
@@ -225,11 +233,22 @@ def _key(key: bytes | None) -> str:
     return "" if key is None else key.decode(errors="backslashreplace")
 
 
-def _micros(found: Mapping[str, bytes], name: str, otherwise: int) -> int:
-    if (exact := found.get(f"lahar_{name}")) is not None:
+def _micros(get: Callable[[str], bytes | None], name: str, exactly: str, otherwise: int) -> int:
+    if (exact := get(exactly)) is not None:
         return int(exact)
-    text = found.get(f"ce_{name}")
-    return otherwise if text is None else parse_time(text.decode())
+    text = get(name)
+    if text is None:
+        return otherwise
+    if len(text) == _TIME_BYTES and text[19] == _POINT and text[26] == _ZULU and (rest := text[20:26]).isdigit():
+        return _micros_of_second(text[:19]) + int(rest)
+    return parse_time(text.decode())
+
+
+@lru_cache(maxsize=4_096)
+def _micros_of_second(text: bytes) -> int:
+    if text[16:17] != b":":
+        raise ValueError(f"{text!r} is no time in seconds")
+    return parse_time(f"{text.decode()}Z")
 
 
 def _sequence(text: bytes) -> int:
@@ -249,6 +268,11 @@ def _time(micros: int) -> bytes:
 def _until_seconds(second: int) -> bytes:
     # Many records share their second: a look-up instead of the 1.5 µs of a calendar.
     return format_time(second * _SECOND)[: -len("000000Z")].encode()
+
+
+@lru_cache(maxsize=1_024)
+def _numbers(count: int) -> bytes:
+    return b",".join([b"%d"] * count)
 
 
 @lru_cache(maxsize=1_024)

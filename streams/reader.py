@@ -33,20 +33,13 @@ _PAUSE_SECONDS: Final = 0.002
 class _Buffer:
     """What a fetch has brought and nobody has read yet."""
 
-    __slots__ = ("at", "behind", "place", "records")
+    __slots__ = ("at", "behind", "records")
 
     def __init__(self, chunk: Chunk) -> None:
         self.records = chunk.records
         self.behind = chunk.behind
-        self.place = 0
         self.at = 0
         """Where the next read begins if it goes on."""
-
-    def take(self, limit: int) -> list[RawRecord]:
-        """Return the next records, so many at most."""
-        taken = self.records[self.place : self.place + limit]
-        self.place += len(taken)
-        return taken
 
 
 class Reader:
@@ -90,12 +83,13 @@ class Reader:
         found: list[RawRecord] = []
         at_end = False
         while len(found) < limit and not at_end:
-            if buffer is None or buffer.place == len(buffer.records):
+            if buffer is None or not buffer.records:
                 chunk = self._chunk(partition, start if buffer is None else buffer.behind)
                 buffer = _Buffer(chunk)
                 # Fewer than asked for say that there was no more: readers of several partitions merge them by that.
                 at_end = chunk.behind >= chunk.stable
-            found += buffer.take(limit - len(found))
+            if buffer.records:
+                found += buffer.records.take(limit - len(found))
         if buffer is not None:
             buffer.at = found[-1].offset + 1 if found else start
             with self._lock:
@@ -114,7 +108,7 @@ class Reader:
             start = chunk.behind
             if not chunk.records:
                 return
-            yield chunk.records if chunk.records[-1].offset < end else [raw for raw in chunk.records if raw.offset < end]
+            yield list(chunk.records) if chunk.behind <= end else [raw for raw in chunk.records if raw.offset < end]
 
     def ends(self, partitions: list[Partition]) -> list[int]:
         """Return the offset behind the last record that may be read, of each partition.

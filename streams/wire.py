@@ -13,6 +13,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
@@ -44,6 +45,7 @@ _LATEST: Final = -1
 _EARLIEST: Final = -2
 _CHUNK_BYTES: Final = 1 << 20
 """Of one fetch. A record that is larger comes alone."""
+_PIECE: Final = 500
 _PAUSE_SECONDS: Final = 0.1
 _TEN_YEARS_MS: Final = 10 * 365 * 86_400_000
 _logger: Final = logging.getLogger(__name__)
@@ -62,10 +64,38 @@ class RawRecord(Protocol):
     headers: list[Header]
 
 
+class RawRecords:
+    """Records that are taken out of their batches when they are asked for, once.
+
+    A fetch brings thousands, each made of a dozen objects; the garbage collector would look at all that wait.
+    """
+
+    def __init__(self, batches: list[Iterable[RawRecord]], start: int) -> None:
+        """Hold some batches, of which records before `start` are of no interest."""
+        self._rest = (record for batch in batches for record in batch if record.offset >= start)
+        self._head = list(islice(self._rest, 1))
+
+    def __bool__(self) -> bool:
+        """Tell whether there are more."""
+        return bool(self._head)
+
+    def take(self, limit: int) -> list[RawRecord]:
+        """Return the next ones, so many at most, one at least."""
+        found = self._head
+        found += islice(self._rest, limit - 1)
+        self._head = list(islice(self._rest, 1))
+        return found
+
+    def __iter__(self) -> Iterator[RawRecord]:
+        """Yield all that are left."""
+        while self:
+            yield from self.take(_PIECE)
+
+
 class Chunk(NamedTuple):
     """What one fetch brought."""
 
-    records: list[RawRecord]
+    records: RawRecords
     """Committed ones, at or behind the offset asked for."""
     behind: int
     """Where to go on. Larger than the last record's offset + 1 where markers and aborted records follow."""
@@ -153,9 +183,9 @@ class Wire:
         if error is OffsetOutOfRangeError:
             first = (await self._offsets([partition], _EARLIEST, _COMMITTED))[partition]
             if start >= first:
-                return Chunk([], start, start)
+                return Chunk(RawRecords([], start), start, start)
             _logger.warning("%s from %d to %d is gone: its retention is over", partition, start, first - 1)
-            return Chunk([], first, first + 1)
+            return Chunk(RawRecords([], first), first, first + 1)
         _raise_for(code)
         found, behind = _committed(records, aborted, start)
         if behind == start < stable:
@@ -246,11 +276,11 @@ def _without_replica(answer: Any) -> Iterator[tuple[str, list[tuple[Any, ...]]]]
         yield topic, [(*part[:-2], part[-1]) if answer.API_VERSION >= 11 else part for part in parts]
 
 
-def _committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: int) -> tuple[list[RawRecord], int]:
+def _committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: int) -> tuple[RawRecords, int]:
     """Return the records of committed transactions, and of producers without one, and the offset behind what was seen."""
     waiting = sorted(aborted or (), key=lambda transaction: transaction[1], reverse=True)
     given_up: set[int] = set()
-    found: list[RawRecord] = []
+    found: list[Iterable[RawRecord]] = []
     behind = start
     batches = MemoryRecords(content)
     while batches.has_next():
@@ -263,6 +293,6 @@ def _committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start:
             if ControlRecord.parse(next(batch).key) == ABORT_MARKER:
                 given_up.discard(batch.producer_id)
         elif not (batch.is_transactional and batch.producer_id in given_up):
-            found.extend(batch if batch.base_offset >= start else (record for record in batch if record.offset >= start))
+            found.append(batch)
         behind = max(batch.next_offset, behind)
-    return found, behind
+    return RawRecords(found, start), behind
