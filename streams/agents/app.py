@@ -17,7 +17,7 @@ from streams.agents.delivery import FIRST_PAUSE, Delivery
 from streams.agents.metrics import AgentMetrics
 from streams.agents.progress import Place, Progress
 from streams.agents.schema import EventSchema
-from streams.agents.transport import Consumer, Transport
+from streams.agents.transport import Consumer, Standing, Transport
 from streams.settings import KafkaSettings
 from streams.topics import topic_name
 
@@ -97,7 +97,7 @@ class AgentApp(faust.App):
         )
         for delivery in self.deliveries:
             self.agent(self.source(delivery.handler.source), name=delivery.handler.name)(_actor(delivery))
-        self.timer(_WATCH_SECONDS)(self._watch)
+        self.task(self._watch)
 
     def source(self, source: Source) -> Any:  # noqa: ANN401  a channel of Faust
         """Return a topic of Lahar; its values are `Received`."""
@@ -143,15 +143,19 @@ class AgentApp(faust.App):
 
     async def _watch(self) -> None:
         """Measure how much waits, and notice when a partition has been read up to where its end was."""
-        for tp in list(self._assigned or ()):
-            standing = await cast("Consumer", self.consumer).standing(tp)
-            if standing is None or tp not in (self._assigned or ()):
-                continue
-            self.metrics.lag.labels(*map(str, tp)).set(max(standing.end - standing.at, 0))
-            if tp in self._to_rebuild and standing.at >= self._to_rebuild[tp]:
-                del self._to_rebuild[tp]
-                for delivery in self.deliveries:
-                    _tell(delivery.handler, "rebuilt", {Place(*tp)})
+        while not self.should_stop:
+            for tp in list(self._assigned or ()):
+                standing = await cast("Consumer", self.consumer).standing(tp)
+                if standing is not None and tp in (self._assigned or ()):
+                    self._stands(tp, standing)
+            await self.sleep(_WATCH_SECONDS)
+
+    def _stands(self, tp: TP, standing: Standing) -> None:
+        self.metrics.lag.labels(*map(str, tp)).set(max(standing.end - standing.at, 0))
+        if tp in self._to_rebuild and standing.at >= self._to_rebuild[tp]:
+            del self._to_rebuild[tp]
+            for delivery in self.deliveries:
+                _tell(delivery.handler, "rebuilt", {Place(*tp)})
 
     def _new_transport(self) -> Transport:
         return Transport(self.conf.broker_consumer, self)

@@ -25,7 +25,8 @@ __all__ = ["find", "run"]
 
 _MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _POLL_SECONDS: Final = 0.05
-_QUIET: Final = ("aiokafka", "faust", "mode", "kafka")
+_QUIET: Final = {"faust": logging.WARNING, "mode": logging.WARNING, "mode.timers": logging.ERROR}
+"""Faust tells much; its timers even that a commit has waited for a broker."""
 _log = logging.getLogger("lahar.agents")
 
 
@@ -73,8 +74,8 @@ def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
     Raises:
         LogUnavailableError: Kafka cannot be reached, has no such topics, or Faust gave up.
     """
-    for name in _QUIET:
-        logging.getLogger(name).setLevel(logging.WARNING)
+    for name, level in _QUIET.items():
+        logging.getLogger(name).setLevel(level)
     asyncio.run(_run(app, stopped))
 
 
