@@ -127,9 +127,10 @@ def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, ev
 def _job_forgotten(state: ShardState, job: Job, _data: JobForgotten, _event: Event[Any]) -> None:
     del state.jobs[job.id]
     key = forgotten_key(job.id)
-    state.touched[codec.forgotten_chunk(len(state.forgotten))] = None
-    state.forgotten.add(key)
-    state.forgotten_order += key
+    if key not in state.forgotten:  # a snapshot may hold it beside the job's own record, which was written earlier
+        state.touched[codec.forgotten_chunk(len(state.forgotten))] = None
+        state.forgotten.add(key)
+        state.forgotten_order += key
 
 
 def _event_raised(_state: ShardState, job: Job, data: EventRaised, event: Event[Any]) -> None:

@@ -172,7 +172,10 @@ class LifecycleStage:
     def contains(self, state: ShardState, event: Event[Data]) -> bool:
         """Tell whether the state already holds an event of the stage's own output."""
         job = peek(state, event.subject)
-        return job.sequence >= event.sequence or (not job.opened and forgotten_key(job.id) in state.forgotten)
+        if job.sequence >= event.sequence or (not job.opened and forgotten_key(job.id) in state.forgotten):
+            return True
+        # The record of a job that was forgotten later may be gone before that of its id is written: only that it was is news then.
+        return not job.sequence and event.sequence > 1 and not isinstance(event.data, JobForgotten)
 
     def touched(self, state: ShardState) -> list[str]:
         """Return the subjects changed since the last call."""
