@@ -115,7 +115,7 @@ class Observer(Protocol):
         """A transaction is committed."""
 
     def commit_failed(self, shard: ShardId, error: LogError) -> None:
-        """A transaction was given up; the shard is closed."""
+        """A transaction was given up. The shard is closed, unless a record was too large: then what it came from is set aside."""
 
     def closed(self, shard: ShardId) -> None:
         """A shard was given back and is no more this process's business."""

@@ -336,14 +336,14 @@ class Processor(Generic[S]):
         try:
             self._write_commit(run, inputs, done, perf_counter() if began is None else began)
         except BaseException as error:
+            if self._observer is not None and isinstance(error, LogError):
+                self._observer.commit_failed(self.shard, error)
             if isinstance(error, RecordTooLargeError) and failures is not None:
                 raise not_written(run.begun, run.held.position.shardsequence + 1, error, failures) from error
             # What is in memory is ahead of the log.
             self._let_go()
             if isinstance(error, LogError):
                 self._remarks.given_up(error)
-                if self._observer is not None:
-                    self._observer.commit_failed(self.shard, error)
             raise
 
     def _write_commit(self, run: ShardRun[S], inputs: int | None, done: int, began: float) -> None:

@@ -41,7 +41,7 @@ def running() -> Iterator[subprocess.Popen[str]]:
 
 def told_that_it_runs(process: subprocess.Popen[str]) -> list[str]:
     """What an engine says until it runs, in lines."""
-    said = []
+    said: list[str] = []
     while not (line := process.stderr.readline()).startswith("running"):
         assert line, said
         said.append(line)

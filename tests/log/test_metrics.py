@@ -259,8 +259,9 @@ def test_a_log_that_does_not_answer_holds_up_no_scrape() -> None:
     asked = log.asked
     log.append("pods", [custom("a", 2, "add", at=1)])
     for _ in range(2):
-        assert registry.get_sample_value("lahar_lag_records", SHARD) == 1, "the last answer"
-        assert registry.get_sample_value("lahar_inputs_received_total", SHARD) == 0
+        page = generate_latest(registry).decode().splitlines()
+        assert 'lahar_lag_records{shard="0",stage="counting"} 1.0' in page, "the last answer"
+        assert 'lahar_inputs_received_total{shard="0",stage="counting"} 0.0' in page
     assert log.asked == asked + 1, "there is one question at a time"
     log.answers.set()
 
