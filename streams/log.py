@@ -19,9 +19,9 @@ from typing import Final, get_args
 from aiokafka.structs import TopicPartition
 
 from engine.events import Message, Topic
-from engine.log.errors import LayoutError, RecordTooLargeError
+from engine.log.errors import FencedError, LayoutError, RecordTooLargeError
 from engine.log.partitioner import partition_of
-from engine.log.port import Partition, Record, ShardId, ShardView
+from engine.log.port import Partition, Position, Record, ShardId, ShardView
 from streams.codec import encode
 from streams.errors import TopicsMissingError, unavailable_if
 from streams.loop import BackgroundLoop
@@ -29,7 +29,7 @@ from streams.producer import BatchTooLargeError, Producer
 from streams.reader import Reader
 from streams.search import scan
 from streams.settings import KafkaSettings
-from streams.shard import KafkaShard, look, standing
+from streams.shard import KafkaShard, look, must_not_have_moved, standing
 from streams.topics import CO_PARTITIONED, SINGLE, topic_name
 from streams.wire import RawRecord, Wire
 
@@ -62,6 +62,7 @@ class KafkaLog:
         self._seen = threading.local()
         self._read: set[Partition] = set()
         self._shards: set[KafkaShard] = set()
+        self._unsure: dict[ShardId, tuple[int, Position, Position]] = {}
         self._closed = False
         try:
             with unavailable_if(f"{settings.where} cannot be reached"):
@@ -116,6 +117,10 @@ class KafkaLog:
     def closed(self, shard: KafkaShard) -> None:
         """Note that a shard was given back."""
         self._shards.discard(shard)
+
+    def unsure(self, shard: ShardId, epoch: int, before: Position, attempted: Position) -> None:
+        """Note that a commit of this process has failed, so that it has to be seen whether another one has taken the shard over."""
+        self._unsure[shard] = epoch, before, attempted
 
     # --- the port ---------------------------------------------------------------------------------------------------------
 
@@ -189,12 +194,21 @@ class KafkaLog:
         """Take over a shard, fencing whoever holds it.
 
         Raises:
+            FencedError: a commit of this process has failed, and since then another one has run the shard: it is told so once, and
+                fences nobody.
             LogUnavailableError: the cluster cannot be reached.
             LayoutError: the shard was run before with other inputs, or a topic has grown.
             LogDamagedError: the shard has written before, but where it stood is lost.
         """
         self.must_not_have_grown()
+        if (mine := self._unsure.get(shard)) is not None:
+            try:
+                must_not_have_moved(self, shard, *mine)
+            except FencedError:
+                del self._unsure[shard]
+                raise
         held = KafkaShard(self, shard, inputs)
+        self._unsure.pop(shard, None)
         self._shards.add(held)
         return held
 

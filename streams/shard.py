@@ -27,7 +27,7 @@ from streams.producer import BATCH_BYTES, Batches, BatchTooLargeError, Producer
 if TYPE_CHECKING:
     from streams.log import KafkaLog
 
-__all__ = ["KafkaShard", "look", "standing"]
+__all__ = ["KafkaShard", "look", "must_not_have_moved", "standing"]
 
 _STAGES: Final = ("lifecycle", "scheduling", "billing")
 """Whose shards may have written what stands in the topics."""
@@ -109,6 +109,7 @@ class KafkaShard:
             raise
         except BaseException as error:
             self._failure = self._error(error)
+            self._log.unsure(self._shard, self._epoch, self._position, position)
             self._producer.close()
             if isinstance(error, Exception):
                 raise self._failure from error
@@ -192,6 +193,39 @@ class KafkaShard:
                 "have moved and their order is lost; export the log and import it into a new one, under another topic prefix"
             )
         return stored.position
+
+
+def must_not_have_moved(log: KafkaLog, shard: ShardId, epoch: int, before: Position, attempted: Position) -> None:
+    """Check that nobody else has run a shard since this process failed to commit to it; nobody is fenced by that.
+
+    A process that was frozen in a commit finds its time over when it goes on; the shard may be another one's by then.
+
+    Args:
+        log: where the shard stands.
+        shard: to be opened again.
+        epoch: of this process.
+        before: where it stood before the commit that failed.
+        attempted: where it stands if that was written after all.
+
+    Raises:
+        FencedError: somebody else has.
+        LogUnavailableError: the cluster cannot be reached.
+    """
+    with unavailable_if(f"the position of shard {shard} on {log.settings.where} cannot be read"):
+        stored = from_group(log.background.run(_offsets(log, shard)))
+    # A group's offsets may be seen a little later than the records of the transaction. Its last record tells the same.
+    partition = log.place("snapshots", shard.number)
+    end = log.reader.ends([partition])[0]
+    for chunk in log.reader.chunks(partition, max(end - _TAIL, 0), end):
+        for raw in chunk:
+            if raw.key == str(shard).encode():
+                stored = latest(stored, from_record(raw.value or b""))
+    if stored is not None and stored.position != attempted and _advance(stored.position) > _advance(before):
+        raise FencedError(str(shard), epoch)
+
+
+def _advance(position: Position) -> tuple[int, int]:
+    return position.shardsequence, sum(position.vector)
 
 
 def look(log: KafkaLog, shard: ShardId) -> ShardView | None:

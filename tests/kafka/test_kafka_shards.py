@@ -15,7 +15,7 @@ from aiokafka.errors import ProducerFenced
 from broker import until
 from log_contract import CLUSTER, EVENTS, INPUTS, PODS, SHARD, bodies, message, output, read_all
 
-from engine.log.errors import LayoutError, LogDamagedError, LogUnavailableError, RecordTooLargeError
+from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError, RecordTooLargeError
 from engine.log.port import Commit, Output, Partition, Position, ShardId
 from streams.errors import TopicsMissingError
 from streams.log import KafkaLog
@@ -93,6 +93,36 @@ def test_a_zombie_in_mid_transaction_is_fenced_and_leaves_nothing(make_log: Make
         within(zombie, zombie._producer._producer.commit_transaction())
     heir.commit(Commit((3, 0), 3, [output(3)]))
     assert [record.message.id for record in read_all(log, EVENTS)] == ["job-1", "job-2", "job-3"]
+
+
+def test_who_was_frozen_in_a_commit_finds_that_the_shard_is_another_ones_and_fences_nobody(make_log: Make, open_log: Open) -> None:
+    """Its own time for the commit is over when it goes on, before any broker could tell it that it is fenced."""
+    log, other = make_log(1), open_log()
+    zombie = log.open(SHARD, INPUTS)
+    zombie.commit(Commit((1, 0), 1, [output(1)]))
+    zombie._producer._seconds = 0
+    with pytest.raises(LogUnavailableError, match="must be opened again"):
+        zombie.commit(Commit((2, 0), 2, [output(2)]))
+    heir = other.open(SHARD, INPUTS)
+    heir.commit(Commit((3, 0), 2, [output(2), output(3)]))
+    with pytest.raises(FencedError, match="lifecycle/0 was taken over"):
+        log.open(SHARD, INPUTS)
+    heir.commit(Commit((4, 0), 3, [output(4)]))
+    assert len(read_all(log, EVENTS)) == 4
+    # Told once, it may take the shard over on purpose.
+    assert log.open(SHARD, INPUTS).position == heir.position
+
+
+def test_who_has_failed_to_commit_and_has_no_heir_goes_on(make_log: Make) -> None:
+    log = make_log(1)
+    shard = log.open(SHARD, INPUTS)
+    shard.commit(Commit((1, 0), 1, [output(1)]))
+    shard._producer._seconds = 0
+    with pytest.raises(LogUnavailableError, match="must be opened again"):
+        shard.commit(Commit((2, 0), 2, [output(2)]))
+    again = log.open(SHARD, INPUTS)
+    again.commit(Commit((again.position.vector[0] + 1, 0), 2, [output(2)]))
+    assert len(read_all(log, EVENTS)) == again.position.shardsequence
 
 
 def test_the_gaps_that_markers_and_aborted_records_leave_are_skipped(make_log: Make) -> None:
