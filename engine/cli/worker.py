@@ -137,7 +137,7 @@ def _run_effects(settings: Settings, output: Output, signals: Signals, address: 
             output.warn("no callbacks are registered: nobody is told of anything")
         log = stack.enter_context(opened(settings, readonly=False))
         effects = Effects(log, callbacks, output.warn, monitoring.registry)
-        membership = _group(log, "effects", "cluster", name, leave=True)
+        membership = _group(log, "effects", "cluster", name, leave=True, observer=monitoring.metrics)
         stack.enter_context(served(address, monitoring, output, lambda: effects.trouble))
         membership.start(signals.wake)
         output.note(f"worker {name} of effects on {settings.log}; Ctrl-C stops")
@@ -155,9 +155,7 @@ def _run_effects(settings: Settings, output: Output, signals: Signals, address: 
             membership.close()
 
 
-def _group(
-    log: object, stage: str, topic: Topic, name: str, *, leave: bool, observer: RebalanceObserver | None = None
-) -> GroupMembership:
+def _group(log: object, stage: str, topic: Topic, name: str, *, leave: bool, observer: RebalanceObserver) -> GroupMembership:
     from streams.membership import GroupMembership  # noqa: PLC0415  an extra that most installations do without
 
     kafka = cast("KafkaLog", log)

@@ -132,6 +132,9 @@ class Runner:
         for thread in self._threads.values():
             thread.join(max(deadline - time.monotonic(), 0))
         left = sorted(thread.number for thread in self._threads.values() if not thread.ended)
+        for thread in self._threads.values():
+            if thread.ended and thread.error is not None and not isinstance(thread.error, FencedError):
+                _logger.error("shard %d could not be given back in order: %s", thread.number, thread.error)
         if left:
             _logger.warning("shards %s have not ended within %g s and are left behind", left, seconds)
         return left

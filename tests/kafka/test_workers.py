@@ -67,29 +67,27 @@ class Flow:
             assert judge(self.log, LifecycleStage(), number).differences == []
 
 
-def test_workers_share_the_shards_and_take_over_from_one_that_is_killed_or_frozen(make_log: Make, settings: KafkaSettings) -> None:
+def test_workers_share_the_shards_and_take_over_from_those_that_are_killed_or_frozen(
+    make_log: Make, settings: KafkaSettings
+) -> None:
     flow = Flow(make_log(SHARDS))
     with lifecycle(settings, "w0") as first:
         first.until(lambda: first.shards == ALL)
         flow.append()
-        with lifecycle(settings, "w1") as second:
-            second.until(lambda: (first.shards, second.shards) == ({0, 1}, {2, 3}))
-            until(lambda: first.is_ready and second.is_ready)
+        with lifecycle(settings, "w1") as killed, lifecycle(settings, "w2") as frozen:
+            workers = (first, killed, frozen)
+            until(lambda: [worker.shards for worker in workers] == [{0, 1}, {2}, {3}])
+            until(lambda: all(worker.is_ready for worker in workers))
             flow.append()
-            second.send(signal.SIGKILL)
+            killed.send(signal.SIGKILL)
+            frozen.send(signal.SIGSTOP)
             flow.append()
             first.until(lambda: first.shards == ALL)
-        until(flow.taken)
-        with lifecycle(settings, "w1") as second:
-            second.until(lambda: (first.shards, second.shards) == ({0, 1}, {2, 3}))
-            first.send(signal.SIGSTOP)
-            flow.append()
-            second.until(lambda: second.shards == ALL)
             until(flow.taken)
             # What it held was taken over: it must not write, and takes its part again.
-            first.send(signal.SIGCONT)
+            frozen.send(signal.SIGCONT)
             flow.append()
-            first.until(lambda: (first.shards, second.shards) == ({0, 1}, {2, 3}))
+            frozen.until(lambda: (first.shards, frozen.shards) == ({0, 1}, {2, 3}))
             flow.must_have_been_taken_once()
 
 

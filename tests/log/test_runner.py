@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from counting_stage import CountingStage, custom
 
-from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogError, LogUnavailableError
+from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError
 from engine.log.membership import StaticMembership
 from engine.log.memory import MemoryLog
 from engine.log.partitioner import partition_of
@@ -28,15 +28,18 @@ PATIENCE = 30.0
 
 
 class Gate:
-    """Where a thread waits until it is let through."""
+    """Where a thread waits until it is let through, or fails."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception | None = None) -> None:
         self.reached = threading.Event()
         self._open = threading.Event()
+        self._error = error
 
     def __call__(self) -> None:
         self.reached.set()
         assert self._open.wait(PATIENCE)
+        if self._error is not None:
+            raise self._error
 
     def open(self) -> None:
         self._open.set()
@@ -193,15 +196,9 @@ def test_what_waiting_does_not_mend_reaches_the_owner(log: PlannedLog, error: Ex
     with Runner(log, partial(processor, log), changed=changed.set) as runner:
         runner.assign([0, 1])
 
-        def raised() -> bool:
-            try:
-                return bool(runner.collect())
-            except (LogError, RuntimeError) as found:
-                assert found is error
-                return True
-
-        log.until(raised)
-        assert changed.is_set()
+        log.until(changed.is_set)
+        with pytest.raises(type(error), match=str(error)):
+            log.until(lambda: bool(runner.collect()))
 
 
 def test_a_shard_that_another_process_opens_is_dropped_and_may_be_assigned_again(log: PlannedLog, runner: Runner) -> None:
@@ -296,6 +293,23 @@ def test_closing_does_not_wait_for_ever(log: PlannedLog) -> None:
         gate.open()
         assert runner.close() == []
     assert 2 not in log.opened or log.given_back.count(2) == 1
+
+
+def test_what_goes_wrong_while_closing_is_told(log: PlannedLog, runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
+    gates = {0: Gate(LogDamagedError("torn")), 1: Gate(FencedError("counting/1", 1, 2))}
+    for number, gate in gates.items():
+        log.commits[number] = [gate]
+        log.add(number)
+    runner.assign([0, 1])
+    assert all(gate.reached.wait(PATIENCE) for gate in gates.values())
+    closing = threading.Thread(target=runner.close)
+    closing.start()
+    for gate in gates.values():
+        gate.open()
+    closing.join(PATIENCE)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+        "shard 0 could not be given back in order: torn"
+    ]
 
 
 # --- until quiet -------------------------------------------------------------------------------------------------------------
