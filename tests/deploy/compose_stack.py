@@ -24,7 +24,10 @@ from broker import jars, until
 from built_image import Image
 from container_files import ROOT, compose, elsewhere, instructions, seconds, words
 
-__all__ = ["NOT_RUN", "Process", "Stack", "free_ports"]
+__all__ = ["NOT_RUN", "PROMETHEUS", "Process", "Stack", "free_ports"]
+
+PROMETHEUS = ROOT / ".promtool" / "prometheus"
+"""Made by `make promtool`, as promtool beside it."""
 
 NOT_RUN = frozenset({"grafana"})
 METRICS = 9100
@@ -63,7 +66,7 @@ class Process:
         """
         self.name = name
         self.home = folder / name
-        self.home.mkdir()
+        self.home.mkdir(exist_ok=True)
         self.log = folder / f"{name}.log"
         self._command = command
         self._check = check
@@ -93,7 +96,7 @@ class Process:
 
     def wait_until_healthy(self) -> None:
         """Return as soon as the health check succeeds; fail if the process ends first."""
-        until(self.is_healthy, _START_SECONDS, f"{self.name} is healthy", self._must_run)
+        until(self.is_healthy, _START_SECONDS, f"{self.name} is healthy", self.must_run)
 
     def wait(self) -> int:
         """Return its exit code once it has ended."""
@@ -111,28 +114,28 @@ class Process:
             self._process.kill()
         self._process.wait()
 
-    def _must_run(self) -> None:
+    def must_run(self) -> None:
+        """Fail if it has ended."""
         assert self._process.poll() is None, f"{self.name} has ended with code {self._process.returncode}:\n{self.said()}"
 
 
 class Stack:
     """All services of the file that can be run here."""
 
-    def __init__(self, image: Image, folder: Path, prometheus: Path | None = None) -> None:
+    def __init__(self, image: Image, folder: Path) -> None:
         """Describe it; `start` runs it.
 
         Args:
             image: what the Dockerfile has built.
             folder: empty.
-            prometheus: its program; `None`: it is not run.
         """
         self.services: dict[str, dict[str, Any]] = compose()["services"]
         self.processes: dict[str, list[Process]] = {}
         self.metrics = {name: free_ports(_replicas(service)) for name, service in self.services.items() if "build" in service}
         """Ports on which the containers of a service show their metrics."""
         self._image = image
-        self._folder = folder
-        self._prometheus = prometheus
+        self.folder = folder
+        """For whatever the processes write."""
         inside = (9092, 9093, 19092, _PROMETHEUS)
         self._ports = dict(zip(inside, free_ports(len(inside)), strict=True))
         final = list(instructions((ROOT / "Dockerfile").read_text(encoding="utf-8")))
@@ -151,7 +154,7 @@ class Stack:
     def start(self) -> None:
         """Start every service as soon as what it depends on is as far as it must be, and wait until all are healthy."""
         starters: dict[str, Callable[[str], None]] = {"kafka": self._start_kafka, "prometheus": self._start_prometheus}
-        left_out = NOT_RUN if self._prometheus else NOT_RUN | {"prometheus"}
+        left_out = NOT_RUN if PROMETHEUS.exists() else NOT_RUN | {"prometheus"}
         waiting = {name: set(service.get("depends_on", {})) for name, service in self.services.items() if name not in left_out}
         while waiting:
             ready = [name for name, needs in waiting.items() if needs <= self.processes.keys()]
@@ -183,7 +186,7 @@ class Stack:
 
     def environment(self, name: str) -> dict[str, str]:
         """Return the environment of one of our services: that of the image, and its own."""
-        found = {"HOME": str(self._folder)}
+        found = {"HOME": str(self.folder)}
         for variable in words(self._dockerfile["ENV"]):
             key, _, value = variable.partition("=")
             found[key] = value.replace("/opt/lahar", str(self._image.environment)).replace("$PATH", os.environ["PATH"])
@@ -216,7 +219,7 @@ class Stack:
             if service["command"][0] == "worker":
                 command += ["--instance", f"{name}-{number}"]
             check = [elsewhere(word, ports) for word in self._own_check()] if checked else None
-            self.processes[name].append(Process(f"{name}-{number}", command, self.environment(name), self._folder, check))
+            self.processes[name].append(Process(f"{name}-{number}", command, self.environment(name), self.folder, check))
 
     def _own_check(self) -> list[str]:
         options, _, command = self._dockerfile["HEALTHCHECK"].partition("CMD ")
@@ -234,14 +237,14 @@ class Stack:
 
     def _start_kafka(self, name: str) -> None:
         classes = f"{jars()}/*"
-        made = self._folder / "kafka-settings"
+        made = self.folder / "kafka-settings"
         for folder in ("default", "mounted", "final"):
             (made / folder).mkdir(parents=True)
         for file in ("log4j2.yaml", "tools-log4j2.yaml"):
             (made / "default" / file).write_text("Configuration:\n  Loggers:\n    Root:\n      level: INFO\n", encoding="utf-8")
         (made / "default" / "server.properties").touch()
         own = self.services[name]["environment"]
-        data = {"KAFKA_LOG_DIRS": str(self._folder / "kafka-data")}
+        data = {"KAFKA_LOG_DIRS": str(self.folder / "kafka-data")}
         clean = {key: value for key, value in os.environ.items() if not key.startswith("KAFKA_")}
         environment = clean | {key: elsewhere(value, self._ports) for key, value in own.items()} | data
         places = [f"--{place}-configs-dir={made / place}" for place in ("default", "mounted", "final")]
@@ -251,11 +254,10 @@ class Stack:
         logging = f"-Dlog4j2.configurationFile={ROOT / 'tests/kafka/log4j2.xml'}"
         heap = own["KAFKA_HEAP_OPTS"].split()
         command = ["java", *heap, *_JAVA, logging, "-cp", classes, "kafka.Kafka", str(made / "final" / "server.properties")]
-        self.processes[name] = [Process(name, command, environment, self._folder, self._check_of(name, {}))]
+        self.processes[name] = [Process(name, command, environment, self.folder, self._check_of(name, {}))]
 
     def _start_prometheus(self, name: str) -> None:
-        assert self._prometheus is not None
-        configured = self._folder / "prometheus-settings"
+        configured = self.folder / "prometheus-settings"
         configured.mkdir()
         for file in (ROOT / "deploy/prometheus").glob("*.yml"):
             (configured / file.name).write_text(file.read_text(encoding="utf-8"), encoding="utf-8")
@@ -270,11 +272,11 @@ class Stack:
             for found in job["static_configs"]:
                 found["targets"] = [elsewhere(target, self._ports) for target in found["targets"]]
         (configured / "prometheus.yml").write_text(yaml.safe_dump(settings), encoding="utf-8")
-        moved = {"/etc/prometheus/": f"{configured}/", "=/prometheus": f"={self._folder / 'prometheus-data'}"}
-        command = [str(self._prometheus), f"--web.listen-address={self.address(_PROMETHEUS)}"]
+        moved = {"/etc/prometheus/": f"{configured}/", "=/prometheus": f"={self.folder / 'prometheus-data'}"}
+        command = [str(PROMETHEUS), f"--web.listen-address={self.address(_PROMETHEUS)}"]
         for word in self.services[name]["command"]:
             for inside, here in moved.items():
                 word = word.replace(inside, here)  # noqa: PLW2901  each replaces a part of it
             command.append(word)
-        check = self._check_of(name, {"promtool": str(self._prometheus.with_name("promtool"))})
-        self.processes[name] = [Process(name, command, dict(os.environ), self._folder, check)]
+        check = self._check_of(name, {"promtool": str(PROMETHEUS.with_name("promtool"))})
+        self.processes[name] = [Process(name, command, dict(os.environ), self.folder, check)]

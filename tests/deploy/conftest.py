@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from built_image import Image, build
 
-# The jars and the patience of the tests on Kafka.
+# The broker's jars and what waits for a broker.
 sys.path.append(str(Path(__file__).parents[1] / "kafka"))
 
 

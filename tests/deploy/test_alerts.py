@@ -34,20 +34,17 @@ def test_the_rules_pass_their_own_tests() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_a_rule_that_never_fires_fails_its_tests(name: str, tmp_path: Path) -> None:
+def test_rules_that_never_fire_fail_their_tests(tmp_path: Path) -> None:
     """So the tests of the rules test them."""
     shutil.copytree(FOLDER, tmp_path, dirs_exist_ok=True)
-    text = (tmp_path / "alerts.yml").read_text(encoding="utf-8")
-    document = yaml.safe_load(text)
+    document = yaml.safe_load((tmp_path / "alerts.yml").read_text(encoding="utf-8"))
     for group in document["groups"]:
         for rule in group["rules"]:
-            if rule["alert"] == name:
-                rule["expr"] = "vector(1) > 2"
+            rule["expr"] = "vector(1) > 2"
     (tmp_path / "alerts.yml").write_text(yaml.safe_dump(document), encoding="utf-8")
     done = promtool("test", "rules", tmp_path / "alerts_test.yml")
     assert done.returncode == 1
-    assert f"alertname: {name}" in done.stdout + done.stderr
+    assert sorted(set(re.findall(r"alertname: (\w+)", done.stdout + done.stderr))) == NAMES
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -5,23 +5,26 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
 from urllib.request import urlopen
 
 import pytest
+import yaml
 from broker import java_version, obstacle, until
 from built_image import Image
-from compose_stack import Stack
-from container_files import ROOT, seconds
+from compose_stack import PROMETHEUS, Process, Stack, free_ports
+from container_files import ROOT, elsewhere, seconds
+from deployment_page import COMMANDS, blocks
 from monitoring import queries
 from prometheus_client.parser import text_string_to_metric_families
+from test_compose_file import faults
 
 PATIENCE = 120.0
-JOB = ROOT / "examples" / "ensemble" / "job.yaml"
-PROMETHEUS = ROOT / ".promtool" / "prometheus"
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +34,7 @@ def stack(image: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[St
         if os.environ.get("CI") == "true" and java_version() >= 17:
             pytest.fail(f"no broker to test against ({reason}), and on this machine there must be one", pytrace=False)
         pytest.skip(reason)
-    with Stack(image, tmp_path_factory.mktemp("compose"), PROMETHEUS if PROMETHEUS.exists() else None) as running:
+    with Stack(image, tmp_path_factory.mktemp("compose")) as running:
         yield running
 
 
@@ -60,9 +63,13 @@ def total(stack: Stack, name: str) -> float:
     return sum(sum(samples(port).get(name, {}).values()) for port in stack.metrics["lifecycle"])
 
 
-def partitions(stack: Stack) -> int:
-    """Return how many shards the stage has."""
-    return int(re.search(r"--partitions (\d+)", " ".join(stack.services["topics"]["command"]))[1])
+def all_open(stack: Stack) -> bool:
+    """Tell whether each shard is held by a worker."""
+    partitions = int(re.search(r"--partitions (\d+)", " ".join(stack.services["topics"]["command"]))[1])
+    try:
+        return total(stack, "lahar_shard_open") == partitions
+    except OSError:  # one does not listen yet
+        return False
 
 
 def test_every_service_becomes_healthy(stack: Stack) -> None:
@@ -80,7 +87,7 @@ def test_the_topics_are_as_the_service_declares_them(stack: Stack) -> None:
 
 
 def test_the_workers_share_all_shards(stack: Stack) -> None:
-    until(lambda: total(stack, "lahar_shard_open") == partitions(stack), PATIENCE, "all shards are open")
+    until(lambda: all_open(stack), PATIENCE, "all shards are open")
     until(lambda: all(samples(port).get("lahar_shard_open") for port in stack.metrics["lifecycle"]), PATIENCE, "both have some")
 
 
@@ -130,7 +137,63 @@ def test_kafka_keeps_what_it_has_when_it_is_stopped_and_started(stack: Stack) ->
     kafka.start()
     kafka.wait_until_healthy()
     assert lahar(stack, "--json", "summary") == before
-    until(lambda: total(stack, "lahar_shard_open") == partitions(stack), PATIENCE, "the workers go on")
+    until(lambda: all_open(stack), PATIENCE, "the workers go on")
+
+
+def test_a_worker_that_comes_back_gets_its_shards_back(stack: Stack) -> None:
+    returning = stack.processes["lifecycle"][0]
+    assert returning.stop()[0] == 0
+    returning.start()
+    until(lambda: all_open(stack), PATIENCE, "all shards are open", returning.must_run)
+
+
+@pytest.mark.parametrize("command", [line for line in COMMANDS if "lahar " in line or " run " in line])
+def test_what_it_runs_in_a_container_works(command: str, stack: Stack) -> None:
+    environment = stack.environment("topics")
+    words = shlex.split(command)
+    if words[0] == "lahar":
+        arguments = [elsewhere(word, {9092: int(stack.address(9092).split(":")[1])}) for word in words[1:]]
+    elif "lahar" in words:
+        arguments = words[words.index("lahar") + 1 :]
+    else:
+        arguments = stack.services[words[-1]]["command"]
+    done = subprocess.run([*stack.command([], {}), *arguments], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_callbacks_are_found_where_the_page_puts_them(stack: Stack) -> None:
+    (override,) = (yaml.safe_load(block) for block in blocks("yaml"))
+    assert faults(override) == []
+    (toml,) = blocks("toml")
+    mounted = [volume.split(":") for volume in override["services"]["effects"]["volumes"]]
+    assert [(target, mode) for _, target, mode in mounted] == [
+        ("/var/lib/lahar/lahar.toml", "ro"),
+        ("/var/lib/lahar/my_platform", "ro"),
+    ]
+    home = stack.folder / "effects-callbacks"
+    (home / "my_platform").mkdir(parents=True)
+    (home / "lahar.toml").write_text(toml, encoding="utf-8")
+    callbacks = """
+        from engine.effects import Notice, callback
+
+
+        @callback(level="job", to="Aborted")
+        def finished(notice: Notice) -> None:
+            pass
+    """
+    (home / "my_platform" / "callbacks.py").write_text(textwrap.dedent(callbacks), encoding="utf-8")
+    (port,) = free_ports(1)
+    command = [*stack.command(stack.services["effects"]["command"], {9100: port}), "--instance", "effects-callbacks"]
+    process = Process("effects-callbacks", command, stack.environment("effects"), stack.folder, None)
+    try:
+        until(lambda: "lahar" in process.said(), 60, "it has begun")
+        process.must_run()
+        assert process.stop()[0] == 0
+        nobody = "no callbacks are registered"
+        assert nobody in stack.processes["effects"][0].log.read_text(encoding="utf-8")
+        assert nobody not in process.log.read_text(encoding="utf-8")
+    finally:
+        process.kill()
 
 
 def test_stopped_with_sigterm_it_ends_in_good_order_and_in_time(stack: Stack) -> None:
