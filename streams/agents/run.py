@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from importlib import import_module
 from types import ModuleType
 from typing import Final
@@ -81,22 +80,24 @@ def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
 
 async def _run(app: AgentApp, stopped: Callable[[], bool]) -> None:
     await _must_have_topics(app)
-    await app.start()
-    over = asyncio.ensure_future(app.wait_until_stopped())
-    _log.info("agents %s: running %s", app.conf.id, ", ".join(delivery.handler.name for delivery in app.deliveries))
+    life = asyncio.ensure_future(_live(app))
     try:
-        while not stopped() and not over.done():
-            await asyncio.wait({over}, timeout=_POLL_SECONDS)
-        if not over.done():
+        while not stopped() and not life.done():
+            await asyncio.wait({life}, timeout=_POLL_SECONDS)
+        if not life.done():
             await app.drain()
     finally:
         await app.stop()
-        over.cancel()
-        with suppress(asyncio.CancelledError, Exception):  # what it raised is told below
-            await over
-    if (reason := app.crash_reason) is not None:
+        await asyncio.wait({life})
+    if (reason := life.exception() or app.crash_reason) is not None:
         raise LogUnavailableError(f"agents {app.conf.id}: {describe(reason)}") from reason
     _log.info("agents %s: stopped", app.conf.id)
+
+
+async def _live(app: AgentApp) -> None:
+    await app.start()
+    _log.info("agents %s: running %s", app.conf.id, ", ".join(delivery.handler.name for delivery in app.deliveries))
+    await app.wait_until_stopped()
 
 
 async def _must_have_topics(app: AgentApp) -> None:

@@ -8,6 +8,7 @@ only, and an offset is committed when all agents are done with all records befor
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import defaultdict, deque
 from collections.abc import Mapping
@@ -83,11 +84,22 @@ class _Thread(driver.AIOKafkaConsumerThread):
         assigned = consumer.assignment()
         found = {TopicPartition(*tp): OffsetAndMetadata(offset, "") for tp, offset in offsets.items() if tp in assigned}
         try:
-            await consumer.commit(found)
-        except KafkaError as error:
+            # aiokafka would go on until a broker answers, and so hold up the end of the process.
+            async with asyncio.timeout(self.app.settings.request_seconds):
+                await consumer.commit(found)
+        except (KafkaError, TimeoutError) as error:
             _log.warning("the position cannot be committed now: %s", type(error).__name__)
             return False
         return True
+
+    async def on_thread_stop(self) -> None:
+        """Leave the group, if a broker hears it."""
+        try:
+            async with asyncio.timeout(self.app.settings.request_seconds):
+                await super().on_thread_stop()
+        except (asyncio.CancelledError, KafkaError, TimeoutError) as error:
+            # Without a broker aiokafka cancels itself, and Faust would wait for this thread for ever.
+            _log.warning("the group could not be left: %s", type(error).__name__)
 
     async def seek_to(self, offsets: Mapping[TP, int | None]) -> None:
         """Go on at these offsets; `None`: at the beginning."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from broker import until
+from broker import Cluster, obstacle, until
 from running_agents import PATIENCE, Running, Told, history
 
 from engine.events import Message
@@ -18,6 +18,7 @@ from streams.codec import encode
 from streams.errors import TopicsMissingError
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
+from streams.topics import apply, declared
 
 MakeLog = Callable[[int], KafkaLog]
 
@@ -170,3 +171,24 @@ def test_agents_without_a_broker_or_topics_end_with_an_error_that_says_so(settin
     nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_seconds=1)
     with pytest.raises(LogUnavailableError, match="cannot be reached"), Running(nowhere, Told().agent()) as running:
         until(lambda: running.error is not None, PATIENCE, "it ends")
+
+
+@pytest.mark.slow
+def test_agents_outlive_their_broker_and_can_be_stopped_without_it() -> None:
+    if reason := obstacle():
+        pytest.skip(reason)
+    with Cluster() as cluster:
+        settings = KafkaSettings(bootstrap_servers=cluster.bootstrap, request_seconds=5)
+        asyncio.run(apply(settings, declared(settings, 2, 1)))
+        told, broker = Told(), cluster.brokers[0]
+        log = KafkaLog(settings)
+        with Running(settings, told.agent()):
+            log.append("job-events", history("before"))
+            told.wait(("before", 3))
+            broker.kill()
+            broker.start()
+            log.append("job-events", history("after"))
+            told.wait(*placed(history("after")))
+            log.close()
+            broker.kill()
+        assert told.events == placed(history("before") + history("after"))
