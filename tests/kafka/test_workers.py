@@ -16,6 +16,7 @@ from engine.events import decode
 from engine.events.jobs import JobPhaseChanged
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Partition, ShardId
+from engine.log.processor import Processor
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
@@ -114,10 +115,20 @@ def test_a_worker_that_is_told_to_stop_keeps_its_place_for_a_restart(make_log: M
             assert [worker.wait() for worker in (first, again)] == [130, 130]
 
 
-def test_a_second_worker_of_the_same_name_ends_the_first(make_log: Make, settings: KafkaSettings) -> None:
-    make_log(SHARDS)
+def test_a_worker_has_a_shard_back_that_is_still_its_own_and_ends_when_another_one_takes_its_name(
+    make_log: Make, settings: KafkaSettings
+) -> None:
+    flow = Flow(make_log(SHARDS))
     with lifecycle(settings, "w0") as first:
         first.until(lambda: first.shards == ALL)
+        # As a worker does that opens slowly, while the shard is given to somebody else.
+        late: Processor[Any] = Processor(flow.log, LifecycleStage(), 1)
+        late.open()
+        flow.append()
+        until(flow.taken)
+        assert first.figure("lahar_fences_total") == 1
+        assert first.shards == ALL
+        flow.must_have_been_taken_once()
         with lifecycle(settings, "w0") as second:
             assert first.wait() == 4
             assert "as 'w0'; give each worker an --instance of its own" in first.said
