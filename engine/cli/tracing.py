@@ -7,6 +7,7 @@ how many follow from the other standard variables, which the SDK reads itself.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -79,7 +80,9 @@ def provider_of(environment: Mapping[str, str]) -> TracerProvider | None:
     service = {} if any(environment.get(name) for name in _NAMES) else {"service.name": "lahar"}
     provider = TracerProvider(resource=Resource.create({**service, "service.version": __version__}))
     provider.add_span_processor(
-        BatchSpanProcessor(OTLPSpanExporter()) if exporter == "otlp" else SimpleSpanProcessor(ConsoleSpanExporter())
+        BatchSpanProcessor(OTLPSpanExporter())
+        if exporter == "otlp"
+        else SimpleSpanProcessor(ConsoleSpanExporter(out=sys.stderr))  # standard output carries answers
     )
     return provider
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
 
 import pytest
 from counting_stage import CountingStage, custom
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -119,3 +124,27 @@ def test_without_the_extra_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ValueError, match=r"opentelemetry.* is not installed; install lahar\[telemetry\] or set OTEL_SDK_DISABLED"):
         provider_of(ENDPOINT)
+
+
+def test_an_engine_sends_its_spans_where_the_environment_says(lahar: Callable[..., object], files: dict[str, Path]) -> None:
+    received: list[str] = []
+
+    class Backend(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            request = ExportTraceServiceRequest.FromString(
+                gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
+            )
+            received.extend(span.name for found in request.resource_spans for scope in found.scope_spans for span in scope.spans)
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    lahar("apply", files["queue"], "--no-process")
+    with ThreadingHTTPServer(("127.0.0.1", 0), Backend) as backend:
+        Thread(target=backend.serve_forever, daemon=True).start()
+        lahar("run", "--once", OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{backend.server_port}")
+        backend.shutdown()
+    assert [name for name in received if name != "lahar.commit"] == ["lahar.recovery", "lahar.batch", "lahar.batch"]
