@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections import defaultdict, deque
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
@@ -57,6 +58,11 @@ class _Thread(driver.AIOKafkaConsumerThread):
 
     app: Any
     """An `AgentApp`, which imports this module."""
+
+    def __post_init__(self) -> None:
+        """Let the loop of a thread that never ran (a test context starts none) be closed with it."""
+        super().__post_init__()
+        weakref.finalize(self, self.thread_loop.close)
 
     def _create_worker_consumer(self, transport: Any) -> AIOKafkaConsumer:  # noqa: ANN401, ARG002  as Faust calls it
         conf = self.app.conf
