@@ -107,6 +107,15 @@ class KafkaLog:
                     "lost; nothing of the new layout is read. Export the log and import it into a new one, under another prefix"
                 )
 
+    def learn(self) -> None:
+        """Ask how many partitions topics have.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+        """
+        with unavailable_if(f"the topics of {self.settings.where} cannot be read"):
+            self.background.run(self.wire.learn())
+
     def wrote(self, ends: Mapping[TopicPartition, int]) -> None:
         """Note the offsets behind what this process has written: it is to be seen by its readers at once."""
         self.reader.wrote(ends)

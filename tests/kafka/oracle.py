@@ -41,13 +41,14 @@ class Verdict:
     outcomes: dict[str, int]
 
 
-def judge(log: Log, stage: Any, number: int) -> Verdict:
+def judge(log: Log, stage: Any, number: int, *, whole: bool = True) -> Verdict:
     """Decide a shard again and compare.
 
     Args:
         log: that the shard has run on; nobody writes to it now.
         stage: as it was run.
         number: of the shard.
+        whole: all inputs are to be taken.
     """
     shard = ShardId(stage.name, number)
     view = log.look(shard)
@@ -76,7 +77,8 @@ def judge(log: Log, stage: Any, number: int) -> Verdict:
     outcomes = dict(again.run.accounts.outcomes)
     if (silent := _silent(written)) != _silent_of(outcomes):
         differences.append(f"accounted {silent}, decided again {_silent_of(outcomes)}")
-    given = sum(log.end(partition) - taken for partition, taken in zip(again.inputs, view.position.vector, strict=True))
+    ends = [log.end(partition) for partition in again.inputs] if whole else view.position.vector
+    given = sum(end - taken for end, taken in zip(ends, view.position.vector, strict=True))
     if given:
         differences.append(f"{given} inputs were not taken")
     twice, missing, other = _counted([message for message, _ in told], [message for message, _ in made])

@@ -242,6 +242,16 @@ def test_a_topic_that_grows_is_refused_by_those_who_run(make_log: Make, settings
             attempt()
 
 
+def test_a_record_that_seems_out_of_place_may_be_one_of_a_new_layout(make_log: Make, settings: KafkaSettings) -> None:
+    """It is no dead letter: before one is written, the shard asks whether the topics have grown."""
+    log = make_log(2)
+    shard = log.open(SHARD, INPUTS)
+    names = {f"{settings.topic_prefix}pods": NewPartitions(3)}
+    asyncio.run(_administer(settings, lambda admin: admin.create_partitions(names)))
+    with pytest.raises(LayoutError, match=r"pods has grown from 2 to 3 partitions"):
+        shard.commit(Commit((1, 0), 1, [Output("dead-letters", message("job", 1), (1, 0))]))
+
+
 def test_topics_of_unequal_counts_are_refused(make_log: Make, settings: KafkaSettings, open_log: Open) -> None:
     grow(settings, make_log(2), ["pods"], 4)
     with pytest.raises(LayoutError, match=r"pods has 4, .*jobs has 2"):

@@ -119,7 +119,7 @@ def test_what_was_too_large_for_the_log_is_taken_as_said() -> None:
     processor.run_until_quiet()
     verdict = judge(log, LifecycleStage(), 0)
     assert verdict.differences == []
-    letters = [decode(record.message).data for record in log.read(Partition("dead-letters", 0), 0, 1_000)]
+    letters: list[Any] = [decode(record.message).data for record in log.read(Partition("dead-letters", 0), 0, 1_000)]
     assert sum(bool(letter.digest) for letter in letters) > 5
     assert (verdict.state, verdict.outcomes) == (state_hash(processor.stage, processor.state), processor.accounts.outcomes)
 
