@@ -36,7 +36,6 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from streams.codec import Header
-from streams.connecting import connect
 
 __all__ = ["Chunk", "RawRecord", "Wire"]
 
@@ -122,7 +121,7 @@ class Wire:
     async def start(self, topics: Iterable[str]) -> None:
         """Connect and learn who leads the partitions of some topics."""
         self._client = AIOKafkaClient(**self._arguments)
-        await connect(self._client, self._arguments)
+        await self._client.bootstrap()
         await self._client.set_topics(set(topics))
 
     async def close(self) -> None:
