@@ -21,6 +21,8 @@ __all__ = ["TopicsDifferError", "TopicsMissingError", "unavailable", "unavailabl
 
 # Its warnings about brokers that come and go are of no use without a handler, and Python would print them.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+# At level DEBUG it writes down every request, and with it passwords and tokens.
+logging.getLogger("aiokafka.conn").addFilter(lambda record: "SaslAuthenticate" not in record.getMessage())
 
 
 class TopicsMissingError(LogUnavailableError):

@@ -19,7 +19,8 @@ from __future__ import annotations
 import asyncio
 import importlib
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
@@ -101,8 +102,7 @@ class KafkaSettings(BaseSettings):
         """Return what aiokafka's clients, consumers and producers take to connect; for use within an event loop.
 
         Raises:
-            OSError: a certificate file cannot be read.
-            ValueError: the token provider cannot be imported.
+            ValueError: a certificate or key cannot be read, or the token provider cannot be imported.
         """
         arguments: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap_servers,
@@ -124,12 +124,27 @@ class KafkaSettings(BaseSettings):
         return arguments
 
     def _ssl_context(self) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.ssl_cafile)
+        with _usable(KAFKA_SSL_CAFILE=self.ssl_cafile):
+            context = ssl.create_default_context(cafile=self.ssl_cafile)
         context.check_hostname = self.ssl_check_hostname
         if self.ssl_certfile is not None:
             password = self.ssl_keyfile_password
-            context.load_cert_chain(self.ssl_certfile, self.ssl_keyfile, None if password is None else password.get_secret_value())
+            with _usable(KAFKA_SSL_CERTFILE=self.ssl_certfile, KAFKA_SSL_KEYFILE=self.ssl_keyfile):
+                # Without a password Python would ask for one on the terminal.
+                context.load_cert_chain(
+                    self.ssl_certfile, self.ssl_keyfile, "" if password is None else password.get_secret_value()
+                )
         return context
+
+
+@contextmanager
+def _usable(**files: Path | None) -> Iterator[None]:
+    """Name the settings whose files cannot be used."""
+    try:
+        yield
+    except OSError as error:
+        named = ", ".join(f"{name}={path}" for name, path in files.items() if path is not None)
+        raise ValueError(f"{named}: {error.strerror or error}") from None
 
 
 class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types

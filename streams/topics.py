@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
 
 from engine.events import Topic
+from streams.connecting import administrator
 from streams.errors import TopicsDifferError, unavailable_if
 from streams.settings import KafkaSettings
 
@@ -137,12 +138,8 @@ async def plan(settings: KafkaSettings, wanted: list[Declared]) -> list[Differen
         LogUnavailableError: the cluster cannot be reached, or says no.
     """
     with unavailable_if(f"the topics of {settings.where} cannot be read"):
-        admin = AIOKafkaAdminClient(**settings.client_arguments())
-        await admin.start()
-        try:
+        async with administrator(settings) as admin:
             return await _differences(admin, wanted)
-        finally:
-            await admin.close()
 
 
 async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Difference]:
@@ -156,9 +153,7 @@ async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Differe
         LogUnavailableError: the cluster cannot be reached, or says no.
     """
     with unavailable_if(f"the topics of {settings.where} cannot be made"):
-        admin = AIOKafkaAdminClient(**settings.client_arguments())
-        await admin.start()
-        try:
+        async with administrator(settings) as admin:
             found = await _differences(admin, wanted)
             if fixed := [str(difference) for difference in found if not difference.can_be_applied]:
                 raise TopicsDifferError(fixed)
@@ -166,8 +161,6 @@ async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Differe
             await _create(admin, [topic for topic in wanted if topic.name in missing])
             await _set(admin, wanted, found)
             await _wait_until_seen(admin, wanted)
-        finally:
-            await admin.close()
     return found
 
 

@@ -36,6 +36,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
 from streams.codec import Header
+from streams.connecting import connect
 
 __all__ = ["Chunk", "RawRecord", "Wire"]
 
@@ -121,7 +122,7 @@ class Wire:
     async def start(self, topics: Iterable[str]) -> None:
         """Connect and learn who leads the partitions of some topics."""
         self._client = AIOKafkaClient(**self._arguments)
-        await self._client.bootstrap()
+        await connect(self._client, self._arguments)
         await self._client.set_topics(set(topics))
 
     async def close(self) -> None:
@@ -133,12 +134,6 @@ class Wire:
     def count(self, topic: str) -> int:
         """Return the number of partitions of a topic as last heard of (every 10 s); 0 if there is no such topic."""
         return len(self._client.cluster.partitions_for_topic(topic) or ())
-
-    async def learn(self) -> None:
-        """Ask for the number of partitions and their leaders now."""
-        async with asyncio.timeout(self._seconds):
-            if not await self._client.force_metadata_update():
-                raise KafkaConnectionError("no broker says what it has")
 
     async def fetch(self, partition: TopicPartition, start: int) -> Chunk:
         """Return committed records from `start` on; none only if none is there at this moment."""

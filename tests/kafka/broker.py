@@ -19,12 +19,15 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-__all__ = ["DEFAULT_VERSION", "Broker", "BrokerUnavailableError", "Cluster", "obstacle", "until"]
+import pytest
+
+__all__ = ["DEFAULT_VERSION", "Broker", "BrokerUnavailableError", "Cluster", "Options", "need_broker", "obstacle", "until"]
 
 DEFAULT_VERSION = "4.3.0"
 _ROOT = Path(__file__).parents[2]
@@ -50,6 +53,14 @@ def obstacle(version: str = DEFAULT_VERSION) -> str | None:
     if not (jars(version) / ".complete").exists():
         return f"no jars of Apache Kafka {version}: run `make kafka`" + ("" if shutil.which("mvn") else " (needs Maven)")
     return None
+
+
+def need_broker(version: str = DEFAULT_VERSION) -> None:
+    """Skip the test where no broker can be run; where one must be (CI with Java and Maven), fail it."""
+    if reason := obstacle(version):
+        if os.environ.get("CI") == "true" and java_version() >= 17 and shutil.which("mvn"):
+            pytest.fail(f"no broker to test against ({reason}), and on this machine there must be one", pytrace=False)
+        pytest.skip(reason)
 
 
 def java_version() -> int:
@@ -82,10 +93,31 @@ def until(true: Callable[[], bool], seconds: float, what: str, alive: Callable[[
         time.sleep(0.02)
 
 
+@dataclass(frozen=True)
+class Options:
+    """What brokers of a cluster have beside the usual."""
+
+    listeners: Mapping[str, str] = field(default_factory=dict)
+    """Further listeners: name → security protocol."""
+    settings: Mapping[str, object] = field(default_factory=dict)
+    """Further settings, in Kafka's names."""
+    users: Sequence[str] = ()
+    """For SCRAM, as Kafka's StorageTool takes them: `SCRAM-SHA-256=[name=…,password=…]`."""
+
+
 class Broker:
     """One broker, which is a controller as well."""
 
-    def __init__(self, node: int, folder: Path, ports: Sequence[tuple[int, int]], cluster_id: str, version: str) -> None:
+    def __init__(
+        self,
+        node: int,
+        folder: Path,
+        ports: Sequence[tuple[int, int]],
+        cluster_id: str,
+        version: str,
+        options: Options = Options(),
+        more_ports: Sequence[int] = (),
+    ) -> None:
         """Describe it; nothing runs until `start`.
 
         Args:
@@ -94,8 +126,12 @@ class Broker:
             ports: of all brokers: (clients, controllers).
             cluster_id: the same for all of them.
             version: of Apache Kafka.
+            options: what it has beside the usual.
+            more_ports: of its further listeners.
         """
         self.node = node
+        self.ports = dict(zip(options.listeners, more_ports, strict=True))
+        self._users = options.users
         self.port, controller = ports[node - 1]
         self._folder = folder
         self._version = version
@@ -104,11 +140,15 @@ class Broker:
         folder.mkdir(parents=True)
         self._properties = folder / "server.properties"
         copies = min(len(ports), 3)
+        clients = ",".join(f"{name}://127.0.0.1:{port}" for name, port in {"PLAINTEXT": self.port, **self.ports}.items())
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **options.listeners}
         settings: dict[str, object] = {
             "process.roles": "broker,controller",
             "node.id": node,
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"{clients},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": clients,
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+            "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(f"{number}@127.0.0.1:{port}" for number, (_, port) in enumerate(ports, 1)),
             "log.dirs": folder / "data",
@@ -127,6 +167,7 @@ class Broker:
             "broker.session.timeout.ms": 3_000,
             "broker.heartbeat.interval.ms": 500,
             "controlled.shutdown.enable": "true",
+            **options.settings,
         }
         self._properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()), encoding="utf-8")
 
@@ -145,7 +186,8 @@ class Broker:
 
     def format(self) -> None:
         """Prepare its folder, once in its life."""
-        done = self._java("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(self._properties))
+        users = [argument for user in self._users for argument in ("--add-scram", user)]
+        done = self._java("kafka.tools.StorageTool", "format", "-t", self._cluster_id, "-c", str(self._properties), *users)
         subprocess.run(done, check=True, capture_output=True, env=self._environment())
 
     def start(self, *, wait: bool = True) -> None:
@@ -214,13 +256,18 @@ class Broker:
 class Cluster:
     """One broker or several, in a folder of their own that is removed at the end."""
 
-    def __init__(self, brokers: int = 1, version: str = DEFAULT_VERSION) -> None:
+    def __init__(self, brokers: int = 1, version: str = DEFAULT_VERSION, options: Options = Options()) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="lahar-kafka-"))
         # Not a random one: it might begin with a dash, and be taken for an option.
         cluster_id = base64.urlsafe_b64encode(b"lahar" + uuid.uuid4().bytes[:11]).decode().rstrip("=")
-        with _free_ports(2 * brokers) as found:
-            ports = list(zip(found[::2], found[1::2], strict=True))
-        self.brokers = [Broker(node, self._folder / str(node), ports, cluster_id, version) for node in range(1, brokers + 1)]
+        each = 2 + len(options.listeners)
+        with _free_ports(each * brokers) as found:
+            groups = [found[start : start + each] for start in range(0, len(found), each)]
+        ports = [(clients, controllers) for clients, controllers, *_ in groups]
+        self.brokers = [
+            Broker(node, self._folder / str(node), ports, cluster_id, version, options, more)
+            for node, (_, _, *more) in enumerate(groups, 1)
+        ]
 
     @property
     def bootstrap(self) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient
-from broker import Cluster, java_version, obstacle
+from broker import Cluster, need_broker
+from topics_of_tests import delete_topics
 
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
@@ -19,15 +19,18 @@ _numbers = count(1)
 
 
 @pytest.fixture(scope="session")
+def jars() -> None:
+    """The jars of a broker, for tests that start their own."""
+    need_broker()
+
+
+@pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
     """Where the broker of this session is: one from the jars, or the one that `KAFKA_BOOTSTRAP_SERVERS` names."""
     if elsewhere := os.environ.get("KAFKA_BOOTSTRAP_SERVERS"):
         yield elsewhere
         return
-    if reason := obstacle():
-        if os.environ.get("CI") == "true" and java_version() >= 17:
-            pytest.fail(f"no broker to test against ({reason}), and on this machine there must be one", pytrace=False)
-        pytest.skip(reason)
+    need_broker()
     with Cluster() as cluster:
         yield cluster.bootstrap
 
@@ -47,13 +50,6 @@ def settings(bootstrap: str, prefix: str) -> Iterator[KafkaSettings]:
     found = KafkaSettings(bootstrap_servers=bootstrap, topic_prefix=prefix, request_seconds=20, transaction_seconds=10)
     yield found
     asyncio.run(delete_topics(found))
-
-
-async def delete_topics(settings: KafkaSettings) -> None:
-    admin = AIOKafkaAdminClient(**settings.client_arguments())
-    await admin.start()
-    await admin.delete_topics([topic.name for topic in declared(settings, 1, 1)])
-    await admin.close()
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from broker import Cluster, obstacle
+from broker import Cluster
 
 
 async def _write_and_read(bootstrap: str, value: bytes) -> list[bytes]:
@@ -29,7 +29,7 @@ async def _make_topic(bootstrap: str) -> None:
     await admin.close()
 
 
-@pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
+@pytest.mark.usefixtures("jars")
 def test_what_is_written_outlives_kill_and_restart() -> None:
     with Cluster() as cluster:
         asyncio.run(_make_topic(cluster.bootstrap))

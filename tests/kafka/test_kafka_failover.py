@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from broker import Cluster, obstacle
+from broker import Cluster
 from lifecycle_inputs import inputs
 from oracle import judge
 
@@ -20,7 +20,7 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared
 
-pytestmark = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
+pytestmark = pytest.mark.usefixtures("jars")
 
 _DEADLINE_SECONDS = 120.0
 

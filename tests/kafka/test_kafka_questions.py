@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import delete_topics
 from lahar_command import Command
+from topics_of_tests import delete_topics
 
 from engine.cli.logs import open_log
 from engine.events import raw_message

@@ -1,0 +1,94 @@
+"""Connecting to a cluster, and saying why that fails: aiokafka tells it only to its log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed
+
+from streams.settings import KafkaSettings
+
+__all__ = ["administrator", "connect"]
+
+_SOON: Final = 0.5
+"""Share of the time for a request within which connecting has failed at once, so that it may be asked why."""
+
+_GOODBYE_SECONDS: Final = 0.1
+"""In which closed TLS connections say goodbye; a loop that ends before leaves them open behind it."""
+
+
+@asynccontextmanager
+async def administrator(settings: KafkaSettings) -> AsyncIterator[Any]:
+    """Give aiokafka's client for topics and their settings for the length of an `async with` block.
+
+    Raises:
+        KafkaError: no broker can be reached, or none takes the login.
+        OSError: as above, by the network's own words.
+        ValueError: see `KafkaSettings.client_arguments`.
+    """
+    arguments = settings.client_arguments()
+    admin = AIOKafkaAdminClient(**arguments)
+    try:
+        await connect(admin._client, arguments)  # noqa: SLF001  its `start` does the same and does not say why it failed
+        admin._started = True  # noqa: SLF001
+        yield admin
+    finally:
+        await admin.close()
+        if "ssl_context" in arguments:
+            await asyncio.sleep(_GOODBYE_SECONDS)
+
+
+async def connect(client: Any, arguments: Mapping[str, Any]) -> None:  # noqa: ANN401  aiokafka has no types
+    """Connect a client of aiokafka's.
+
+    Args:
+        client: that is not connected.
+        arguments: it was made with.
+
+    Raises:
+        KafkaError: no broker can be reached, or none takes the login.
+        OSError: as above, by the network's own words.
+    """
+    begun = time.monotonic()
+    try:
+        await client.bootstrap()
+    except KafkaConnectionError:
+        if time.monotonic() - begun < arguments["request_timeout_ms"] / 1000 * _SOON:
+            await _ask_why(arguments)
+        raise
+    if not client.cluster.brokers():
+        # aiokafka takes the answer that refuses a token for one that accepts it, and understands nothing from then on.
+        raise SaslAuthenticationFailed("no broker names itself after the login: is the token refused?")
+
+
+async def _ask_why(arguments: Mapping[str, Any]) -> None:
+    """Connect once more to each broker; raises what the last one fails by."""
+    wanted = {name: value for name, value in arguments.items() if name in _OF_CONNECTIONS}
+    failed: Exception | None = None
+    for host, port, _ in collect_hosts(arguments["bootstrap_servers"]):
+        try:
+            await (await create_conn(host, port, **wanted)).close()
+        except Exception as error:  # noqa: BLE001  whatever it is, it is the reason
+            failed = error
+    if failed is not None:
+        raise failed
+
+
+_OF_CONNECTIONS: Final = frozenset(
+    {
+        "client_id",
+        "request_timeout_ms",
+        "ssl_context",
+        "security_protocol",
+        "sasl_mechanism",
+        "sasl_plain_username",
+        "sasl_plain_password",
+        "sasl_oauth_token_provider",
+    }
+)

@@ -1,0 +1,220 @@
+"""TLS, PLAIN, SCRAM and OAUTHBEARER against a broker that asks for them; no secret is ever told.
+
+Certificates are made by Java's keytool when the tests run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import logging
+import shutil
+import subprocess
+import time
+import traceback
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+from broker import Cluster, Options, need_broker
+from lahar_command import Command
+from running_agents import Running, Told, history
+
+from engine.log.errors import LogUnavailableError
+from streams.log import KafkaLog
+from streams.settings import KafkaSettings
+from streams.topics import apply, declared
+
+SECRET = "s3cr3t-of-lahar"  # noqa: S105  of a broker that lives as long as the test
+STORE = "st0re-pass"
+PROTOCOLS = {"SECURE": "SASL_SSL", "OPEN": "SASL_PLAINTEXT", "MUTUAL": "SSL"}
+MODULES = "org.apache.kafka.common.security"
+MECHANISMS = {
+    "PLAIN": f'{MODULES}.plain.PlainLoginModule required user_lahar="{SECRET}";',
+    "SCRAM-SHA-256": f"{MODULES}.scram.ScramLoginModule required;",
+    "SCRAM-SHA-512": f"{MODULES}.scram.ScramLoginModule required;",
+    "OAUTHBEARER": f'{MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
+}
+QUEUE_AND_JOB = """\
+{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: research}, spec: {weight: 1}}
+---
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: train, namespace: ml}
+spec:
+  minAvailable: 1
+  tasks:
+  - {name: worker, replicas: 1, template: {spec: {containers: [{name: main, image: train}]}}}
+"""
+_numbers = count(1)
+
+
+def token() -> str:
+    """An unsigned token, as brokers take them that are set up for tests."""
+    now = int(time.time())
+    parts = [{"alg": "none"}, {"sub": "lahar", "iat": now, "exp": now + 600}]
+    return ".".join(base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts) + "."
+
+
+def wrong_token() -> str:
+    return f"{SECRET}.no.token"
+
+
+class Secured:
+    """A broker that asks, and the certificates by which it and its clients are known."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self.ports = cluster.brokers[0].ports
+        self.folder = folder
+
+    def environment(self, listener: str, **more: str) -> dict[str, str]:
+        """Return how a log behind a listener is reached, as a deployment says it."""
+        return {
+            "KAFKA_BOOTSTRAP_SERVERS": f"127.0.0.1:{self.ports[listener]}",
+            "KAFKA_TOPIC_PREFIX": f"secured{next(_numbers)}-",
+            "KAFKA_SECURITY_PROTOCOL": PROTOCOLS[listener],
+            "KAFKA_SSL_CAFILE": str(self.folder / "broker.pem"),
+            "KAFKA_REQUEST_SECONDS": "20",
+            **more,
+        }
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    need_broker()
+    folder = tmp_path_factory.mktemp("certificates")
+    store = ("-keystore", "broker.p12", "-storepass", STORE, "-alias", "broker")
+    _run(folder, "keytool", "-genkeypair", "-keyalg", "EC", *store, "-dname", "CN=broker", "-ext", "SAN=ip:127.0.0.1")
+    _run(folder, "keytool", "-exportcert", "-rfc", *store, "-file", "broker.pem")
+    known = "broker.pem"
+    if shutil.which("openssl"):
+        made = ("-keyout", "client.key", "-out", "client.pem", "-days", "2", "-subj", "/CN=lahar", "-passout", f"pass:{SECRET}")
+        _run(folder, "openssl", "req", "-x509", "-newkey", "rsa:2048", *made)
+        known = "client.pem"
+    options = Options(
+        listeners=PROTOCOLS,
+        settings={
+            "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            "ssl.keystore.type": "PKCS12",
+            "ssl.keystore.location": folder / "broker.p12",
+            "ssl.keystore.password": STORE,
+            "listener.name.mutual.ssl.client.auth": "required",
+            "listener.name.mutual.ssl.truststore.type": "PEM",
+            "listener.name.mutual.ssl.truststore.location": folder / known,
+            **{
+                f"listener.name.{listener}.{mechanism.lower()}.sasl.jaas.config": text
+                for listener in ("secure", "open")
+                for mechanism, text in MECHANISMS.items()
+            },
+        },
+        users=[f"SCRAM-SHA-{bits}=[name=lahar,password={SECRET}]" for bits in (256, 512)],
+    )
+    with Cluster(options=options) as cluster:
+        yield Secured(cluster, folder)
+
+
+def _run(folder: Path, *command: str) -> None:
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+
+
+def credentials(mechanism: str) -> dict[str, str]:
+    if mechanism == "OAUTHBEARER":
+        return {"KAFKA_SASL_MECHANISM": mechanism, "KAFKA_SASL_TOKEN_PROVIDER": f"{__name__}:token"}
+    return {"KAFKA_SASL_MECHANISM": mechanism, "KAFKA_SASL_USERNAME": "lahar", "KAFKA_SASL_PASSWORD": SECRET}
+
+
+def told(lahar: Command, *arguments: object, code: int) -> str:
+    done = lahar(*arguments, code=code)
+    assert SECRET not in done.out + done.err
+    return done.err
+
+
+@pytest.mark.parametrize("listener", ["SECURE", "OPEN"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_a_log_behind_a_login_is_made_appended_to_processed_and_read(
+    secured: Secured, listener: str, mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    lahar = Command("kafka://", **secured.environment(listener, **credentials(mechanism)))
+    lahar("topics", "apply", "--partitions", 1, "--replication", 1)
+    lahar("apply", "-", given=QUEUE_AND_JOB)
+    assert lahar.records("run", "--once")[0]["processed"] == 2
+    assert [job["name"] for job in lahar.records("job", "list")] == ["train"]
+    assert SECRET not in caplog.text
+
+
+def test_a_log_behind_certificates_of_clients(secured: Secured, tmp_path: Path) -> None:
+    if not (secured.folder / "client.pem").exists():
+        pytest.skip("no openssl to make a client's certificate")
+    own = {
+        "KAFKA_SSL_CERTFILE": str(secured.folder / "client.pem"),
+        "KAFKA_SSL_KEYFILE": str(secured.folder / "client.key"),
+        "KAFKA_SSL_KEYFILE_PASSWORD": SECRET,
+    }
+    where = secured.environment("MUTUAL")
+    lahar = Command("kafka://", **where, **own)
+    lahar("topics", "apply", "--partitions", 1, "--replication", 1)
+    lahar("apply", "-", given=QUEUE_AND_JOB)
+    assert lahar.records("run", "--once")[0]["processed"] == 2
+    assert "cannot be reached" in told(Command("kafka://", **where), "summary", code=4)
+    wrong = own | {"KAFKA_SSL_KEYFILE_PASSWORD": "wrong"}
+    assert "client.key" in told(Command("kafka://", **where, **wrong), "summary", code=2)
+
+
+@pytest.mark.parametrize("mechanism", list(MECHANISMS))
+@pytest.mark.parametrize("command", ["summary", "run --once", "topics plan"])
+def test_a_wrong_login_is_one_line_without_the_secret(
+    secured: Secured, mechanism: str, command: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    wrong = credentials(mechanism)
+    if mechanism == "OAUTHBEARER":
+        wrong["KAFKA_SASL_TOKEN_PROVIDER"] = f"{__name__}:wrong_token"
+    else:
+        wrong["KAFKA_SASL_PASSWORD"] = f"not-{SECRET}"
+    said = told(Command("kafka://", **secured.environment("SECURE", **wrong)), *command.split(), code=4)
+    assert said.count("\n") == 1
+    assert "SaslAuthenticationFailed: " in said
+    assert SECRET not in caplog.text
+
+
+def test_no_traceback_tells_the_secret(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the text of any error in the chain nor what its frames show of themselves."""
+    for name, value in secured.environment("SECURE", **credentials("PLAIN")).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("KAFKA_SASL_PASSWORD", f"not-{SECRET}")
+    with pytest.raises(LogUnavailableError) as raised:
+        KafkaLog(KafkaSettings())
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+def test_a_broker_whose_certificate_nobody_vouches_for_is_not_spoken_to(secured: Secured, tmp_path: Path) -> None:
+    stranger = secured.environment("SECURE", **credentials("PLAIN"))
+    del stranger["KAFKA_SSL_CAFILE"]
+    said = told(Command("kafka://", **stranger), "summary", code=4)
+    assert "CERTIFICATE_VERIFY_FAILED" in said
+    assert said.count("\n") == 1
+
+
+def test_a_broker_that_wants_a_login_and_gets_none(secured: Secured) -> None:
+    plain = secured.environment("OPEN") | {"KAFKA_SECURITY_PROTOCOL": "PLAINTEXT", "KAFKA_REQUEST_SECONDS": "5"}
+    assert told(Command("kafka://", **plain), "summary", code=4).count("\n") == 1
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "OAUTHBEARER"])
+def test_agents_log_in_as_the_log_does(
+    secured: Secured, mechanism: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    for name, value in secured.environment("SECURE", **credentials(mechanism)).items():
+        monkeypatch.setenv(name, value)
+    settings = KafkaSettings()
+    asyncio.run(apply(settings, declared(settings, 1, 1)))
+    log, agent = KafkaLog(settings), Told()
+    log.append("job-events", history("a"))
+    with Running(settings, agent.agent()):
+        agent.wait(("a", 3))
+    log.close()
+    assert SECRET not in caplog.text
