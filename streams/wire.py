@@ -135,6 +135,12 @@ class Wire:
         """Return the number of partitions of a topic as last heard of (every 10 s); 0 if there is no such topic."""
         return len(self._client.cluster.partitions_for_topic(topic) or ())
 
+    async def learn(self) -> None:
+        """Ask for the number of partitions and their leaders now."""
+        async with asyncio.timeout(self._seconds):
+            if not await self._client.force_metadata_update():
+                raise KafkaConnectionError("no broker says what it has")
+
     async def fetch(self, partition: TopicPartition, start: int) -> Chunk:
         """Return committed records from `start` on; none only if none is there at this moment."""
         at = start
