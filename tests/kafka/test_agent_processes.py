@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from broker import until
@@ -107,7 +108,7 @@ def test_five_lines_are_told_of_every_job_that_completes_and_once(
     assert "is no `Agents`" in (tmp_path / "err").read_text(encoding="utf-8")
 
 
-def test_after_kills_every_event_was_told_and_only_the_last_second_is_told_again(
+def test_after_kills_every_event_was_told_and_counts_once_by_job_and_sequence(
     make_log: Callable[[int], KafkaLog], start: Start, tmp_path: Path
 ) -> None:
     log = make_log(2)
@@ -119,9 +120,16 @@ def test_after_kills_every_event_was_told_and_only_the_last_second_is_told_again
         process = start("-c", LAHAR, "agents", "run", "counting_agents", "--instance", "a")
         wait(process, tmp_path, lambda most=wanted: len(lines(told)) > most, "the agents are told")  # type: ignore[misc]  # bound now
         stopped(process, signal.SIGKILL)
-    last = start("-c", LAHAR, "agents", "run", "counting_agents", "--instance", "a")
+    last = start("-c", LAHAR, "agents", "run", "counting_agents", "--instance", "a", "--metrics", "0")
     wait(last, tmp_path, lambda: set(lines(told)) >= set(every), "every event is told")
-    assert stopped(last) == 0
+    (page,) = re.findall(r"metrics: (http://127\.0\.0\.1:\d+)/metrics", (tmp_path / "err").read_text(encoding="utf-8"))
+    with urlopen(f"{page}/metrics") as answer:  # noqa: S310  it begins with http
+        shown = answer.read().decode()
+    assert 'lahar_agent_events_total{agent="note",outcome="done"}' in shown
+    assert 'lahar_agent_missing_total{agent="note"} 0.0' in shown
+    with urlopen(f"{page}/readyz") as answer:  # noqa: S310  it begins with http
+        assert answer.status == 200
+    assert stopped(last, signal.SIGINT) == 130
     # What is keyed by (job, sequence) counts every event once.
     assert sorted(set(lines(told))) == sorted(every)
 
