@@ -4,10 +4,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 KAFKA_VERSION ?= 4.3.0
+PROMETHEUS_VERSION ?= 0.313.5
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help run kafka kafka-if-possible test test-slow chaos lint bench docs check-generated wheel-check lock clean
+.PHONY: help run kafka promtool kafka-if-possible test test-slow chaos lint bench docs check-generated wheel-check lock clean
 
 help: ## Show what there is to make.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -41,6 +42,15 @@ kafka: .kafka/$(KAFKA_VERSION)/.complete ## Fetch Apache Kafka's jars for the te
 	rm -rf .kafka/$*
 	mvn --batch-mode --quiet --file tests/kafka/pom.xml dependency:copy-dependencies \
 	    -Dkafka.version=$* -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/.kafka/$*
+	touch $@
+
+promtool: .promtool/.$(PROMETHEUS_VERSION) ## Build promtool and Prometheus for the tests of alerts and dashboard (needs Go; five minutes).
+
+.promtool/.$(PROMETHEUS_VERSION):
+	rm -rf .promtool && mkdir .promtool
+	cd .promtool && go mod init promtool
+	cd .promtool && go get $(foreach program,promtool prometheus,github.com/prometheus/prometheus/cmd/$(program)@v$(PROMETHEUS_VERSION))
+	cd .promtool && go build -trimpath -ldflags '-s -w' -o . $(foreach program,promtool prometheus,github.com/prometheus/prometheus/cmd/$(program))
 	touch $@
 
 kafka-if-possible:
@@ -90,5 +100,5 @@ lock: ## Resolve the dependencies anew and write requirements.lock.
 	rm -rf .venv-lock
 
 clean: ## Remove everything that was made.
-	rm -rf .venv .venv-lock .kafka run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf .venv .venv-lock .kafka .promtool run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
