@@ -1,0 +1,195 @@
+"""Inputs appended while workers are at work, and what an outside consumer sees of the outputs meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import groupby
+from typing import NamedTuple
+
+from aiokafka import AIOKafkaConsumer
+from aiokafka.structs import TopicPartition
+from lifecycle_inputs import inputs
+
+from engine.events import Message, Topic
+from engine.log.errors import LogUnavailableError
+from engine.log.partitioner import partition_of
+from streams.log import KafkaLog
+from streams.producer import Producer
+from streams.settings import KafkaSettings
+
+__all__ = ["Feeder", "Given", "Raw", "Subscriber", "workload"]
+
+_CHUNK = 250
+_AHEAD = 10
+"""The part of all inputs that may wait at most, so that workers never have all of them before them."""
+_PAUSE_SECONDS = 0.02
+
+
+class Raw(NamedTuple):
+    """A record as another producer may write it."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+
+
+Given = tuple[Topic, Message | Raw]
+
+
+@cache
+def workload(count: int) -> tuple[Given, ...]:
+    """Return at least so many inputs: managed and observed jobs, retries, timers, orphans, commands, nodes, garbage."""
+    jobs = count // 15
+    while len(made := inputs(jobs)) < count:
+        jobs += count // 100 + 1
+    return tuple(made)
+
+
+class Feeder:
+    """Appends inputs in a thread, never many more than are taken."""
+
+    def __init__(self, log: KafkaLog, given: Sequence[Given], taken: Callable[[], int], *, held: bool = False) -> None:
+        """Begin.
+
+        Args:
+            log: to which they go.
+            given: in this order.
+            taken: tells how many have been taken.
+            held: append nothing until `go_on`.
+        """
+        self._log = log
+        self._given = given
+        self._taken = taken
+        self._raw: Producer | None = None
+        self._stop = threading.Event()
+        self._hold = threading.Event()
+        if held:
+            self._hold.set()
+        self.limit = len(given)
+        """No more than so many are appended."""
+        self.appended = 0
+        self.repeated = 0
+        """Appends that failed, so that it is not known whether they were done, and were done again."""
+        self.fault: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="feeder", daemon=True)
+        self._thread.start()
+
+    @property
+    def done(self) -> bool:
+        """Tell whether all are appended."""
+        return self.appended == len(self._given)
+
+    def hold(self) -> None:
+        """Append nothing until `go_on`."""
+        self._hold.set()
+
+    def go_on(self) -> None:
+        """Append again."""
+        self._hold.clear()
+
+    def stop(self) -> None:
+        """Append nothing more."""
+        self._stop.set()
+        self._thread.join(60)
+
+    def _run(self) -> None:
+        try:
+            while not self._stop.is_set() and not self.done:
+                chunk = self._given[self.appended : min(self.appended + _CHUNK, self.limit)]
+                if not chunk or self._hold.is_set() or self.appended - self._taken() > len(self._given) // _AHEAD:
+                    self._stop.wait(_PAUSE_SECONDS)
+                    continue
+                for (topic, raw), run in groupby(chunk, lambda found: (found[0], isinstance(found[1], Raw))):
+                    self._append(topic, [record for _, record in run], raw)
+                self.appended += len(chunk)
+        except BaseException as error:  # noqa: BLE001  the test's own thread raises it
+            self.fault = error
+
+    def _append(self, topic: Topic, records: list[Message | Raw], raw: bool) -> None:
+        done = False
+        while not done and not self._stop.is_set():
+            try:
+                if raw:
+                    self._write(topic, records)  # type: ignore[arg-type]  # all are raw
+                else:
+                    self._log.append(topic, records)  # type: ignore[arg-type]  # none is raw
+                done = True
+            except LogUnavailableError:
+                self.repeated += 1
+
+    def _write(self, topic: Topic, records: list[Raw]) -> None:
+        if self._raw is None:
+            self._raw = Producer(self._log.background, self._log.settings)
+        batches, count = self._raw.batches(), self._log.partitions(topic)
+        for key, value, headers in records:
+            text = (key or b"").decode(errors="backslashreplace")
+            batches._append(
+                TopicPartition(f"{self._log.settings.topic_prefix}{topic}", partition_of(text, count)), key, value, headers
+            )
+        self._raw.write(batches)
+
+
+class Subscriber:
+    """A consumer of `job-events` as anybody may write one: it reads what is committed, from the beginning, while faults happen."""
+
+    def __init__(self, settings: KafkaSettings, partitions: int) -> None:
+        """Begin."""
+        name = f"{settings.topic_prefix}job-events"
+        self._settings = settings
+        self._places = [TopicPartition(name, number) for number in range(partitions)]
+        self.seen: dict[int, list[tuple[int, str]]] = {number: [] for number in range(partitions)}
+        """Of each partition: offset and id of every record."""
+        self._ends: dict[TopicPartition, int] | None = None
+        self._asked = threading.Event()
+        self._left = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._read()), name="subscriber", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Read all that is there now, then end."""
+        self._asked.set()
+        self._thread.join(180)
+        assert not self._thread.is_alive(), "the subscriber does not come to the end"
+
+    def leave(self) -> None:
+        """Read nothing more. Idempotent."""
+        self._left.set()
+        self._thread.join(60)
+
+    async def _read(self) -> None:
+        consumer = AIOKafkaConsumer(
+            **self._settings.client_arguments(),
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        )
+        await consumer.start()
+        consumer.assign(self._places)
+        ends: dict[TopicPartition, int] = {}
+        try:
+            while not self._left.is_set():
+                found = await consumer.getmany(timeout_ms=200, max_records=5_000)
+                for place, records in found.items():
+                    self.seen[place.partition] += [(record.offset, _id(record.headers)) for record in records]
+                if self._asked.is_set() and not ends:
+                    ends = await consumer.end_offsets(self._places)
+                if ends and not found:
+                    with contextlib.suppress(Exception):
+                        if all([await consumer.position(place) >= end for place, end in ends.items()]):
+                            return
+        finally:
+            await consumer.stop()
+
+
+def _id(headers: Sequence[tuple[str, bytes]]) -> str:
+    return next((value.decode() for name, value in headers if name == "ce_id"), "")
+
+
+def dice(seed: int) -> random.Random:
+    """Return what chooses the faults of a schedule."""
+    return random.Random(seed)  # noqa: S311  faults are to be random, not secret

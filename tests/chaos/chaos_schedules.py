@@ -1,0 +1,136 @@
+"""What is done to workers and brokers: (a), (b), (d)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from aiokafka.errors import KafkaError
+from broker import Broker
+from chaos_workers import Worker
+from chaos_world import SESSION_SECONDS, SHARDS, TRANSACTION_SECONDS, World, administered
+
+from engine.log.port import Partition
+from streams.topics import declared
+
+__all__ = ["freeze_workers", "kill_workers", "leader", "lose_brokers", "until_in_sync"]
+
+_INTERNAL = ["__consumer_offsets", "__transaction_state"]
+
+
+def kill_workers(here: World, kills: int) -> None:
+    """Kill a worker that has a shard, whichever, so many times while all inputs are taken; each is started anew at once."""
+    for kill in range(1, kills + 1):
+        here.until_taken((kill - here.dice.random()) / (kills + 1))
+        victim = here.dice.choice(here.fleet.workers)
+        here.until(lambda found=victim: found.works, f"{victim.name} has a shard")  # type: ignore[misc]
+        victim.kill()
+        victim.start()
+
+
+def freeze_workers(here: World, times: int, *, heirs: bool) -> int:
+    """Freeze a worker in mid-transaction, so many times, and thaw it when another one has its shards.
+
+    Args:
+        here: with two workers.
+        times: how often.
+        heirs: another worker is started in place of the frozen one; otherwise their group gives its shards to the other one.
+
+    Returns:
+        How many records of open transactions were left by them.
+    """
+    half = 0
+    for freeze in range(1, times + 1):
+        # Enough for both of them to have something to do, not so much that all is done meanwhile.
+        here.feeder.limit = len(here.given) * (freeze + 1) // (times + 2)
+        here.until_taken(freeze / (times + 2))
+        victim = here.fleet.workers[freeze % 2]
+        half += freeze_in_mid_transaction(here, victim)
+        frozen = time.monotonic()
+        if heirs:
+            # Somebody takes the frozen one for dead and starts another in its place.
+            here.fleet.workers.remove(victim)
+            heir = here.fleet.add(f"{victim.name}-heir{freeze}", *victim.options)
+        else:
+            heir = next(worker for worker in here.fleet.workers if worker is not victim)
+        _until_taken_over(here, heir, frozen + max(SESSION_SECONDS, TRANSACTION_SECONDS) + 2)
+        _thaw(here, victim, ends=heirs)
+    here.feeder.limit = len(here.given)
+    return half
+
+
+def _until_taken_over(here: World, heir: Worker, over: float) -> None:
+    here.until(lambda: time.monotonic() > over and heir.works, "its session and its transaction are over")
+    here.until_more(len(here.given) // 20)
+
+
+def _thaw(here: World, victim: Worker, *, ends: bool) -> None:
+    before = len(victim.said())
+    victim.thaw()
+    if ends:
+        here.until(lambda: victim.code is not None, f"{victim.name} is fenced and ends")
+        assert victim.code == 4
+    here.until(lambda: "taken over" in victim.said()[before:], f"{victim.name} is told that it was fenced")
+
+
+def freeze_in_mid_transaction(here: World, victim: Worker) -> int:
+    """Freeze a worker while a transaction of its shards stands open; return how many records of it there are."""
+    places = [Partition("job-events", shard) for shard in range(SHARDS)]
+    while True:
+        here.until(lambda: victim.works, f"{victim.name} has a shard")
+        victim.freeze()
+        before = here.log.stable_ends(places)
+        # Transactions of others end meanwhile.
+        time.sleep(0.3)
+        after = here.log.stable_ends(places)
+        if half := sum(end - stable for place, (stable, end) in after.items() if before[place] == (stable, end)):
+            return half
+        victim.thaw()
+        here.feeder.limit = min(here.feeder.limit + 1_000, len(here.given))
+
+
+def lose_brokers(here: World, share: int, *, roll: bool) -> None:
+    """Kill the leader of a partition, the controller and another leader, then restart all in turn.
+
+    Args:
+        here: with workers.
+        share: how many inputs are taken while a broker is away.
+        roll: restart them, too.
+    """
+    here.until_more(share)
+    kills = [lambda: leader(here, Partition("job-events", 0)), here.cluster.controller, lambda: leader(here, Partition("pods", 3))]
+    for find in kills:
+        broker = find()
+        broker.kill()
+        here.until_more(share)
+        broker.start()
+        until_in_sync(here)
+    for broker in here.cluster.brokers if roll else ():
+        broker.stop()
+        here.until_more(share // 4)
+        broker.start()
+        until_in_sync(here)
+
+
+def leader(here: World, partition: Partition) -> Broker:
+    """Return the broker that leads a partition."""
+    here.log.learn()
+    return here.cluster.broker(here.log.wire._leader(here.log.name(partition)))
+
+
+def until_in_sync(here: World) -> None:
+    """Return when every partition has three copies that are in step: another broker may be lost then."""
+    names = [topic.name for topic in declared(here.settings, 1)] + _INTERNAL
+
+    async def described(admin: Any) -> list[Any]:
+        return list(await admin.describe_topics(names))
+
+    def in_sync() -> bool:
+        try:
+            found = asyncio.run(administered(here.settings, described))
+        except (KafkaError, OSError, TimeoutError):
+            return False
+        return all(len(part["isr"]) == 3 for topic in found for part in topic["partitions"])
+
+    here.until(in_sync, "all copies are in step")

@@ -1,0 +1,105 @@
+"""What the schedules found, as lines of JSON while they run and as a table at the end.
+
+    python tests/chaos/chaos_table.py FILE < chaos.log
+
+writes the table of a run between the marks in a Markdown file (docs/reliability.md).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Row", "Table", "markdown"]
+
+_BEGIN, _END = "<!-- chaos table -->", "<!-- end of chaos table -->"
+_COLUMNS = ("schedule", "events", "faults", "seconds", "outputs", "lost", "doubled", "differing")
+_MARK = "chaos "
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one schedule found."""
+
+    schedule: str
+    events: int
+    faults: str
+    seconds: float
+    outputs: int
+    lost: int
+    doubled: int
+    differing: int
+    seed: int
+    remarks: str = ""
+
+
+class Table:
+    """The rows of a run."""
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        """Print a row as a line of JSON and keep it."""
+        self.rows.append(row)
+        print(f"\n{_MARK}{json.dumps(asdict(row))}", flush=True)
+
+    def show(self, events: int) -> None:
+        """Print the machine and all rows."""
+        if self.rows:
+            print(f"\n{_MARK}{json.dumps(machine(events))}\n{text([asdict(row) for row in self.rows])}", flush=True)
+
+
+def machine(events: int) -> dict[str, object]:
+    """Return what the figures depend on."""
+    return {
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "command": "make chaos" if events == 100_000 else f"LAHAR_CHAOS_EVENTS={events} make chaos",
+    }
+
+
+def _cells(rows: list[dict[str, Any]]) -> list[list[str]]:
+    return [[f"{row[name]:,}" if isinstance(row[name], int | float) else row[name] for name in _COLUMNS] for row in rows]
+
+
+def text(rows: list[dict[str, Any]]) -> str:
+    """Return the rows for a terminal."""
+    cells = [list(_COLUMNS), *_cells(rows)]
+    widths = [max(len(line[place]) for line in cells) for place in range(len(_COLUMNS))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells)
+
+
+def markdown(lines: list[str]) -> str:
+    """Return the table of a run for a document.
+
+    Args:
+        lines: what the run printed.
+    """
+    found = [json.loads(line.split(_MARK, 1)[1]) for line in lines if re.match(rf"^\S*{_MARK}{{", line)]
+    rows = [row for row in found if "schedule" in row]
+    told = next(row for row in found if "machine" in row)
+    table = ["| " + " | ".join(_COLUMNS) + " |", "|---|" + "---|" * (len(_COLUMNS) - 1)]
+    table += ["| " + " | ".join(cells) + " |" for cells in _cells(rows)]
+    remarks = [f"- {row['schedule']}: {row['remarks']}" for row in rows if row["remarks"]]
+    where = f"`{told['command']}` on {told['date']} ({told['machine']}; three brokers of Apache Kafka on the same machine)."
+    return "\n".join([where, "", *table, "", *remarks])
+
+
+def main() -> None:
+    """Write the table into the file named."""
+    path = Path(sys.argv[1])
+    before, _, rest = path.read_text(encoding="utf-8").partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    path.write_text(f"{before}{_BEGIN}\n{markdown(sys.stdin.read().splitlines())}\n{_END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,278 @@
+"""A log of its own on the brokers, workers on it, somebody who appends, somebody who reads, and the judge at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient
+from broker import Cluster
+from chaos_feed import Feeder, Given, Subscriber, dice, workload
+from chaos_table import Row
+from chaos_workers import Fleet
+from oracle import Verdict, judge
+
+from engine.lifecycle.stage import LifecycleStage
+from engine.log.errors import LogUnavailableError
+from engine.log.port import Partition
+from streams.log import KafkaLog
+from streams.settings import KafkaSettings
+from streams.topics import apply, declared
+
+__all__ = ["EVENTS", "SESSION_SECONDS", "SHARDS", "TRANSACTION_SECONDS", "World", "administered"]
+
+EVENTS = int(os.environ.get("LAHAR_CHAOS_EVENTS", "100000"))
+"""Of each schedule, at least. Fewer are for those who work on the schedules."""
+SHARDS = 4
+SESSION_SECONDS = 6.0
+TRANSACTION_SECONDS = 6.0
+_DEADLINE_SECONDS = 600.0
+_PAUSE_SECONDS = 0.02
+_QUIET_SECONDS = 1.5
+"""Longer than an idle worker takes to look at its timers, and to commit what follows."""
+
+
+class World:
+    """All that a schedule acts on."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        schedule: str,
+        seed: int,
+        folder: Path,
+        events: int,
+        given: Sequence[Given] | None = None,
+        *,
+        held: bool = False,
+    ) -> None:
+        """Make the topics; nothing runs yet.
+
+        Args:
+            cluster: three brokers.
+            schedule: its name; begins with its letter.
+            seed: of its dice.
+            folder: for what workers say.
+            events: how many inputs at least.
+            given: the inputs, if not those of all schedules.
+            held: nothing is appended until the feeder is told to go on.
+        """
+        self.cluster = cluster
+        self.schedule = schedule
+        self.seed = seed
+        self.dice = dice(seed)
+        self.given = workload(events) if given is None else given
+        prefix = "".join(letter for letter in schedule if letter.isalnum())[:40] + "-"
+        self.settings = KafkaSettings(
+            bootstrap_servers=cluster.bootstrap,
+            topic_prefix=prefix,
+            request_seconds=15,
+            transaction_seconds=TRANSACTION_SECONDS,
+            session_seconds=SESSION_SECONDS,
+        )
+        asyncio.run(apply(self.settings, declared(self.settings, SHARDS, 3)))
+        self.log = KafkaLog(self.settings)
+        self.total = sum(SHARDS if topic == "cluster" else 1 for topic, _ in self.given)
+        self.taken = 0
+        """Inputs that shards have taken, as of the last look; one of `cluster` is taken by each."""
+        self.fleet = Fleet(
+            folder,
+            {
+                "LAHAR_LOG": f"kafka://{cluster.bootstrap}",
+                "KAFKA_TOPIC_PREFIX": prefix,
+                "KAFKA_REQUEST_SECONDS": "15",
+                "KAFKA_TRANSACTION_SECONDS": str(TRANSACTION_SECONDS),
+                "KAFKA_SESSION_SECONDS": str(SESSION_SECONDS),
+            },
+        )
+        self.faults = 0
+        self._began = time.monotonic()
+        self._closed = threading.Event()
+        self._watcher = threading.Thread(target=self._watch, name="progress", daemon=True)
+        self._watcher.start()
+        self.subscriber = Subscriber(self.settings, SHARDS)
+        self.feeder = Feeder(self.log, self.given, lambda: self.taken, held=held)
+
+    # --- workers ----------------------------------------------------------------------------------------------------------
+
+    def by_ordinal(self, workers: int = 2) -> None:
+        """Start workers, each with its own shards."""
+        for number in range(workers):
+            self.fleet.add(f"w{number}", "--ordinal", str(number), "--workers", str(workers))
+
+    def by_group(self, workers: int = 2) -> None:
+        """Start workers that a group spreads the shards among."""
+        for number in range(workers):
+            self.fleet.add(f"w{number}")
+
+    # --- progress ---------------------------------------------------------------------------------------------------------
+
+    def offsets(self, shard: int) -> dict[Partition, int]:
+        """Return how far a shard has committed its inputs."""
+        found = self.log.background.run(self.log.wire.group_offsets(self.settings.group("lifecycle", shard)))
+        return {ours: offset for name, (offset, _) in found.items() if (ours := self.log.partition_named(name)) is not None}
+
+    def _watch(self) -> None:
+        while not self._closed.wait(0.1):
+            try:
+                self.taken = sum(sum(self.offsets(shard).values()) for shard in range(SHARDS))
+            except Exception:  # noqa: BLE001, S112  brokers come and go; the next look will tell
+                continue
+
+    def until(self, true: Callable[[], bool], what: str, *, supervise: bool = True, seconds: float = _DEADLINE_SECONDS) -> None:
+        """Return as soon as something holds; meanwhile workers that have ended are started anew."""
+        deadline = time.monotonic() + seconds
+        while not true():
+            if self.feeder.fault is not None:
+                raise self.feeder.fault
+            if supervise:
+                self.fleet.supervise()
+            assert time.monotonic() < deadline, self._complaint(what)
+            time.sleep(_PAUSE_SECONDS)
+
+    def until_taken(self, part: float, *, supervise: bool = True) -> None:
+        """Return as soon as a part of all inputs is taken."""
+        self.until(lambda: self.taken >= part * self.total, f"{part:.0%} of the inputs", supervise=supervise)
+
+    def until_more(self, inputs: int) -> None:
+        """Return as soon as so many more inputs are taken than now, or all."""
+        aim = min(self.taken + inputs, self.total)
+        self.until(lambda: self.taken >= aim, f"{inputs} more inputs")
+
+    def until_all(self) -> None:
+        """Return as soon as all inputs are appended and taken."""
+        self.until(lambda: self.feeder.done, "all inputs are appended")
+        self.until(lambda: not self.waiting(), "all inputs are taken")
+
+    def until_quiet(self) -> None:
+        """Return when nothing has been written for a while: what was due has fired."""
+        places = [Partition("job-events", number) for number in range(SHARDS)]
+        last: dict[Partition, tuple[int, int]] = {}
+        since = time.monotonic()
+
+        def quiet() -> bool:
+            nonlocal last, since
+            found = self.log.stable_ends(places)
+            if found != last or any(stable < end for stable, end in found.values()):
+                last, since = found, time.monotonic()
+            return all(worker.works for worker in self.fleet.workers) and time.monotonic() - since > _QUIET_SECONDS
+
+        self.until(quiet, "nothing is written any more")
+
+    def waiting(self) -> int:
+        """Return how many inputs no shard has committed yet."""
+        try:
+            return sum(
+                self.log.end(partition) - self.offsets(shard).get(partition, 0)
+                for shard in range(SHARDS)
+                for partition in (Partition("pods", shard), Partition("jobs", shard), Partition("cluster", 0))
+            )
+        except LogUnavailableError:
+            return 1
+
+    def _complaint(self, what: str) -> str:
+        said = "\n".join(f"--- {worker.name} ({worker.code})\n{worker.said()[-2_000:]}" for worker in self.fleet.workers)
+        return f"{self.schedule}: not in time: {what}; {self.taken} of {self.total} taken, {self.feeder.appended} appended\n{said}"
+
+    # --- the end ----------------------------------------------------------------------------------------------------------
+
+    def finish(self, note: Callable[[Row], None], faults: str, remarks: str = "") -> list[Verdict]:
+        """Let workers take what is left and end; judge, note the row, and check that it is clean.
+
+        Args:
+            note: takes the row.
+            faults: what was done.
+            remarks: what else is to be said.
+        """
+        self.until_all()
+        seconds = self.seconds
+        self.fleet.end()
+        return self.verdict(note, faults, remarks, seconds)
+
+    @property
+    def seconds(self) -> float:
+        """Since it was begun."""
+        return time.monotonic() - self._began
+
+    def verdict(
+        self, note: Callable[[Row], None], faults: str, remarks: str, seconds: float, found: list[Verdict] | None = None
+    ) -> list[Verdict]:
+        """Judge what stands in the log; nobody writes to it any more."""
+        if found is None:
+            with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+                found = list(pool.map(judged, [self.settings] * SHARDS, range(SHARDS)))
+        seen_again, unseen = self._seen()
+        row = Row(
+            self.schedule,
+            self.feeder.appended,
+            faults,
+            round(seconds, 1),
+            sum(verdict.outputs for verdict in found),
+            sum(verdict.lost for verdict in found) + unseen,
+            sum(verdict.doubled for verdict in found) + seen_again,
+            sum(verdict.differing for verdict in found),
+            self.seed,
+            remarks,
+        )
+        note(row)
+        assert [difference for verdict in found for difference in verdict.differences[:3]] == []
+        assert (row.lost, row.doubled, row.differing) == (0, 0, 0)
+        return found
+
+    def _seen(self) -> tuple[int, int]:
+        """Return how many outputs the outside consumer has seen twice, and how many not at all."""
+        self.subscriber.finish()
+        again = missing = 0
+        for number, seen in self.subscriber.seen.items():
+            partition, start, told = Partition("job-events", number), 0, []
+            while records := self.log.read(partition, start, 5_000):
+                told += [record.message.id for record in records]
+                start = records[-1].offset + 1
+            ids = [ident for _, ident in seen]
+            again += len(ids) - len(set(ids))
+            missing += len(set(told).symmetric_difference(ids))
+        return again, missing
+
+    def close(self) -> None:
+        """End all that runs on it, and delete its topics."""
+        self._closed.set()
+        self.feeder.stop()
+        self.fleet.kill()
+        self.subscriber.leave()
+        self._watcher.join(30)
+        self.log.close()
+        asyncio.run(_delete_topics(self.settings))
+
+    def administer(self, work: Callable[[Any], Any]) -> Any:
+        """Do something with an admin client: `work` is given it and returns what is awaited."""
+        return asyncio.run(administered(self.settings, work))
+
+
+async def administered(settings: KafkaSettings, work: Callable[[Any], Any]) -> Any:
+    admin = AIOKafkaAdminClient(**settings.client_arguments())
+    await admin.start()
+    try:
+        return await work(admin)
+    finally:
+        await admin.close()
+
+
+async def _delete_topics(settings: KafkaSettings) -> None:
+    names = [topic.name for topic in declared(settings, SHARDS, 3)]
+    await administered(settings, lambda admin: admin.delete_topics(names))
+
+
+def judged(settings: KafkaSettings, number: int) -> Verdict:
+    """Judge a shard, in a process of its own."""
+    log = KafkaLog(settings)
+    try:
+        return judge(log, LifecycleStage(), number)
+    finally:
+        log.close()

@@ -1,0 +1,56 @@
+"""Three brokers for all schedules, a table of what they found, printed at the end."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "kafka"))
+
+from broker import Cluster, obstacle
+from chaos_table import Row, Table
+from chaos_world import EVENTS, World
+
+_table = Table()
+
+# Brokers that come and go are what this is about; aiokafka tells of each try.
+logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """Three brokers, whose topics are kept three times."""
+    if reason := obstacle():
+        pytest.skip(reason)
+    with Cluster(3) as found:
+        yield found
+
+
+@pytest.fixture
+def world(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., World]]:
+    """Makes the log of a schedule, with its topics; all that runs on it ends with the test, and what it found is noted."""
+    made: list[World] = []
+
+    def make(schedule: str, seed: int, events: int = EVENTS, **options: Any) -> World:
+        made.append(World(cluster, schedule, seed, tmp_path, events, **options))
+        return made[-1]
+
+    yield make
+    for found in made:
+        found.close()
+
+
+@pytest.fixture
+def note() -> Callable[[Row], None]:
+    """Prints a row at once, keeps it for the table."""
+    return _table.add
+
+
+def pytest_terminal_summary() -> None:
+    """Print the table."""
+    _table.show(EVENTS)

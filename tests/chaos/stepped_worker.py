@@ -1,0 +1,25 @@
+"""`lahar worker` with a wall clock that is set forward and back while it runs.
+
+Usage: python stepped_worker.py worker …; LAHAR_CHAOS_CLOCK names a file that holds by how many microseconds the clock is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from engine.cli import engine, stages
+from engine.cli.main import main
+
+_FILE = Path(os.environ["LAHAR_CHAOS_CLOCK"])
+
+
+def stepped() -> int:
+    """Return the time of a clock that somebody sets (microseconds)."""
+    return time.time_ns() // 1000 + int(_FILE.read_text(encoding="utf-8") or "0")
+
+
+if __name__ == "__main__":
+    engine.now = stages.now = stepped
+    main()

@@ -1,0 +1,71 @@
+"""Records that cannot be read, or follow-ups that cannot be written: (f), (g)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from chaos_feed import workload
+from chaos_garbage import with_garbage, with_large_jobs
+from chaos_table import Row
+from chaos_world import EVENTS, SHARDS, World
+
+from engine.events import decode
+from engine.events.jobs import DeadLettered
+from engine.log.port import Partition
+from streams.log import KafkaLog
+
+pytestmark = pytest.mark.chaos
+
+Make = Callable[..., World]
+Note = Callable[[Row], None]
+
+
+def letters(log: KafkaLog) -> list[DeadLettered]:
+    found: list[DeadLettered] = []
+    for number in range(SHARDS):
+        start = 0
+        while records := log.read(Partition("dead-letters", number), start, 1_000):
+            found += [decode(record.message).data for record in records]  # type: ignore[misc]  # all of them are letters
+            start = records[-1].offset + 1
+    return found
+
+
+def test_f_one_in_a_hundred_records_is_garbage_on_every_input_topic(world: Make, note: Note) -> None:
+    seed = 20_170_806
+    given = workload(EVENTS)
+    known = sum(not message.type for _, message in given)  # type: ignore[union-attr]  # all are messages
+    mixed, bad = with_garbage(given, 100, seed)
+    here = world("(f) garbage on every input topic", seed=seed, given=mixed)
+    here.by_ordinal()
+    share = 1 / 6
+    for part in range(1, 5):
+        # What was set aside is set aside once, whoever goes on.
+        here.until_taken(part * share)
+        victim = here.fleet.workers[part % 2]
+        victim.kill()
+        victim.start()
+    expected = known + bad["pods"] + bad["jobs"] + bad["cluster"] * SHARDS
+    verdicts = here.finish(note, f"{sum(bad.values())} bad records, 4 kills", f"{expected} dead letters")
+    assert sum(verdict.outcomes["dead"] for verdict in verdicts) == len(letters(here.log)) == expected
+
+
+def test_g_what_is_too_large_for_the_broker_is_set_aside_with_origin_and_digest(world: Make, note: Note) -> None:
+    seed = 20_170_807
+    given, large = with_large_jobs(workload(EVENTS), 60, 300_000, seed)
+    here = world("(g) outputs too large for the broker", seed=seed, given=given, held=True)
+    small = {"max.message.bytes": "100000", "min.insync.replicas": "2", "message.timestamp.type": "LogAppendTime"}
+    for topic in ("job-events", "dead-letters"):
+        resource = ConfigResource(ConfigResourceType.TOPIC, f"{here.settings.topic_prefix}{topic}", small)
+        here.administer(lambda admin, found=resource: admin.alter_configs([found]))
+    here.feeder.go_on()
+    here.by_ordinal()
+    here.until_taken(0.5)
+    here.fleet.workers[0].kill()
+    here.fleet.workers[0].start()
+    verdicts = here.finish(note, f"{large} jobs too large, a kill", f"{large} dead letters with a digest")
+    assert sum(verdict.inputs for verdict in verdicts) == here.total
+    found = [letter for letter in letters(here.log) if letter.digest]
+    assert len(found) == len({(letter.topic, letter.partition, letter.offset) for letter in found}) == large
+    assert {letter.topic for letter in found} == {"jobs"}
