@@ -127,7 +127,8 @@ class ShardThread:
                 pause = min(pause * 2, self._back_off.longest)
                 continue
             # Not before a step: the log may be readable, or let a shard be opened, while it cannot be written.
-            self.trouble, pause = "", self._back_off.first
+            # Where only inputs could not be read, the shard has stayed open.
+            self.is_open, self.trouble, pause = True, "", self._back_off.first
             if done:
                 self._after_commit()
             else:

@@ -16,7 +16,7 @@ from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnav
 from engine.log.membership import StaticMembership
 from engine.log.memory import MemoryLog
 from engine.log.partitioner import partition_of
-from engine.log.port import Commit, Partition, Position, ShardId, ShardLog
+from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardLog
 from engine.log.processor import Processor
 from engine.log.runner import BackOff, Runner, run_until_quiet
 
@@ -72,6 +72,7 @@ class PlannedLog(MemoryLog):
         super().__init__(SHARDS)
         self.openings: dict[int, list[Exception | Gate]] = {}
         self.commits: dict[int, list[Exception | Gate]] = {}
+        self.reads: dict[int, list[Exception | Gate]] = {}
         self.opened: list[int] = []
         self.given_back: list[int] = []
 
@@ -87,6 +88,11 @@ class PlannedLog(MemoryLog):
         held = super().open(shard, inputs)
         self.opened.append(shard.number)
         return _Shard(self, shard.number, held)
+
+    def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
+        if partition.topic == "jobs":
+            self.act(self.reads, partition.number)
+        return super().read(partition, start, limit)
 
     def add(self, number: int, count: int = 1) -> None:
         """Append inputs of a shard."""
@@ -175,6 +181,18 @@ def test_where_the_log_is_unavailable_the_shard_is_opened_again_and_loses_nothin
     log.until(lambda: runner.waiting == {})
     assert log.opened == [0, 0]
     assert runner.collect() == []
+
+
+def test_a_shard_whose_inputs_cannot_be_read_for_a_while_stays_open(log: PlannedLog, runner: Runner) -> None:
+    log.reads[0] = [AWAY, AWAY, gate := Gate()]
+    runner.assign([0])
+    assert gate.reached.wait(PATIENCE)
+    assert runner.waiting == {0: str(AWAY)}
+    gate.open()
+    log.until(lambda: runner.open == {0})
+    assert log.opened == [0]
+    log.add(0)
+    log.until(lambda: log.outputs(0) == 1)
 
 
 def test_the_collector_is_taken_over_once_and_given_back(log: PlannedLog) -> None:
