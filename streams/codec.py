@@ -148,6 +148,16 @@ def decode(key: bytes | None, value: bytes | None, headers: Iterable[Header], ti
         A message without a type where the record is no event in binary mode; its `source` says why, if it claims to be one.
     """
     found = dict(headers)
+    try:
+        return _decode(key, value, found, timestamp)
+    except (AttributeError, TypeError):
+        # Kafka knows headers without a value, though none of ours: as good as absent. Looking for them each time costs more.
+        if None not in found.values():
+            raise
+        return _decode(key, value, {name: held for name, held in found.items() if held is not None}, timestamp)
+
+
+def _decode(key: bytes | None, value: bytes | None, found: Mapping[str, bytes], timestamp: int) -> tuple[Message, Metadata]:
     data = value or b""
     if _EMPTY[0] in found:
         data = b""

@@ -257,3 +257,23 @@ def test_a_foreign_dead_letter_without_its_origin_is_set_aside() -> None:
     found, _ = decode(fields.key, fields.value, headers, AT)
     assert (found.type, found.data) == ("", b"x")
     assert "__connect.errors.offset" in found.source
+
+
+ABSENT = [
+    *(name for name in BINARY if name != "ce_specversion"),
+    "content-type",
+    "ce_time",
+    "ce_sequence",
+    "lahar_shard",
+    "lahar_message",
+]
+
+
+@pytest.mark.parametrize("name", ABSENT)
+def test_a_header_without_a_value_is_read_as_one_that_is_absent(name: str) -> None:
+    without = [header for header in BINARY.items() if header[0] != name]
+    assert decode(b"k", b"{}", [*without, (name, None)], AT) == decode(b"k", b"{}", without, AT)
+
+
+def test_a_version_without_a_value_sets_the_record_aside() -> None:
+    assert decode(b"k", b"{}", [*BINARY.items(), ("ce_specversion", None)], AT)[0].type == ""
