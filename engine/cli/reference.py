@@ -61,6 +61,8 @@ It stands in the working directory; every key may be left out.
 | `forget_after` | `"30d"` | how long after its end a job stays in the engine's state; its history stays for good |
 | `orphan_wait` | `"60s"` | how long a pod that names an unknown managed job waits for it |
 | `callbacks` | `[]` | modules whose callbacks are told what happens |
+| `log_format` | `"text"` | how processes that go on write their logs: `text` or `json`; `LAHAR_LOG_FORMAT` wins |
+| `ready_lag` | `"60s"` | how long an input may wait in a process that is ready (`/readyz`); `LAHAR_READY_LAG` wins |
 """
 
 _COMMON: Final = frozenset({"log", "as_json"})

@@ -31,6 +31,8 @@ _LOOPBACK: Final = "127.0.0.1"
 _ADDRESS: Final = re.compile(r"(?:(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]]+)):)?(?P<port>\d{1,5})", re.ASCII)
 _PATIENCE_SECONDS: Final = 10.0
 """How long a connection may say nothing: it holds a thread."""
+_POLL_SECONDS: Final = 0.1
+"""How soon it notices that it is to listen no more."""
 _logger: Final = logging.getLogger(__name__)
 
 Reasons = Callable[[], Sequence[str]]
@@ -92,7 +94,7 @@ class Server:
         except OSError as error:
             raise ValueError(f"--metrics {address}: {error.strerror or error}; choose another address") from None
         self.address: Final = Address(address.host, self._server.server_address[1])
-        self._thread = threading.Thread(target=self._server.serve_forever, name="lahar-http", daemon=True)
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(_POLL_SECONDS,), name="lahar-http", daemon=True)
         self._thread.start()
 
     @property
