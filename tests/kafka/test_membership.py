@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from worker_process import until
 
-from engine.log.errors import FencedError
+from engine.log.errors import FencedError, LogUnavailableError
 from engine.log.membership import Membership, StaticMembership
 from streams.log import KafkaLog
 from streams.membership import GroupMembership, MembershipError
@@ -155,6 +155,15 @@ def test_a_session_that_the_brokers_do_not_allow_is_refused(log: KafkaLog, setti
 
     until(is_refused)
     member.close()
+
+
+def test_a_group_that_cannot_be_reached_is_told_at_once(log: KafkaLog) -> None:
+    nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_seconds=5)
+    member = GroupMembership(log.background, nowhere, "lifecycle", "job-events", "a")
+    with pytest.raises(LogUnavailableError, match=r"the group lahar-lifecycle on .* cannot be joined"):
+        member.start(lambda: None)
+    member.close()
+    assert not member.is_settled()
 
 
 class Process:
