@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
@@ -58,7 +59,7 @@ class KafkaLog:
         self._appender: Producer | None = None
         self._append_lock = threading.Lock()
         self._changed = threading.Condition()
-        self._writes = 0
+        self._writes: Counter[TopicPartition] = Counter()
         self._seen = threading.local()
         self._read: set[Partition] = set()
         self._shards: set[KafkaShard] = set()
@@ -120,7 +121,7 @@ class KafkaLog:
         """Note the offsets behind what this process has written: it is to be seen by its readers at once."""
         self.reader.wrote(ends)
         with self._changed:
-            self._writes += 1
+            self._writes.update(ends.keys())
             self._changed.notify_all()
 
     def closed(self, shard: KafkaShard) -> None:
@@ -177,6 +178,18 @@ class KafkaLog:
         self.must_not_have_grown()
         self._read.add(partition)
         return self.reader.read(partition, start, limit)
+
+    def read_each(self, places: Sequence[tuple[Partition, int]], limit: int) -> list[list[Record]]:
+        """Return what `read` returns, of several partitions, none twice, from an offset each: brokers are asked once.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+            LogDamagedError: a checksum does not match.
+            LayoutError: a topic has grown.
+        """
+        self.must_not_have_grown()
+        self._read.update(partition for partition, _ in places)
+        return self.reader.read_each(places, limit)
 
     def end(self, partition: Partition) -> int:
         """Return the offset behind the last committed record.
@@ -250,29 +263,39 @@ class KafkaLog:
             with unavailable_if(f"the cursor {name} on {self.settings.where} cannot be moved"):
                 self.background.run(self.wire.commit_group(self._cursor_group(name), offsets))
 
-    def wait(self, timeout: float) -> None:
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> None:
         """Return as soon as something was written since this thread's last call, after `timeout` seconds at the latest.
 
-        What this process writes is noticed at once; what others append to the partitions that this log has read (to any, if it has
-        read none) within 20 ms.
+        What this process writes is noticed at once; what others append within 20 ms. Brokers are asked no more often than that.
+
+        Args:
+            timeout: seconds.
+            partitions: those of interest; empty: what this log has read, all if it has read none.
 
         Raises:
             LogUnavailableError: no broker answers.
         """
         deadline = time.monotonic() + timeout
-        watched = sorted(self._read) or [
+        watched = sorted(set(partitions) or self._read) or [
             Partition(topic, number) for topic, count in self._counts.items() for number in range(count)
         ]
+        names = [self.name(partition) for partition in watched]
+        seen = self._seen
+        before: dict[Partition, int] | None = getattr(seen, "ends", None)
         while True:
             with self._changed:
-                writes = self._writes
-            found = (writes, dict(zip(watched, self.reader.ends(watched), strict=True)))
-            left = deadline - time.monotonic()
-            if found != getattr(self._seen, "last", None) or left <= 0:
-                self._seen.last = found
+                if before is not None and before.keys() == set(watched):
+                    pause = min(seen.asked + _POLL_SECONDS, deadline) - time.monotonic()
+                    self._changed.wait_for(lambda: self._written_to(names) != seen.writes, max(pause, 0))
+                seen.writes = self._written_to(names)
+            seen.asked = time.monotonic()
+            found = dict(zip(watched, self.reader.ends(watched), strict=True))
+            if found != before or time.monotonic() >= deadline:
+                seen.ends = found
                 return
-            with self._changed:
-                self._changed.wait_for(lambda before=writes: self._writes != before, min(_POLL_SECONDS, left))  # type: ignore[misc]  # bound now
+
+    def _written_to(self, names: Sequence[TopicPartition]) -> int:
+        return sum(self._writes[name] for name in names)
 
     def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
         """Yield all committed records with this key on some topics, in commit order, from the partitions that the key chooses.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -76,18 +76,56 @@ class Reader:
             LogUnavailableError: no broker answers.
             LogDamagedError: a checksum does not match.
         """
+        return self._read(partition, start, limit, self._at_hand(partition, start), None)
+
+    def read_each(self, places: Sequence[tuple[Partition, int]], limit: int) -> list[list[Record]]:
+        """Return what `read` returns, of several partitions, none twice; what is not at hand is asked for at once.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+            LogDamagedError: a checksum does not match.
+        """
+        at_hand = [self._at_hand(partition, start) for partition, start in places]
+        bare = {
+            self._name(partition): start if buffer is None else buffer.behind
+            for (partition, start), buffer in zip(places, at_hand, strict=True)
+            if buffer is None or not buffer.records
+        }
+        chunks: dict[TopicPartition, Chunk] = {}
+        if len(bare) > 1:
+            with self._reading("new records"):
+                chunks = self._background.run(self._fetch_each(bare))
+        return [
+            self._read(partition, start, limit, buffer, chunks.get(self._name(partition)))
+            for (partition, start), buffer in zip(places, at_hand, strict=True)
+        ]
+
+    def _at_hand(self, partition: Partition, start: int) -> _Buffer | None:
+        """Return what was fetched before, if it goes on at `start`. It is the caller's from now on."""
         with self._lock:
             buffer = self._buffers.pop(partition, None)
-        if buffer is None or buffer.at != start:
-            buffer = None
+        return buffer if buffer is not None and buffer.at == start else None
+
+    def _read(self, partition: Partition, start: int, limit: int, buffer: _Buffer | None, chunk: Chunk | None) -> list[Record]:
+        """Read on from what is at hand.
+
+        Args:
+            partition: to be read.
+            start: first offset wanted.
+            limit: how many records, at most.
+            buffer: from an earlier call; `None`: there is nothing.
+            chunk: fetched during this call, behind the buffer; `None`: not yet.
+        """
         found: list[RawRecord] = []
         at_end = False
         while len(found) < limit and not at_end:
             if buffer is None or not buffer.records:
-                chunk = self._chunk(partition, start if buffer is None else buffer.behind)
+                if chunk is None:
+                    chunk = self._chunk(partition, start if buffer is None else buffer.behind)
                 buffer = _Buffer(chunk)
                 # Fewer than asked for say that there was no more: readers of several partitions merge them by that.
                 at_end = chunk.behind >= chunk.stable
+                chunk = None
             if buffer.records:
                 found += buffer.records.take(limit - len(found))
         if buffer is not None:
@@ -143,6 +181,15 @@ class Reader:
             await asyncio.sleep(_PAUSE_SECONDS)
             chunk = await self._wire.fetch(partition, start)
         return chunk
+
+    async def _fetch_each(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Chunk]:
+        """Return what there is of some partitions; without those of which more is to be waited for, or asked again."""
+        found = await self._wire.fetch_each(places)
+        return {
+            partition: chunk
+            for partition, chunk in found.items()
+            if chunk.records or chunk.stable >= self._written.get(partition, 0)
+        }
 
     async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         deadline = time.monotonic() + _VISIBLE_SECONDS

@@ -53,6 +53,9 @@ _logger: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+Place = tuple[int, int, int]
+"""Where to read in a topic: partition, first offset, how many bytes."""
+
 
 class RawRecord(Protocol):
     """A record as aiokafka's parser gives it."""
@@ -150,6 +153,13 @@ class Wire:
                 return chunk
             at = chunk.behind
 
+    async def fetch_each(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Chunk]:
+        """Return committed records of several partitions, from an offset on each; one question to each leader.
+
+        A partition whose answer does not settle what there is at this moment is left out: `fetch` it.
+        """
+        return await self._retry(lambda: self._fetch_each_once(places))
+
     async def ends(self, partitions: Iterable[TopicPartition], *, committed: bool = True) -> dict[TopicPartition, int]:
         """Return the end of each partition.
 
@@ -181,9 +191,25 @@ class Wire:
 
     # --- single requests --------------------------------------------------------------------------------------------------
 
+    async def _fetch_each_once(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Chunk]:
+        by_leader: dict[int, dict[str, list[Place]]] = defaultdict(lambda: defaultdict(list))
+        for partition, start in places.items():
+            by_leader[self._leader(partition)][partition.topic].append((partition.partition, start, _CHUNK_BYTES))
+        answers = await asyncio.gather(*(self._client.send(leader, _fetch_request(wanted)) for leader, wanted in by_leader.items()))
+        found: dict[TopicPartition, Chunk] = {}
+        for answer in answers:
+            for topic, parts in _without_replica(answer):
+                for number, code, _, stable, *_, aborted, content in parts:
+                    if code:
+                        continue
+                    partition = TopicPartition(topic, number)
+                    records, behind = _committed(content, aborted, places[partition])
+                    if records or behind >= stable:
+                        found[partition] = Chunk(records, behind, stable)
+        return found
+
     async def _fetch_once(self, partition: TopicPartition, start: int) -> Chunk:
-        wanted = [(partition.topic, [(partition.partition, start, _CHUNK_BYTES)])]
-        request = FetchRequest(0, 1, _CHUNK_BYTES, _COMMITTED, wanted)
+        request = _fetch_request({partition.topic: [(partition.partition, start, _CHUNK_BYTES)]})
         answer = await self._client.send(self._leader(partition), request)
         ((_, ((_, code, _, stable, *_, aborted, records),)),) = _without_replica(answer)
         error = for_code(code)
@@ -267,6 +293,12 @@ class Wire:
                     raise
             self._client.force_metadata_update()
             await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def _fetch_request(wanted: Mapping[str, list[Place]]) -> FetchRequest:
+    size = sum(len(places) for places in wanted.values()) * _CHUNK_BYTES
+    # To be answered at once, with what there is.
+    return FetchRequest(0, 1, size, _COMMITTED, list(wanted.items()))
 
 
 _PASSING: Final = (KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, StaleMetadata)

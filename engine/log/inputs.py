@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
-from engine.log.port import Log, Partition, Record
+from engine.log.port import Log, Partition, ReadsTogether, Record
 
 __all__ = ["Inputs", "Retaken", "Source", "Taken"]
 
@@ -49,12 +49,21 @@ class Inputs:
         self.partitions: Final = tuple(partitions)
         self._first: Final = [head for head in heads if head.partition.topic == "cluster"]
         self._others: Final = [head for head in heads if head.partition.topic != "cluster"]
+        self._heads: Final = (*self._first, *self._others)
+        self._batch: Final = batch
+        self._together: Final = log if isinstance(log, ReadsTogether) else None
         self._found: _Head | None = None
 
     def refresh(self) -> None:
         """Look for what has been appended since. Only now, so that one batch takes what waited when it began."""
-        for head in (*self._first, *self._others):
-            head.refresh()
+        bare = [head for head in self._heads if head.record is None]
+        if self._together is None or len(bare) < 2:
+            for head in bare:
+                head.refresh()
+            return
+        found = self._together.read_each([(head.partition, head.next) for head in bare], self._batch)
+        for head, records in zip(bare, found, strict=True):
+            head.fill(records)
 
     def peek(self) -> Taken | None:
         """Return the input to be taken next, or `None` if none waits."""
@@ -83,7 +92,7 @@ class Inputs:
         May be called from any thread; it reads nothing from the log, so a partition of which nothing is at hand has `None`.
         """
         found: list[int | None] = [None] * len(self.partitions)
-        for head in (*self._first, *self._others):
+        for head in self._heads:
             found[head.place] = head.oldest(offsets[head.place])
         return found
 
@@ -107,12 +116,12 @@ class Retaken:
 class _Head:
     """The next record of one partition."""
 
-    __slots__ = ("_batch", "_log", "_next", "_read", "_records", "partition", "place", "record")
+    __slots__ = ("_batch", "_log", "_read", "_records", "next", "partition", "place", "record")
 
     def __init__(self, log: Log, place: int, partition: Partition, offset: int, batch: int) -> None:
         self._log = log
         self._batch = batch
-        self._next = offset
+        self.next = offset
         self._records: list[Record] = []
         self._read = 0
         self.place = place
@@ -122,9 +131,13 @@ class _Head:
     def refresh(self) -> None:
         """Read, if nothing is at hand."""
         if self.record is None:
-            self._records = self._log.read(self.partition, self._next, self._batch)
-            self._read = 0
-            self.record = self._records[0] if self._records else None
+            self.fill(self._log.read(self.partition, self.next, self._batch))
+
+    def fill(self, records: list[Record]) -> None:
+        """Go on with what was read from `next` on."""
+        self._records = records
+        self._read = 0
+        self.record = records[0] if records else None
 
     def advance(self) -> None:
         """Go to the next record. A chunk that was full may have more behind it, one that was not had none when it was read."""
@@ -133,7 +146,7 @@ class _Head:
             self.record = self._records[self._read]
             return
         full = len(self._records) == self._batch
-        self._next = self._records[-1].offset + 1
+        self.next = self._records[-1].offset + 1
         self.record = None
         if full:
             self.refresh()

@@ -111,7 +111,7 @@ class MemoryLog:
         with self._changed:
             self._cursors.setdefault(name, {}).update(positions)
 
-    def wait(self, timeout: float) -> None:
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> None:  # noqa: ARG002  all wake alike
         """Return as soon as something was written since this thread's last call, after `timeout` seconds at the latest."""
         with self._changed:
             seen = getattr(self._seen, "written", 0)

@@ -24,6 +24,7 @@ __all__ = [
     "Output",
     "Partition",
     "Position",
+    "ReadsTogether",
     "Record",
     "Searchable",
     "ShardId",
@@ -193,11 +194,29 @@ class Log(Protocol):
             LogDamagedError: what is stored does not match its checksum.
         """
 
-    def wait(self, timeout: float) -> None:
-        """Return as soon as something may have been appended, after `timeout` seconds at the latest."""
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> None:
+        """Return as soon as something may have been appended, after `timeout` seconds at the latest.
+
+        Args:
+            timeout: seconds.
+            partitions: what happens in others is of no interest, though it may wake the caller; empty: all are of interest.
+        """
 
     def close(self) -> None:
         """Release files, sockets and locks. Idempotent."""
+
+
+@runtime_checkable
+class ReadsTogether(Protocol):
+    """A log for which it is cheaper to read several partitions at once than one by one."""
+
+    def read_each(self, places: Sequence[tuple[Partition, int]], limit: int) -> list[list[Record]]:
+        """Return what `Log.read` returns, of several partitions, none twice, from an offset each.
+
+        Raises:
+            LogUnavailableError: no broker answers.
+            LogDamagedError: what is stored does not match its checksum.
+        """
 
 
 @runtime_checkable

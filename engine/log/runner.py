@@ -159,7 +159,9 @@ class Runner:
         """Wake idle shards as soon as something may have been appended: one thread asks the log for all of them."""
         while not self._closed.is_set():
             try:
-                self._log.wait(IDLE_SECONDS)
+                # Not woken by what the shards write themselves.
+                reads = [partition for thread in list(self._threads.values()) for partition in thread.reads]
+                self._log.wait(IDLE_SECONDS, reads)
             except LogError:
                 # The shards meet the same error, and tell it.
                 self._closed.wait(IDLE_SECONDS)

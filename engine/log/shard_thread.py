@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from engine.log.errors import LogUnavailableError
+from engine.log.port import Partition
 from engine.log.processor import Processor
 
 __all__ = ["IDLE_SECONDS", "BackOff", "News", "ShardThread"]
@@ -75,6 +76,8 @@ class ShardThread:
         self._back_off = back_off
         self._stop = threading.Event()
         self.is_open = False
+        self.reads: Sequence[Partition] = ()
+        """The shard's inputs; empty until its processor is made."""
         self.ended = False
         """It does nothing any more; `error` says why."""
         self.error: BaseException | None = None
@@ -102,6 +105,7 @@ class ShardThread:
     def _run(self) -> None:
         try:
             processor = self._make(self.number)
+            self.reads = processor.reads
             try:
                 self._work(processor)
             finally:

@@ -114,7 +114,7 @@ class SqliteLog:
         """
         return SqliteShard.look(self._file, shard)
 
-    def wait(self, timeout: float) -> None:
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> None:  # noqa: ARG002  all wake alike
         """Return as soon as anybody has written since this thread's last call, after `timeout` seconds at the latest.
 
         What this process writes is noticed at once, what others write within 50 ms.
