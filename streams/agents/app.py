@@ -144,10 +144,11 @@ class AgentApp(faust.App):
     async def _watch(self) -> None:
         """Measure how much waits, and notice when a partition has been read up to where its end was."""
         while not self.should_stop:
-            for tp in list(self._assigned or ()):
-                standing = await cast("Consumer", self.consumer).standing(tp)
-                if standing is not None and tp in (self._assigned or ()):
-                    self._stands(tp, standing)
+            if self._assigned:
+                standings = await cast("Consumer", self.consumer).standings(list(self._assigned))
+                for tp, standing in standings.items():
+                    if tp in self._assigned:
+                        self._stands(tp, standing)
             await self.sleep(_WATCH_SECONDS)
 
     def _stands(self, tp: TP, standing: Standing) -> None:

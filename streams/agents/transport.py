@@ -12,7 +12,7 @@ import asyncio
 import logging
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from aiokafka import AIOKafkaConsumer
@@ -25,6 +25,7 @@ from faust.types.tuples import TP, ConsumerMessage
 __all__ = ["Consumer", "Given", "Standing", "Transport"]
 
 _FETCH_WAIT_MS: Final = 500
+_POSITION_SECONDS: Final = 0.5
 _MAX_POLL_MS: Final = 24 * 3_600_000
 """How long agents may leave what was fetched alone before the group believes them dead: an event that fails again and again holds
 its partition, and no other process would fare better with it."""
@@ -119,17 +120,23 @@ class _Thread(driver.AIOKafkaConsumerThread):
             else:
                 consumer.seek(TopicPartition(*tp), offset)
 
-    async def standing(self, tp: TP) -> Standing | None:
-        """Return how far a partition has been fetched; `None` if it is no longer this process's."""
-        found: Standing | None = await self.call_thread(self._standing, TopicPartition(*tp))
+    async def standings(self, tps: Collection[TP]) -> dict[TP, Standing]:
+        """Return how far partitions have been fetched, without those that are no longer this process's."""
+        found: dict[TP, Standing] = await self.call_thread(self._standings, tps)
         return found
 
-    async def _standing(self, partition: TopicPartition) -> Standing | None:
-        consumer = self._ensure_consumer()
-        try:
-            return Standing(await consumer.position(partition), consumer.last_stable_offset(partition) or 0)
-        except KafkaError:
-            return None
+    async def _standings(self, tps: Collection[TP]) -> dict[TP, Standing]:
+        consumer, found = self._ensure_consumer(), {}
+        for tp in tps:
+            partition = TopicPartition(*tp)
+            try:
+                # It waits where Kafka has not said yet where the partition begins.
+                at = await asyncio.wait_for(consumer.position(partition), _POSITION_SECONDS)
+            except (KafkaError, TimeoutError):
+                continue
+            if partition in consumer.assignment():
+                found[tp] = Standing(at, consumer.last_stable_offset(partition) or 0)
+        return found
 
 
 class Consumer(driver.Consumer):
@@ -153,11 +160,14 @@ class Consumer(driver.Consumer):
         self._given[tp].append(given)
         return given
 
-    async def standing(self, tp: TP) -> Standing | None:
-        """Return how far a partition is done; `None` if it is no longer this process's."""
-        fetched = await self._thread.standing(tp)
-        waiting = next((given.offset for given in self._given[tp] if not given.done), None)
-        return fetched if fetched is None or waiting is None else fetched._replace(at=waiting)
+    async def standings(self, tps: Collection[TP]) -> dict[TP, Standing]:
+        """Return how far partitions are done, without those that are no longer this process's."""
+        found = await self._thread.standings(tps)
+        for tp, standing in found.items():
+            waiting = next((given.offset for given in self._given[tp] if not given.done), None)
+            if waiting is not None:
+                found[tp] = standing._replace(at=waiting)
+        return found
 
     def _new_offset(self, tp: TP) -> int | None:
         self._acked[tp].clear()
