@@ -31,6 +31,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 __all__ = ["URL_SCHEME", "KafkaSettings"]
 
 URL_SCHEME: Final = "kafka://"
+_TRIES: Final = 3
 
 
 class KafkaSettings(BaseSettings):
@@ -108,7 +109,8 @@ class KafkaSettings(BaseSettings):
             "bootstrap_servers": self.bootstrap_servers,
             "client_id": self.client_id,
             "security_protocol": self.security_protocol,
-            "request_timeout_ms": int(self.request_seconds * 1000),
+            # One broker that does not answer, frozen or cut off, must not use up all of the time: the others may.
+            "request_timeout_ms": int(self.request_seconds * 1000 / _TRIES),
             # A topic that has grown, or a partition that has moved, is noticed within this time at the latest.
             "metadata_max_age_ms": 10_000,
         }

@@ -264,7 +264,8 @@ class Wire:
             node = self._coordinators[group] = await self._client.coordinator_lookup(CoordinationType.GROUP, group)
         try:
             return await self._client.send(node, request, group=ConnectionGroup.COORDINATION)
-        except KafkaError:
+        except BaseException:
+            # Cancelled as well: one that does not answer within the time, a frozen one, would be asked for ever.
             self._coordinators.pop(group, None)
             raise
 

@@ -62,7 +62,9 @@ def freeze_workers(here: World, times: int, *, heirs: bool) -> int:
 
 def _until_taken_over(here: World, heir: Worker, over: float) -> None:
     here.until(lambda: time.monotonic() > over and heir.works, "its session and its transaction are over")
-    here.until_more(len(here.given) // 20)
+    # And it has gone on from there.
+    here.feeder.limit = min(here.feeder.appended + len(here.given) // 20, len(here.given))
+    here.until(lambda: here.feeder.appended == here.feeder.limit and not here.waiting(), "the heir has taken all so far")
 
 
 def _thaw(here: World, victim: Worker, *, ends: bool) -> None:
