@@ -44,6 +44,9 @@ _POLL_SECONDS: Final = 0.02
 class KafkaLog:
     """A log in a Kafka cluster, for one processor a shard and any number of appenders and readers, in any threads and processes."""
 
+    finds_by_key: Final = False
+    """Kafka has no index of keys."""
+
     def __init__(self, settings: KafkaSettings) -> None:
         """Connect.
 

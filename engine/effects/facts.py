@@ -75,7 +75,9 @@ class JobBook:
     def fold(self, offset: int, event: Event[Data]) -> None:
         """Take the next event of the partition."""
         if isinstance(event.data, JobForgotten):
-            self._jobs.pop(event.subject, None)
+            # Receivers that are behind are still to be told of it; but it is the first one to go.
+            if event.subject in self._jobs:
+                self._jobs.move_to_end(event.subject, last=False)
         elif isinstance(event.data, JobOpened):
             self._keep(event.subject, _extended([], offset, event))
         elif event.subject in self._jobs:

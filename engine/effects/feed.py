@@ -17,8 +17,6 @@ __all__ = ["CHUNK", "Feed"]
 CHUNK: Final = 1_000
 """Records a read."""
 
-_FOLDED: Final = FACT_TYPES | {EffectSettled.TYPE}
-
 
 class Feed:
     """The committed job events, from where the last receiver stands to their end."""
@@ -27,9 +25,16 @@ class Feed:
         """Begin at the earliest offset that any receiver wants of each partition."""
         self._log = log
         self._ends = dict(starts)
+        self._folded = dict(starts)
+        """Up to where the facts of jobs are known."""
         self._books = {partition: JobBook(partial(self._history, partition)) for partition in starts}
         self._chunks: dict[Partition, tuple[int, list[Record]]] = {}
         self._events: dict[Partition, dict[int, Event[Data]]] = {partition: {} for partition in starts}
+        if isinstance(log, Searchable) and not log.finds_by_key and any(starts.values()):
+            # One look at all that was said of jobs so far; to look for each job alone would read its partition every time.
+            for record in log.scan(("job-events",), FACT_TYPES):
+                if record.offset < starts.get(record.partition, 0):
+                    self._books[record.partition].fold(record.offset, decode(record.message))
 
     def advance(self) -> list[Event[EffectSettled]]:
         """Look for what has been committed since; nothing beyond it is seen until the next call.
@@ -38,16 +43,13 @@ class Feed:
             What became of effects and callbacks, in the order of each partition.
         """
         settled: list[Event[EffectSettled]] = []
-        for partition, book in self._books.items():
+        for partition in self._books:
             while records := self._read(partition, self._ends[partition]):
-                for record in records:
-                    if record.message.type not in _FOLDED:
-                        continue
-                    event = self.event(record)
-                    if isinstance(event.data, EffectSettled):
-                        settled.append(cast("Event[EffectSettled]", event))
-                    else:
-                        book.fold(record.offset, event)
+                settled += [
+                    cast("Event[EffectSettled]", self.event(record))
+                    for record in records
+                    if record.message.type == EffectSettled.TYPE
+                ]
                 self._ends[partition] = records[-1].offset + 1
         return settled
 
@@ -60,9 +62,12 @@ class Feed:
         end = self._ends[partition]
         if start >= end:
             return []
+        while (folded := self._folded[partition]) < start and (passed := self._read(partition, folded)):
+            self._fold(partition, passed)
         records = self._read(partition, start)
         if records[-1].offset >= end:
             del records[bisect_left(records, end, key=_offset) :]
+        self._fold(partition, records)
         return records
 
     def event(self, record: Record) -> Event[Data]:
@@ -91,9 +96,17 @@ class Feed:
             self._events[partition].clear()
         return records[:]
 
+    def _fold(self, partition: Partition, records: list[Record]) -> None:
+        """Learn what some records say of jobs, as far as it is not known yet."""
+        folded = self._folded[partition]
+        for record in records:
+            if record.offset >= folded and record.message.type in FACT_TYPES:
+                self._books[partition].fold(record.offset, self.event(record))
+        self._folded[partition] = max(records[-1].offset + 1, folded)
+
     def _history(self, partition: Partition, job: str) -> Iterator[tuple[int, Event[Data]]]:
         for record in self._records_of(partition, job):
-            if record.offset >= self._ends[partition]:
+            if record.offset >= self._folded[partition]:
                 return
             if record.message.type in FACT_TYPES:
                 yield record.offset, decode(record.message)

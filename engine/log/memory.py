@@ -34,6 +34,9 @@ class _Shard:
 class MemoryLog:
     """A log in the memory of one process, for one writer a shard and any number of appenders and readers, in any threads."""
 
+    finds_by_key: Final = False
+    """It looks at all records."""
+
     def __init__(self, partitions: int = 1, largest: int | None = None) -> None:
         """Make an empty log.
 

@@ -221,16 +221,20 @@ class ReadsTogether(Protocol):
 
 @runtime_checkable
 class Searchable(Protocol):
-    """What history asks of a log beside reading it partition by partition. The embedded logs offer it.
+    """What history asks of a log beside reading it partition by partition.
 
     Commit order is the order in which transactions became visible, over all partitions; within a transaction, the order in
     which it wrote.
     """
 
+    @property
+    def finds_by_key(self) -> bool:
+        """Tell whether `records_of` finds the outputs of stages by an index; otherwise it reads the key's whole partition."""
+
     def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
         """Yield all committed records with this key on some topics, in commit order.
 
-        The outputs of stages are indexed by key; on input topics it reads the key's whole partition.
+        On input topics it reads the key's whole partition; elsewhere too, unless `finds_by_key`.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.

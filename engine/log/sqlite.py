@@ -37,6 +37,9 @@ Chunk = tuple[list[Row], list[Record]]
 class SqliteLog:
     """A log in a file, for one processor a shard and any number of appenders and readers, in any threads and processes."""
 
+    finds_by_key: Final = True
+    """It has an index of keys."""
+
     def __init__(self, path: str | Path, partitions: int | None = None, *, create: bool = True, readonly: bool = False) -> None:
         """Open a log.
 

@@ -92,6 +92,30 @@ def test_after_a_restart_the_facts_are_read_again(make: type[Log], clock: Clock)
     ]
 
 
+def test_a_log_without_an_index_is_not_searched_for_each_job(clock: Clock) -> None:
+    searched: list[str] = []
+
+    class Unindexed(MemoryLog):
+        def records_of(self, key, topics):
+            searched.append(key)
+            return super().records_of(key, topics)
+
+    log = Unindexed()
+    assert not log.finds_by_key
+    world, listener = World(log), Listener()
+    jobs = [f"job-{number}" for number in range(20)]
+    for job in jobs:
+        world.commit(job, opened(job))
+    world.dispatcher(listen(listener)).run_until_quiet(clock.now)
+    for job in jobs:
+        world.commit(job, JobPhaseChanged("Running", "Pending"), JobForgotten(START))
+    late = Listener()
+    world.dispatcher(listen(listener), listen(late, "late")).run_until_quiet(clock.now)
+    assert [notice.name for notice in listener.told[20:]] == jobs
+    assert {notice.name for notice in late.told} == set(jobs)
+    assert searched == []
+
+
 def test_nothing_is_read_beyond_what_the_facts_are_known_for(world: World) -> None:
     """Somebody commits between the look for new events and the reading of old ones."""
     partition = Partition("job-events", 0)
@@ -101,7 +125,7 @@ def test_nothing_is_read_beyond_what_the_facts_are_known_for(world: World) -> No
     world.commit("job", JobRevised(labels={"team": "ml"}), JobPhaseChanged("Running", "Pending"))
     end = feed.end(partition)
     assert end == CHUNK + 501
-    assert feed.records(partition, CHUNK - 10)[-1].offset == end - 1
+    assert feed.records(partition, CHUNK)[-1].offset == end - 1
     assert feed.records(partition, end) == []
     feed.advance()
     (_, changed) = feed.records(partition, end)
@@ -116,7 +140,7 @@ def test_a_job_whose_beginning_is_gone_is_told_of_without_a_name(world: World) -
     assert [(notice.name, dict(notice.labels)) for notice in listener.told] == [("", {"team": "ml"}), ("", {})]
 
 
-def test_the_book_keeps_no_more_jobs_than_it_may_and_none_that_is_forgotten() -> None:
+def test_the_book_keeps_no_more_jobs_than_it_may_and_lets_forgotten_ones_go_first() -> None:
     asked: list[str] = []
 
     def history(job: str):
@@ -135,7 +159,16 @@ def test_the_book_keeps_no_more_jobs_than_it_may_and_none_that_is_forgotten() ->
     gone = example(JobForgotten.TYPE)
     gone.subject = "a"
     book.fold(3, gone)
-    assert len(book) == 1
+    assert book.at("a", 3).name == "llama-finetune"  # whoever is behind is told of it yet
+    assert asked == ["a"]
+    book.at("c", 2)
+    book.fold(4, gone)
+    event.subject = "d"
+    book.fold(5, event)
+    assert book.at("c", 2).name == "llama-finetune"
+    assert asked == ["a"]
+    assert book.at("a", 5).name == "llama-finetune"
+    assert asked == ["a", "a"]
     assert book.at("c", 1) == UNKNOWN
     assert JobForgotten.TYPE in FACT_TYPES
 
