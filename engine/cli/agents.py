@@ -102,7 +102,7 @@ def _made(url: str, target: str, instance: str | None) -> AgentApp:
         from streams.agents.run import find  # noqa: PLC0415
         from streams.settings import KafkaSettings  # noqa: PLC0415
     except ModuleNotFoundError as missing:
-        raise LogUnavailableError(f"{missing.name} is not installed; agents need lahar[kafka,agents]") from None
+        raise LogUnavailableError(f"{missing.name} is not installed; agents need lahar[agents]") from None
     beside = str(Path.cwd())
     if beside not in sys.path:
         sys.path.insert(0, beside)
