@@ -23,8 +23,6 @@ _WARM: Final = 0.1
 """Part of the inputs after which the clock starts: processes have started and their first transactions are done."""
 _POLL_SECONDS: Final = 0.05
 _LONGEST_SECONDS: Final = 600.0
-_FAUST_SHARE: Final = 8
-"""Faust is given so many times less to do: it would take minutes, and its rate does not depend on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,8 @@ class Load:
     window_seconds: float = 30.0
     burst_rate: int = 10_000
     burst_seconds: float = 120.0
+    faust_share: int = 8
+    """Faust is given so many times less to do: it would take minutes, and its rate does not depend on it."""
 
 
 @dataclass(slots=True)
@@ -70,9 +70,10 @@ class Rates:
 
 def _drain(where: Place, groups: Sequence[str], workers: Sequence[Worker], total: int) -> tuple[float, float]:
     """Return the rate at which what waits is taken, and the processor time for an input (microseconds), both without the start."""
-    began, done, cpu, at = 0.0, 0, 0.0, 0.0
-    deadline = time.monotonic() + _LONGEST_SECONDS
-    first = 0
+    began = at = time.monotonic()
+    cpu = sum(worker.cpu() for worker in workers)
+    first = done = 0
+    deadline = began + _LONGEST_SECONDS
     while done < total:
         time.sleep(_POLL_SECONDS)
         done, at = where.taken(groups), time.monotonic()
@@ -81,7 +82,7 @@ def _drain(where: Place, groups: Sequence[str], workers: Sequence[Worker], total
                 worker.must_live()
         if at > deadline:
             raise TimeoutError(f"{done:,} of {total:,} inputs taken after {_LONGEST_SECONDS:g} s")
-        if not began and done >= _WARM * total:
+        if not first and _WARM * total <= done < total:
             began, first, cpu = at, done, sum(worker.cpu() for worker in workers)
     taken = done - first
     return taken / (at - began), (sum(worker.cpu() for worker in workers) - cpu) / taken * 1e6
@@ -96,7 +97,7 @@ def rates(bootstrap: str, load: Load, say: Callable[[str], object]) -> Rates:
         with place(bootstrap) as where:
             where.append(messages)
             _round(where, len(messages), found)
-        _faust(bootstrap, messages[: len(messages) // _FAUST_SHARE], found)
+        _faust(bootstrap, messages[: len(messages) // load.faust_share], found)
         with place(bootstrap) as where:
             where.append(messages)
             with where.lahar(0, 2) as one, where.lahar(1, 2) as other:

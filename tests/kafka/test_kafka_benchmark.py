@@ -1,0 +1,78 @@
+"""The benchmark on Kafka runs, with a thousandth of its load; what it measures then is of no interest."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
+
+from kafka import Row, measure
+from kafka_forward import Shape
+from kafka_latency import percentile
+from kafka_measures import Load
+
+SMALL = Load(
+    rounds=1,
+    observations=2_000,
+    rate=400,
+    settle_seconds=0.2,
+    window_seconds=1.0,
+    burst_rate=1_000,
+    burst_seconds=1.0,
+    faust_share=10,
+)
+
+
+def figures(bootstrap: str, part: str) -> dict[str, float]:
+    return {row.measure: row.value for row in measure(bootstrap, SMALL, [part], Console(quiet=True))}
+
+
+def test_the_stage_is_compared_with_what_forwards_the_same(bootstrap: str) -> None:
+    pytest.importorskip("confluent_kafka")
+    pytest.importorskip("faust")
+    found = figures(bootstrap, "rates")
+    assert all(value > 0 for name, value in found.items() if not name.endswith("-cpu"))
+    assert found["outputs"] == pytest.approx(0.73, abs=0.1)
+    assert found["stage-vs-aiokafka"] == pytest.approx(found["stage"] / found["aiokafka"])
+
+
+def test_a_steady_rate_gives_latencies(bootstrap: str) -> None:
+    found = figures(bootstrap, "sustained")
+    assert 0 < found["latency-p50"] <= found["latency-p99"]
+    assert found["sustained-cpu"] >= 0
+    assert found["sustained-commit-interval"] > 0
+
+
+def test_after_a_burst_nothing_waits_and_a_new_worker_goes_on(bootstrap: str) -> None:
+    found = figures(bootstrap, "burst")
+    assert found["burst-rate"] > 0
+    assert found["restart"] > 0
+
+
+def test_a_budget_is_met_or_missed_or_not_there() -> None:
+    assert Row("rate", 5.0, "1/s", "", 4.0).met is True
+    assert Row("rate", 3.0, "1/s", "", 4.0).met is False
+    assert Row("delay", 3.0, "s", "", 4.0, "at most").met is True
+    assert Row("delay", 5.0, "s", "", 4.0, "at most").met is False
+    assert Row("rate", 5.0, "1/s", "").met is None
+
+
+def test_a_pass_through_writes_as_many_records_and_bytes_as_it_is_told() -> None:
+    shape = Shape(0.73, 600)
+    batches = [500] * 7 + [123]
+    written, taken = 0, 0
+    for batch in batches:
+        written += shape.due(taken, taken + batch)
+        taken += batch
+    assert written == int(0.73 * sum(batches))
+    key, headers = b"k" * 36, [("name", b"v" * 96)]
+    assert shape.value_bytes(key, headers) + len(key) + len("name") + 96 == 600
+
+
+def test_percentiles_are_of_the_values() -> None:
+    assert percentile([float(number) for number in range(100)], 0.5) == 50
+    assert percentile([1.0], 0.99) == 1.0
