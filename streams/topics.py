@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
 
 from engine.events import Topic
 from streams.connecting import administrator
@@ -235,8 +236,10 @@ async def _set(admin: Any, wanted: list[Declared], differences: list[Difference]
 async def _wait_until_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa: ANN401  aiokafka has no types
     # The controller has said yes; brokers learn of it a little later.
     for _ in range(int(_SEEN_SECONDS / _PAUSE_SECONDS)):
-        if not await _differences(admin, wanted):
-            return
+        # One broker may name a topic that the next one has not heard of.
+        with suppress(UnknownTopicOrPartitionError):
+            if not await _differences(admin, wanted):
+                return
         await asyncio.sleep(_PAUSE_SECONDS)
     raise KafkaError(f"the brokers do not show the change within {_SEEN_SECONDS:g} s")
 
@@ -244,4 +247,6 @@ async def _wait_until_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa:
 def _must_be_done(code: int, name: str, text: str | None) -> None:
     if code:
         error = for_code(code)
+        if error is UnknownTopicOrPartitionError:
+            raise error(f"{name}: {text}" if text else name)
         raise KafkaError(f"{name}: {error.__name__}" + (f": {text}" if text else ""))
