@@ -84,6 +84,11 @@ class Feeder:
         """Tell whether all are appended."""
         return self.appended == len(self._given)
 
+    @property
+    def rests(self) -> bool:
+        """Tell whether it waits until more is taken, or until it may append more."""
+        return self.appended == self.limit or self._is_ahead()
+
     def hold(self) -> None:
         """Append nothing until `go_on`."""
         self._hold.set()
@@ -101,7 +106,7 @@ class Feeder:
         try:
             while not self._stop.is_set() and not self.done:
                 chunk = self._given[self.appended : min(self.appended + _CHUNK, self.limit)]
-                if not chunk or self._hold.is_set() or self.appended - self._taken() > len(self._given) // _AHEAD:
+                if not chunk or self._hold.is_set() or self._is_ahead():
                     self._stop.wait(_PAUSE_SECONDS)
                     continue
                 for (topic, raw), run in groupby(chunk, lambda found: (found[0], isinstance(found[1], Raw))):
@@ -109,6 +114,9 @@ class Feeder:
                 self.appended += len(chunk)
         except BaseException as error:  # noqa: BLE001  the test's own thread raises it
             self.fault = error
+
+    def _is_ahead(self) -> bool:
+        return self.appended - self._taken() > len(self._given) // _AHEAD
 
     def _append(self, topic: Topic, records: list[Message | Raw], raw: bool) -> None:
         done = False

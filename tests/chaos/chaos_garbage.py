@@ -76,12 +76,14 @@ def with_large_jobs(given: Sequence[Given], every: int, size: int, seed: int) ->
     Returns:
         All of it, and how many are large.
     """
-    chance, made, count, seen = dice(seed), [], 0, 0
+    chance, made, count = dice(seed), [], 0
+    seen: set[str] = set()
     for topic, found in given:
         message = found
-        if isinstance(found, Message) and found.type == "lahar.job.submitted.v1":
-            seen += 1
-            if seen % every == 0:
+        # One that is repeated is known by its id, and nothing follows from it.
+        if isinstance(found, Message) and found.type == "lahar.job.submitted.v1" and found.id not in seen:
+            seen.add(found.id)
+            if len(seen) % every == 0:
                 count += 1
                 body = json.loads(found.data)
                 containers = body["manifest"]["spec"]["tasks"][0]["template"]["spec"]["containers"]

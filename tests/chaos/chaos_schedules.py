@@ -79,8 +79,14 @@ def _thaw(here: World, victim: Worker, *, ends: bool) -> None:
 def freeze_in_mid_transaction(here: World, victim: Worker) -> int:
     """Freeze a worker while a transaction of its shards stands open; return how many records of it there are."""
     places = [Partition("job-events", shard) for shard in range(SHARDS)]
+    here.until(lambda: victim.works, f"{victim.name} has a shard")
     while True:
-        here.until(lambda: victim.works, f"{victim.name} has a shard")
+        # Something waits for it, so that it is at work when it is frozen again.
+        victim.freeze()
+        here.feeder.limit = min(here.feeder.limit + len(here.given) // 50, len(here.given))
+        here.until(lambda: here.feeder.rests, "something waits")
+        victim.thaw()
+        time.sleep(here.dice.uniform(0.01, 0.15))
         victim.freeze()
         before = here.log.stable_ends(places)
         # Transactions of others end meanwhile.
@@ -89,7 +95,6 @@ def freeze_in_mid_transaction(here: World, victim: Worker) -> int:
         if half := sum(end - stable for place, (stable, end) in after.items() if before[place] == (stable, end)):
             return half
         victim.thaw()
-        here.feeder.limit = min(here.feeder.limit + 1_000, len(here.given))
 
 
 def lose_brokers(here: World, share: int, *, roll: bool) -> None:

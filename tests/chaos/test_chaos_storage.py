@@ -132,6 +132,8 @@ def test_h_snapshots_are_lost_torn_or_of_another_version(world: Make, note: Note
     for number, damage in enumerate(damages, 1):
         here.until_taken(number / (len(damages) + 2))
         here.feeder.hold()
+        # At rest workers bring their snapshots up to date.
+        here.until_quiet()
         for worker in here.fleet.workers:
             worker.end()
         said = damage(here)
