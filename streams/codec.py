@@ -194,7 +194,7 @@ def _from_headers(key: bytes | None, data: bytes, found: Mapping[str, bytes], ti
     text = "" if key is None else _key(key)
     # Of most records key, subject and correlation are the same: one text for all of them.
     named = get("ce_subject", b"")
-    subject = text if named == key else named.decode()
+    subject = text if named == key and named.isascii() else named.decode()
     given = get("ce_correlationid")
     correlation = subject if given is None or given == named else given.decode()
     if "__connect.errors.topic" in found and kind == DeadLettered.TYPE:

@@ -277,3 +277,16 @@ def test_a_header_without_a_value_is_read_as_one_that_is_absent(name: str) -> No
 
 def test_a_version_without_a_value_sets_the_record_aside() -> None:
     assert decode(b"k", b"{}", [*BINARY.items(), ("ce_specversion", None)], AT)[0].type == ""
+
+
+def test_a_subject_that_is_no_text_sets_the_record_aside_though_it_is_the_key() -> None:
+    headers = [*((name, value) for name, value in BINARY.items() if name != "ce_subject"), ("ce_subject", b"\xff")]
+    assert decode(b"\xff", b"{}", headers, AT)[0].type == ""
+
+
+@pytest.mark.parametrize(
+    "time", [b"20260102T030405.123.456789Z", b"2026-01-02T03:04+01.123456Z", b"2026-01-02T03:04:05.00000\xb2Z"]
+)
+def test_a_time_that_only_looks_like_ours_is_none(time: bytes) -> None:
+    headers = [*((name, value) for name, value in BINARY.items() if name != "ce_time"), ("ce_time", time)]
+    assert decode(b"k", b"{}", headers, AT)[0].type == ""
