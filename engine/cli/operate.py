@@ -74,11 +74,12 @@ def list_letters(context: typer.Context, log: LogOption = None, as_json: JsonOpt
                         "offset": letter.offset,
                         "key": letter.key,
                         "content": letter.content,
+                        **({"digest": letter.digest} if letter.digest else {}),
                     }
                 )
             else:
                 origin = f"{letter.topic}/{letter.partition} @{letter.offset}"
-                size = str(len(base64.b64decode(letter.content)))
+                size = "too large" if letter.digest else str(len(base64.b64decode(letter.content)))
                 table.add_row(event.id[:12], format_time(event.recordedtime)[:19], origin, letter.reason, size)
     if not output.as_json:
         output.console.print(table)
@@ -104,6 +105,9 @@ def redrive(
         for given in ids or []:
             if not any(event.id.startswith(given) for event in found):
                 raise NotFoundError("dead letter", given, "`lahar dead-letters list` shows them")
+        for letter in (event.data for event in found if event.data.digest):
+            output.warn(f"{letter.topic}/{letter.partition} @{letter.offset} was too large to be kept, and is not put in again")
+        found = [event for event in found if not event.data.digest]
         # What was put in before and could not be read again has left several letters.
         found = list({(event.data.topic, base64.b64decode(event.data.content).strip()): event for event in found}.values())
         feed = Feed(target, settings, output, process=not no_process)

@@ -7,7 +7,12 @@ from zlib import crc32
 
 import pytest
 
+from engine.events import encode
+from engine.lifecycle.stage import LifecycleStage
+from engine.log.dead_letters import too_large
 from engine.log.lock import RunLock
+from engine.log.port import Commit, Output, Partition, ShardId
+from engine.log.recovery import input_partitions
 from engine.log.sqlite import SqliteLog
 
 READING = [
@@ -133,6 +138,19 @@ class TestDeadLetters:
         assert len(filled("dead-letters", "list", "--json").records) == 2
         assert filled("dead-letters", "redrive").out == "1 dead letter(s) put in again\n"
         assert "`lahar dead-letters list` shows them" in filled("dead-letters", "redrive", "zzz", code=3).err
+
+    def test_that_were_too_large_to_be_kept_are_told_and_not_put_in_again(self, filled, folder):
+        log, stage, shard = SqliteLog(folder / "lahar.db"), LifecycleStage(), ShardId("lifecycle", 0)
+        (record,) = log.read(Partition("jobs", 0), 0, 1)
+        held = log.open(shard, input_partitions(log, stage, 0))
+        letter = encode(too_large(shard, record, "a record of 9 bytes: too many", 0, 2))
+        held.commit(Commit(held.position.vector, held.position.now, [Output("dead-letters", letter, held.position.vector)]))
+        log.close()
+        listed = filled("dead-letters", "list", "--json").records[-1]
+        assert (listed["content"], len(listed["digest"])) == ("", 64)
+        done = filled("dead-letters", "redrive", listed["id"], "--json")
+        assert done.record == {"redriven": 0}
+        assert "jobs/0 @0 was too large to be kept, and is not put in again" in done.err
 
     def test_live_again_once_they_can_be_read(self, lahar, monkeypatch):
         from engine.kubernetes import edge
