@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from aiokafka.errors import KafkaTimeoutError, ProducerFenced
@@ -38,6 +39,8 @@ _OUTPUT_TOPICS: Final[tuple[Topic, ...]] = ("job-events", "decisions", "preempti
 _STATE: Final = b"\x00"
 """Before each state in the topic: a value is never empty."""
 _PAUSE_SECONDS: Final = 0.01
+_VISIBLE_SECONDS: Final = 1.0
+"""In which a transaction that was committed can be read."""
 _SMALLER: Final = 8
 _MARGIN_SECONDS: Final = 15.0
 """A broker looks every 10 s for transactions whose time is over."""
@@ -214,10 +217,14 @@ def must_not_have_moved(log: KafkaLog, shard: ShardId, epoch: int, before: Posit
         FencedError: somebody else has.
         LogUnavailableError: the cluster cannot be reached.
     """
+    partition = log.place("snapshots", shard.number)
     with unavailable_if(f"the position of shard {shard} on {log.settings.where} cannot be read"):
+        # What another one has committed may become readable some milliseconds later; a transaction that this process has left open
+        # stays so for longer, and then there is no other one.
+        with suppress(KafkaTimeoutError):
+            log.background.run(_settled(log, [partition], _VISIBLE_SECONDS))
         stored = from_group(log.background.run(_offsets(log, shard)))
     # A group's offsets may be seen a little later than the records of the transaction. Its last record tells the same.
-    partition = log.place("snapshots", shard.number)
     end = log.reader.ends([partition])[0]
     for chunk in log.reader.chunks(partition, max(end - _TAIL, 0), end):
         for raw in chunk:
@@ -306,14 +313,17 @@ async def _offsets(log: KafkaLog, shard: ShardId) -> dict[Partition, tuple[int, 
     return {found: offset for name, offset in committed.items() if (found := log.partition_named(name)) is not None}
 
 
-async def _settled(log: KafkaLog, partitions: Sequence[Partition]) -> None:
+async def _settled(log: KafkaLog, partitions: Sequence[Partition], seconds: float | None = None) -> None:
     """Return as soon as all that stands in some partitions now can be read.
 
     Transactions that are open now end within their time; those begun later stand behind what is of interest.
+
+    Raises:
+        KafkaTimeoutError: not within `seconds`, or, without them, within the time that a transaction may take.
     """
     names = [log.name(partition) for partition in partitions]
     written = await log.wire.ends(names, committed=False)
-    deadline = time.monotonic() + log.settings.transaction_seconds + _MARGIN_SECONDS
+    deadline = time.monotonic() + (log.settings.transaction_seconds + _MARGIN_SECONDS if seconds is None else seconds)
     while any(end < written[name] for name, end in (await log.wire.ends(names)).items()):
         if time.monotonic() > deadline:
             raise KafkaTimeoutError("another producer's transaction does not end")

@@ -131,9 +131,14 @@ class Listing:
             _take(self._jobs[event.subject], data, event.time)
 
     def lines(self, wanted: Filter | None = None) -> list[JobLine]:
-        """Return the jobs that pass a filter, by time of submission, then in the order in which they were opened."""
+        """Return the jobs that pass a filter, by time of submission.
+
+        Of one moment by name, shorter ones first (`train-9` before `train-10`): in what order partitions were read does not show.
+        """
         passes = (wanted or Filter()).passes
-        return sorted(filter(passes, self._jobs.values()), key=lambda job: job.submitted)
+        return sorted(
+            filter(passes, self._jobs.values()), key=lambda job: (job.submitted, job.namespace, len(job.name), job.name, job.id)
+        )
 
 
 def _take(job: JobLine, data: Data, time: int) -> None:

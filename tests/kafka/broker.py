@@ -3,7 +3,10 @@
     with Cluster(brokers=1) as cluster:
         KafkaLog(cluster.bootstrap)
 
-One broker needs about 340 MB and 6 s; three need 1 GB. Nothing is downloaded here.
+One broker needs about 340 MB and 6 s; three need 1 GB. Nothing is downloaded here. From the command line, a broker to try things
+out with, whose data go when it ends:
+
+    python tests/kafka/broker.py [PORT]
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 import uuid
@@ -51,7 +55,8 @@ def obstacle(version: str = DEFAULT_VERSION) -> str | None:
     if java_version() < 17:
         return "no Java 17 or newer"
     if not (jars(version) / ".complete").exists():
-        return f"no jars of Apache Kafka {version}: run `make kafka`" + ("" if shutil.which("mvn") else " (needs Maven)")
+        command = "make kafka" + ("" if version == DEFAULT_VERSION else f" KAFKA_VERSION={version}")
+        return f"no jars of Apache Kafka {version}: run `{command}`" + ("" if shutil.which("mvn") else " (needs Maven)")
     return None
 
 
@@ -101,6 +106,8 @@ class Options:
     """Further listeners: name → security protocol."""
     settings: Mapping[str, object] = field(default_factory=dict)
     """Further settings, in Kafka's names."""
+    port: int | None = None
+    """Where clients connect to the first broker; `None`: a free port."""
     users: Sequence[str] = ()
     """For SCRAM, as Kafka's StorageTool takes them: `SCRAM-SHA-256=[name=…,password=…]`."""
 
@@ -137,6 +144,7 @@ class Broker:
         self._version = version
         self._cluster_id = cluster_id
         self._process: subprocess.Popen[bytes] | None = None
+        self._watch: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True)
         self._properties = folder / "server.properties"
         copies = min(len(ports), 3)
@@ -196,12 +204,19 @@ class Broker:
             self._process = subprocess.Popen(
                 self._java("kafka.Kafka", str(self._properties)), stdout=log, stderr=subprocess.STDOUT, env=self._environment()
             )
+        # Whatever becomes of this process, the broker does not stay behind: the pipe ends, and the watch kills it.
+        self._watch = subprocess.Popen(["sh", "-c", f"cat; kill -9 {self._process.pid}"], stdin=subprocess.PIPE)
         if wait:
             self.wait_until_up()
 
     def wait_until_up(self) -> None:
         """Return as soon as its port is open."""
         until(self._answers, _START_SECONDS, f"broker {self.node} opens its port", self._must_live)
+
+    def wait(self) -> None:
+        """Return when it has ended."""
+        assert self._process is not None
+        self._process.wait()
 
     def kill(self) -> None:
         """End it at once, as a power failure does."""
@@ -224,6 +239,9 @@ class Broker:
     def _end(self, how: signal.Signals) -> None:
         if self._process is None:
             return
+        if self._watch is not None:
+            self._watch.kill()
+            self._watch.communicate()
         self._process.send_signal(signal.SIGCONT)
         self._process.send_signal(how)
         try:
@@ -263,6 +281,7 @@ class Cluster:
         each = 2 + len(options.listeners)
         with _free_ports(each * brokers) as found:
             groups = [found[start : start + each] for start in range(0, len(found), each)]
+        groups[0][0] = options.port or groups[0][0]
         ports = [(clients, controllers) for clients, controllers, *_ in groups]
         self.brokers = [
             Broker(node, self._folder / str(node), ports, cluster_id, version, options, more)
@@ -322,3 +341,18 @@ def _free_ports(count: int) -> Iterator[list[int]]:
         for found in sockets:
             found.bind(("127.0.0.1", 0))
         yield [found.getsockname()[1] for found in sockets]
+
+
+def main() -> None:
+    """Run a broker until interrupted, on the port that the command line names (9092)."""
+    if reason := obstacle():
+        sys.exit(reason)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with contextlib.suppress(KeyboardInterrupt), Cluster(options=Options(port=int((sys.argv[1:] or ["9092"])[0]))) as cluster:
+        sys.stdout.write(f"Kafka {DEFAULT_VERSION} at {cluster.bootstrap}; Ctrl-C ends it, and its data go\n")
+        sys.stdout.flush()
+        cluster.brokers[0].wait()
+
+
+if __name__ == "__main__":
+    main()
