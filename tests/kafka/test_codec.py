@@ -118,6 +118,23 @@ def test_the_cloudevents_package_reads_what_we_write() -> None:
     }
 
 
+def test_the_cloudevents_package_reads_what_we_export_in_structured_mode() -> None:
+    message = NODE._replace(sequence=17, correlationid="job", causationid="before")
+    event = kafka.from_structured_event(
+        kafka.KafkaMessage({"content-type": b"application/cloudevents+json"}, None, to_cloudevent(message))
+    )
+    assert (event.get_id(), event.get_source(), event.get_type(), event.get_subject()) == ("i", "s", NodeObserved.TYPE, "n")
+    assert event.get_data() == json.loads(message.data)
+    found = {name: event.get_extension(name) for name in ("correlationid", "causationid", "clusterid", "sequence", "recordedtime")}
+    assert found == {
+        "correlationid": "job",
+        "causationid": "before",
+        "clusterid": "c1",
+        "sequence": "00000000000000000017",
+        "recordedtime": "1970-01-01T00:00:02.500000Z",
+    }
+
+
 def _foreign() -> CloudEvent:
     attributes: dict[str, Any] = {
         "id": "i",
@@ -272,11 +289,13 @@ ABSENT = [
 @pytest.mark.parametrize("name", ABSENT)
 def test_a_header_without_a_value_is_read_as_one_that_is_absent(name: str) -> None:
     without = [header for header in BINARY.items() if header[0] != name]
-    assert decode(b"k", b"{}", [*without, (name, None)], AT) == decode(b"k", b"{}", without, AT)
+    absent: Any = (name, None)
+    assert decode(b"k", b"{}", [*without, absent], AT) == decode(b"k", b"{}", without, AT)
 
 
 def test_a_version_without_a_value_sets_the_record_aside() -> None:
-    assert decode(b"k", b"{}", [*BINARY.items(), ("ce_specversion", None)], AT)[0].type == ""
+    absent: Any = ("ce_specversion", None)
+    assert decode(b"k", b"{}", [*BINARY.items(), absent], AT)[0].type == ""
 
 
 def test_a_subject_that_is_no_text_sets_the_record_aside_though_it_is_the_key() -> None:
