@@ -172,7 +172,7 @@ async def _differences(admin: Any, wanted: list[Declared]) -> list[Difference]: 
     configs = await _configs(admin, [topic.name for topic in there])
     differences: list[Difference] = []
     for topic in wanted:
-        if topic.name not in present:
+        if topic.name not in configs:
             text = f"{topic.partitions} partitions, {topic.replication} copies, {topic.config['cleanup.policy']}"
             differences.append(Difference(topic.name, "topic", "", text))
             continue
@@ -200,6 +200,8 @@ async def _configs(admin: Any, names: list[str]) -> dict[str, dict[str, tuple[st
     found: dict[str, dict[str, tuple[str, bool]]] = {}
     for answer in answers:
         for code, text, _, name, entries in answer.resources:
+            if for_code(code) is UnknownTopicOrPartitionError:
+                continue  # it was deleted since it was listed
             _must_be_done(code, name, text)
             # Name, value, read-only, source (1: this topic), …
             found[name] = {entry[0]: (entry[1] or "", entry[3] == 1) for entry in entries}
