@@ -66,8 +66,9 @@ class Runner:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """End all shards, see `close`."""
-        self.close()
+        """End all shards, unless `close` has: who was left behind is not waited for again."""
+        if not self._closed.is_set():
+            self.close()
         # It looks up at least so often, unless the log does not answer.
         self._watcher.join(5 * IDLE_SECONDS)
         self._stack.close()

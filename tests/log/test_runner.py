@@ -313,6 +313,16 @@ def test_closing_does_not_wait_for_ever(log: PlannedLog) -> None:
     assert 2 not in log.opened or log.given_back.count(2) == 1
 
 
+def test_who_was_left_behind_is_not_waited_for_again(log: PlannedLog, caplog: pytest.LogCaptureFixture) -> None:
+    log.openings[2] = [gate := Gate()]
+    with Runner(log, partial(processor, log)) as runner:
+        runner.assign([2])
+        assert gate.reached.wait(PATIENCE)
+        runner.close(seconds=0.01)
+    gate.open()
+    assert [record.message for record in caplog.records] == ["shards [2] have not ended within 0.01 s and are left behind"]
+
+
 def test_what_goes_wrong_while_closing_is_told(log: PlannedLog, runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
     gates = {0: Gate(LogDamagedError("torn")), 1: Gate(FencedError("counting/1", 1, 2))}
     for number, gate in gates.items():
