@@ -4,11 +4,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 STAMP := .venv/.installed
 KAFKA_VERSION ?= 4.3.0
+OLDEST_KAFKA := 3.9.1
 PROMETHEUS_VERSION ?= 0.313.5
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help run kafka promtool kafka-if-possible test test-slow chaos lint bench docs check-generated wheel-check lock clean
+.PHONY: help run kafka broker promtool kafka-if-possible test test-slow chaos lint bench docs check-generated wheel-check lock clean
 
 help: ## Show what there is to make.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -44,6 +45,9 @@ kafka: .kafka/$(KAFKA_VERSION)/.complete ## Fetch Apache Kafka's jars for the te
 	    -Dkafka.version=$* -DincludeScope=runtime -DoutputDirectory=$(CURDIR)/.kafka/$*
 	touch $@
 
+broker: $(STAMP) kafka ## Run a Kafka broker on localhost:9092 until Ctrl-C; its data go with it.
+	$(BIN)/python tests/kafka/broker.py
+
 promtool: .promtool/.$(PROMETHEUS_VERSION) ## Build promtool and Prometheus for the tests of alerts and dashboard (needs Go; five minutes).
 
 .promtool/.$(PROMETHEUS_VERSION):
@@ -63,7 +67,8 @@ kafka-if-possible:
 test: $(STAMP) kafka-if-possible ## Run the default test suite.
 	$(BIN)/python -m pytest
 
-test-slow: $(STAMP) kafka-if-possible ## Run the deep and long checks too.
+test-slow: $(STAMP) kafka-if-possible ## Run the deep and long checks too, some of them on an older Kafka.
+	@test ! -e .kafka/$(KAFKA_VERSION)/.complete || $(MAKE) --no-print-directory kafka KAFKA_VERSION=$(OLDEST_KAFKA)
 	$(BIN)/python -m pytest -m 'not chaos'
 
 chaos: $(STAMP) kafka ## Break workers, brokers and clocks under load; print and check what was lost and doubled.
