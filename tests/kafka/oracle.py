@@ -6,6 +6,7 @@ been taken when it was decided. Inputs between two outputs gave none, so their o
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ class Verdict:
     lost: int
     """Inputs that stand behind the shard's position, and outputs that follow and are not there."""
     doubled: int
-    """Outputs that are there again."""
+    """Outputs that are there more often than they follow."""
     differing: int
     """Outputs that are there and follow otherwise, or from nothing."""
     state: str
@@ -88,12 +89,11 @@ def judge(log: Log, stage: Any, number: int, *, whole: bool = True) -> Verdict:
 
 
 def _counted(told: list[Message], made: list[Message]) -> tuple[int, int, int]:
-    """Return how many of the messages told are told again, how many are missing, and how many are others."""
-    once = {message.id: message for message in told}
-    right = {message.id: message for message in made}
-    missing = sum(ident not in once for ident in right)
-    other = sum(right.get(ident) != message for ident, message in once.items())
-    return len(told) - len(once), missing, other
+    """Return how many of the messages told are told more often than made, how many are missing, and how many are others."""
+    ids, right = Counter(message.id for message in told), Counter(message.id for message in made)
+    again = sum(count - max(right[ident], 1) for ident, count in ids.items() if count > max(right[ident], 1))
+    whole = set(made)
+    return again, (right - ids).total(), len({message.id for message in told if message not in whole})
 
 
 def _silent(written: list[Record]) -> dict[str, int]:
