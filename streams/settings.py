@@ -25,7 +25,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
 from aiokafka.abc import AbstractTokenProvider
-from pydantic import Field, SecretStr, model_validator
+from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 __all__ = ["URL_SCHEME", "KafkaSettings"]
@@ -86,9 +87,15 @@ class KafkaSettings(BaseSettings):
         if not url.startswith(URL_SCHEME):
             raise ValueError(f"{url!r} is no Kafka log; write kafka://HOST:PORT")
         servers = url.removeprefix(URL_SCHEME).rstrip("/")
-        if any(sign in servers for sign in "/@?#"):
+        if "@" in servers:
+            # Not repeated: what stands before the sign may be a password.
+            raise ValueError("kafka://… may name hosts and ports only; set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD")
+        if any(sign in servers for sign in "/?#"):
             raise ValueError(f"{url!r} may name hosts and ports only; the rest stands in KAFKA_… variables")
-        return cls(bootstrap_servers=servers) if servers else cls()
+        try:
+            return cls(bootstrap_servers=servers) if servers else cls()
+        except ValidationError as error:
+            raise ValueError("; ".join(_named(fault) for fault in error.errors(include_input=False))) from None
 
     @property
     def where(self) -> str:
@@ -137,6 +144,13 @@ class KafkaSettings(BaseSettings):
                     self.ssl_certfile, self.ssl_keyfile, "" if password is None else password.get_secret_value()
                 )
         return context
+
+
+def _named(fault: ErrorDetails) -> str:
+    """Say what does not fit, by the name of its variable; what holds of several says so itself."""
+    if not fault["loc"]:
+        return fault["msg"].removeprefix("Value error, ")
+    return f"KAFKA_{str(fault['loc'][0]).upper()}: {fault['msg']}"
 
 
 @contextmanager

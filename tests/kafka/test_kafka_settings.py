@@ -37,6 +37,22 @@ def test_a_url_of_another_form_is_refused(url: str) -> None:
         KafkaSettings.of_url(url)
 
 
+def test_a_password_in_a_url_is_refused_and_not_repeated() -> None:
+    with pytest.raises(ValueError, match="KAFKA_SASL_PASSWORD") as raised:
+        KafkaSettings.of_url("kafka://user:s3cr3t@a:1")
+    assert "s3cr3t" not in str(raised.value)
+
+
+def test_a_variable_that_does_not_fit_is_named(environment: pytest.MonkeyPatch) -> None:
+    environment.setenv("KAFKA_TRANSACTION_SECONDS", "soon")
+    with pytest.raises(ValueError, match=r"^KAFKA_TRANSACTION_SECONDS: Input should be a valid number"):
+        KafkaSettings.of_url("kafka://a:1")
+    environment.delenv("KAFKA_TRANSACTION_SECONDS")
+    environment.setenv("KAFKA_SECURITY_PROTOCOL", "SASL_SSL")
+    with pytest.raises(ValueError, match=r"^PLAIN needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD$"):
+        KafkaSettings.of_url("kafka://a:1")
+
+
 def test_names_of_groups_begin_with_prefix_and_application() -> None:
     settings = KafkaSettings(topic_prefix="prod-", application="engine")
     assert settings.group("lifecycle", 3) == "prod-engine-lifecycle-3"
