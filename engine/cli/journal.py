@@ -31,6 +31,9 @@ _UNHEARD: Final = "aiokafka"
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
+_VISIBLE: Final = {code: repr(chr(code))[1:-1] for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
+"""How a line of text shows what would end it or move the cursor. What jobs are called is chosen by those who run them."""
+
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -57,6 +60,9 @@ class _Text(logging.Formatter):
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802  as logging has it
         return _time(record)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  as logging has it
+        return super().formatMessage(record).translate(_VISIBLE)
 
 
 class _Json(logging.Formatter):

@@ -27,6 +27,14 @@ def test_text_has_time_level_logger_and_message(capsys: pytest.CaptureFixture[st
     )
 
 
+def test_what_a_job_is_called_begins_no_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    with written("text"):
+        OURS.warning("job %s is parked", "a\n2026-11-22T00:00:00.000Z INFO engine: all is well\x1b[2K\u2028ü")
+    said = capsys.readouterr().err
+    assert said.endswith(r"job a\n2026-11-22T00:00:00.000Z INFO engine: all is well\x1b[2K\u2028ü is parked" + "\n")
+    assert len(said.splitlines()) == 1
+
+
 def test_json_has_the_fields_as_well(capsys: pytest.CaptureFixture[str]) -> None:
     with written("json"):
         OURS.warning("job %s is\nparked: ü", "a", extra={"job": "a", "offset": 3})
