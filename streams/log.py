@@ -20,18 +20,20 @@ from typing import Final, get_args
 from aiokafka.structs import TopicPartition
 
 from engine.events import Message, Topic
-from engine.log.errors import FencedError, LayoutError, RecordTooLargeError
+from engine.log.errors import FencedError, LayoutError, LogUnavailableError, RecordTooLargeError
 from engine.log.partitioner import partition_of
 from engine.log.port import Partition, Position, Record, ShardId, ShardView
 from streams.codec import encode
 from streams.errors import TopicsMissingError, unavailable_if
+from streams.layout import equal, narrowed, remedy
 from streams.loop import BackgroundLoop
+from streams.position import from_group
 from streams.producer import BatchTooLargeError, Producer
 from streams.reader import Reader
 from streams.search import scan
 from streams.settings import KafkaSettings
 from streams.shard import KafkaShard, look, must_not_have_moved, standing
-from streams.topics import CO_PARTITIONED, SINGLE, topic_name
+from streams.topics import topic_name
 from streams.wire import RawRecord, Wire
 
 __all__ = ["KafkaLog"]
@@ -47,8 +49,12 @@ class KafkaLog:
     finds_by_key: Final = False
     """Kafka has no index of keys."""
 
-    def __init__(self, settings: KafkaSettings) -> None:
+    def __init__(self, settings: KafkaSettings, *, readonly: bool = False) -> None:
         """Connect.
+
+        Args:
+            settings: where the cluster is.
+            readonly: only read; topics may have grown since they were written to by a shard, what stood before is read.
 
         Raises:
             LogUnavailableError: the cluster cannot be reached.
@@ -56,6 +62,7 @@ class KafkaLog:
             LayoutError: topics that must have equal counts of partitions do not.
         """
         self.settings: Final = settings
+        self._readonly: Final = readonly
         self.background: Final = BackgroundLoop("lahar-kafka")
         self._names: Final = {topic: topic_name(settings, topic) for topic in _TOPICS}
         self._topics: Final = {name: topic for topic, name in self._names.items()}
@@ -72,7 +79,7 @@ class KafkaLog:
             with unavailable_if(f"{settings.where} cannot be reached"):
                 self.wire: Final = Wire(settings.client_arguments(), settings.request_seconds)
                 self.background.run(self.wire.start(self._names.values()))
-            self._counts: Final = self._checked_counts()
+            self._counts: Final = self._layout()
         except BaseException:
             self.close()
             raise
@@ -104,11 +111,13 @@ class KafkaLog:
         Raises:
             LayoutError: one has grown.
         """
+        if self._readonly:
+            return
         for topic, name in self._names.items():
-            if (found := self.wire.count(name)) > self._counts[topic]:
+            if (found := self.wire.count(name)) > (count := self._counts[topic]):
                 raise LayoutError(
-                    f"topic {name} has grown from {self._counts[topic]} to {found} partitions: keys have moved and their order is "
-                    "lost; nothing of the new layout is read. Export the log and import it into a new one, under another prefix"
+                    f"topic {name} has grown from {count} to {found} partitions: keys have moved and their order is lost; "
+                    f"nothing of the new layout is read. {remedy(self.width)}"
                 )
 
     def learn(self) -> None:
@@ -152,7 +161,7 @@ class KafkaLog:
         """
         if not messages:
             return
-        self.must_not_have_grown()
+        self._must_be_writable()
         name, count = self._names[topic], self._counts[topic]
         with self._append_lock, unavailable_if(f"{name} of {self.settings.where} cannot be written"):
             if self._appender is None:
@@ -225,7 +234,7 @@ class KafkaLog:
             LayoutError: the shard was run before with other inputs, or a topic has grown.
             LogDamagedError: the shard has written before, but where it stood is lost.
         """
-        self.must_not_have_grown()
+        self._must_be_writable()
         if (mine := self._unsure.get(shard)) is not None:
             try:
                 must_not_have_moved(self, shard, *mine)
@@ -355,15 +364,23 @@ class KafkaLog:
     def _cursor_group(self, name: str) -> str:
         return self.settings.group("cursor", name)
 
-    def _checked_counts(self) -> dict[Topic, int]:
-        counts = {topic: self.wire.count(name) for topic, name in self._names.items()}
-        if missing := [self._names[topic] for topic, count in counts.items() if not count]:
+    def _must_be_writable(self) -> None:
+        if self._readonly:
+            raise LogUnavailableError(f"{self.settings.where} was opened only to be read")
+        self.must_not_have_grown()
+
+    def _layout(self) -> dict[Topic, int]:
+        found = {topic: self.wire.count(name) for topic, name in self._names.items()}
+        if missing := [self._names[topic] for topic, count in found.items() if not count]:
             raise TopicsMissingError(missing, self.settings.where)
-        parted = {self._names[topic]: counts[topic] for topic in CO_PARTITIONED}
-        if len(set(parted.values())) > 1:
-            said = ", ".join(f"{name} has {count}" for name, count in parted.items())
-            raise LayoutError(f"these topics must have equal numbers of partitions: {said}; make them anew under another prefix")
-        for topic in SINGLE:
-            if counts[topic] != 1:
-                raise LayoutError(f"topic {self._names[topic]} must have one partition, it has {counts[topic]}; make it anew")
-        return counts
+        if not self._readonly:
+            return equal(found, self._names)
+        return narrowed(found, self._written_width)
+
+    def _written_width(self, shard: int) -> int | None:
+        """Return the number of partitions over which a shard was run; `None` if it has never committed."""
+        with unavailable_if(f"the positions of shards on {self.settings.where} cannot be read"):
+            committed = self.background.run(self.wire.group_offsets(self.settings.group("lifecycle", shard)))
+        named = {ours: offset for name, offset in committed.items() if (ours := self.partition_named(name)) is not None}
+        stored = from_group(named)
+        return None if stored is None else stored.partitions

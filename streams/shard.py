@@ -22,6 +22,7 @@ from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogErro
 from engine.log.port import Commit, Partition, Position, ShardId, ShardView
 from streams.codec import decode, encode
 from streams.errors import unavailable, unavailable_if
+from streams.layout import remedy
 from streams.position import Stored, from_group, from_record, latest, to_group, to_record
 from streams.producer import BATCH_BYTES, Batches, BatchTooLargeError, Producer
 
@@ -196,7 +197,7 @@ class KafkaShard:
         if stored.partitions != self._log.width:
             raise LayoutError(
                 f"shard {self._shard} was built on topics of {stored.partitions} partitions, now they have {self._log.width}: keys "
-                "have moved and their order is lost; export the log and import it into a new one, under another topic prefix"
+                f"have moved and their order is lost. {remedy(stored.partitions)}"
             )
         return stored.position
 

@@ -37,7 +37,7 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
         partitions: of each topic that has several; `None`: as the log has it, 1 in a new one. Topics on Kafka are made by
             `lahar topics apply`, they are as they are.
         create: make a file that is not there.
-        readonly: only read a file.
+        readonly: only read.
 
     Raises:
         ValueError: the URL is of no known form, or a setting of Kafka does not fit.
@@ -51,7 +51,7 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
         from streams.settings import KafkaSettings  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         raise not_installed(url, missing) from None
-    log = KafkaLog(KafkaSettings.of_url(url))
+    log = KafkaLog(KafkaSettings.of_url(url), readonly=readonly)
     if partitions is not None and partitions != (found := log.partitions("job-events")):
         log.close()
         raise ValueError(f"{url} has {found} partitions a topic, not {partitions}; make the topics with that number")

@@ -1,0 +1,54 @@
+"""Numbers of partitions: what they must be for shards to run, and what can be read where somebody has added some."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from engine.events import Topic
+from engine.log.errors import LayoutError
+from streams.topics import CO_PARTITIONED, SINGLE
+
+__all__ = ["equal", "narrowed", "remedy"]
+
+
+def remedy(partitions: int) -> str:
+    """Return what to do about topics that have grown.
+
+    Args:
+        partitions: over which shards were run.
+    """
+    return f"`lahar export` reads the {partitions} that there were; import that into as many, under another KAFKA_TOPIC_PREFIX"
+
+
+def equal(found: Mapping[Topic, int], names: Mapping[Topic, str]) -> dict[Topic, int]:
+    """Check the numbers of partitions of a log whose shards are to be run.
+
+    Args:
+        found: in the cluster.
+        names: of the topics there.
+
+    Raises:
+        LayoutError: topics that are partitioned by job differ, or one that must have one partition has more.
+    """
+    parted = {names[topic]: found[topic] for topic in CO_PARTITIONED}
+    if len(set(parted.values())) > 1:
+        said = ", ".join(f"{name} has {count}" for name, count in parted.items())
+        raise LayoutError(f"these topics must have equal numbers of partitions: {said}. {remedy(min(parted.values()))}")
+    for topic in SINGLE:
+        if found[topic] != 1:
+            raise LayoutError(
+                f"topic {names[topic]} must have one partition, it has {found[topic]}. {remedy(min(parted.values()))}"
+            )
+    return dict(found)
+
+
+def narrowed(found: Mapping[Topic, int], written: Callable[[int], int | None]) -> dict[Topic, int]:
+    """Return the numbers of partitions in which a log can be read: what stands in later ones was never taken by a shard.
+
+    Args:
+        found: in the cluster.
+        written: gives the number of partitions over which a shard was run; `None` if it never was.
+    """
+    least = min(found[topic] for topic in CO_PARTITIONED)
+    width = next((width for shard in range(least) if (width := written(shard)) is not None), least)
+    return {topic: 1 if topic in SINGLE else min(count, width) for topic, count in found.items()}

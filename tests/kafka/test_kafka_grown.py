@@ -1,0 +1,72 @@
+"""A log whose topics somebody has given more partitions: its shards are not run, what stood before is read and moved."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from lahar_command import Command
+from topics_of_tests import delete_topics
+
+from engine.log.errors import LogUnavailableError
+from engine.log.port import Partition
+from engine.simulation.workload import lives
+from streams.log import KafkaLog
+from streams.settings import KafkaSettings
+
+MANY = ("--partitions", "2", "--replication", "1")
+
+
+@pytest.fixture
+def elsewhere(settings: KafkaSettings) -> Iterator[KafkaSettings]:
+    found = settings.model_copy(update={"topic_prefix": f"{settings.topic_prefix}new-"})
+    yield found
+    asyncio.run(delete_topics(found))
+
+
+async def give_more(settings: KafkaSettings, topics: list[str], count: int) -> None:
+    admin = AIOKafkaAdminClient(**settings.client_arguments())
+    await admin.start()
+    await admin.create_partitions({settings.topic_prefix + topic: NewPartitions(count) for topic in topics})
+    await admin.close()
+
+
+@pytest.mark.parametrize("grown", [["pods"], ["pods", "jobs", "decisions", "job-events", "billing", "snapshots", "dead-letters"]])
+def test_a_log_that_has_grown_is_not_run_but_read_and_moved(
+    settings: KafkaSettings, elsewhere: KafkaSettings, grown: list[str], tmp_path: Path
+) -> None:
+    lahar, new = Command.of(settings), Command.of(elsewhere)
+    lahar("topics", "apply", *MANY)
+    log = KafkaLog(settings)
+    log.append("pods", list(lives(range(12), 2, 1_700_000_000_000_000)))
+    log.close()
+    lahar("run", "--once")
+    before = lahar.records("job", "list"), lahar.records("verify"), lahar("export").out
+    asyncio.run(give_more(settings, grown, 5))
+
+    refused = lahar("run", "--once", code=4).err
+    assert "`lahar export` reads the 2 that there were" in refused
+    assert "Traceback" not in refused
+    assert (lahar.records("job", "list"), lahar.records("verify")) == before[:2]
+    exported = lahar("export").out
+    assert exported == before[2]
+
+    (tmp_path / "all.jsonl").write_text(exported, encoding="utf-8")
+    new("topics", "apply", *MANY)
+    new("import", tmp_path / "all.jsonl")
+    assert new("run", "--once").err.count("grown") == 0
+    assert new.records("job", "list") == before[0]
+
+
+def test_who_only_reads_cannot_write(settings: KafkaSettings) -> None:
+    Command.of(settings)("topics", "apply", *MANY)
+    log = KafkaLog(settings, readonly=True)
+    try:
+        assert log.read(Partition("pods", 0), 0, 1) == []
+        with pytest.raises(LogUnavailableError, match="only to be read"):
+            log.append("pods", list(lives(range(1), 1, 1_700_000_000_000_000)))
+    finally:
+        log.close()
