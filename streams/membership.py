@@ -225,6 +225,7 @@ class GroupMembership:
     async def _stay(self, member: GroupMember) -> None:
         """Be a member until shards are spread anew."""
         pause = interval = min(self._session / 10, _LONGEST_HEARTBEAT)
+        told = False
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause):
@@ -237,14 +238,16 @@ class GroupMembership:
             except _FINAL:
                 raise
             except (KafkaError, OSError, TimeoutError) as error:
-                # Nobody is told: those who hold shards go on. The group will know this member, or not, when it answers again.
-                _logger.info("%s", unavailable(f"the group {self._group} does not answer", error))
-                pause = _PAUSE_SECONDS
+                # Those who hold shards go on. The group will know this member, or not, when it answers again.
+                if not told:
+                    silent = unavailable(f"the group {self._group} does not answer", error)
+                    _logger.info("%s; trying again until it does", silent)
+                told, pause = True, _PAUSE_SECONDS
                 continue
-            pause = interval
+            told, pause = False, interval
             self._until = began + self._session
             # Whoever opened them before this was answered was not to have them, or has lost them again.
-            if settled := [shard for shard, heard in self._doubted.items() if heard <= began]:
+            if settled := [shard for shard, heard in list(self._doubted.items()) if heard <= began]:
                 for shard in settled:
                     del self._doubted[shard]
                 self._changed()

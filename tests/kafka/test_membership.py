@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -11,10 +12,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 from worker_process import until
 
 from engine.log.errors import FencedError, LogUnavailableError
 from engine.log.membership import Membership, StaticMembership
+from streams.group import GroupMember
 from streams.log import KafkaLog
 from streams.membership import GroupMembership, MembershipError
 from streams.settings import KafkaSettings
@@ -137,6 +140,32 @@ def test_a_shard_that_was_fenced_is_run_again_once_the_group_says_whose_it_is(jo
     until(lambda: shared(member))
     member.fenced(0, FENCED)
     until(lambda: shared(member))
+
+
+class Cut(GroupMember):
+    """A member whose heartbeats get lost for a while, twice."""
+
+    lost = 0
+
+    async def heartbeat(self) -> float:
+        Cut.lost += 1
+        if Cut.lost in {1, 2, 3, 5, 6}:
+            raise KafkaConnectionError("no route to host")
+        return await super().heartbeat()
+
+
+def test_a_group_that_does_not_answer_is_told_of_once_each_time(
+    join: Callable[..., GroupMembership], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "streams.membership")
+    monkeypatch.setattr("streams.membership.GroupMember", Cut)
+    monkeypatch.setattr(Cut, "lost", 0)
+    member = join("a")
+    until(lambda: Cut.lost > 6)
+    assert shared(member)
+    told = [record.message for record in caplog.records if "does not answer" in record.message]
+    assert len(told) == 2
+    assert told[0].endswith("lahar-lifecycle does not answer: KafkaConnectionError: no route to host; trying again until it does")
 
 
 def test_a_session_that_the_brokers_do_not_allow_is_refused(log: KafkaLog, settings: KafkaSettings) -> None:
