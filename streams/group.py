@@ -27,10 +27,10 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.group import HeartbeatResponse_v1, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from aiokafka.protocol.types import Int32, Schema, String
 
-__all__ = ["GroupMember", "MemberReplacedError"]
+__all__ = ["FENCED_INSTANCE", "GroupMember", "Heartbeat", "MemberReplacedError"]
 
-_FENCED_INSTANCE: Final = 82
-"""Not in aiokafka's table of errors."""
+FENCED_INSTANCE: Final = 82
+"""Code of the answer to a member whose instance is another process now. Not in aiokafka's table of errors."""
 
 _MOVED: Final = (GroupCoordinatorNotAvailableError, GroupLoadInProgressError, NotCoordinatorForGroupError)
 
@@ -59,13 +59,16 @@ class _HeartbeatStruct(RequestStruct):  # type: ignore[misc]  # aiokafka has no 
     )
 
 
-class _Heartbeat(Request[_HeartbeatStruct]):  # type: ignore[misc]  # aiokafka has no types
+class Heartbeat(Request[_HeartbeatStruct]):  # type: ignore[misc]  # aiokafka has no types
+    """Shows that a static member is there."""
+
     API_KEY = 12
 
     def __init__(self, group: str, generation: int, member: str, instance: str) -> None:
         self._fields = (group, generation, member, instance)
 
     def build(self, struct: type[_HeartbeatStruct]) -> _HeartbeatStruct:
+        """Return it as it is sent."""
         return struct(*self._fields)
 
 
@@ -146,7 +149,7 @@ class GroupMember:
             KafkaError: the group cannot be reached, or says no.
         """
         began = time.monotonic()
-        await self._ask(_Heartbeat(self.group, self._generation, self._member, self._instance))
+        await self._ask(Heartbeat(self.group, self._generation, self._member, self._instance))
         return began
 
     async def leave(self) -> None:
@@ -175,7 +178,7 @@ class GroupMember:
             raise
         if not answer.error_code:
             return answer
-        if answer.error_code == _FENCED_INSTANCE:
+        if answer.error_code == FENCED_INSTANCE:
             raise MemberReplacedError(self._instance)
         error = for_code(answer.error_code)
         if error in _MOVED:

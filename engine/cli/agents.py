@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from prometheus_client import PlatformCollector, ProcessCollector
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.journal import written
 from engine.cli.logs import is_shared
+from engine.cli.probes import STILL_SECONDS, MetricsOption
 from engine.cli.serving import Server, parse_address
 from engine.cli.signals import Signals
 from engine.log.errors import LogUnavailableError
@@ -41,14 +43,7 @@ def run(
             help="A module that declares agents, looked for in the working directory first; with a name, the `Agents` in it.",
         ),
     ],
-    metrics: Annotated[
-        str | None,
-        typer.Option(
-            "--metrics",
-            metavar="[HOST:]PORT",
-            help="Serve /metrics, /healthz and /readyz there, without a host on 127.0.0.1 only; port 0 takes a free one.",
-        ),
-    ] = None,
+    metrics: MetricsOption = None,
     instance: Annotated[
         str | None,
         typer.Option(
@@ -79,7 +74,9 @@ def run(
     with ExitStack() as stack:
         stack.enter_context(written(settings.log_format))
         if address is not None:
-            server = stack.enter_context(Server(address, app.registry, ready=app.not_ready))
+            hangs = partial(app.hangs, STILL_SECONDS)
+            server = Server(address, app.registry, healthy=hangs, ready=lambda: [*app.not_ready(), *hangs()])
+            stack.enter_context(server)
             output.note(f"metrics: {server.url}")
         with Signals() as signals:
             output.note(f"running {target}; Ctrl-C stops")

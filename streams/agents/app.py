@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, Literal, cast
 
@@ -72,6 +73,9 @@ class AgentApp(faust.App):
         ]
         self._assigned: set[TP] | None = None
         self._to_rebuild: dict[TP, int] = {}
+        self._turned: float | None = None
+        self.replaced = False
+        """Another process of the group has this one's name; its place in the group is lost."""
         super().__init__(
             settings.group("agents", declared.name),
             # Faust reads settings of its own from the environment: other ones than Lahar's, and other defaults.
@@ -97,6 +101,7 @@ class AgentApp(faust.App):
         )
         for delivery in self.deliveries:
             self.agent(self.source(delivery.handler.source), name=delivery.handler.name)(_actor(delivery))
+        self.task(self._turn)
         self.task(self._watch)
 
     def source(self, source: Source) -> Any:  # noqa: ANN401  a channel of Faust
@@ -117,6 +122,11 @@ class AgentApp(faust.App):
             reasons.append(f"{len(self._to_rebuild)} partitions are still being read from their beginning")
         return reasons
 
+    def hangs(self, patience: float) -> list[str]:
+        """Say why no agent runs, if their loop has not turned for so long (seconds). Waits for nothing; for any thread."""
+        still = 0.0 if self._turned is None else time.monotonic() - self._turned
+        return [f"the agents' loop has not moved for {still:.0f} s: one of them blocks it"] if still > patience else []
+
     async def resumed(self, offsets: Mapping[TP, int | None]) -> None:
         """Note which partitions this process has from now on, and where it goes on in each (`None`: at the beginning)."""
         lost = {Place(*tp) for tp in (self._assigned or set()) - set(offsets)}
@@ -126,6 +136,7 @@ class AgentApp(faust.App):
             self.metrics.lag.remove(*map(str, tp))
             self._to_rebuild.pop(TP(*tp), None)
         for delivery in self.deliveries:
+            delivery.lost(lost)
             if self.agents_declared.from_beginning:
                 # New ones too: a record on its way while they were lost may have left something behind.
                 anew = lost | {Place(*tp) for tp in new}
@@ -140,6 +151,12 @@ class AgentApp(faust.App):
         await asyncio.gather(*(delivery.drain() for delivery in self.deliveries))
         if self._consumer is not None and self._assigned:
             await self.consumer.commit()
+
+    async def _turn(self) -> None:
+        """Show that the loop turns."""
+        while not self.should_stop:
+            self._turned = time.monotonic()
+            await self.sleep(_WATCH_SECONDS)
 
     async def _watch(self) -> None:
         """Measure how much waits, and notice when a partition has been read up to where its end was."""

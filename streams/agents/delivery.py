@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Collection
 from typing import Final
 
 from engine.effects.errors import RetryLater
@@ -13,7 +14,7 @@ from engine.events import UndecodableError, UnknownTypeError
 from engine.events.times import SECOND
 from streams.agents.declaration import Handler
 from streams.agents.metrics import AgentMetrics, Outcome
-from streams.agents.progress import Progress
+from streams.agents.progress import Place, Progress
 from streams.agents.received import Received
 
 __all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "Delivery"]
@@ -44,7 +45,11 @@ class Delivery:
         self.progress = progress
         self._metrics = metrics
         self._first_pause = first_pause
-        self._stop = asyncio.Event()
+        self._stops = False
+        self._at: Place | None = None
+        """Where the record stands that is taken now."""
+        self._enough = asyncio.Event()
+        """Set when what has failed is not to be given again here."""
         self._idle = asyncio.Event()
         self._idle.set()
         self._unknown: set[str] = set()
@@ -56,23 +61,32 @@ class Delivery:
         Returns:
             What became of it; `None`: nothing, for the agent stops. It is not done then.
         """
-        if self._stop.is_set():
+        if self._stops:
             return None
         self._idle.clear()
+        self._enough.clear()
+        self._at = Place(received.topic, received.partition)
         try:
             outcome = await self._take(received)
         finally:
+            self._at = None
             self._idle.set()
         if outcome is not None:
-            if outcome != "duplicate":
+            if outcome not in {"duplicate", "lost"}:
                 self.progress.done(received)
             self._metrics.events.labels(self.handler.name, outcome).inc()
         return outcome
 
     async def drain(self) -> None:
         """Take no further record, and return when the call that runs is over (its time limit bounds that)."""
-        self._stop.set()
+        self._stops = True
+        self._enough.set()
         await self._idle.wait()
+
+    def lost(self, places: Collection[Place]) -> None:
+        """Give no event of these partitions again: another process is given it, and what is behind it here need not wait."""
+        if self._at in places:
+            self._enough.set()
 
     async def _take(self, received: Received) -> Outcome | None:
         name = self.handler.name
@@ -95,10 +109,10 @@ class Delivery:
         except UndecodableError as error:
             _log.error("agent %s: unreadable, skipped: %s (%s)", name, error, received.place, extra=_about(received))
             return "unreadable"
-        return "done" if await self._give(received) else None
+        return await self._give(received)
 
-    async def _give(self, received: Received) -> bool:
-        """Call the function until it returns; tell whether it has."""
+    async def _give(self, received: Received) -> Outcome | None:
+        """Call the function until it returns, the partition is lost, or the agent stops (`None`)."""
         name, pause = self.handler.name, self._first_pause
         while True:
             began = time.monotonic()
@@ -106,15 +120,18 @@ class Delivery:
             self._metrics.seconds.labels(name).observe(time.monotonic() - began)
             if delay is None:
                 self._metrics.failing.labels(name).set(0)
-                return True
+                return "done"
             self._metrics.failures.labels(name).inc()
             self._metrics.failing.labels(name).set(1)
             try:
-                await asyncio.wait_for(self._stop.wait(), max(pause, delay))
+                await asyncio.wait_for(self._enough.wait(), max(pause, delay))
             except TimeoutError:
                 pause = min(2 * pause, LONGEST_PAUSE)
-            else:
-                return False
+                continue
+            if self._stops:
+                return None
+            self._metrics.failing.labels(name).set(0)
+            return "lost"
 
     async def _call(self, received: Received) -> float | None:
         """Call the function once; return `None` if it has returned, else how long it asked to be left alone (seconds)."""

@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 __all__ = ["AgentMetrics", "Outcome"]
 
-Outcome = Literal["done", "unselected", "duplicate", "unknown", "unreadable"]
+Outcome = Literal["done", "unselected", "duplicate", "unknown", "unreadable", "lost"]
 """What became of a record: the function has returned; not asked for; done before; of a type that this release does not know;
-broken."""
+broken; it failed, and its partition is another process's now."""
 
 _SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0, 120.0)
 

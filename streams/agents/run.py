@@ -71,7 +71,7 @@ def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
         stopped: asked 20 times a second.
 
     Raises:
-        LogUnavailableError: Kafka cannot be reached, has no such topics, or Faust gave up.
+        LogUnavailableError: Kafka cannot be reached, has no such topics, Faust gave up, or another process has this one's name.
     """
     for name, level in _QUIET.items():
         logging.getLogger(name).setLevel(level)
@@ -82,13 +82,18 @@ async def _run(app: AgentApp, stopped: Callable[[], bool]) -> None:
     await _must_have_topics(app)
     life = asyncio.ensure_future(_live(app))
     try:
-        while not stopped() and not life.done():
+        while not (stopped() or app.replaced or life.done()):
             await asyncio.wait({life}, timeout=_POLL_SECONDS)
-        if not life.done():
+        if not (app.replaced or life.done()):
             await app.drain()
     finally:
         await app.stop()
         await asyncio.wait({life})
+    if app.replaced:
+        name = app.conf.consumer_group_instance_id
+        raise LogUnavailableError(
+            f"agents {app.conf.id}: another process was started as {name}; give each an --instance of its own"
+        )
     if (reason := life.exception() or app.crash_reason) is not None:
         raise LogUnavailableError(f"agents {app.conf.id}: {describe(reason)}") from reason
     _log.info("agents %s: stopped", app.conf.id)

@@ -12,7 +12,8 @@ import asyncio
 import logging
 import weakref
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple, cast
 
 from aiokafka import AIOKafkaConsumer
@@ -21,6 +22,8 @@ from aiokafka.errors import KafkaError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types.tuples import TP, ConsumerMessage
+
+from streams.group import FENCED_INSTANCE, Heartbeat
 
 __all__ = ["Consumer", "Given", "Standing", "Transport"]
 
@@ -98,6 +101,25 @@ class _Thread(driver.AIOKafkaConsumerThread):
             _log.warning("the position cannot be committed now: %s", type(error).__name__)
             return False
         return True
+
+    async def on_start(self) -> None:
+        """Connect. With an instance, heartbeats ask who it is: aiokafka's do not, and would take the name back without end."""
+        await super().on_start()
+        coordinator = self._ensure_consumer()._coordinator  # noqa: SLF001  aiokafka has no other way to it
+        if self.app.conf.consumer_group_instance_id is not None:
+            coordinator._do_heartbeat = partial(self._heartbeat, coordinator, coordinator._do_heartbeat)  # noqa: SLF001  the same
+
+    async def _heartbeat(self, coordinator: Any, as_ever: Callable[[], Awaitable[bool]]) -> bool:  # noqa: ANN401  no types
+        instance = self.app.conf.consumer_group_instance_id
+        asked = Heartbeat(coordinator.group_id, coordinator.generation, coordinator.member_id, instance)
+        try:
+            answer = await coordinator._send_req(asked)  # noqa: SLF001  the same
+        except KafkaError:
+            return False
+        if answer.error_code == FENCED_INSTANCE:
+            self.app.replaced = True
+            return False
+        return await as_ever()
 
     async def on_thread_stop(self) -> None:
         """Leave the group, if a broker hears it."""

@@ -14,6 +14,7 @@ from engine.events import Event, encode
 from engine.events.jobs import JobPhaseChanged
 from streams.agents import Received, RetryLater, agent, job_events
 from streams.agents.app import AgentApp
+from streams.agents.progress import Place
 from streams.agents.schema import EventSchema
 from streams.codec import encode as to_record
 
@@ -171,6 +172,34 @@ def test_an_app_that_is_drained_finishes_the_call_that_runs_and_begins_no_other(
 
     asyncio.run(drain())
     assert finished == [1]
+
+
+def test_what_fails_is_given_up_when_its_partition_is_lost_and_what_is_behind_it_is_given(
+    make_app: Callable[..., AgentApp],
+) -> None:
+    async def lose() -> None:
+        failed, given = asyncio.Event(), asyncio.Event()
+
+        async def fails(event: Event) -> None:
+            if event.subject == "goes":
+                failed.set()
+                raise RetryLater(3_600)
+            given.set()
+
+        app = make_app(declared(fails))
+        async with app.agents["told"].test_context() as context:
+            await context.put(History("goes", partition=0).received(opened(), 7), wait=False)
+            await failed.wait()
+            app.deliveries[0].lost({Place("job-events", 1)})
+            await asyncio.sleep(0)
+            assert figure(app, "lahar_agent_failing") == 1
+            app.deliveries[0].lost({Place("job-events", 0)})
+            await context.put(History("stays", partition=1).received(opened(), 3), wait=False)
+            await given.wait()
+        assert figure(app, "lahar_agent_failing") == 0
+        assert figure(app, "lahar_agent_events_total", outcome="lost") == 1
+
+    asyncio.run(lose())
 
 
 def test_an_app_that_is_drained_does_not_wait_for_a_function_that_fails_for_ever(make_app: Callable[..., AgentApp]) -> None:

@@ -57,9 +57,12 @@ class Told:
 class Running:
     """An app in a thread of its own; a context manager: at its end the app is drained."""
 
-    def __init__(self, settings: KafkaSettings, *agents: Any, name: str = "tests", **more: Any) -> None:
+    def __init__(
+        self, settings: KafkaSettings, *agents: Any, name: str = "tests", instance: str | None = None, **more: Any
+    ) -> None:
         self._declared = Agents(name, agents, **more)
         self._settings = settings
+        self._instance = instance
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self._made = threading.Event()
@@ -67,7 +70,7 @@ class Running:
         self.app: AgentApp
 
     def _run(self) -> None:
-        self.app = AgentApp(self._declared, self._settings, first_pause=0.02)
+        self.app = AgentApp(self._declared, self._settings, instance=self._instance, first_pause=0.02)
         self._made.set()
         try:
             run(self.app, self._stop.is_set)

@@ -13,6 +13,8 @@ from running_agents import PATIENCE, Running, Told, history
 
 from engine.events import Message
 from engine.log.errors import LogUnavailableError
+from engine.log.partitioner import partition_of
+from streams.agents import agent, job_events
 from streams.agents.usage import Usage
 from streams.codec import encode
 from streams.errors import TopicsMissingError
@@ -130,6 +132,57 @@ def test_no_event_is_lost_while_processes_join_and_leave(make_log: MakeLog, sett
         assert running.figure("lahar_agent_missing_total", agent="told") == 0
     for told in (stays, *others):
         assert len(told.events) == len(set(told.events)), "no process is given an event twice"
+
+
+def test_who_has_lost_a_partition_leaves_what_fails_there_to_the_other_process(make_log: MakeLog, settings: KafkaSettings) -> None:
+    log = make_log(2)
+    leaves, stays = (next(job for job in map(str, range(100)) if partition_of(job, 2) == number) for number in (0, 1))
+    stuck, helped = Told(fails_on=(leaves, 2)), Told()
+    log.append("job-events", history(leaves))
+    # The range assignor gives the first partition to who comes first by name.
+    with Running(settings, stuck.agent(), instance="b") as running:
+        stuck.failed.wait()
+        with Running(settings, helped.agent(), instance="a"):
+            helped.wait((leaves, 2), (leaves, 3))
+            log.append("job-events", history(stays))
+            stuck.wait((stays, 3))
+            assert running.figure("lahar_agent_failing", agent="told") == 0
+    assert stuck.events == [(leaves, 1), *placed(history(stays))]
+
+
+def test_a_process_whose_name_another_one_takes_ends_and_says_so(make_log: MakeLog, settings: KafkaSettings) -> None:
+    log = make_log(1)
+    told = Told()
+
+    def two_of_one_name() -> None:
+        with Running(settings, Told().agent(), instance="same") as first:
+            first.until_ready()
+            with Running(settings, told.agent(), instance="same"):
+                until(lambda: first.error is not None, PATIENCE, "the first one ends")
+                log.append("job-events", history("after"))
+                told.wait(("after", 3))
+
+    with pytest.raises(LogUnavailableError, match="started as same"):
+        two_of_one_name()
+    again = Told()
+    with Running(settings, again.agent(), instance="same"):
+        log.append("job-events", history("end", 1))
+        again.wait(("end", 1))
+    assert again.events == [("end", 1)], "the second one kept its place, and committed"
+
+
+def test_an_agent_that_blocks_the_loop_is_noticed(make_log: MakeLog, settings: KafkaSettings) -> None:
+    log = make_log(1)
+    log.append("job-events", history("a", 1))
+    release = threading.Event()
+
+    async def blocks(_: object) -> None:
+        release.wait()
+
+    with Running(settings, agent(job_events)(blocks)) as running:
+        until(lambda: bool(running.app.hangs(2.0)), PATIENCE, "it is noticed")
+        release.set()
+        until(lambda: not running.app.hangs(2.0), PATIENCE, "it goes on")
 
 
 def told_of(*all_told: Told) -> set[tuple[str, int]]:
