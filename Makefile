@@ -81,8 +81,8 @@ lint: $(STAMP) ## Check style, types, import contracts.
 	$(BIN)/mypy --config-file tests/mypy.ini tests
 	$(BIN)/lint-imports --no-cache
 
-bench: $(STAMP) ## Measure the budgets of this release on this machine.
-	$(BIN)/lahar bench
+bench: $(STAMP) kafka-if-possible ## Measure the budgets of this release on this machine: the engine, then all of it on Kafka.
+	@$(BIN)/lahar bench; engine=$$?; echo; $(BIN)/python benchmarks/kafka.py && exit $$engine
 
 docs: $(STAMP) ## Write anew what is generated in docs: schemas, AsyncAPI, catalogue of events, diagrams, the command.
 	$(BIN)/lahar schema --out docs
