@@ -227,7 +227,7 @@ class World:
             sum(verdict.doubled for verdict in found) + seen_again,
             sum(verdict.differing for verdict in found),
             self.seed,
-            remarks,
+            remarks.removeprefix("; "),
         )
         note(row)
         assert [difference for verdict in found for difference in verdict.differences[:3]] == []
