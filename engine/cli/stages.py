@@ -19,10 +19,13 @@ from engine.log.observer import Observer
 from engine.log.processor import Processor
 from engine.log.runner import BackOff, Runner
 
-__all__ = ["TURN_SECONDS", "Effects", "lifecycle_processor", "run_shards", "waiting_for"]
+__all__ = ["TURN_SECONDS", "UNSETTLED", "Effects", "lifecycle_processor", "run_shards", "waiting_for"]
 
 TURN_SECONDS: Final = 0.2
 """How long a process at rest waits before it looks around."""
+
+UNSETTLED: Final = "the group of the workers has not said yet which shards are to be run here"
+"""Why a process is not ready that has just begun to take part."""
 
 
 def lifecycle_processor(
@@ -71,7 +74,7 @@ def run_shards(
 def waiting_for(runner: Runner, membership: Membership) -> list[str]:
     """Return why shards that are this process's are not run at this moment. May be called from any thread."""
     if not membership.is_settled():
-        return ["the group of the workers has not said yet which shards are to be run here"]
+        return [UNSETTLED]
     try:
         missing = membership.shards() - runner.open
     except LogError as error:

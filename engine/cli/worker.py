@@ -18,7 +18,7 @@ from engine.cli.output import Output
 from engine.cli.probes import MetricsOption, Monitoring, served
 from engine.cli.settings import Settings
 from engine.cli.signals import Signals
-from engine.cli.stages import TURN_SECONDS, Effects, lifecycle_processor, run_shards, waiting_for
+from engine.cli.stages import TURN_SECONDS, UNSETTLED, Effects, lifecycle_processor, run_shards, waiting_for
 from engine.events import Topic
 from engine.log.membership import Membership, RebalanceObserver, StaticMembership
 from engine.log.runner import Runner
@@ -138,7 +138,9 @@ def _run_effects(settings: Settings, output: Output, signals: Signals, address: 
         log = stack.enter_context(opened(settings, readonly=False))
         effects = Effects(log, callbacks, output.warn, monitoring.registry)
         membership = _group(log, "effects", "cluster", name, leave=True, observer=monitoring.metrics)
-        stack.enter_context(served(address, monitoring, output, lambda: effects.trouble))
+        stack.enter_context(
+            served(address, monitoring, output, lambda: effects.trouble if membership.is_settled() else [UNSETTLED])
+        )
         membership.start(signals.wake)
         output.note(f"worker {name} of effects on {settings.log}; Ctrl-C stops")
         try:

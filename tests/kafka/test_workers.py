@@ -12,12 +12,13 @@ from lifecycle_inputs import inputs
 from oracle import judge
 from worker_process import Lahar, until
 
-from engine.events import decode
+from engine.events import Topic, decode
 from engine.events.jobs import JobPhaseChanged
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Partition, ShardId
 from engine.log.processor import Processor
 from streams.log import KafkaLog
+from streams.membership import GroupMembership
 from streams.settings import KafkaSettings
 
 SHARDS = 4
@@ -205,3 +206,18 @@ def test_one_worker_tells_the_callbacks_and_another_one_goes_on(make_log: Make, 
             changes = [decode(record.message) for record in flow.log.scan(["job-events"], [JobPhaseChanged.TYPE])]
             due = {event.id for event in changes if isinstance(event.data, JobPhaseChanged) and event.data.phase == "Completed"}
             third.until(lambda: {line.split()[1] for line in rung.read_text().splitlines()} == due)
+
+
+@pytest.mark.parametrize(("stage", "topic"), [("lifecycle", "job-events"), ("effects", "cluster")])
+def test_a_worker_whose_group_has_not_answered_is_not_ready(
+    make_log: Make, settings: KafkaSettings, stage: str, topic: Topic
+) -> None:
+    settings = settings.model_copy(update={"session_seconds": 600.0})
+    other = GroupMembership(make_log(1).background, settings, stage, topic, "other")
+    other.start(lambda: None)
+    until(other.is_settled)
+    # Silent from now on, and a member: whoever joins waits for half a session.
+    other.close()
+    with Lahar(settings, "worker", "--stage", stage) as worker:
+        worker.until(lambda: worker.page("/readyz") != "")
+        assert "the group of the workers has not said yet" in worker.page("/readyz")
