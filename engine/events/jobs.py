@@ -233,6 +233,8 @@ class AttemptLateFact(AttemptEvent):
     exit_code: int | None = None
     rank: Rank = "node"
     ended: Micros | None = None
+    uid: str | None = None
+    """The pod, where the attempt was closed before it came into view."""
 
 
 @event("lahar.event.raised.v1", topic="job-events")

@@ -311,6 +311,7 @@ def _changed(attempt: AttemptView, data: AttemptChanged, _time: int, _event: Eve
 
 
 def _late(attempt: AttemptView, data: AttemptLateFact, _time: int, event: Event[Any]) -> None:
+    attempt.uid = data.uid or attempt.uid
     attempt.late.append(LateFact(event.recordedtime, data.phase, data.reason, data.exit_code, data.rank, data.ended))
 
 

@@ -159,6 +159,9 @@ def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: 
 def _attempt_late_fact(_state: ShardState, job: Job, data: AttemptLateFact, event: Event[Any]) -> None:
     _, attempt = _find(job, data)
     attempt.late = (data.phase, data.reason, data.ended, data.rank)
+    if data.uid is not None:
+        attempt.uid = data.uid
+        job.by_uid[data.uid] = attempt
     if data.version is not None:
         attempt.version = data.version
     else:

@@ -285,6 +285,7 @@ def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event
             exit_code=pod.exit_code,
             rank=pod.rank,
             ended=pod.ended,
+            uid=pod.uid if attempt.uid is None else None,
             version=pod.version,
         ),
         pod.ended if pod.ended is not None else turn.now,

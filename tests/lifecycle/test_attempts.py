@@ -410,6 +410,19 @@ def test_a_pod_made_for_an_attempt_that_was_given_up_is_not_taken_for_the_next_o
     assert len(driver.job().attempts) == 2
 
 
+def test_a_pod_first_seen_when_its_attempt_is_closed_is_known_again(driver):
+    driver.submit(vcjob({"name": "w"}))
+    stale = replace(driver.replica("w", phase="Running", node="n", running=1), attempt=None)
+    driver.command("AbortJob")
+    driver.see(stale)
+    assert driver.outcome == "late"
+    driver.crash()
+    driver.command("ResumeJob")
+    driver.see(stale)
+    assert driver.outcome == "duplicate"
+    assert [attempt.uid for attempt in driver.job().attempts] == [stale.uid, None]
+
+
 def test_a_managed_pod_of_an_unknown_task_is_an_anomaly(driver):
     driver.submit(vcjob({"name": "w"}))
     driver.see(pod("x", "j1", 5, "Running", task="ghost", index=0, managed=True, node="n", running=1))
