@@ -201,6 +201,6 @@ class Reader:
 
 
 def record_of(partition: Partition, raw: RawRecord) -> Record:
-    """Return a record as the log's readers know it."""
+    """Return a record as the log's readers know it: its time in Kafka is when it was appended (`streams.topics`)."""
     message, (shard, shardsequence, basis) = decode(raw.key, raw.value, raw.headers, raw.timestamp)
-    return Record(partition, raw.offset, message, shard, shardsequence, basis)
+    return Record(partition, raw.offset, message, shard, shardsequence, basis, raw.timestamp * 1_000)

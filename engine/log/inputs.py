@@ -87,7 +87,9 @@ class Inputs:
             self._found.advance()
 
     def oldest(self, offsets: Sequence[int]) -> list[int | None]:
-        """Return the recorded time (microseconds) of the oldest input at hand in each partition, at or behind some offsets.
+        """Return since when the oldest input at hand waits in each partition, at or behind some offsets (microseconds).
+
+        That is when it was appended; its recorded time where the log keeps none such.
 
         May be called from any thread; it reads nothing from the log, so a partition of which nothing is at hand has `None`.
         """
@@ -152,10 +154,12 @@ class _Head:
             self.refresh()
 
     def oldest(self, offset: int) -> int | None:
-        """Return the recorded time of the first record at hand that is not before an offset."""
+        """Return since when the first record at hand waits that is not before an offset."""
         records = self._records  # a list that is never changed, only replaced
         place = bisect_left(records, offset, key=_offset)
-        return records[place].message.recordedtime if place < len(records) else None
+        if place == len(records):
+            return None
+        return records[place].appended or records[place].message.recordedtime
 
 
 def _offset(record: Record) -> int:

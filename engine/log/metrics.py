@@ -38,7 +38,7 @@ class Standing(NamedTuple):
     still: float | None
     """Seconds since its loop last turned; `None` while it is being opened."""
     behind: float
-    """Seconds since the oldest input at hand was recorded; 0: none is."""
+    """Seconds since the oldest input at hand was appended; 0: none is."""
 
 
 class ProcessorMetrics(Collector):

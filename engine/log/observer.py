@@ -55,7 +55,7 @@ class Watched(Protocol):
 
     @property
     def waiting_since(self) -> Sequence[int | None]:
-        """Recorded time of the oldest input at hand that is not committed (microseconds), of each input partition."""
+        """Since when the oldest input at hand that is not committed waits (microseconds), of each input partition."""
 
     @property
     def parked_jobs(self) -> int:

@@ -68,6 +68,8 @@ class Record(NamedTuple):
     """Position among all that this shard wrote, gapless from 1; 0 for inputs."""
     basis: Vector = ()
     """What the shard had taken when it decided this, the causing input included."""
+    appended: int = 0
+    """When it was appended, by the log's clock (microseconds); 0 where the log keeps no such time."""
 
 
 class Output(NamedTuple):

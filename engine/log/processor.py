@@ -157,7 +157,7 @@ class Processor(Generic[S]):
 
     @property
     def waiting_since(self) -> Sequence[int | None]:
-        """Recorded time of the oldest input at hand that is not committed (microseconds), of each of `reads`."""
+        """Since when the oldest input at hand that is not committed waits (microseconds), of each of `reads`."""
         run = self._run
         return run.inputs.oldest(run.held.position.vector)
 

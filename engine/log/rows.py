@@ -78,7 +78,7 @@ def records(
             raise fault(line[1])
         message = new(Message, line[6:])
         if line[3] is None:
-            add(new(Record, (partition, line[1], message, "", 0, ())))
+            add(new(Record, (partition, line[1], message, "", 0, (), 0)))
             continue
         if line[5] != written:
             written = line[5]
@@ -86,7 +86,7 @@ def records(
         if line[3] != number:
             number = line[3]
             shard = shards(number)
-        add(new(Record, (partition, line[1], message, shard, line[4], basis)))
+        add(new(Record, (partition, line[1], message, shard, line[4], basis, 0)))
     return found
 
 

@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import signal
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.request import urlopen
@@ -101,6 +102,21 @@ def test_what_stands_behind_an_open_transaction_is_the_lso_lag(watched: Watched,
     assert watched("lahar_lso_lag_records", topic="pods", partition="0") == 0
     within(neighbour, producer.commit_transaction())
     until(lambda: watched("lahar_lso_lag_records", topic="job-events", partition="0") == 0, 30, "the end of the lag")
+
+
+def test_an_input_waits_since_it_was_appended_however_old_the_trace_is_that_it_comes_from(make_log: Make) -> None:
+    log, registry = make_log(1), CollectorRegistry()
+    processor = Processor(log, CountingStage(), batch=1, observer=ProcessorMetrics(registry))
+    processor.open()
+    a_day_after_1970 = 86_400_000_000
+    log.append("pods", [custom("a", number, "add", at=a_day_after_1970) for number in (1, 2)])
+    processor.step()
+    shard = {"stage": "counting", "shard": "0"}
+    assert registry.get_sample_value("lahar_lag_records", shard) >= 1
+    assert registry.get_sample_value("lahar_lag_seconds", shard) < 3_600
+    (first, _) = log.read(Partition("pods", 0), 0, 2)
+    assert abs(first.appended / 1e6 - time.time()) < 3_600
+    processor.close()
 
 
 def test_a_fence_is_an_abort_and_nothing_of_the_lag_is_told_any_more(watched: Watched, open_log: Open) -> None:
