@@ -4,8 +4,8 @@
 
 | metric | labels | meaning |
 |---|---|---|
-| `lahar_usage_jobs_entered_total` | `tenant`, `queue`, `phase` | jobs that have entered a phase: submissions are `Pending`, completions `Completed`, failures `Failed` |
-| `lahar_usage_replicas_ended_total` | `tenant`, `queue`, `phase` | attempts that have ended: `Succeeded`, `Failed`, `Lost` |
+| `lahar_usage_jobs_entered_total` | `tenant`, `queue`, `phase`, `partition` | jobs that have entered a phase: submissions are `Pending`, completions `Completed`, failures `Failed` |
+| `lahar_usage_replicas_ended_total` | `tenant`, `queue`, `phase`, `partition` | attempts that have ended: `Succeeded`, `Failed`, `Lost` |
 | `lahar_usage_jobs` | `tenant`, `queue`, `phase` | jobs now in a phase, finished ones apart |
 | `lahar_usage_replicas` | `tenant`, `queue`, `phase` | live replicas: `Pending`, `Bound`, `Running`, `Terminating` |
 | `lahar_usage_requested_cpu_cores`, `…_memory_bytes`, `…_gpus` | `tenant`, `queue`, `phase` | what these replicas ask for |
@@ -13,13 +13,14 @@
 
 The figures are folded from `job-events`, from its beginning at each start; nothing is stored. A partition is shown once it has been
 read up to where its end was, so a restart never makes a counter climb from zero. Several processes share the partitions: sum their
-figures.
+figures. Counters are shown by partition, so that none falls when a partition moves: `rate` would take that for a restart.
 """  # noqa: E501  a table
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -28,7 +29,7 @@ from engine.events import TYPES
 from streams.agents.declaration import Agents, Source, current_type, job_events
 from streams.agents.progress import Place
 from streams.agents.received import Received
-from streams.agents.usage_book import FOLDED, Owner, UsageBook
+from streams.agents.usage_book import FOLDED, Key, Owner, UsageBook
 
 __all__ = ["OTHER", "Usage", "app"]
 
@@ -39,6 +40,9 @@ OTHER: Final = Owner("(other)", "(other)")
 """Owner of all jobs of further pairs."""
 
 _LABELS: Final = ("tenant", "queue", "phase")
+
+Figures = Callable[[UsageBook], Counter[Key]]
+"""One kind of figure of a partition."""
 
 
 class Usage(Collector):
@@ -88,11 +92,11 @@ class Usage(Collector):
             self._shown[place] = self._books.setdefault(place, UsageBook(self._owner))
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the sums over the partitions that are shown; called from another thread."""
-        books = list(self._shown.copy().values())
-        counters = (
-            ("lahar_usage_jobs_entered", "Jobs that have entered a phase.", lambda book: book.entered, 1),
-            ("lahar_usage_replicas_ended", "Attempts that have ended in a phase.", lambda book: book.ended, 1),
+        """Yield the figures of the partitions that are shown, of gauges the sums; called from another thread."""
+        shown = self._shown.copy()
+        counters: Sequence[tuple[str, str, Figures]] = (
+            ("lahar_usage_jobs_entered", "Jobs that have entered a phase.", lambda book: book.entered),
+            ("lahar_usage_replicas_ended", "Attempts that have ended in a phase.", lambda book: book.ended),
         )
         gauges = (
             ("lahar_usage_jobs", "Jobs in a phase.", lambda book: book.jobs, 1),
@@ -101,11 +105,18 @@ class Usage(Collector):
             ("lahar_usage_requested_memory_bytes", "Memory that they ask for.", lambda book: book.memory_bytes, 1),
             ("lahar_usage_requested_gpus", "GPUs that they ask for.", lambda book: book.gpu_milli, 1_000),
         )
-        for name, text, figures, unit in counters:
-            yield _filled(CounterMetricFamily(name, text, labels=_LABELS), books, figures, unit)
+        for name, text, figures in counters:
+            counter = CounterMetricFamily(name, text, labels=(*_LABELS, "partition"))
+            for place, book in shown.items():
+                for (owner, phase), value in sorted(figures(book).copy().items()):
+                    counter.add_metric((*owner, phase, str(place.partition)), value)
+            yield counter
         for name, text, figures, unit in gauges:
-            yield _filled(GaugeMetricFamily(name, text, labels=_LABELS), books, figures, unit)
-        waiting = len(self._books) - len(books)
+            gauge = GaugeMetricFamily(name, text, labels=_LABELS)
+            for (owner, phase), value in sorted(_sums(shown.values(), figures).items()):
+                gauge.add_metric((*owner, phase), value / unit)
+            yield gauge
+        waiting = len(self._books) - len(shown)
         yield GaugeMetricFamily("lahar_usage_partitions_rebuilding", "Partitions not shown yet.", value=waiting)
 
     def _owner(self, tenant: str, queue: str) -> Owner:
@@ -118,16 +129,12 @@ class Usage(Collector):
         return owner
 
 
-def _filled(
-    family: CounterMetricFamily | GaugeMetricFamily, books: list[UsageBook], figures: Callable[[UsageBook], Any], unit: int
-) -> CounterMetricFamily | GaugeMetricFamily:
-    totals: dict[Any, int] = {}
+def _sums(books: Iterable[UsageBook], figures: Figures) -> dict[Key, int]:
+    totals: dict[Key, int] = {}
     for book in books:
         for key, value in figures(book).copy().items():
             totals[key] = totals.get(key, 0) + value
-    for (owner, phase), value in sorted(totals.items()):
-        family.add_metric((*owner, phase), value / unit)
-    return family
+    return totals
 
 
 _usage: Final = Usage()

@@ -24,7 +24,7 @@ from engine.events.jobs import (
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["FOLDED", "Owner", "UsageBook"]
+__all__ = ["FOLDED", "Key", "Owner", "UsageBook"]
 
 FOLDED: Final[frozenset[type[Data]]] = frozenset(
     {

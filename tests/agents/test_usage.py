@@ -109,10 +109,10 @@ def test_memory_is_bounded_by_what_lives() -> None:
     assert book.entered == {(GOLD, "Pending"): 1_000, (GOLD, "Completed"): 1_000}
 
 
-def sample(usage: Usage, name: str, owner: Owner, phase: str) -> float | None:
+def sample(usage: Usage, name: str, owner: Owner, phase: str, **more: str) -> float | None:
     registry = CollectorRegistry()
     registry.register(usage)
-    return registry.get_sample_value(name, {"tenant": owner.tenant, "queue": owner.queue, "phase": phase})
+    return registry.get_sample_value(name, {"tenant": owner.tenant, "queue": owner.queue, "phase": phase, **more})
 
 
 def give(make_app: Callable[..., AgentApp], usage: Usage, *received: Received) -> None:
@@ -142,7 +142,23 @@ def test_partitions_add_up(make_app: Callable[..., AgentApp]) -> None:
         history = History(f"job-{partition}", partition=partition)
         give(make_app, usage, *[history.received(data) for data in LIFE])
     usage.rebuilt({Place("job-events", 0), Place("job-events", 1)})
-    assert sample(usage, "lahar_usage_jobs_entered_total", GOLD, "Running") == 2
+    assert sample(usage, "lahar_usage_jobs", GOLD, "Running") == 2
+    assert sample(usage, "lahar_usage_requested_cpu_cores", GOLD, "Running") == 3
+
+
+def test_no_counter_falls_when_a_partition_goes_to_another_process(make_app: Callable[..., AgentApp]) -> None:
+    """Prometheus would take that for a restart, and count again what is left."""
+    usage = Usage()
+    places = {Place("job-events", partition) for partition in (0, 1)}
+    for place in places:
+        history = History(f"job-{place.partition}", partition=place.partition)
+        give(make_app, usage, *[history.received(data) for data in LIFE])
+    usage.rebuilt(places)
+    entered = "lahar_usage_jobs_entered_total"
+    before = [sample(usage, entered, GOLD, "Running", partition=number) for number in "01"]
+    usage.lost({Place("job-events", 1)})
+    after = [sample(usage, entered, GOLD, "Running", partition=number) for number in "01"]
+    assert (before, after) == ([1, 1], [1, None])
 
 
 def test_tenants_without_number_make_no_series_without_number(make_app: Callable[..., AgentApp]) -> None:
