@@ -24,8 +24,14 @@ __all__ = ["find", "run"]
 
 _MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _POLL_SECONDS: Final = 0.05
-_QUIET: Final = {"faust": logging.WARNING, "mode": logging.WARNING, "mode.timers": logging.ERROR}
-"""Faust tells much; its timers even that a commit has waited for a broker."""
+_QUIET: Final = {
+    "faust": logging.WARNING,
+    "mode": logging.WARNING,
+    "mode.timers": logging.ERROR,
+    "streams.agents.app": logging.WARNING,
+    "streams.agents.transport": logging.WARNING,
+}
+"""Faust tells much, of its parts that are made here under their names; its timers even that a commit has waited for a broker."""
 _log = logging.getLogger("lahar.agents")
 
 
