@@ -103,6 +103,7 @@ class GroupMembership:
         """Shards that another process has opened, and when that was heard."""
         self._until = 0.0
         """Until then nobody else is given the shards (`time.monotonic`)."""
+        self._turn = 0
         self._failure: LogError | None = None
         self._member: GroupMember | None = None
         self._task: asyncio.Task[None] | None = None
@@ -143,13 +144,15 @@ class GroupMembership:
         self._doubted[shard] = time.monotonic()
         self._background.call(self._asked.set)
 
-    def is_sure(self) -> bool:
-        """Tell whether it is certain that at this moment no other process is given these shards.
+    def turn(self) -> int | None:
+        """Return the number of the time during which it has had these shards and no other process was given them.
 
-        For what no fence stops: it may only be done while this holds. A process that was frozen for longer than its session finds
-        that it does not, until it has heard from the group.
+        For what no fence stops: it may only be done in one turn, and is begun anew in the next one. `None`: it is not certain that
+        at this moment no other process is given the shards. A process that was frozen for longer than its session finds that its
+        turn is over, whatever it has been given since.
         """
-        return time.monotonic() < self._until
+        turn, sure = self._turn, time.monotonic() < self._until
+        return turn if sure and turn == self._turn else None
 
     def close(self) -> None:
         """Take no part any more. Idempotent."""
@@ -213,6 +216,9 @@ class GroupMembership:
                     told += self._session
                     _logger.warning("%s", unavailable(f"the group {self._group} cannot be joined, trying again", error))
                 await asyncio.sleep(_PAUSE_SECONDS)
+        if shards != self._assigned or time.monotonic() >= self._until:
+            # Before the rest: who sees what follows sees this too.
+            self._turn += 1
         self._until = began + self._session
         self._assigned = shards
         self._doubted.clear()

@@ -90,10 +90,10 @@ class Callbacks:
             self._dispatcher.step(now())
             self._output.flush()  # what they print is read while this goes on
 
-    def close(self) -> None:
-        """Begin no further call and save where each of them stands."""
+    def close(self, *, save: bool = True) -> None:
+        """Begin no further call, and `save` where each of them stands, unless that is another process's business by now."""
         if self._dispatcher is not None:
-            self._dispatcher.close()
+            self._dispatcher.close(save=save)
             self._dispatcher = None
 
     @property

@@ -133,11 +133,16 @@ class Effects:
             return pause
         return 0.0
 
-    def stop(self) -> None:
-        """Begin no further call, and save how far each callback has come. Idempotent; `step` begins anew."""
+    def stop(self, *, save: bool = True) -> None:
+        """Begin no further call. Idempotent; `step` begins anew.
+
+        Args:
+            save: how far each callback has come. `False` where another process may be telling them by now: it goes on from
+                where it stands, and what this one would write is older.
+        """
         self._active = False
         try:
-            self._callbacks.close()
+            self._callbacks.close(save=save)
         except LogError as error:
             # Whoever goes on begins at the cursors that are saved: some notices are told again.
             self._warn(f"callbacks: {error}")

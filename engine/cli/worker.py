@@ -143,17 +143,20 @@ def _run_effects(settings: Settings, output: Output, signals: Signals, address: 
         )
         membership.start(signals.wake)
         output.note(f"worker {name} of effects on {settings.log}; Ctrl-C stops")
+        turn: int | None = None
         try:
             while not signals.stopped:
                 monitoring.beat()
-                # Nothing fences cursors: who is not sure tells nobody.
-                if _TELLER in membership.shards() and membership.is_sure():
-                    signals.wait(effects.step())
-                else:
-                    effects.stop()
-                    signals.wait(TURN_SECONDS)
+                # Nothing fences cursors: who is not sure tells nobody, and what it knew is of no use in its next turn.
+                current = membership.turn()
+                if _TELLER not in membership.shards():
+                    current = None
+                if current != turn:
+                    effects.stop(save=False)
+                    turn = current
+                signals.wait(TURN_SECONDS if turn is None else effects.step())
         finally:
-            effects.stop()
+            effects.stop(save=turn is not None and membership.turn() == turn)
             membership.close()
 
 

@@ -177,8 +177,11 @@ class Dispatcher:
         _resume(line, *line.stops)
         self._send_reports()
 
-    def close(self) -> None:
+    def close(self, *, save: bool = True) -> None:
         """Begin no further call, take in those that have ended and save all cursors; what is under way is delivered again.
+
+        Args:
+            save: `False` where another process may be at it by now: its cursors are further on, and are left alone.
 
         Raises:
             LogError: a cursor or a report cannot be written.
@@ -188,8 +191,9 @@ class Dispatcher:
                 if lane.delivery is not None:
                     lane.delivery.stop()
                     self._collect(line, lane, self._now)
-        self._send_reports()
-        self._save(least=1)
+        if save:
+            self._send_reports()
+            self._save(least=1)
 
     # --- what it shows ----------------------------------------------------------------------------------------------------
 

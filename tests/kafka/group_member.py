@@ -28,7 +28,7 @@ def main() -> None:
         changed.wait(0.05)
         woke, last = time.monotonic() - last > FROZEN_SECONDS, time.monotonic()
         if woke:
-            print("woke", membership.is_sure(), flush=True)
+            print("woke", membership.turn() is not None, flush=True)
         if changed.is_set():
             changed.clear()
             print(*sorted(membership.shards()), flush=True)

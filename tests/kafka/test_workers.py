@@ -12,6 +12,7 @@ from lifecycle_inputs import inputs
 from oracle import judge
 from worker_process import Lahar, until
 
+from engine.effects.dispatcher import cursor_name
 from engine.events import Topic, decode
 from engine.events.jobs import JobPhaseChanged
 from engine.lifecycle.stage import LifecycleStage
@@ -182,6 +183,13 @@ def test_one_worker_tells_the_callbacks_and_another_one_goes_on(make_log: Make, 
     def tellers() -> list[int]:
         return list(dict.fromkeys(int(line.split()[0]) for line in rung.read_text().splitlines()))
 
+    def told() -> set[str]:
+        return {line.split()[1] for line in rung.read_text().splitlines()}
+
+    def due() -> set[str]:
+        changes = [decode(record.message) for record in flow.log.scan(["job-events"], [JobPhaseChanged.TYPE])]
+        return {event.id for event in changes if isinstance(event.data, JobPhaseChanged) and event.data.phase == "Completed"}
+
     with Lahar(settings, "run") as engine, effects("e0") as first:
         engine.until(lambda: engine.shards == ALL)
         first.until(lambda: first.is_ready)
@@ -194,18 +202,26 @@ def test_one_worker_tells_the_callbacks_and_another_one_goes_on(make_log: Make, 
             assert first.wait() == 0
             flow.append()
             second.until(lambda: tellers() == [first.process.pid, second.process.pid])
-            second.send(signal.SIGKILL)
-        with effects("e2") as third:
-            flow.append()
-            third.until(lambda: tellers() == [first.process.pid, second.process.pid, third.process.pid])
-            flow.append(1)
             until(flow.taken)
-            engine.send(signal.SIGTERM)
-            assert engine.wait() == 0
-            # Nothing is written any more.
-            changes = [decode(record.message) for record in flow.log.scan(["job-events"], [JobPhaseChanged.TYPE])]
-            due = {event.id for event in changes if isinstance(event.data, JobPhaseChanged) and event.data.phase == "Completed"}
-            third.until(lambda: {line.split()[1] for line in rung.read_text().splitlines()} == due)
+            second.until(lambda: told() == due() and second.figure("lahar_callback_lag_records") == 0)
+            second.send(signal.SIGSTOP)
+            with effects("e2") as third:
+                flow.append()
+                third.until(lambda: tellers() == [first.process.pid, second.process.pid, third.process.pid])
+                flow.append(1)
+                until(flow.taken)
+                engine.send(signal.SIGTERM)
+                assert engine.wait() == 0
+                # Nothing is written any more.
+                third.until(lambda: told() == due())
+                third.send(signal.SIGTERM)
+                assert third.wait() == 0
+            # Who was frozen in its turn finds it over, and leaves alone how far the others have come.
+            cursor = flow.log.cursor(cursor_name("ring"))
+            second.send(signal.SIGTERM)
+            second.send(signal.SIGCONT)
+            assert second.wait() == 0
+            assert flow.log.cursor(cursor_name("ring")) == cursor
 
 
 @pytest.mark.parametrize(("stage", "topic"), [("lifecycle", "job-events"), ("effects", "cluster")])
