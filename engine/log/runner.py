@@ -161,8 +161,10 @@ class Runner:
         while not self._closed.is_set():
             try:
                 # Not woken by what the shards write themselves.
-                reads = [partition for thread in list(self._threads.values()) for partition in thread.reads]
-                self._log.wait(IDLE_SECONDS, reads)
+                if reads := [partition for thread in list(self._threads.values()) for partition in thread.reads]:
+                    self._log.wait(IDLE_SECONDS, reads)
+                else:
+                    self._closed.wait(IDLE_SECONDS)
             except LogError:
                 # The shards meet the same error, and tell it.
                 self._closed.wait(IDLE_SECONDS)

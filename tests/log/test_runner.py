@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -193,6 +193,28 @@ def test_a_shard_whose_inputs_cannot_be_read_for_a_while_stays_open(log: Planned
     assert log.opened == [0]
     log.add(0)
     log.until(lambda: log.outputs(0) == 1)
+
+
+class AskedLog(PlannedLog):
+    """Knows of which partitions somebody looks out for news."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[Collection[Partition]] = []
+
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> None:
+        if threading.current_thread().name == "lahar-watch":
+            self.asked.append(partitions)
+        super().wait(timeout, partitions)
+
+
+def test_nobody_looks_out_for_what_no_shard_reads() -> None:
+    log = AskedLog()
+    with Runner(log, partial(processor, log)) as runner:
+        runner.assign([0])
+        log.until(lambda: any(log.asked))
+    assert {partition.number for partitions in log.asked for partition in partitions} == {0}
+    assert all(log.asked), "without partitions it would be all there are"
 
 
 def test_the_collector_is_taken_over_once_and_given_back(log: PlannedLog) -> None:
