@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import TCPServer
 from typing import Any, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
@@ -145,6 +146,10 @@ class _Listener(ThreadingHTTPServer):
         self.pages: Final = pages
         self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         super().__init__((address.host, address.port), _Handler)
+
+    def server_bind(self) -> None:
+        """Bind without asking the name service what this machine is called, as `HTTPServer` does: it may not answer for long."""
+        TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  as socketserver has it
         """Say nothing: a client that went away is no news."""

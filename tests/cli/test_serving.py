@@ -114,6 +114,15 @@ def test_an_address_that_is_taken_is_told() -> None:
         Server(server.address, CollectorRegistry())
 
 
+def test_listening_waits_for_no_name_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    def resolve(_host: str) -> str:
+        raise AssertionError("nobody may answer for minutes")
+
+    monkeypatch.setattr("socket.getfqdn", resolve)
+    with serving() as server:
+        assert ask(server, "/healthz")[0].status == 200
+
+
 def test_an_unknown_host_is_told() -> None:
     with pytest.raises(ValueError, match=r"--metrics nowhere\.invalid:0: .*; choose another address"):
         Server(Address("nowhere.invalid", 0), CollectorRegistry())
