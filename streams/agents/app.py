@@ -30,6 +30,8 @@ _HEARTBEAT_SECONDS: Final = 1.0
 _SESSION_SECONDS: Final = 10.0
 """After which the partitions of a process that was killed go to others. Heartbeats come from a thread that runs no agent."""
 _WATCH_SECONDS: Final = 0.5
+_POLL_RECORDS: Final = 2_000
+"""Taken over at once. Without a bound, all that was fetched lies about as objects: 0.7 GB with four partitions instead of 0.15."""
 
 # Without a handler Python would print what they have to say about brokers that come and go.
 for _name in ("faust", "mode"):
@@ -84,6 +86,7 @@ class AgentApp(faust.App):
             autodiscover=False,
             broker_commit_interval=_COMMIT_SECONDS,
             broker_heartbeat_interval=_HEARTBEAT_SECONDS,
+            broker_max_poll_records=_POLL_RECORDS,
             broker_session_timeout=_SESSION_SECONDS,
             consumer_auto_offset_reset="earliest",
             consumer_group_instance_id=instance,
