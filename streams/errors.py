@@ -12,8 +12,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
-from aiokafka.errors import KafkaError
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    InvalidTransactionTimeout,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailed,
+)
 
 from engine.log.errors import LogError, LogUnavailableError
 
@@ -23,6 +31,16 @@ __all__ = ["TopicsDifferError", "TopicsMissingError", "unavailable", "unavailabl
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 # At level DEBUG it writes down every request, and with it passwords and tokens.
 logging.getLogger("aiokafka.conn").addFilter(lambda record: "SaslAuthenticate" not in record.getMessage())
+
+
+_REMEDIES: Final[dict[type[BaseException], str]] = {
+    InvalidTransactionTimeout: "set KAFKA_TRANSACTION_SECONDS within the brokers' transaction.max.timeout.ms",
+    TopicAuthorizationFailedError: "let this user describe, read and write the topics",
+    GroupAuthorizationFailedError: "let this user describe and read the groups that begin with the prefix and the application",
+    TransactionalIdAuthorizationFailed: "let this user describe and write the transactional ids that begin with the prefix",
+    ClusterAuthorizationFailedError: "let this user write idempotently to the cluster",
+}
+"""What brokers refuse for good: waiting does not help, somebody has to do something."""
 
 
 class TopicsMissingError(LogUnavailableError):
@@ -49,7 +67,9 @@ def unavailable(what: str, error: BaseException) -> LogUnavailableError:
     name = type(error).__name__
     # aiokafka's errors begin with their own names, some with a number before it.
     text = " ".join(str(error).split()).rpartition(f"{name}: ")[2].removesuffix(name)
-    return LogUnavailableError(f"{what}: {name}" + (f": {text}" if text and not text.startswith("[Error ") else ""))
+    said = f"{what}: {name}" + (f": {text}" if text and not text.startswith("[Error ") else "")
+    remedy = _REMEDIES.get(type(error))
+    return LogUnavailableError(said if remedy is None else f"{said}; {remedy}")
 
 
 @contextmanager

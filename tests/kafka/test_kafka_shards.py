@@ -225,6 +225,16 @@ def test_inputs_of_which_retention_has_taken_some_are_read_from_what_is_left(mak
     assert log.read(PODS, 10, 1) == log.read(PODS, 99, 1) == []
 
 
+def test_what_a_broker_refuses_for_good_is_told_with_its_remedy(make_log: Make, settings: KafkaSettings) -> None:
+    make_log(1).close()
+    log = KafkaLog(settings.model_copy(update={"transaction_seconds": 5_000}))
+    try:
+        with pytest.raises(LogUnavailableError, match=r"InvalidTransactionTimeout.*KAFKA_TRANSACTION_SECONDS"):
+            log.open(SHARD, INPUTS)
+    finally:
+        log.close()
+
+
 # --- layouts -----------------------------------------------------------------------------------------------------------------
 
 
