@@ -144,7 +144,7 @@ def test_the_plain_consumer_reads_everything_and_says_where_an_event_never_came(
     consumer = (str(EXAMPLES / "consumer" / "consumer.py"), settings.bootstrap_servers, "plain", settings.topic_prefix)
     process = start(*consumer)
     wait(process, tmp_path, lambda: len(lines(out)) >= 10, "the consumer reads")
-    stopped(process, signal.SIGINT)
+    stopped(process, signal.SIGTERM)
     read = [re.sub(r" lahar\.job\..*", "", line) for line in lines(out)]
     assert sorted(read) == sorted(
         [f"whole {number}" for number in range(1, 6)]
