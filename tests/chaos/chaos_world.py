@@ -217,6 +217,9 @@ class World:
             remarks += f"; {self.shared_ids} outputs follow from a repeated input and have the id of an earlier one"
         if self.delivered_again:
             remarks += f"; the outside consumer was given {self.delivered_again} records a second time, at the same offset"
+        told = [difference for verdict in found for difference in verdict.differences]
+        if told:
+            remarks += f"; {len(told)} differences, the first: {told[0][:600]}"
         row = Row(
             self.schedule,
             self.feeder.appended,
@@ -230,7 +233,7 @@ class World:
             remarks.removeprefix("; "),
         )
         note(row)
-        assert [difference for verdict in found for difference in verdict.differences[:3]] == []
+        assert told[:3] == []
         assert (row.lost, row.doubled, row.differing) == (0, 0, 0)
         return found
 
