@@ -33,19 +33,9 @@ def dead_letter(shard: ShardId, record: Record, reason: str, now: int, sequence:
     (topic, partition), offset, message = record.partition, record.offset, record.message
     attributes = {name: value for name in _TEXTS if (value := getattr(message, name))}
     attributes |= {name: str(value) for name in _NUMBERS if (value := getattr(message, name))}
-    return Event(
-        output_id(shard.stage, f"{shard}/{topic}/{partition}/{offset}", 0),
-        f"lahar/{shard.stage}",
-        DeadLettered.TYPE,
-        str(shard),
-        message.recordedtime,
-        now,
-        sequence,
-        message.correlationid,
-        message.id,
-        message.clusterid,
-        DeadLettered(reason, topic, partition, offset, message.key, base64.b64encode(message.data).decode(), attributes),
-    )
+    content = base64.b64encode(message.data).decode()
+    letter = DeadLettered(reason, topic, partition, offset, message.key, content, attributes)
+    return _event(shard, record, letter, now, sequence)
 
 
 def too_large(shard: ShardId, record: Record, reason: str, now: int, sequence: int) -> Event[DeadLettered]:
@@ -59,20 +49,28 @@ def too_large(shard: ShardId, record: Record, reason: str, now: int, sequence: i
         sequence: of the event among the shard's dead letters.
     """
     (topic, partition), offset, message = record.partition, record.offset, record.message
+    digest = sha256(message.data).hexdigest()
+    letter = DeadLettered(reason[:_TEXT_LIMIT], topic, partition, offset, message.key[:_TEXT_LIMIT], "", digest=digest)
+    return _event(shard, record, letter, now, sequence, _TEXT_LIMIT)
+
+
+def _event(
+    shard: ShardId, record: Record, letter: DeadLettered, now: int, sequence: int, limit: int | None = None
+) -> Event[DeadLettered]:
+    """Return the event of a letter; of the input's texts it keeps so many characters (`None`: all)."""
+    (topic, partition), message = record.partition, record.message
     return Event(
-        output_id(shard.stage, f"{shard}/{topic}/{partition}/{offset}", 0),
+        output_id(shard.stage, f"{shard}/{topic}/{partition}/{record.offset}", 0),
         f"lahar/{shard.stage}",
         DeadLettered.TYPE,
         str(shard),
         message.recordedtime,
         now,
         sequence,
-        message.correlationid[:_TEXT_LIMIT],
-        message.id[:_TEXT_LIMIT],
-        message.clusterid[:_TEXT_LIMIT],
-        DeadLettered(
-            reason[:_TEXT_LIMIT], topic, partition, offset, message.key[:_TEXT_LIMIT], "", digest=sha256(message.data).hexdigest()
-        ),
+        message.correlationid[:limit],
+        message.id[:limit],
+        message.clusterid[:limit],
+        letter,
     )
 
 
