@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from kill_worker import work
+
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.processor import Processor
 from streams.log import KafkaLog
@@ -18,14 +20,7 @@ def main() -> None:
     bootstrap, prefix, shard, batch = sys.argv[1:]
     log = KafkaLog(KafkaSettings(bootstrap_servers=bootstrap, topic_prefix=prefix, transaction_seconds=10))
     processor: Processor[Any] = Processor(log, LifecycleStage(), int(shard), batch=int(batch), snapshot_every=2_000)
-    print("opening", flush=True)
-    processor.open()
-    print("open", flush=True)
-    while processor.step() or processor.fire_due(processor.position.now):
-        print("step", flush=True)
-    while processor.snapshot_dirty:
-        processor.step()
-    print("done", flush=True)
+    work(processor)
     log.close()
 
 

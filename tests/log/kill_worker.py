@@ -18,10 +18,8 @@ def made_by(factory: str) -> Any:
     return getattr(importlib.import_module(module), name)()
 
 
-def main() -> None:
-    path, factory, batch, every = sys.argv[1:]
-    log = SqliteLog(path)
-    processor: Processor[Any] = Processor(log, made_by(factory), batch=int(batch), snapshot_every=int(every))
+def work(processor: Processor[Any]) -> None:
+    """Process what waits, and say how far it is."""
     print("opening", flush=True)
     processor.open()
     print("open", flush=True)
@@ -30,6 +28,13 @@ def main() -> None:
     while processor.snapshot_dirty:
         processor.step()
     print("done", flush=True)
+
+
+def main() -> None:
+    path, factory, batch, every = sys.argv[1:]
+    log = SqliteLog(path)
+    processor: Processor[Any] = Processor(log, made_by(factory), batch=int(batch), snapshot_every=int(every))
+    work(processor)
     log.close()
 
 
