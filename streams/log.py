@@ -101,6 +101,15 @@ class KafkaLog:
         topic = self._topics.get(name.topic)
         return None if topic is None else Partition(topic, name.partition)
 
+    async def group_offsets(self, group: str) -> dict[Partition, tuple[int, str]]:
+        """Return what a group has committed in partitions of ours: partition → (offset, metadata). Runs in the background loop.
+
+        Raises:
+            KafkaError: no broker answers in time, or one says no.
+        """
+        found = await self.wire.group_offsets(group)
+        return {ours: offset for name, offset in found.items() if (ours := self.partition_named(name)) is not None}
+
     def place(self, topic: Topic, shard: int) -> Partition:
         """Return the partition of a topic in which a shard writes."""
         return Partition(topic, shard % self._counts[topic])
@@ -261,8 +270,8 @@ class KafkaLog:
             LogUnavailableError: the cluster cannot be reached.
         """
         with unavailable_if(f"the cursor {name} on {self.settings.where} cannot be read"):
-            found = self.background.run(self.wire.group_offsets(self._cursor_group(name)))
-        return {ours: offset for given, (offset, _) in found.items() if (ours := self.partition_named(given)) is not None}
+            found = self.background.run(self.group_offsets(self._cursor_group(name)))
+        return {partition: offset for partition, (offset, _) in found.items()}
 
     def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
         """Note how far a consumer has come in some partitions, all or none.
@@ -380,7 +389,5 @@ class KafkaLog:
     def _written_width(self, shard: int) -> int | None:
         """Return the number of partitions over which a shard was run; `None` if it has never committed."""
         with unavailable_if(f"the positions of shards on {self.settings.where} cannot be read"):
-            committed = self.background.run(self.wire.group_offsets(self.settings.group("lifecycle", shard)))
-        named = {ours: offset for name, offset in committed.items() if (ours := self.partition_named(name)) is not None}
-        stored = from_group(named)
+            stored = from_group(self.background.run(self.group_offsets(self.settings.group("lifecycle", shard))))
         return None if stored is None else stored.partitions

@@ -310,8 +310,7 @@ async def _settled_offsets(log: KafkaLog, shard: ShardId) -> dict[Partition, tup
 
 
 async def _offsets(log: KafkaLog, shard: ShardId) -> dict[Partition, tuple[int, str]]:
-    committed = await log.wire.group_offsets(log.settings.group(shard.stage, shard.number))
-    return {found: offset for name, offset in committed.items() if (found := log.partition_named(name)) is not None}
+    return await log.group_offsets(log.settings.group(shard.stage, shard.number))
 
 
 async def _settled(log: KafkaLog, partitions: Sequence[Partition], seconds: float | None = None) -> None:

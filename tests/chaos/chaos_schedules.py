@@ -9,7 +9,8 @@ from typing import Any
 from aiokafka.errors import KafkaError
 from broker import Broker
 from chaos_workers import Worker
-from chaos_world import SESSION_SECONDS, SHARDS, TRANSACTION_SECONDS, World, administered
+from chaos_world import SESSION_SECONDS, SHARDS, TRANSACTION_SECONDS, World
+from topics_of_tests import administered
 
 from engine.log.port import Partition
 from streams.topics import declared

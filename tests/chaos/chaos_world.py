@@ -13,12 +13,12 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient
 from broker import Cluster
 from chaos_feed import Feeder, Given, Subscriber, dice, workload
 from chaos_table import Row
 from chaos_workers import Fleet
 from oracle import Verdict, judge
+from topics_of_tests import administered, delete_topics
 
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import LogUnavailableError
@@ -27,7 +27,7 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared
 
-__all__ = ["EVENTS", "SESSION_SECONDS", "SHARDS", "TRANSACTION_SECONDS", "World", "administered"]
+__all__ = ["EVENTS", "SESSION_SECONDS", "SHARDS", "TRANSACTION_SECONDS", "World"]
 
 EVENTS = int(os.environ.get("LAHAR_CHAOS_EVENTS", "100000"))
 """Of each schedule, at least. Fewer are for those who work on the schedules."""
@@ -120,8 +120,8 @@ class World:
 
     def offsets(self, shard: int) -> dict[Partition, int]:
         """Return how far a shard has committed its inputs."""
-        found = self.log.background.run(self.log.wire.group_offsets(self.settings.group("lifecycle", shard)))
-        return {ours: offset for name, (offset, _) in found.items() if (ours := self.log.partition_named(name)) is not None}
+        found = self.log.background.run(self.log.group_offsets(self.settings.group("lifecycle", shard)))
+        return {partition: offset for partition, (offset, _) in found.items()}
 
     def _watch(self) -> None:
         while not self._closed.wait(0.1):
@@ -263,25 +263,11 @@ class World:
         self.subscriber.leave()
         self._watcher.join(30)
         self.log.close()
-        asyncio.run(_delete_topics(self.settings))
+        asyncio.run(delete_topics(self.settings))
 
     def administer(self, work: Callable[[Any], Any]) -> Any:
         """Do something with an admin client: `work` is given it and returns what is awaited."""
         return asyncio.run(administered(self.settings, work))
-
-
-async def administered(settings: KafkaSettings, work: Callable[[Any], Any]) -> Any:
-    admin = AIOKafkaAdminClient(**settings.client_arguments())
-    await admin.start()
-    try:
-        return await work(admin)
-    finally:
-        await admin.close()
-
-
-async def _delete_topics(settings: KafkaSettings) -> None:
-    names = [topic.name for topic in declared(settings, SHARDS, 3)]
-    await administered(settings, lambda admin: admin.delete_topics(names))
 
 
 def judged(settings: KafkaSettings, number: int) -> Verdict:

@@ -18,7 +18,8 @@ from aiokafka.structs import TopicPartition
 from broker import Cluster
 from chaos_feed import dice
 from chaos_table import Row
-from chaos_world import EVENTS, SHARDS, administered
+from chaos_world import EVENTS, SHARDS
+from topics_of_tests import administered
 
 from streams.settings import KafkaSettings
 

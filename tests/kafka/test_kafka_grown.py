@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions
+from aiokafka.admin import NewPartitions
 from lahar_command import Command
-from topics_of_tests import delete_topics
+from topics_of_tests import administered, delete_topics
 
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
@@ -27,11 +27,9 @@ def elsewhere(settings: KafkaSettings) -> Iterator[KafkaSettings]:
     asyncio.run(delete_topics(found))
 
 
-async def give_more(settings: KafkaSettings, topics: list[str], count: int) -> None:
-    admin = AIOKafkaAdminClient(**settings.client_arguments())
-    await admin.start()
-    await admin.create_partitions({settings.topic_prefix + topic: NewPartitions(count) for topic in topics})
-    await admin.close()
+def give_more(settings: KafkaSettings, topics: list[str], count: int) -> None:
+    more = {settings.topic_prefix + topic: NewPartitions(count) for topic in topics}
+    asyncio.run(administered(settings, lambda admin: admin.create_partitions(more)))
 
 
 @pytest.mark.parametrize("grown", [["pods"], ["pods", "jobs", "decisions", "job-events", "billing", "snapshots", "dead-letters"]])
@@ -45,7 +43,7 @@ def test_a_log_that_has_grown_is_not_run_but_read_and_moved(
     log.close()
     lahar("run", "--once")
     before = lahar.records("job", "list"), lahar.records("verify"), lahar("export").out
-    asyncio.run(give_more(settings, grown, 5))
+    give_more(settings, grown, 5)
 
     refused = lahar("run", "--once", code=4).err
     assert "`lahar export` reads the 2 that there were" in refused

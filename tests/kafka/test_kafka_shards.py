@@ -9,11 +9,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, RecordsToDelete
+from aiokafka.admin import NewPartitions, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import ProducerFenced
 from broker import until
 from log_contract import CLUSTER, EVENTS, INPUTS, PODS, SHARD, bodies, message, output, read_all
+from topics_of_tests import administered
 
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError, RecordTooLargeError
 from engine.log.port import Commit, Output, Partition, Position, ShardId
@@ -44,18 +45,9 @@ def write_half(shard: KafkaShard, *partitions: Partition) -> None:
     within(shard, producer.begin_transaction(), shard._producer._send(batches))
 
 
-async def _administer(settings: KafkaSettings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> None:
-    admin = AIOKafkaAdminClient(**settings.client_arguments())
-    await admin.start()
-    try:
-        await work(admin)
-    finally:
-        await admin.close()
-
-
 def grow(settings: KafkaSettings, log: KafkaLog, topics: list[str], count: int) -> None:
     names = {settings.topic_prefix + topic: NewPartitions(count) for topic in topics}
-    asyncio.run(_administer(settings, lambda admin: admin.create_partitions(names)))
+    asyncio.run(administered(settings, lambda admin: admin.create_partitions(names)))
     log.background.run(_heard_of(log, next(iter(names)), count))
 
 
@@ -66,13 +58,13 @@ async def _heard_of(log: KafkaLog, name: str, count: int) -> None:
 
 def delete_records(settings: KafkaSettings, log: KafkaLog, partition: Partition, before: int) -> None:
     records = {log.name(partition): RecordsToDelete(before)}
-    asyncio.run(_administer(settings, lambda admin: admin.delete_records(records)))
+    asyncio.run(administered(settings, lambda admin: admin.delete_records(records)))
 
 
 def lose_snapshots(settings: KafkaSettings) -> None:
     """Delete the topic and make it anew."""
     wanted = declared(settings, 1, 1)
-    asyncio.run(_administer(settings, lambda admin: admin.delete_topics([f"{settings.topic_prefix}snapshots"])))
+    asyncio.run(administered(settings, lambda admin: admin.delete_topics([f"{settings.topic_prefix}snapshots"])))
     until(lambda: bool(asyncio.run(plan(settings, wanted))), 10, "the topic is gone")
     asyncio.run(apply(settings, wanted))
 
@@ -257,7 +249,7 @@ def test_a_record_that_seems_out_of_place_may_be_one_of_a_new_layout(make_log: M
     log = make_log(2)
     shard = log.open(SHARD, INPUTS)
     names = {f"{settings.topic_prefix}pods": NewPartitions(3)}
-    asyncio.run(_administer(settings, lambda admin: admin.create_partitions(names)))
+    asyncio.run(administered(settings, lambda admin: admin.create_partitions(names)))
     with pytest.raises(LayoutError, match=r"pods has grown from 2 to 3 partitions"):
         shard.commit(Commit((1, 0), 1, [Output("dead-letters", message("job", 1), (1, 0))]))
 
@@ -311,7 +303,7 @@ def test_a_topic_that_takes_less_than_is_sent_at_once_gets_less_at_once(make_log
     log = make_log(1)
     small = {"max.message.bytes": "100000"}
     topic = ConfigResource(ConfigResourceType.TOPIC, f"{settings.topic_prefix}job-events", small)
-    asyncio.run(_administer(settings, lambda admin: admin.alter_configs([topic])))
+    asyncio.run(administered(settings, lambda admin: admin.alter_configs([topic])))
     dice = random.Random(1)  # noqa: S311  bytes that cannot be compressed
     sent = [Output("job-events", message("job", number, data=dice.randbytes(40_000)), (1, 0)) for number in range(20)]
     large = Output("job-events", message("job", 99, data=dice.randbytes(110_000)), (1, 0))
