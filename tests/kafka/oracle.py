@@ -7,13 +7,13 @@ been taken when it was decided. Inputs between two outputs gave none, so their o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from engine.events import EventError, Message, decode
 from engine.events.jobs import Accounted, DeadLettered
-from engine.log.accounts import Accounts
+from engine.log.accounts import SILENT, Accounts
 from engine.log.inputs import Inputs
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
@@ -76,8 +76,8 @@ def judge(log: Log, stage: Any, number: int, *, whole: bool = True) -> Verdict:
     if received != again.taken:
         differences.append(f"{again.taken} inputs taken, {received} accounted for")
     outcomes = dict(again.run.accounts.outcomes)
-    if (silent := _silent(written)) != _silent_of(outcomes):
-        differences.append(f"accounted {silent}, decided again {_silent_of(outcomes)}")
+    if (silent := _silent(record.message for record in written)) != (rightly := _silent(out.message for out in again.run.outputs)):
+        differences.append(f"accounted {silent}, decided again {rightly}")
     ends = [log.end(partition) for partition in again.inputs] if whole else view.position.vector
     given = sum(end - taken for end, taken in zip(ends, view.position.vector, strict=True))
     if given:
@@ -96,18 +96,15 @@ def _counted(told: list[Message], made: list[Message]) -> tuple[int, int, int]:
     return again, (right - ids).total(), len({message.id for message in told if message not in whole})
 
 
-def _silent(written: list[Record]) -> dict[str, int]:
-    totals = {"duplicate": 0, "unchanged": 0}
-    for record in written:
-        if record.message.type == Accounted.TYPE:
-            data = decode(record.message).data
+def _silent(written: Iterable[Message]) -> dict[str, int]:
+    """Return how many inputs left no event, as accounted for. One that had waited and is released leaves one, whatever follows."""
+    totals = dict.fromkeys(sorted(SILENT), 0)
+    for message in written:
+        if message.type == Accounted.TYPE:
+            data = decode(message).data
             for name in totals:
                 totals[name] += getattr(data, name)
     return totals
-
-
-def _silent_of(outcomes: dict[str, int]) -> dict[str, int]:
-    return {name: outcomes[name] for name in ("duplicate", "unchanged")}
 
 
 class _NothingLeadsToItError(Exception):

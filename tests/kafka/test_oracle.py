@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import pytest
 from lifecycle_inputs import inputs
 from oracle import judge
 
-from engine.events import decode
-from engine.events.jobs import Accounted
+from engine.events import EventError, Message, Topic, decode, encode
+from engine.events.inputs import PodObserved
+from engine.events.jobs import Accounted, InputReleased
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Commit, Output, Partition, ShardId
@@ -19,12 +23,12 @@ from engine.log.recovery import input_partitions
 from engine.log.snapshots import state_hash
 
 
-def run(log: MemoryLog) -> Processor[Any]:
+def run(log: MemoryLog, given: Sequence[tuple[Topic, Message]] | None = None) -> Processor[Any]:
     """A live run: inputs come bit by bit, and timers fire from the clock in between."""
     ahead = [0]
     processor: Processor[Any] = Processor(log, LifecycleStage(), clock=lambda: ahead[0], batch=50)
     processor.open()
-    for place, (topic, message) in enumerate(inputs(80)):
+    for place, (topic, message) in enumerate(inputs(80) if given is None else given):
         log.append(topic, [message])
         if place % 7 == 0:
             ahead[0] = message.recordedtime + 8_000_000
@@ -55,6 +59,30 @@ def test_an_honest_live_run_is_agreed_with() -> None:
     assert verdict.differences == []
     assert verdict.inputs == processor.accounts.received == len(inputs(80))
     assert (verdict.state, verdict.outcomes) == (state_hash(processor.stage, processor.state), processor.accounts.outcomes)
+
+
+def seen_twice(message: Message) -> list[Message]:
+    """Return an observation of a pod, and another one of it that tells nothing new."""
+    try:
+        event = decode(message)
+    except EventError:
+        return [message]
+    if not isinstance(event.data, PodObserved):
+        return [message]
+    first, second = (replace(event.data, version=event.data.version + digit) for digit in "01")
+    return [encode(replace(event, data=first)), encode(replace(event, id=f"{event.id}/1", data=second))]
+
+
+def test_pods_that_come_before_their_jobs_are_agreed_with() -> None:
+    """They wait and are released with an event, so those among them that tell nothing new are not in the shard's account."""
+    given = inputs(40)
+    jobs = [found for found in given if found[0] == "jobs"]
+    others = [(topic, twin) for topic, message in given if topic != "jobs" for twin in seen_twice(message)]
+    log = MemoryLog()
+    run(log, [found for both in zip_longest(others, [None] * 20 + jobs) for found in both if found is not None])
+    released = [decode(record.message).data for record in log.read(Partition("job-events", 0), 0, 100_000)]
+    assert any(isinstance(data, InputReleased) and data.outcome == "unchanged" for data in released)
+    assert judge(log, LifecycleStage(), 0).differences == []
 
 
 def test_a_doubled_output_is_found(log: MemoryLog) -> None:
