@@ -82,8 +82,7 @@ class Feeder:
         self._hold = threading.Event()
         if held:
             self._hold.set()
-        self.limit = len(given)
-        """No more than so many are appended."""
+        self._limit = len(given)
         self.appended = 0
         self.repeated = 0
         """Appends that failed, so that it is not known whether they were done, and were done again."""
@@ -99,7 +98,20 @@ class Feeder:
     @property
     def rests(self) -> bool:
         """Tell whether it waits until more is taken, or until it may append more."""
-        return self.appended == self.limit or self._is_ahead()
+        return self.is_at_limit or self._is_ahead()
+
+    @property
+    def is_at_limit(self) -> bool:
+        """Tell whether it has appended all that it may."""
+        return self.appended >= self._limit
+
+    def allow(self, part: float) -> None:
+        """Append no more than a part of all inputs; what is appended by now stays."""
+        self._limit = min(int(part * len(self._given)), len(self._given))
+
+    def allow_more(self, part: float) -> None:
+        """Append a part of all inputs more than now."""
+        self.allow(self.appended / len(self._given) + part)
 
     def hold(self) -> None:
         """Append nothing until `go_on`."""
@@ -117,7 +129,7 @@ class Feeder:
     def _run(self) -> None:
         try:
             while not self._stop.is_set() and not self.done:
-                chunk = self._given[self.appended : min(self.appended + _CHUNK, self.limit)]
+                chunk = self._given[self.appended : min(self.appended + _CHUNK, self._limit)]
                 if not chunk or self._hold.is_set() or self._is_ahead():
                     self._stop.wait(_PAUSE_SECONDS)
                     continue

@@ -44,7 +44,7 @@ def freeze_workers(here: World, times: int, *, heirs: bool) -> int:
     half = 0
     for freeze in range(1, times + 1):
         # Enough for both of them to have something to do, not so much that all is done meanwhile.
-        here.feeder.limit = len(here.given) * (freeze + 1) // (times + 2)
+        here.feeder.allow((freeze + 1) / (times + 2))
         here.until_taken(freeze / (times + 2))
         victim = here.fleet.workers[freeze % 2]
         half += freeze_in_mid_transaction(here, victim)
@@ -57,15 +57,15 @@ def freeze_workers(here: World, times: int, *, heirs: bool) -> int:
             heir = next(worker for worker in here.fleet.workers if worker is not victim)
         _until_taken_over(here, heir, frozen + max(SESSION_SECONDS, TRANSACTION_SECONDS) + 2)
         _thaw(here, victim, ends=heirs)
-    here.feeder.limit = len(here.given)
+    here.feeder.allow(1)
     return half
 
 
 def _until_taken_over(here: World, heir: Worker, over: float) -> None:
     here.until(lambda: time.monotonic() > over and heir.works, "its session and its transaction are over")
     # And it has gone on from there.
-    here.feeder.limit = min(here.feeder.appended + len(here.given) // 20, len(here.given))
-    here.until(lambda: here.feeder.appended == here.feeder.limit and not here.waiting(), "the heir has taken all so far")
+    here.feeder.allow_more(0.05)
+    here.until(lambda: here.feeder.is_at_limit and not here.waiting(), "the heir has taken all so far")
 
 
 def _thaw(here: World, victim: Worker, *, ends: bool) -> None:
@@ -84,7 +84,8 @@ def freeze_in_mid_transaction(here: World, victim: Worker) -> int:
     while True:
         # Something waits for it, so that it is at work when it is frozen again.
         victim.freeze()
-        here.feeder.limit = min(here.feeder.limit + len(here.given) // 50, len(here.given))
+        assert not here.feeder.done, "all inputs are appended, and no freeze has met an open transaction"
+        here.feeder.allow_more(0.02)
         here.until(lambda: here.feeder.rests, "something waits")
         victim.thaw()
         time.sleep(here.dice.uniform(0.01, 0.15))

@@ -71,15 +71,15 @@ def test_j_the_clocks_of_workers_step_by_an_hour(world: Make, note: Note, tmp_pa
     steps = [_HOUR, 0, -_HOUR, 0, _HOUR, -_HOUR, _HOUR, 0]
     for number, step in enumerate(steps, 1):
         # At rest, so that timers fire by the clock, not by what is recorded.
-        here.feeder.limit = len(here.given) * number // (len(steps) + 1)
-        here.until(lambda: here.feeder.appended == here.feeder.limit and not here.waiting(), "all so far is taken")
+        here.feeder.allow(number / (len(steps) + 1))
+        here.until(lambda: here.feeder.is_at_limit and not here.waiting(), "all so far is taken")
         clock.write_text(str(step))
         if number % 3 == 0:
             victim = here.dice.choice(here.fleet.workers)
             victim.kill()
             victim.start()
         here.until_quiet()
-    here.feeder.limit = len(here.given)
+    here.feeder.allow(1)
     here.until_all()
     clock.write_text(str(_HOUR))
     here.until_quiet()
