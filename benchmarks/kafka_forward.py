@@ -176,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--name", required=True, help="begins consumer groups and transactional ids: NAME-PARTITION")
     parser.add_argument("--partitions", type=int, default=4)
     parser.add_argument("--tuned", action="store_true", help="aiokafka with large, compressed batches")
-    parser.add_argument("--batch", type=int, default=500, help="inputs a transaction, at most")
+    parser.add_argument("--batch", type=int, default=1_000, help="inputs a transaction, at most; the stage takes as many")
     parser.add_argument("--per-input", type=float, default=1.0, help="records written for each that is read")
     parser.add_argument("--size", type=int, default=670, help="bytes of each: key, headers, value")
     options = parser.parse_args(arguments)

@@ -191,6 +191,8 @@ def _from_headers(key: bytes | None, data: bytes, found: Mapping[str, bytes], ti
         absent = next(name for name, text in (("id", ident), ("source", source), ("type", kind)) if not text)
         raise ValueError(f"not a CloudEvent 1.0: {absent} is missing or empty")
     recorded = _micros(get, "ce_recordedtime", "lahar_recordedtime", timestamp * _MILLISECOND)
+    # Of many records both times are the same.
+    same = get("ce_time") == get("ce_recordedtime") and "lahar_time" not in found and "lahar_recordedtime" not in found
     text = "" if key is None else _key(key)
     # Of most records key, subject and correlation are the same: one text for all of them.
     named = get("ce_subject", b"")
@@ -206,7 +208,7 @@ def _from_headers(key: bytes | None, data: bytes, found: Mapping[str, bytes], ti
         source,
         kind,
         subject,
-        _micros(get, "ce_time", "lahar_time", recorded),
+        recorded if same else _micros(get, "ce_time", "lahar_time", recorded),
         recorded,
         0 if sequence is None else _sequence(sequence),
         correlation,

@@ -116,7 +116,7 @@ class Reader:
             buffer: from an earlier call; `None`: there is nothing.
             chunk: fetched during this call, behind the buffer; `None`: not yet.
         """
-        found: list[RawRecord] = []
+        found: list[Record] = []
         at_end = False
         while len(found) < limit and not at_end:
             if buffer is None or not buffer.records:
@@ -127,12 +127,12 @@ class Reader:
                 at_end = chunk.behind >= chunk.stable
                 chunk = None
             if buffer.records:
-                found += buffer.records.take(limit - len(found))
+                found += buffer.records.take(limit - len(found), lambda raw: record_of(partition, raw))
         if buffer is not None:
             buffer.at = found[-1].offset + 1 if found else start
             with self._lock:
                 self._buffers[partition] = buffer
-        return [record_of(partition, raw) for raw in found]
+        return found
 
     def chunks(self, partition: Partition, start: int, end: int) -> Iterator[list[RawRecord]]:
         """Yield the records from `start` to before `end`, a fetch at a time.

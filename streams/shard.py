@@ -150,9 +150,10 @@ class KafkaShard:
         batches = self._producer.batches()
         name, number = str(self._shard), self._shard.number
         sequence = self._position.shardsequence
+        places = {topic: self._log.name(self._log.place(topic, number)) for topic in {output.topic for output in commit.outputs}}
         for topic, message, basis in commit.outputs:
             sequence += 1
-            batches.add(self._log.name(self._log.place(topic, number)), encode(message, name, sequence, basis))
+            batches.add(places[topic], encode(message, name, sequence, basis))
         snapshots = self._log.name(self._log.place("snapshots", number))
         for subject, state in commit.snapshot:
             batches.add_state(snapshots, f"{name}/{subject}".encode(), None if state is None else _STATE + state)

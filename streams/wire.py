@@ -13,7 +13,7 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
@@ -46,7 +46,6 @@ _LATEST: Final = -1
 _EARLIEST: Final = -2
 _CHUNK_BYTES: Final = 1 << 20
 """Of one fetch. A record that is larger comes alone."""
-_PIECE: Final = 500
 _PAUSE_SECONDS: Final = 0.1
 _TEN_YEARS_MS: Final = 10 * 365 * 86_400_000
 _logger: Final = logging.getLogger(__name__)
@@ -83,17 +82,17 @@ class RawRecords:
         """Tell whether there are more."""
         return bool(self._head)
 
-    def take(self, limit: int) -> list[RawRecord]:
-        """Return the next ones, so many at most, one at least."""
-        found = self._head
-        found += islice(self._rest, limit - 1)
+    def take(self, limit: int, make: Callable[[RawRecord], T]) -> list[T]:
+        """Return what is made of the next ones, so many at most, one at least; each of them is let go before the next one."""
+        found = [make(raw) for raw in chain(self._head, islice(self._rest, limit - 1))]
         self._head = list(islice(self._rest, 1))
         return found
 
     def __iter__(self) -> Iterator[RawRecord]:
         """Yield all that are left."""
-        while self:
-            yield from self.take(_PIECE)
+        yield from self._head
+        self._head = []
+        yield from self._rest
 
 
 class Chunk(NamedTuple):

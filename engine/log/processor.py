@@ -57,7 +57,8 @@ class Processor(Generic[S]):
         self.shard: Final = ShardId(stage.name, number)
         self.stage: Final[Stage[S]] = stage
         self.log: Final = log
-        self._batch = batch
+        self.batch: Final = batch
+        """Inputs a transaction, at most."""
         self._every = snapshot_every
         self._clock = clock
         self._observer = observer
@@ -121,7 +122,7 @@ class Processor(Generic[S]):
         return recovered.events
 
     def _inputs(self, offsets: Vector) -> Inputs:
-        return Inputs(self.log, self.reads, offsets, self._batch)
+        return Inputs(self.log, self.reads, offsets, self.batch)
 
     # --- what it shows ----------------------------------------------------------------------------------------------------
 
@@ -282,9 +283,8 @@ class Processor(Generic[S]):
         taken: list[Taken] = []
         fired = 0
         timers, reasons, large = failures.timers, failures.inputs, failures.large
-        while len(taken) < self._batch and not run.full() and (found := source.peek()) is not None:
+        while len(taken) < self.batch and not run.full() and (found := source.peek()) is not None:
             place, record = found
-            before = run.position()
             # Due by this input's time; or by the shard's own, which is ahead of it where producers' clocks differ. Otherwise
             # what fires before what would depend on whether the shard was idle in between.
             horizon = max(run.now, record.message.recordedtime)
@@ -295,7 +295,6 @@ class Processor(Generic[S]):
                 except UnfiredError as unfired:
                     raise UndecidedError([*taken, found], unfired.reason, timer=unfired.sequence) from unfired
                 if run.full():
-                    run.touch(before)
                     break
             taken.append(found)
             try:
@@ -307,15 +306,12 @@ class Processor(Generic[S]):
                 raise
             except Exception as error:
                 raise UndecidedError(taken, f"{type(error).__name__}: {error}") from error
-            run.touch(before)
             source.take()
         if idle_horizon is not None:
-            before = run.position()
             try:
                 fired += run.fire(idle_horizon, timers)
             except UnfiredError as unfired:
                 raise UndecidedError(taken, unfired.reason, timer=unfired.sequence) from unfired
-            run.touch(before)
         return len(taken) + fired, len(taken)
 
     # --- committing -------------------------------------------------------------------------------------------------------
@@ -350,6 +346,7 @@ class Processor(Generic[S]):
         run.account()
         after = run.position()
         committed = run.held.position
+        run.snapshots.touch(self.stage.touched(run.state), committed)
         if run.snapshots.wants_mark(committed.shardsequence):
             run.snapshots.mark(committed.shardsequence, {partition: self.log.end(partition) for partition in self.writes})
         changes = run.snapshots.changes(run.state, after, run.accounts, inputs)

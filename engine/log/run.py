@@ -199,11 +199,6 @@ class ShardRun(Generic[S]):
             return f"its subject {event.subject!r} belongs to partition {right}: use the subject as the key"
         return None
 
-    def touch(self, before: Position) -> None:
-        """Note for the snapshot what has changed since the shard stood at `before`."""
-        if changed := self.stage.touched(self.state):
-            self.snapshots.touch(changed, before)
-
     def account(self) -> None:
         """Write down the inputs of this commit that left no event, if there are any; to be called last before it."""
         if not any(self._silent.values()):

@@ -26,6 +26,9 @@ __all__ = ["DRAIN_SECONDS", "BackOff", "Runner", "run_until_quiet"]
 DRAIN_SECONDS: Final = 15.0
 """How long shards are waited for when they are to end: as long as a commit may take. Kubernetes kills after 30 s."""
 
+_LOOK_SECONDS: Final = 0.01
+"""How soon it is noticed that a shard has begun to rest."""
+
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -160,11 +163,13 @@ class Runner:
         """Wake idle shards as soon as something may have been appended: one thread asks the log for all of them."""
         while not self._closed.is_set():
             try:
+                threads = list(self._threads.values())
+                if not any(thread.rests for thread in threads):
+                    # Shards at work look for themselves.
+                    self._closed.wait(_LOOK_SECONDS)
+                    continue
                 # Not woken by what the shards write themselves.
-                if reads := [partition for thread in list(self._threads.values()) for partition in thread.reads]:
-                    self._log.wait(IDLE_SECONDS, reads)
-                else:
-                    self._closed.wait(IDLE_SECONDS)
+                self._log.wait(IDLE_SECONDS, [partition for thread in threads for partition in thread.reads])
             except LogError:
                 # The shards meet the same error, and tell it.
                 self._closed.wait(IDLE_SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +16,9 @@ __all__ = ["IDLE_SECONDS", "BackOff", "News", "ShardThread"]
 
 IDLE_SECONDS: Final = 0.2
 """How long a shard without inputs waits before it looks at its timers again."""
+_PACE_SECONDS: Final = 0.02
+"""From the beginning of a transaction to that of the next one, while there is less to do than a batch (kafka.md, Transactions).
+What a transaction costs, and the questions to brokers before it, is then shared by more inputs."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -82,6 +86,8 @@ class ShardThread:
         """It does nothing any more; `error` says why."""
         self.error: BaseException | None = None
         """`None`: it was stopped."""
+        self.rests = False
+        """It waits for inputs."""
         self.trouble = ""
         """Why the log cannot be used at this moment; empty: it can."""
         # A daemon: a shard that is being opened cannot be interrupted, and must not keep the process from ending.
@@ -119,7 +125,7 @@ class ShardThread:
     def _work(self, processor: Processor[Any]) -> None:
         pause = self._back_off.first
         while not self._stop.is_set():
-            seen = self._news.count
+            seen, began = self._news.count, time.monotonic()
             try:
                 if not processor.is_open:
                     self._open(processor)
@@ -133,10 +139,17 @@ class ShardThread:
             # Not before a step: the log may be readable, or let a shard be opened, while it cannot be written.
             # Where only inputs could not be read, the shard has stayed open.
             self.is_open, self.trouble, pause = True, "", self._back_off.first
-            if done:
-                self._after_commit()
-            else:
-                self._news.wait(seen, IDLE_SECONDS)
+            if not done:
+                self._rest(seen)
+                continue
+            self._after_commit()
+            if done < processor.batch:
+                self._stop.wait(max(began + _PACE_SECONDS - time.monotonic(), 0))
+
+    def _rest(self, seen: int) -> None:
+        self.rests = True
+        self._news.wait(seen, IDLE_SECONDS)
+        self.rests = False
 
     def _open(self, processor: Processor[Any]) -> None:
         self.is_open = False
