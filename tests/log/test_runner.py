@@ -195,6 +195,17 @@ def test_a_shard_whose_inputs_cannot_be_read_for_a_while_stays_open(log: Planned
     log.until(lambda: log.outputs(0) == 1)
 
 
+def test_transactions_of_a_shard_with_little_to_do_keep_a_distance(log: PlannedLog, runner: Runner) -> None:
+    """What a transaction costs is shared by the inputs that come within 20 ms (kafka.md, Transactions)."""
+    began, inputs = time.monotonic(), 8
+    runner.assign([0])
+    for number in range(inputs):
+        log.add(0)
+        log.until(lambda found=number: log.outputs(0) == found + 1)  # type: ignore[misc]
+    # One input a transaction: each waits for its turn.
+    assert time.monotonic() - began >= (inputs - 1) * 0.02
+
+
 class AskedLog(PlannedLog):
     """Knows of which partitions somebody looks out for news."""
 
