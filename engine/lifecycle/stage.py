@@ -43,6 +43,9 @@ FORGET_AFTER: Final = 30 * 86_400 * SECOND
 ORPHAN_WAIT: Final = 60 * SECOND
 """How long a pod waits for the managed job that it names (microseconds)."""
 
+_BY_TIMERS: Final = (TimerFired, JobForgotten)
+"""What a timer begins with."""
+
 _OUTCOMES: Final[dict[type[Data], str]] = {
     DeadLettered: "dead",
     JobParked: "parked",
@@ -165,7 +168,7 @@ class LifecycleStage:
 
     def outcome(self, event: Event[Data]) -> Any:  # noqa: ANN401 - one of engine.log.stage.Outcome, which a stage may not import
         """Return the outcome that the first event of an input stands for; `None`: a timer caused it."""
-        if isinstance(event.data, TimerFired | JobForgotten):
+        if isinstance(event.data, _BY_TIMERS):
             return None
         return _OUTCOMES.get(type(event.data), "applied")
 
