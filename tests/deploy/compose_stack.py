@@ -22,7 +22,7 @@ from typing import Any, Self
 import yaml
 from broker import jars, until
 from built_image import Image
-from container_files import ROOT, compose, elsewhere, instructions, seconds, words
+from container_files import ROOT, compose, elsewhere, instructions, ours, seconds, words
 
 __all__ = ["NOT_RUN", "PROMETHEUS", "Process", "Stack", "free_ports"]
 
@@ -131,7 +131,7 @@ class Stack:
         """
         self.services: dict[str, dict[str, Any]] = compose()["services"]
         self.processes: dict[str, list[Process]] = {}
-        self.metrics = {name: free_ports(_replicas(service)) for name, service in self.services.items() if "build" in service}
+        self.metrics = {name: free_ports(_replicas(service)) for name, service in self.services.items() if name in ours()}
         """Ports on which the containers of a service show their metrics."""
         self._image = image
         self.folder = folder

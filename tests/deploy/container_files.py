@@ -23,6 +23,7 @@ __all__ = [
     "instructions",
     "is_committed",
     "matching",
+    "ours",
     "seconds",
     "stages",
     "words",
@@ -116,6 +117,13 @@ def _tails(path: str) -> Iterator[str]:
 def compose() -> dict[str, Any]:
     """Return our Compose file, merge keys resolved."""
     return yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
+
+
+def ours() -> list[str]:
+    """Return the services that run the image of our Dockerfile."""
+    services = compose()["services"]
+    built = {service["image"] for service in services.values() if "build" in service}
+    return [name for name, service in services.items() if service["image"] in built]
 
 
 def seconds(duration: str) -> float:

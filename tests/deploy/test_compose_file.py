@@ -8,14 +8,14 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from container_files import ROOT, compose, is_committed, seconds, stages
+from container_files import ROOT, compose, is_committed, ours, seconds, stages
 from jsonschema import Draft202012Validator
 
 from streams.settings import KafkaSettings
 
 COMPOSE = compose()
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = sorted(name for name, service in SERVICES.items() if "build" in service)
+OURS = sorted(ours())
 RUNNING = sorted(name for name, service in SERVICES.items() if service["restart"] != "no")
 SCHEMA = json.loads((ROOT / "tests/deploy/compose-spec.json").read_text(encoding="utf-8"))
 SECRET = re.compile(r"PASSWORD|SECRET|TOKEN|KEYFILE|CREDENTIAL")
@@ -51,6 +51,13 @@ def test_an_image_has_a_tag_and_comes_from_the_usual_place(name: str) -> None:
     assert image.count("/") <= 1
 
 
+def test_an_image_is_built_for_one_service_and_pulled_for_none() -> None:
+    """Compose builds services side by side: the second image of a tag would find it taken. What is not built yet it would pull."""
+    (builder,) = (name for name, service in SERVICES.items() if "build" in service)
+    assert [SERVICES[name]["pull_policy"] for name in OURS] == ["never"] * len(OURS)
+    assert all(builder in SERVICES[name]["depends_on"] for name in OURS if name != builder)
+
+
 @pytest.mark.parametrize("name", SERVICES)
 def test_ports_are_open_to_this_machine_only(name: str) -> None:
     assert all(re.fullmatch(r"127\.0\.0\.1:\d+:\d+", port) for port in SERVICES[name].get("ports", []))
@@ -83,6 +90,8 @@ def test_a_worker_has_time_to_end_its_transaction(name: str) -> None:
 def test_our_services_have_no_rights_that_they_do_not_need(name: str) -> None:
     assert SERVICES[name]["cap_drop"] == ["ALL"]
     assert SERVICES[name]["security_opt"] == ["no-new-privileges:true"]
+    assert SERVICES[name]["read_only"] is True
+    assert "tmpfs" not in SERVICES[name]
     assert "volumes" not in SERVICES[name]
 
 
