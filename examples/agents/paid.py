@@ -6,5 +6,6 @@ from streams.agents import agent, job_events
 
 @agent(job_events, level="job", to="Completed")
 async def paid(event: Event) -> None:
-    """Say which job, and which of its events says so: the two together are the key of a payment."""
-    print("paid", event.subject, event.sequence, flush=True)
+    """Pay for a job whose end is stated; one that is only inferred may be taken back, and come again."""
+    if not event.data.inferred:
+        print("paid", event.subject, flush=True)

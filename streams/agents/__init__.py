@@ -4,7 +4,8 @@
 
     @agent(job_events, level="job", to="Completed")
     async def paid(event):
-        print("paid", event.subject)
+        if not event.data.inferred:  # an inferred end may be taken back
+            print("paid", event.subject)
 
 Declaring agents needs nothing beside Lahar; running them (`lahar agents run MODULE`) needs Faust, the extra `lahar[agents]`.
 """
