@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from job_history import History, opened
 from prometheus_client import CollectorRegistry
 
+from engine.events.jobs import JobPhaseChanged, JobRevised
 from streams.agents import Agent, Agents, agent
 from streams.agents.app import AgentApp
 from streams.agents.metrics import AgentMetrics
@@ -31,6 +34,7 @@ PARTS = [text for text in SNIPPETS if text.startswith(" ")]
 def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[ModuleType]]:
     """The snippets, imported; those that are tests have run."""
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.chdir(tmp_path)
     names = [f"agents_page_{number}" for number in range(len(MODULES))]
     for name, text in zip(names, MODULES, strict=True):
         (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
@@ -38,18 +42,40 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Mo
         yield [import_module(name) for name in names]
     finally:
         for name in names:
-            sys.modules.pop(name, None)
+            imported = sys.modules.pop(name, None)
+            if books := getattr(imported, "books", None):
+                books.close()
 
 
 def test_every_snippet_can_be_imported_and_its_assertions_hold(modules: list[ModuleType]) -> None:
     declared = [value.name for module in modules for value in vars(module).values() if isinstance(value, Agent)]
-    assert declared == ["paid", "announce", "page", "note", "started", "jobs"]
+    assert declared == ["paid", "announce", "page", "note", "note", "started", "jobs"]
     five, several = modules[:2]
     assert find(five.__name__) == Agents(five.__name__, [five.paid])
     assert find(f"{several.__name__}:app").name == "paging"
     mixed: Any = modules[-1].app
     assert isinstance(mixed, AgentApp)
     assert set(mixed.agents) == {"jobs", f"{modules[-1].__name__}.everything"}
+
+
+def test_the_page_joins_names_and_tenants_whatever_is_given_again(modules: list[ModuleType]) -> None:
+    backend = next(module for module in modules if hasattr(module, "books"))
+    history = History("a")
+    life = [
+        history.received(data)
+        for data in (
+            opened("nlp"),
+            JobRevised(tenant="vision"),
+            JobPhaseChanged("Completed", "Running", inferred=True),
+            JobPhaseChanged("Running", "Completed"),
+            JobPhaseChanged("Completed", "Running"),
+        )
+    ]
+    for received in [*life, *life[1:], History("b").received(opened("ml"))]:
+        assert backend.note.wants(received)
+        asyncio.run(backend.note.handle(received))
+    found = backend.books.execute("SELECT * FROM jobs ORDER BY id").fetchall()
+    assert found == [("a", "train", "vision", 5_000_000), ("b", "train", "ml", None)]
 
 
 def test_the_plain_consumer_on_the_page_is_the_one_that_is_tested() -> None:
