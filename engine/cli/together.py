@@ -35,6 +35,7 @@ def run_all_stages(settings: Settings, output: Output, address: str | None) -> N
         callbacks = Callbacks(settings, output, monitoring.executor)
         log = stack.enter_context(opened(settings, readonly=False))
         effects = Effects(log, callbacks, output.warn, monitoring.registry)
+        monitoring.metrics.sized("lifecycle", log.partitions("job-events"))
         membership = StaticMembership(0, 1, log.partitions("job-events"))
         make = lifecycle_processor(log, settings, monitoring.observer)
         runner = stack.enter_context(Runner(log, make, changed=signals.wake))

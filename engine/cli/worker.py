@@ -111,6 +111,7 @@ def _run_lifecycle(
     with ExitStack() as stack:
         monitoring = stack.enter_context(Monitoring(settings))
         log = stack.enter_context(opened(settings, readonly=False))
+        monitoring.metrics.sized("lifecycle", log.partitions("job-events"))
         membership: Membership
         if place is None:
             membership = _group(log, "lifecycle", "job-events", name, leave=False, observer=monitoring.metrics)

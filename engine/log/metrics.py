@@ -65,6 +65,7 @@ class ProcessorMetrics(Collector):
         self._recovery = Histogram(
             "lahar_recovery_seconds", "Time to open a shard.", _SHARD, buckets=_LONG_SECONDS, registry=registry
         )
+        self._shards = Gauge("lahar_shards", "Shards of the stage.", ("stage",), registry=registry)
         self._folded = Gauge("lahar_recovery_events", "Events folded when it was last opened.", _SHARD, registry=registry)
         self._rebalance = Histogram(
             "lahar_rebalance_seconds", "Time to hear which shards to run.", ("stage",), buckets=_LONG_SECONDS, registry=registry
@@ -77,6 +78,10 @@ class ProcessorMetrics(Collector):
         registry.register(self)
 
     # --- what it is told --------------------------------------------------------------------------------------------------
+
+    def sized(self, stage: str, shards: int) -> None:
+        """Note how many shards a stage has in the log, whoever runs them."""
+        self._shards.labels(stage).set(shards)
 
     def opening(self, processor: Watched) -> None:
         """Watch a processor from now on."""

@@ -69,6 +69,7 @@ def exported() -> dict[str, Row]:
     processor.open()
     processor.step()
     monitoring.metrics.rebalanced("lifecycle", 1.0)
+    monitoring.metrics.sized("lifecycle", 1)
     return dict(map(described, monitoring.registry.collect()))
 
 

@@ -52,6 +52,7 @@ def metrics() -> dict[str, set[str]]:
     with pytest.raises(FencedError):
         processor.step()
     observer.rebalanced("lifecycle", 1.0)
+    observer.sized("lifecycle", 1)
     processor.open()
     EffectMetrics(registry, lambda: [CallbackStatus("a", 3)])
     run_agents(log, registry)

@@ -150,6 +150,7 @@ def test_a_worker_writes_its_life_in_lines_of_json_and_no_secret(make_log: Make,
     with Lahar(settings, "worker", "--stage", "lifecycle", "--ordinal", "0", "--workers", "1", **environment) as worker:
         worker.until(lambda: worker.figure("lahar_inputs_received_total") == len(given) and worker.is_ready)
         letters = worker.figure("lahar_dead_letters_total")
+        assert worker.figure("lahar_shards") == 1
         worker.send(signal.SIGTERM)
         assert worker.wait() == 0
         said = worker.said

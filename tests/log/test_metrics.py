@@ -278,6 +278,13 @@ def test_a_log_that_never_answered_leaves_only_the_lag_out() -> None:
     assert registry.get_sample_value("lahar_inputs_received_total", SHARD) == 0
 
 
+def test_a_worker_without_shards_tells_how_many_there_are() -> None:
+    registry = CollectorRegistry()
+    ProcessorMetrics(registry).sized("counting", 8)
+    assert registry.get_sample_value("lahar_shards", {"stage": "counting"}) == 8
+    assert registry.get_sample_value("lahar_shard_open", SHARD) is None
+
+
 def test_observers_are_all_told() -> None:
     registries = CollectorRegistry(), CollectorRegistry()
     log = MemoryLog()
