@@ -43,7 +43,7 @@ FOLDED: Final[frozenset[type[Data]]] = frozenset(
 """Events that change the book."""
 
 _FINISHED_KEPT: Final = 50_000
-"""Finished jobs remembered in each partition, those that finished last; about 300 bytes each."""
+"""Finished jobs remembered in each partition; about 300 bytes each."""
 
 _NOTHING: Final = Requests()
 
@@ -56,7 +56,8 @@ class Owner(NamedTuple):
 
 
 _UNKNOWN: Final = Owner("", "")
-"""Owner of a job whose beginning was not seen, or was forgotten here."""
+"""Owner of a job whose beginning is not known: the topic does not hold it any more, or the job had finished, was left out here for
+want of room, and has come back."""
 
 Key = tuple[Owner, str]
 """Owner and phase."""
@@ -73,6 +74,8 @@ class _Job:
     owner: Owner
     phase: str | None = None
     """`None` until it is known."""
+    final: bool = False
+    """It has finished for good; an inferred end may be taken back."""
     sequence: int = 0
     """Of the last event folded: what comes again changes nothing."""
     attempts: dict[tuple[str, int, int], _Attempt] = field(default_factory=dict)
@@ -87,7 +90,7 @@ class UsageBook:
 
         Args:
             owner_of: gives the owner for a tenant and a queue; bounds how many there are.
-            kept: finished jobs remembered.
+            kept: finished jobs remembered: those whose end may be taken back rather than others, then those that finished last.
         """
         self.entered: Counter[Key] = Counter()
         """Jobs that have entered a phase, ever."""
@@ -103,30 +106,34 @@ class UsageBook:
         self._owner_of = owner_of
         self._kept = kept
         self._live: dict[str, _Job] = {}
-        self._finished: OrderedDict[str, _Job] = OrderedDict()
+        self._final: OrderedDict[str, _Job] = OrderedDict()
+        self._inferred: OrderedDict[str, _Job] = OrderedDict()
+        """Finished, but not for good."""
 
     def __len__(self) -> int:
         """Return the number of jobs remembered."""
-        return len(self._live) + len(self._finished)
+        return len(self._live) + len(self._final) + len(self._inferred)
 
     def fold(self, event: Event[Any]) -> None:
         """Take the next event of the partition; one that was taken before changes nothing."""
         name = event.subject
-        job = self._live.get(name) or self._finished.pop(name, None)
-        if job is None:
-            job = _Job(_UNKNOWN)
+        job = self._live.pop(name, None) or self._inferred.pop(name, None) or self._final.pop(name, None) or _Job(_UNKNOWN)
         if event.sequence > job.sequence:
             job.sequence = event.sequence
             self._apply(job, event.data)
-        self._live.pop(name, None)
         if isinstance(event.data, JobForgotten):
             self._leave(job)
-        elif job.phase in FINISHED_JOB_PHASES and not job.attempts:
-            self._finished[name] = job
-            if len(self._finished) > self._kept:
-                self._finished.popitem(last=False)
         else:
+            self._keep(name, job)
+
+    def _keep(self, name: str, job: _Job) -> None:
+        if job.attempts or not (job.phase is None or job.phase in FINISHED_JOB_PHASES):
             self._live[name] = job
+            return
+        may_come_back = job.phase is not None and not job.final
+        (self._inferred if may_come_back else self._final)[name] = job
+        if len(self._final) + len(self._inferred) > self._kept:
+            (self._final or self._inferred).popitem(last=False)
 
     def _apply(self, job: _Job, data: Data) -> None:
         match data:
@@ -139,6 +146,7 @@ class UsageBook:
                 self._move(job, self._owner_of(tenant, queue))
             case JobPhaseChanged():
                 self._enter(job, data.phase)
+                job.final = data.phase in FINISHED_JOB_PHASES and not data.inferred
             case AttemptEvent():
                 self._attempt(job, data)
 

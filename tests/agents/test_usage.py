@@ -109,6 +109,40 @@ def test_memory_is_bounded_by_what_lives() -> None:
     assert book.entered == {(GOLD, "Pending"): 1_000, (GOLD, "Completed"): 1_000}
 
 
+def test_a_job_whose_end_may_be_taken_back_is_remembered_rather_than_others() -> None:
+    book, histories = UsageBook(kept=10), [History(f"job-{number}") for number in range(110)]
+    for number, history in enumerate(histories):
+        for data in (opened(), JobPhaseChanged("Completed", "Running", inferred=number < 10)):
+            book.fold(history.event(data))
+    assert len(book) == 10
+    for history in histories[:10]:
+        book.fold(history.event(JobPhaseChanged("Running", "Completed")))
+    assert +book.jobs == {(GOLD, "Running"): 10}
+
+
+def test_a_job_that_comes_back_after_it_was_left_out_belongs_to_nobody_until_it_ends() -> None:
+    book, first, second = UsageBook(kept=1), History("a"), History("b")
+    for history in (first, second):
+        for data in (opened(), JobPhaseChanged("Completed", "Running", inferred=True)):
+            book.fold(history.event(data))
+    book.fold(first.event(JobPhaseChanged("Running", "Completed")))
+    assert +book.jobs == {(Owner("", ""), "Running"): 1}
+    book.fold(first.event(JobPhaseChanged("Completed", "Running", inferred=True)))
+    assert not +book.jobs
+    assert len(book) == 1
+
+
+def test_what_is_told_of_jobs_without_a_beginning_does_not_stay() -> None:
+    book = UsageBook(kept=5)
+    for number in range(100):
+        history = History(f"job-{number}")
+        history.lose()
+        for data in (AttemptRunning("w", 0, 1), AttemptEnded("w", 0, 1)):
+            book.fold(history.event(data))
+    assert len(book) == 5
+    assert not +book.replicas
+
+
 def sample(usage: Usage, name: str, owner: Owner, phase: str, **more: str) -> float | None:
     registry = CollectorRegistry()
     registry.register(usage)
