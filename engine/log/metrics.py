@@ -109,8 +109,9 @@ class ProcessorMetrics(Collector):
             self._fences.labels(*_labels(shard)).inc()
 
     def closed(self, shard: ShardId) -> None:
-        """Watch a shard no more."""
+        """Watch a shard no more. What it was like when it was opened is for whoever has it now to tell; counters stay."""
         self._watched.pop(shard, None)
+        self._folded.remove(*_labels(shard))
 
     def rebalanced(self, stage: str, seconds: float) -> None:
         """Note that a group has spread its shards anew; see `engine.log.membership.RebalanceObserver`."""

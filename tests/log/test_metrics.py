@@ -229,8 +229,10 @@ def test_a_shard_that_is_lost_is_shown_as_not_open_until_it_is_given_back() -> N
         processor.step()
     turned[0] = (processor.moved or 0.0) + 30
     assert shown("lahar_shard_open", "lahar_aborts_total", "lahar_fences_total", "lahar_loop_age_seconds") == [0, 1, 1, 30]
+    assert shown("lahar_recovery_events") == [0]
     processor.close()
-    assert shown("lahar_shard_open", "lahar_loop_age_seconds") == [None, None]
+    assert shown("lahar_shard_open", "lahar_loop_age_seconds", "lahar_recovery_events") == [None, None, None]
+    assert shown("lahar_recovery_seconds_count") == [1], "what this process has done stays counted"
     assert shown("lahar_aborts_total", "lahar_fences_total") == [1, 1]
 
 
