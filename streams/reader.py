@@ -127,7 +127,8 @@ class Reader:
                 at_end = chunk.behind >= chunk.stable
                 chunk = None
             if buffer.records:
-                found += buffer.records.take(limit - len(found), lambda raw: record_of(partition, raw))
+                with self._reading(f"{partition.topic}/{partition.number}"):
+                    found += buffer.records.take(limit - len(found), lambda raw: record_of(partition, raw))
         if buffer is not None:
             buffer.at = found[-1].offset + 1 if found else start
             with self._lock:

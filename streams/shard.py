@@ -116,11 +116,12 @@ class KafkaShard:
             raise
         except BaseException as error:
             self._failure = self._error(error)
-            self._log.unsure(self._shard, self._epoch, self._position, position)
+            if not isinstance(self._failure, FencedError):
+                self._log.unsure(self._shard, self._epoch, self._position, position)
             self._producer.close()
-            if isinstance(error, Exception):
-                raise self._failure from error
-            raise
+            if self._failure is error or not isinstance(error, Exception):
+                raise
+            raise self._failure from error
         self._log.wrote(written)
         self._position = position
         return position
@@ -167,6 +168,8 @@ class KafkaShard:
         self._producer.close()
         self._producer = Producer(self._log.background, self._log.settings, self._group, self._batch_bytes)
         self._epoch = self._producer.epoch
+        # Between the two another one may have had the shard, and this one has just fenced it.
+        must_not_have_moved(self._log, self._shard, self._epoch, self._position, self._position)
 
     def _too_large(self, commit: Commit, error: BatchTooLargeError) -> LogError:
         places = [

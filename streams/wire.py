@@ -37,6 +37,7 @@ from aiokafka.structs import TopicPartition
 
 from streams.codec import Header
 from streams.connecting import connect
+from streams.lenient import LenientBatch
 
 __all__ = ["Chunk", "RawRecord", "Wire"]
 
@@ -46,6 +47,7 @@ _LATEST: Final = -1
 _EARLIEST: Final = -2
 _CHUNK_BYTES: Final = 1 << 20
 """Of one fetch. A record that is larger comes alone."""
+_HEAD_BYTES: Final = 12
 _PAUSE_SECONDS: Final = 0.1
 _TEN_YEARS_MS: Final = 10 * 365 * 86_400_000
 _logger: Final = logging.getLogger(__name__)
@@ -73,9 +75,9 @@ class RawRecords:
     A fetch brings thousands, each made of a dozen objects; the garbage collector would look at all that wait.
     """
 
-    def __init__(self, batches: list[Iterable[RawRecord]], start: int) -> None:
+    def __init__(self, batches: Iterable[Batch], start: int) -> None:
         """Hold some batches, of which records before `start` are of no interest."""
-        self._rest = (record for batch in batches for record in batch if record.offset >= start)
+        self._rest = _records(batches, start)
         self._head = list(islice(self._rest, 1))
 
     def __bool__(self) -> bool:
@@ -83,7 +85,10 @@ class RawRecords:
         return bool(self._head)
 
     def take(self, limit: int, make: Callable[[RawRecord], T]) -> list[T]:
-        """Return what is made of the next ones, so many at most, one at least; each of them is let go before the next one."""
+        """Return what is made of the next ones, so many at most, one at least; each of them is let go before the next one.
+
+        Not to be used again after an error: what was being made is gone.
+        """
         found = [make(raw) for raw in chain(self._head, islice(self._rest, limit - 1))]
         self._head = list(islice(self._rest, 1))
         return found
@@ -93,6 +98,28 @@ class RawRecords:
         yield from self._head
         self._head = []
         yield from self._rest
+
+
+class Batch(NamedTuple):
+    """Some records that were written together."""
+
+    parsed: Iterable[RawRecord]
+    raw: memoryview
+
+
+def _records(batches: Iterable[Batch], start: int) -> Iterator[RawRecord]:
+    for parsed, raw in batches:
+        try:
+            for record in parsed:
+                if record.offset >= start:
+                    start = record.offset + 1
+                    yield record
+        except UnicodeDecodeError:
+            # Brokers take names of headers that are no UTF-8, aiokafka does not.
+            for record in LenientBatch(raw):
+                if record.offset >= start:
+                    start = record.offset + 1
+                    yield record
 
 
 class Chunk(NamedTuple):
@@ -119,6 +146,8 @@ class Wire:
         self._arguments = arguments
         self._seconds = seconds
         self._coordinators: dict[str, int] = {}
+        self._beyond: set[TopicPartition] = set()
+        """Partitions that end before the place at which they are read."""
         self._client: Any = None
 
     async def start(self, topics: Iterable[str]) -> None:
@@ -215,10 +244,16 @@ class Wire:
         if error is OffsetOutOfRangeError:
             first = (await self._offsets([partition], _EARLIEST, _COMMITTED))[partition]
             if start >= first:
+                if partition not in self._beyond:
+                    self._beyond.add(partition)
+                    _logger.warning(
+                        "%s ends before %d, where it is read; if it stays so, it was made anew or cut", partition, start
+                    )
                 return Chunk(RawRecords([], start), start, start)
             _logger.warning("%s from %d to %d is gone: its retention is over", partition, start, first - 1)
             return Chunk(RawRecords([], first), first, first + 1)
         _raise_for(code)
+        self._beyond.discard(partition)
         found, behind = _committed(records, aborted, start)
         if behind == start < stable:
             # The broker holds its answers back (a quota).
@@ -319,11 +354,13 @@ def _committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start:
     """Return the records of committed transactions, and of producers without one, and the offset behind what was seen."""
     waiting = sorted(aborted or (), key=lambda transaction: transaction[1], reverse=True)
     given_up: set[int] = set()
-    found: list[Iterable[RawRecord]] = []
-    behind = start
+    found: list[Batch] = []
+    behind, place, whole = start, 0, memoryview(content)
     batches = MemoryRecords(content)
     while batches.has_next():
         batch = batches.next_batch()
+        raw = whole[place : place + _size(whole, place)]
+        place += len(raw)
         if not batch.validate_crc():
             raise CorruptRecordException(f"the batch at {batch.base_offset} does not match its checksum")
         while waiting and waiting[-1][1] <= batch.base_offset:
@@ -332,6 +369,11 @@ def _committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start:
             if ControlRecord.parse(next(batch).key) == ABORT_MARKER:
                 given_up.discard(batch.producer_id)
         elif not (batch.is_transactional and batch.producer_id in given_up):
-            found.append(batch)
+            found.append(Batch(batch, raw))
         behind = max(batch.next_offset, behind)
     return RawRecords(found, start), behind
+
+
+def _size(content: memoryview, place: int) -> int:
+    """Return how many bytes the batch takes that begins at a place: its base offset, its length, and what that counts."""
+    return _HEAD_BYTES + int.from_bytes(content[place + 8 : place + _HEAD_BYTES], "big")

@@ -2,6 +2,9 @@
 
 `cluster` comes first whenever one of its records waits. The others are merged by recorded time; at equal times by the order in
 which the stage names its inputs, and within a partition by offset.
+
+A shard's time is that of the latest input and never falls. One input of a producer whose clock is years ahead would make all timers
+due for good, so what it says counts up to an hour after the log appended it.
 """
 
 from __future__ import annotations
@@ -13,10 +16,19 @@ from typing import Final, Protocol
 
 from engine.log.port import Log, Partition, ReadsTogether, Record
 
-__all__ = ["Inputs", "Retaken", "Source", "Taken"]
+__all__ = ["Inputs", "Retaken", "Source", "Taken", "time_of"]
+
+_AHEAD: Final = 3_600 * 1_000_000
+"""By how much a producer's clock may be ahead of the log's (microseconds)."""
 
 Taken = tuple[int, Record]
 """Place of the partition among the shard's inputs, and the record."""
+
+
+def time_of(record: Record) -> int:
+    """Return when an input counts as recorded (microseconds)."""
+    said, appended = record.message.recordedtime, record.appended
+    return said if not appended or said <= appended + _AHEAD else appended + _AHEAD
 
 
 class Source(Protocol):
@@ -76,8 +88,8 @@ class Inputs:
             time = 0
             for head in self._others:
                 record = head.record
-                if record is not None and (found is None or record.message.recordedtime < time):
-                    found, time = head, record.message.recordedtime
+                if record is not None and (found is None or time_of(record) < time):
+                    found, time = head, time_of(record)
         self._found = found
         return None if found is None or found.record is None else (found.place, found.record)
 

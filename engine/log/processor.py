@@ -12,8 +12,8 @@ from typing import Final, Generic, TypeVar
 
 from engine.log.accounts import Accounts
 from engine.log.attempts import Failures, UndecidedError, not_written
-from engine.log.errors import LogError, RecordTooLargeError
-from engine.log.inputs import Inputs, Retaken, Source, Taken
+from engine.log.errors import LogError, LogUnavailableError, RecordTooLargeError
+from engine.log.inputs import Inputs, Retaken, Source, Taken, time_of
 from engine.log.observer import Batch, Observer
 from engine.log.port import Commit, Log, Partition, Position, ShardId, ShardLog, Vector
 from engine.log.recovery import input_partitions, output_partitions, recover
@@ -76,7 +76,7 @@ class Processor(Generic[S]):
         """Take the shard over, whoever holds it, and bring its state to where it stands.
 
         Raises:
-            LogUnavailableError: the log cannot be reached or written.
+            LogUnavailableError: the log cannot be reached or written; or inputs end before what the shard has taken.
             LayoutError: the shard was run before with other inputs.
             LogDamagedError: what the log holds is not what was written.
         """
@@ -89,6 +89,7 @@ class Processor(Generic[S]):
             # Fence first: only then is the position final.
             held = self.log.open(self.shard, self.reads)
             try:
+                self._must_not_be_ahead(held.position.vector)
                 folded = self._load(held)
             except BaseException:
                 held.close()
@@ -113,6 +114,16 @@ class Processor(Generic[S]):
         if self._opened is not None:
             self._opened.held.close()
             self._opened = None
+
+    def _must_not_be_ahead(self, taken: Vector) -> None:
+        # What is appended to a topic that was made anew stands before what was taken, and would never be read. It may also be that
+        # a partition's new leader does not know yet how far it goes, so this is tried again.
+        for partition, offset in zip(self.reads, taken, strict=True):
+            if offset and (end := self.log.end(partition)) < offset:
+                raise LogUnavailableError(
+                    f"{partition.topic}/{partition.number} ends at {end}, but shard {self.shard} has taken what stood before "
+                    f"{offset}; if it stays so, the topic was made anew or cut: restore it from a backup, or begin a new log"
+                )
 
     def _load(self, held: ShardLog) -> int:
         """Bring the state to where the shard stands; return how many events were folded."""
@@ -287,7 +298,7 @@ class Processor(Generic[S]):
             place, record = found
             # Due by this input's time; or by the shard's own, which is ahead of it where producers' clocks differ. Otherwise
             # what fires before what would depend on whether the shard was idle in between.
-            horizon = max(run.now, record.message.recordedtime)
+            horizon = max(run.now, time_of(record))
             due = stage.due(run.state)
             if due is not None and due <= horizon:
                 try:

@@ -13,7 +13,7 @@ from engine.events.ids import output_id
 from engine.events.jobs import Accounted
 from engine.log.accounts import SILENT
 from engine.log.dead_letters import dead_letter, too_large
-from engine.log.inputs import Inputs, Taken
+from engine.log.inputs import Inputs, Taken, time_of
 from engine.log.partitioner import partition_of
 from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
 from engine.log.recovery import Recovered
@@ -181,7 +181,7 @@ class ShardRun(Generic[S]):
         self._write(letter, "dead-letters", letter.data.key)
 
     def _receive(self, place: int, record: Record) -> None:
-        self.now = max(self.now, record.message.recordedtime)
+        self.now = max(self.now, time_of(record))
         self.vector[place] = record.offset + 1
         self.basis = tuple(self.vector)
         self.accounts.received += 1

@@ -20,6 +20,7 @@ from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnav
 from engine.log.port import Commit, Output, Partition, Position, ShardId
 from streams.errors import TopicsMissingError
 from streams.log import KafkaLog
+from streams.producer import Producer
 from streams.settings import KafkaSettings
 from streams.shard import KafkaShard
 from streams.topics import apply, declared, plan
@@ -103,6 +104,33 @@ def test_who_was_frozen_in_a_commit_finds_that_the_shard_is_another_ones_and_fen
     assert len(read_all(log, EVENTS)) == 4
     # Told once, it may take the shard over on purpose.
     assert log.open(SHARD, INPUTS).position == heir.position
+
+
+def test_who_gives_up_a_commit_that_is_too_large_fences_nobody_who_has_gone_on_meanwhile(
+    make_log: Make, open_log: Open, settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It needs a new producer, which shuts out whoever has the shard; then it must not write what the other one has written."""
+    log, other = make_log(1), open_log()
+    small = {"max.message.bytes": "100000"}
+    topic = ConfigResource(ConfigResourceType.TOPIC, f"{settings.topic_prefix}job-events", small)
+    asyncio.run(administered(settings, lambda admin: admin.alter_configs([topic])))
+    dice = random.Random(1)  # noqa: S311  bytes that cannot be compressed
+    outputs = [Output("job-events", message("job", number, data=dice.randbytes(40_000)), (1, 0)) for number in range(5)]
+    slow = log.open(SHARD, INPUTS)
+    close = Producer.close
+    heirs: list[KafkaShard] = []
+
+    def frozen(producer: Producer) -> None:
+        close(producer)
+        if producer is slow._producer and not heirs:
+            heirs.append(other.open(SHARD, INPUTS))
+            heirs[0].commit(Commit((1, 0), 1, [output(1)]))
+
+    monkeypatch.setattr(Producer, "close", frozen)
+    with pytest.raises(FencedError, match="lifecycle/0 was taken over"):
+        slow.commit(Commit((1, 0), 1, outputs))
+    assert [record.message.id for record in read_all(log, EVENTS)] == ["job-1"]
+    assert log.open(SHARD, INPUTS).position == Position((1, 0), 1, 1)
 
 
 def test_who_has_failed_to_commit_and_has_no_heir_goes_on(make_log: Make) -> None:

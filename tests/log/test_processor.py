@@ -433,6 +433,16 @@ def test_log_that_fails_while_a_commit_is_made_closes_the_shard() -> None:
     assert not processor.is_open
 
 
+def test_a_shard_whose_inputs_end_before_what_it_has_taken_is_not_opened() -> None:
+    """What is appended to a topic that was made anew would never be read."""
+    log = MemoryLog()
+    log.append("jobs", [custom("a", number, "add", at=10) for number in range(3)])
+    started(log).run_until_quiet()
+    log._records[Partition("jobs", 0)].clear()
+    with pytest.raises(LogUnavailableError, match=r"jobs/0 ends at 0, but shard counting/0 has taken what stood before 3"):
+        started(log)
+
+
 def dead_reasons(log: MemoryLog) -> list[str]:
     numbers = range(log.partitions("dead-letters"))
     return [decode(found.message).data.reason for n in numbers for found in log.read(Partition("dead-letters", n), 0, 100)]  # type: ignore[attr-defined]
