@@ -1,4 +1,4 @@
-"""Errors of the Kafka log, all of them errors of the log (`engine.log.errors`).
+"""Errors of the Kafka log, all of them errors of the log (`engine.log.errors`); those of groups stand in `membership`.
 
 LogError
 ├── LogUnavailableError

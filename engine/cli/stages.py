@@ -25,7 +25,7 @@ TURN_SECONDS: Final = 0.2
 """How long a process at rest waits before it looks around."""
 
 _BATCH: Final = 1_000
-"""Inputs a transaction, at most (kafka.md, Transactions). One costs as much as 100 inputs, whatever is in it."""
+"""Inputs a transaction, at most (kafka.md, Transactions). A transaction costs as much as 100 inputs, whatever is in it."""
 
 UNSETTLED: Final = "the group of the workers has not said yet which shards are to be run here"
 """Why a process is not ready that has just begun to take part."""

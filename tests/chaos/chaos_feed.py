@@ -135,6 +135,8 @@ class Feeder:
                     continue
                 for (topic, raw), run in groupby(chunk, lambda found: (found[0], isinstance(found[1], Raw))):
                     self._append(topic, [record for _, record in run], raw)
+                if self._stop.is_set():
+                    return
                 self.appended += len(chunk)
         except BaseException as error:  # noqa: BLE001  the test's own thread raises it
             self.fault = error

@@ -12,6 +12,8 @@ __all__ = ["Fleet", "Worker"]
 
 _LAHAR = "from engine.cli.main import main; main()"
 _END_SECONDS = 60.0
+_IN_ORDER = frozenset({0, 4, -signal.SIGTERM})
+"""Codes of one that was told to end: it has, or it was replaced meanwhile; or it had not begun to listen."""
 
 
 class Worker:
@@ -32,8 +34,7 @@ class Worker:
 
     def start(self) -> None:
         """Start a process, after the one before it has ended."""
-        if self._process is not None:
-            self._process.wait(_END_SECONDS)
+        self._wait()
         self.wanted = True
         self._from = self._said.stat().st_size if self._said.exists() else 0
         with self._said.open("ab") as said:
@@ -82,14 +83,16 @@ class Worker:
         if self._process is not None and self.runs:
             self._process.terminate()
 
-    def end(self) -> int | None:
-        """Let it end in good order; return its code."""
+    def end(self) -> None:
+        """Let it end in good order."""
         self.ask_to_end()
-        if self._process is None:
-            return None
-        code = self._process.wait(_END_SECONDS)
-        self._process = None
-        return code
+        self._wait()
+
+    def _wait(self) -> None:
+        if self._process is not None:
+            code = self._process.wait(_END_SECONDS)
+            self._process = None
+            assert code in _IN_ORDER, f"{self.name} has ended with {code}:\n{self.said()[-3_000:]}"
 
     def said(self) -> str:
         """Return all that its processes have said."""

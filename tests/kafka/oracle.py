@@ -66,15 +66,14 @@ def judge(log: Log, stage: Any, number: int, *, whole: bool = True) -> Verdict:
         differences.append(f"nothing leads to output {len(again.made) + 1}: {error}")
     made = [(out.message, out.basis) for out in again.made]
     told = [(record.message, record.basis) for record in expected]
-    differences = [
+    differences += [
         f"output {place}: {old} is now {new}" for place, (old, new) in enumerate(zip(told, made, strict=False)) if old != new
     ]
     if len(made) != len(told):
         differences.append(f"{len(told)} outputs, decided again {len(made)}")
     again.run.account()
-    received = again.run.accounts.received
-    if received != again.taken:
-        differences.append(f"{again.taken} inputs taken, {received} accounted for")
+    if not again.run.accounts.balanced:
+        differences.append(f"{again.taken} inputs taken, accounted for as {again.run.accounts.outcomes}")
     outcomes = dict(again.run.accounts.outcomes)
     if (silent := _silent(record.message for record in written)) != (rightly := _silent(out.message for out in again.run.outputs)):
         differences.append(f"accounted {silent}, decided again {rightly}")
