@@ -141,7 +141,7 @@ class KafkaShard:
                 return self._producer.transact(self._batches(commit, stored), offsets, self._group)
             except BatchTooLargeError as error:
                 if error.count > 1:
-                    # Together they are more than the topic takes; each for itself may be less. So it stays until the shard is opened anew.
+                    # Together they are more than the topic takes; each for itself may be less. So it stays while the shard is open.
                     self._batch_bytes //= _SMALLER
                 self._begin_anew()
                 if error.count == 1:

@@ -90,8 +90,21 @@ def test_a_doubled_output_is_found(log: MemoryLog) -> None:
     last = [record for record in written if record.message.type != Accounted.TYPE][-1]
     append_outputs(log, Output("job-events", last.message, last.basis))
     verdict = judge(log, LifecycleStage(), 0)
-    assert verdict.differences[0].startswith("nothing leads to output ")
+    assert verdict.differences != []
     assert verdict.doubled == 1
+
+
+def test_an_output_that_follows_from_nothing_is_named(log: MemoryLog) -> None:
+    foreign = next(record for record in log.read(Partition("job-events", 0), 0, 100) if record.message.type != Accounted.TYPE)
+    bare = MemoryLog()
+    bare.append("cluster", [message for topic, message in inputs(5) if topic == "cluster"])
+    processor: Processor[Any] = Processor(bare, LifecycleStage())
+    processor.open()
+    processor.run_until_quiet()
+    append_outputs(bare, Output("job-events", foreign.message, processor.position.vector))
+    verdict = judge(bare, LifecycleStage(), 0)
+    assert verdict.differences[0].startswith("nothing leads to output 1: ")
+    assert foreign.message.id in verdict.differences[0]
 
 
 @pytest.mark.parametrize("place", [0, 40, -1])
