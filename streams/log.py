@@ -284,7 +284,7 @@ class KafkaLog:
             with unavailable_if(f"the cursor {name} on {self.settings.where} cannot be moved"):
                 self.background.run(self.wire.commit_group(self._cursor_group(name), offsets))
 
-    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> None:
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
         """Return as soon as something was written since this thread's last call, after `timeout` seconds at the latest.
 
         What this process writes is noticed at once; what others append within 20 ms. Brokers are asked no more often than that.
@@ -292,6 +292,9 @@ class KafkaLog:
         Args:
             timeout: seconds.
             partitions: those of interest; empty: what this log has read, all if it has read none.
+
+        Returns:
+            Those of them in which something was written; all, if this thread did not ask for the same ones before.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -302,10 +305,10 @@ class KafkaLog:
         ]
         names = [self.name(partition) for partition in watched]
         seen = self._seen
-        before: dict[Partition, int] | None = getattr(seen, "ends", None)
+        before: dict[Partition, int] = getattr(seen, "ends", {})
         while True:
             with self._changed:
-                if before is not None and before.keys() == set(watched):
+                if before.keys() == set(watched):
                     pause = min(seen.asked + _POLL_SECONDS, deadline) - time.monotonic()
                     self._changed.wait_for(lambda: self._written_to(names) != seen.writes, max(pause, 0))
                 seen.writes = self._written_to(names)
@@ -313,7 +316,7 @@ class KafkaLog:
             found = dict(zip(watched, self.reader.ends(watched), strict=True))
             if found != before or time.monotonic() >= deadline:
                 seen.ends = found
-                return
+                return [partition for partition, end in found.items() if before.get(partition) != end]
 
     def _written_to(self, names: Sequence[TopicPartition]) -> int:
         return sum(self._writes[name] for name in names)

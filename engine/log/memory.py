@@ -114,12 +114,13 @@ class MemoryLog:
         with self._changed:
             self._cursors.setdefault(name, {}).update(positions)
 
-    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> None:  # noqa: ARG002  all wake alike
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
         """Return as soon as something was written since this thread's last call, after `timeout` seconds at the latest."""
         with self._changed:
             seen = getattr(self._seen, "written", 0)
             self._changed.wait_for(lambda: self._written != seen, timeout)
             self._seen.written = self._written
+        return partitions
 
     def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
         """Yield all records with this key on some topics, in commit order."""

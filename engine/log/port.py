@@ -196,12 +196,15 @@ class Log(Protocol):
             LogDamagedError: what is stored does not match its checksum.
         """
 
-    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> None:
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
         """Return as soon as something may have been appended, after `timeout` seconds at the latest.
 
         Args:
             timeout: seconds.
             partitions: what happens in others is of no interest, though it may wake the caller; empty: all are of interest.
+
+        Returns:
+            Those of `partitions` in which something may have been appended since this thread's last call.
         """
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from engine.log.collector import Collector, set_aside
 from engine.log.errors import FencedError, LogError
 from engine.log.port import Log
 from engine.log.processor import Processor
-from engine.log.shard_thread import IDLE_SECONDS, BackOff, News, ShardThread
+from engine.log.shard_thread import IDLE_SECONDS, BackOff, ShardThread
 
 __all__ = ["DRAIN_SECONDS", "BackOff", "Runner", "run_until_quiet"]
 
@@ -55,7 +55,6 @@ class Runner:
         self._make = make
         self._changed = changed
         self._back_off = back_off or BackOff()
-        self._news = News()
         self._threads: dict[int, ShardThread] = {}
         self._collector = Collector()
         self._stack = ExitStack()
@@ -93,7 +92,6 @@ class Runner:
                 self._threads[number] = ShardThread(
                     number,
                     self._make,
-                    news=self._news,
                     after_commit=self._collector.tick,
                     changed=self._changed,
                     back_off=self._back_off,
@@ -169,7 +167,10 @@ class Runner:
                     self._closed.wait(_LOOK_SECONDS)
                     continue
                 # Not woken by what the shards write themselves.
-                self._log.wait(IDLE_SECONDS, [partition for thread in threads for partition in thread.reads])
+                changed = self._log.wait(IDLE_SECONDS, [partition for thread in threads for partition in thread.reads])
+                for thread in threads:
+                    if not set(thread.reads).isdisjoint(changed):
+                        thread.wake()
             except LogError:
                 # The shards meet the same error, and tell it.
                 self._closed.wait(IDLE_SECONDS)
@@ -178,7 +179,6 @@ class Runner:
                 if not self._closed.is_set():
                     _logger.exception("nobody looks out for inputs any more")
                 return
-            self._news.tell()
 
 
 def run_until_quiet(make: Callable[[int], Processor[Any]], shards: Collection[int]) -> int:

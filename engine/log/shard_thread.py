@@ -12,7 +12,7 @@ from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
 from engine.log.processor import Processor
 
-__all__ = ["IDLE_SECONDS", "BackOff", "News", "ShardThread"]
+__all__ = ["IDLE_SECONDS", "BackOff", "ShardThread"]
 
 IDLE_SECONDS: Final = 0.2
 """How long a shard without inputs waits before it looks at its timers again."""
@@ -30,8 +30,8 @@ class BackOff(NamedTuple):
     longest: float = 10.0
 
 
-class News:
-    """Counts when something may have been appended, and wakes those who wait for it."""
+class _News:
+    """Counts when something may have been appended, and wakes the shard that waits for it."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -57,7 +57,6 @@ class ShardThread:
         number: int,
         make: Callable[[int], Processor[Any]],
         *,
-        news: News,
         after_commit: Callable[[], None],
         changed: Callable[[], object],
         back_off: BackOff,
@@ -67,14 +66,13 @@ class ShardThread:
         Args:
             number: of the shard.
             make: gives its processor; called in the thread.
-            news: wakes it where it waits for inputs.
             after_commit: called in the thread.
             changed: called in the thread when the shard was opened and when the thread has ended.
             back_off: where the log cannot be used.
         """
         self.number: Final = number
         self._make = make
-        self._news = news
+        self._news = _News()
         self._after_commit = after_commit
         self._changed = changed
         self._back_off = back_off
@@ -98,6 +96,10 @@ class ShardThread:
     def stopped(self) -> bool:
         """Tell whether it is to end."""
         return self._stop.is_set()
+
+    def wake(self) -> None:
+        """Let it look for inputs, at once if it rests."""
+        self._news.tell()
 
     def stop(self) -> None:
         """Let it finish the transaction at hand, give the shard back and end."""

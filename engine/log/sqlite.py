@@ -117,12 +117,13 @@ class SqliteLog:
         """
         return SqliteShard.look(self._file, shard)
 
-    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> None:  # noqa: ARG002  all wake alike
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
         """Return as soon as anybody has written since this thread's last call, after `timeout` seconds at the latest.
 
         What this process writes is noticed at once, what others write within 50 ms.
         """
         self._file.wait(timeout)
+        return partitions
 
     def backup(self, target: str | Path) -> None:
         """Write a copy of the log, as it is at one moment, into a new file; others may go on writing meanwhile.

@@ -298,9 +298,9 @@ class LogContract(ABC):
         assert [record.message.sequence for record in read_all(log, PODS)] == list(range(commits))
 
     def test_waiting_ends_when_something_is_appended(self, log: Log) -> None:
-        log.wait(0)
+        log.wait(0, [PODS, EVENTS])
         log.append("pods", [message("a")])
-        log.wait(60)
+        assert PODS in log.wait(60, [PODS, EVENTS])
         woken = threading.Event()
 
         def wait() -> None:

@@ -53,12 +53,12 @@ def test_an_offset_behind_the_end_gives_nothing(make_log: Callable[[int], KafkaL
 
 def test_who_waits_for_some_partitions_is_not_woken_by_others(make_log: Callable[[int], KafkaLog]) -> None:
     log = make_log(1)
-    pods = [Partition("pods", 0)]
-    log.wait(0, pods)
+    pods, cluster = Partition("pods", 0), Partition("cluster", 0)
+    assert log.wait(0, [pods, cluster]) == [cluster, pods], "it is not known what it has seen"
     log.append("jobs", jobs(1))
     began = time.monotonic()
-    log.wait(0.3, pods)
+    assert log.wait(0.3, [pods, cluster]) == []
     assert time.monotonic() - began >= 0.3
     log.append("pods", jobs(1))
-    log.wait(60, pods)
-    assert log.end(pods[0]) == 1
+    assert log.wait(60, [pods, cluster]) == [pods]
+    assert log.end(pods) == 1

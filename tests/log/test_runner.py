@@ -213,10 +213,43 @@ class AskedLog(PlannedLog):
         super().__init__()
         self.asked: list[Collection[Partition]] = []
 
-    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> None:
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
         if threading.current_thread().name == "lahar-watch":
             self.asked.append(partitions)
+        return super().wait(timeout, partitions)
+
+
+class TellingLog(PlannedLog):
+    """Knows in which partitions something was appended, as brokers do, and how often each shard looks for inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = [0] * SHARDS
+        self._ends: dict[Partition, int] = {}
+
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
+        if threading.current_thread().name != "lahar-watch":
+            return super().wait(timeout, partitions)
         super().wait(timeout, partitions)
+        before, self._ends = self._ends, {partition: self.end(partition) for partition in partitions}
+        return [partition for partition, end in self._ends.items() if before.get(partition) != end]
+
+    def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
+        if partition.topic == "jobs":
+            self.looks[partition.number] += 1
+        return super().read(partition, start, limit)
+
+
+def test_a_shard_is_not_woken_by_the_inputs_of_others() -> None:
+    log = TellingLog()
+    with Runner(log, partial(processor, log)) as runner:
+        runner.assign([0, 1])
+        for number in range(30):
+            log.add(1)
+            log.until(lambda found=number: log.outputs(1) == found + 1)  # type: ignore[misc]
+        looks = list(log.looks)
+    # It looks for itself every now and then.
+    assert looks[0] < looks[1] / 2
 
 
 def test_nobody_looks_out_for_what_no_shard_reads() -> None:
