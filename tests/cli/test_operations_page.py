@@ -1,9 +1,10 @@
-"""docs/operations.md names every metric that a process of Lahar exports, with its type and labels, and no other."""
+"""docs/operations.md names every metric that a process of Lahar exports, and everything that writes warnings to its log."""
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,8 @@ from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.log.processor import Processor
 
-PAGE = Path(__file__).parents[2] / "docs" / "operations.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "operations.md"
 ROW = re.compile(
     r"^\| `(?P<name>\w+)` \| (?P<type>gauge|counter|histogram) \| (?P<labels>[^|]*)\| (?P<unit>[^|]+) \| (?P<meaning>.+) \|$"
 )
@@ -86,3 +88,48 @@ def test_names_follow_the_rules_of_prometheus(exported: dict[str, Row]) -> None:
     for name, (kind, labels) in exported.items():
         assert name.endswith("_total") == (kind == "counter"), name
         assert set(labels).isdisjoint({"job", "pod", "event", "id", "uid", "instance"}), name
+
+
+LOGGED = re.compile(r"^\| (WARNING|ERROR) \| `([\w.]+)` \| .+ \|$", re.MULTILINE)
+LEVELS = {"warning": "WARNING", "error": "ERROR", "exception": "ERROR"}
+
+
+def warnings_of(source: str, module: str) -> Iterator[tuple[str, str]]:
+    """Yield (level, logger) of each call of a module's logger that says that something is wrong."""
+    loggers: dict[str, str] = {}
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case (
+                ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Attribute(attr="getLogger"), args=[told]))
+                | ast.AnnAssign(target=ast.Name(id=name), value=ast.Call(func=ast.Attribute(attr="getLogger"), args=[told]))
+            ):
+                loggers[name] = told.value if isinstance(told, ast.Constant) and isinstance(told.value, str) else module
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=level)) if name in loggers and level in LEVELS:
+                yield LEVELS[level], loggers[name]
+
+
+def test_the_table_of_logs_names_whatever_warns() -> None:
+    warn = {
+        found
+        for package in ("engine", "statemachines", "streams")
+        for path in (ROOT / package).rglob("*.py")
+        for found in warnings_of(path.read_text(encoding="utf-8"), ".".join(path.relative_to(ROOT).with_suffix("").parts))
+    }
+    assert set(LOGGED.findall(PAGE.read_text(encoding="utf-8"))) == warn
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("_logger: Final = logging.getLogger(__name__)\n_logger.exception('x')", [("ERROR", "a.b")]),
+        (
+            "_log = logging.getLogger('lahar.agents')\ndef f():\n    _log.warning('x')\n    _log.info('y')",
+            [("WARNING", "lahar.agents")],
+        ),
+        ("output.warning('x')", []),
+    ],
+)
+def test_warnings_are_found(source: str, expected: list[tuple[str, str]]) -> None:
+    assert list(warnings_of(source, "a.b")) == expected
