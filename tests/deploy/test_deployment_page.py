@@ -6,6 +6,7 @@ import re
 import shlex
 
 import pytest
+from compose_stack import NOT_RUN
 from container_files import compose
 from deployment_page import COMMANDS, PAGE
 from monitoring import rules
@@ -42,6 +43,11 @@ def test_the_table_of_services_is_that_of_the_file() -> None:
     for name, service in SERVICES.items():
         for port in service.get("ports", []):
             assert f"localhost:{port.split(':')[1]}" in next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}`"))
+
+
+def test_it_says_which_services_are_not_run_by_the_tests() -> None:
+    _, _, said = PAGE.partition("### What of this has been run")
+    assert re.findall(r"`(\w+)` is not run at all", said.partition("\n#")[0]) == sorted(NOT_RUN)
 
 
 def test_the_table_of_alerts_is_that_of_the_rules() -> None:
