@@ -131,7 +131,7 @@ def _forward_with_confluent(options: argparse.Namespace, shape: Shape) -> None:
 
 
 def _forward_partition_with_confluent(options: argparse.Namespace, shape: Shape, number: int) -> None:
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition  # noqa: PLC0415  an extra
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition  # noqa: PLC0415  for developers only
 
     name = f"{options.name}-{number}"
     consumer = Consumer(
