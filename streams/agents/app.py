@@ -18,6 +18,7 @@ from streams.agents.delivery import FIRST_PAUSE, Delivery
 from streams.agents.metrics import AgentMetrics
 from streams.agents.progress import Place, Progress
 from streams.agents.schema import EventSchema
+from streams.agents.seeding import Seed, Seeded, read_seeds
 from streams.agents.transport import Consumer, Standing, Transport
 from streams.settings import KafkaSettings
 from streams.topics import topic_name
@@ -30,6 +31,9 @@ _HEARTBEAT_SECONDS: Final = 1.0
 _SESSION_SECONDS: Final = 10.0
 """After which the partitions of a process that was killed go to others. Heartbeats come from a thread that runs no agent."""
 _WATCH_SECONDS: Final = 0.5
+_SEEK_SECONDS: Final = 24 * 3_600.0
+"""How long finding the place to go on from may take: without a broker, snapshots are tried again and again. Faust would go on from
+a wrong place when this is over."""
 _POLL_RECORDS: Final = 2_000
 """Taken over at once. Without a bound, all that was fetched lies about as objects: 0.7 GB with four partitions instead of 0.15."""
 
@@ -75,6 +79,7 @@ class AgentApp(faust.App):
         ]
         self._assigned: set[TP] | None = None
         self._to_rebuild: dict[TP, int] = {}
+        self._seeding = 0
         self._turned: float | None = None
         self.replaced = False
         """Another process of the group has this one's name; its place in the group is lost."""
@@ -86,6 +91,7 @@ class AgentApp(faust.App):
             autodiscover=False,
             broker_commit_interval=_COMMIT_SECONDS,
             broker_heartbeat_interval=_HEARTBEAT_SECONDS,
+            broker_request_timeout=_SEEK_SECONDS,
             broker_max_poll_records=_POLL_RECORDS,
             broker_session_timeout=_SESSION_SECONDS,
             consumer_auto_offset_reset="earliest",
@@ -119,10 +125,12 @@ class AgentApp(faust.App):
     def not_ready(self) -> list[str]:
         """Return why the agents do not do their work now; empty if they do."""
         reasons = []
-        if self._assigned is None:
+        if self._seeding:
+            reasons.append(f"the snapshots of {self._seeding} partitions are being read")
+        elif self._assigned is None:
             reasons.append(f"{self.conf.id} has no place in its consumer group yet")
         if self._to_rebuild:
-            reasons.append(f"{len(self._to_rebuild)} partitions are still being read from their beginning")
+            reasons.append(f"{len(self._to_rebuild)} partitions have not been read up to their end yet")
         return reasons
 
     def hangs(self, patience: float) -> list[str]:
@@ -130,24 +138,61 @@ class AgentApp(faust.App):
         still = 0.0 if self._turned is None else time.monotonic() - self._turned
         return [f"the agents' loop has not moved for {still:.0f} s: one of them blocks it"] if still > patience else []
 
-    async def resumed(self, offsets: Mapping[TP, int | None]) -> None:
-        """Note which partitions this process has from now on, and where it goes on in each (`None`: at the beginning)."""
-        lost = {Place(*tp) for tp in (self._assigned or set()) - set(offsets)}
+    async def resumed(self, offsets: Mapping[TP, int | None]) -> dict[TP, int | None]:
+        """Note which partitions this process has from now on.
+
+        Args:
+            offsets: where it would go on in each; `None`: at the beginning.
+
+        Returns:
+            Where it goes on: partitions that are new begin with a snapshot where that can be.
+        """
+        self._lose((self._assigned or set()) - set(offsets))
         new = set(offsets) - (self._assigned or set())
-        self._assigned = set(offsets)
-        for tp in lost:
-            self.metrics.lag.remove(*map(str, tp))
-            self._to_rebuild.pop(TP(*tp), None)
-        for delivery in self.deliveries:
-            delivery.lost(lost)
-            if self.agents_declared.from_beginning:
-                # New ones too: a record on its way while they were lost may have left something behind.
-                anew = lost | {Place(*tp) for tp in new}
-                delivery.progress.forget(anew)
-                _tell(delivery.handler, "lost", anew)
-            delivery.progress.resumed({Place(*tp): offset for tp, offset in offsets.items()})
+        seeds: dict[TP, list[Seed]] = {}
         if self.agents_declared.from_beginning and new:
-            self._to_rebuild |= {TP(*tp): end for tp, end in (await self.consumer.highwaters(*new)).items()}
+            # Another rebalance may cancel what takes time; then they are still new.
+            seeds = await self._seeds(new)
+            ends = await self.consumer.highwaters(*new)
+            self._forget(new)
+            self._to_rebuild |= {TP(*tp): end for tp, end in ends.items()}
+            starts = {tp: min(seed.offset for seed in found) for tp, found in seeds.items()}
+            offsets = {tp: starts.get(tp) if tp in new else offset for tp, offset in offsets.items()}
+        self._assigned = set(offsets)
+        for delivery in self.deliveries:
+            delivery.progress.resumed({Place(*tp): offset for tp, offset in offsets.items()})
+        for tp, found in seeds.items():
+            for delivery, seed in zip(self.deliveries, found, strict=True):
+                cast("Seeded", delivery.handler).begin(Place(*tp), seed)
+        return dict(offsets)
+
+    def _lose(self, tps: set[TP]) -> None:
+        """Give up partitions that another process has now."""
+        if self._assigned is not None:
+            self._assigned -= tps
+        for tp in tps:
+            self.metrics.lag.remove(*map(str, tp))
+            self._to_rebuild.pop(tp, None)
+        for delivery in self.deliveries:
+            delivery.lost({Place(*tp) for tp in tps})
+        if self.agents_declared.from_beginning:
+            self._forget(tps)
+
+    def _forget(self, tps: set[TP]) -> None:
+        """Forget what is known of partitions; of new ones too: a record on its way while they were lost may have left something."""
+        places = {Place(*tp) for tp in tps}
+        for delivery in self.deliveries:
+            delivery.progress.forget(places)
+            _tell(delivery.handler, "lost", places)
+
+    async def _seeds(self, new: set[TP]) -> dict[TP, list[Seed]]:
+        self._seeding = len(new)
+        try:
+            handlers = [delivery.handler for delivery in self.deliveries]
+            found = await read_seeds(self.settings, handlers, {tp.partition for tp in new})
+        finally:
+            self._seeding = 0
+        return {tp: found[tp.partition] for tp in new if tp.partition in found}
 
     async def drain(self) -> None:
         """Finish the calls that run, begin no other, and commit."""

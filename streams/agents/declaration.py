@@ -210,7 +210,8 @@ class Agents:
     """Ends the name of the consumer group. Agents under a new name begin at the beginning of the topics."""
     handlers: Sequence[Handler]
     from_beginning: bool = False
-    """Read the topics from their beginning at each start and keep no position: for what is rebuilt in memory."""
+    """Keep no position; at each start read the topics from their beginning, or from where a snapshot ends with which all handlers
+    can begin (`streams.agents.seeding`): for what is rebuilt in memory."""
     collectors: Sequence[Collector] = field(default=())
     """Shown with the metrics of the process."""
 

@@ -220,12 +220,12 @@ class Consumer(driver.Consumer):
         """Go to the position of these agents, and tell the app."""
         assigned = self.assignment()
         if self.app.agents_declared.from_beginning:
-            found: dict[TP, int | None] = {tp: self._held.get(tp) for tp in assigned}
+            found: dict[TP, int | None] = await self.app.resumed({tp: self._held.get(tp) for tp in assigned})
             self._held = {tp: offset for tp, offset in found.items() if offset is not None}
             await self._thread.seek_to(found)
         else:
             found = {TP(*tp): offset for tp, offset in (await super().seek_to_committed()).items()}
-        await self.app.resumed(found)
+            await self.app.resumed(found)
         return {tp: offset for tp, offset in found.items() if offset is not None}
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:

@@ -11,13 +11,15 @@
 | `lahar_usage_requested_cpu_cores`, `…_memory_bytes`, `…_gpus` | `tenant`, `queue`, `phase` | what these replicas ask for |
 | `lahar_usage_partitions_rebuilding` | | partitions of which nothing is shown yet |
 
-The figures are folded from `job-events`, from its beginning at each start; nothing is stored. A partition is shown once it has been
-read up to where its end was, so a restart never makes a counter climb from zero. Several processes share the partitions: sum their
-figures. Counters are shown by partition, so that none falls when a partition moves: `rate` would take that for a restart.
+The figures are folded from `job-events`; nothing is stored. A partition begins with what the lifecycle stage's snapshot says (without
+one, with its first event) and is shown once it has been read up to where its end was. Its counters count from then on. Several
+processes share the partitions: sum their figures. Counters are shown by partition, so that none falls when another partition moves:
+`rate` would take that for a restart.
 """  # noqa: E501  a table
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final
@@ -26,10 +28,12 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from engine.events import TYPES
+from engine.log.port import Log
 from streams.agents.declaration import Agents, Source, current_type, job_events
 from streams.agents.progress import Place
 from streams.agents.received import Received
 from streams.agents.usage_book import FOLDED, Key, Owner, UsageBook
+from streams.agents.usage_seed import UsageSeed, read_seed
 
 __all__ = ["OTHER", "Usage", "app"]
 
@@ -60,6 +64,7 @@ class Usage(Collector):
         """
         self._most_owners = owners
         self._owners: set[Owner] = set()
+        self._owners_lock = threading.Lock()
         self._books: dict[Place, UsageBook] = {}
         self._shown: dict[Place, UsageBook] = {}
 
@@ -80,6 +85,19 @@ class Usage(Collector):
             book = self._books[place] = UsageBook(self._owner)
         book.fold(received.event)
 
+    def seed(self, log: Log, number: int) -> UsageSeed | None:
+        """Read what a partition begins with; called in another thread.
+
+        Raises:
+            LogError: the log fails.
+        """
+        return read_seed(log, number, self._owner)
+
+    def begin(self, place: Place, seed: UsageSeed) -> None:
+        """Begin a partition with a snapshot."""
+        self.lost({place})
+        self._books[place] = seed.book
+
     def lost(self, places: Collection[Place]) -> None:
         """Forget partitions that another process has now."""
         for place in places:
@@ -87,9 +105,11 @@ class Usage(Collector):
             self._shown.pop(place, None)
 
     def rebuilt(self, places: Collection[Place]) -> None:
-        """Show partitions from now on."""
+        """Show partitions, and count in them, from now on."""
         for place in places:
-            self._shown[place] = self._books.setdefault(place, UsageBook(self._owner))
+            book = self._books.setdefault(place, UsageBook(self._owner))
+            book.begin_counting()
+            self._shown[place] = book
 
     def collect(self) -> Iterator[Metric]:
         """Yield the figures of the partitions that are shown, of gauges the sums; called from another thread."""
@@ -121,11 +141,11 @@ class Usage(Collector):
 
     def _owner(self, tenant: str, queue: str) -> Owner:
         owner = Owner(tenant, queue)
-        if owner in self._owners:
-            return owner
-        if len(self._owners) >= self._most_owners:
-            return OTHER
-        self._owners.add(owner)
+        with self._owners_lock:
+            if owner not in self._owners:
+                if len(self._owners) >= self._most_owners:
+                    return OTHER
+                self._owners.add(owner)
         return owner
 
 

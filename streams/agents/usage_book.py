@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -21,6 +21,7 @@ from engine.events.jobs import (
     JobPhaseChanged,
     JobRevised,
 )
+from engine.lifecycle import state
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
@@ -93,9 +94,9 @@ class UsageBook:
             kept: finished jobs remembered: those whose end may be taken back rather than others, then those that finished last.
         """
         self.entered: Counter[Key] = Counter()
-        """Jobs that have entered a phase, ever."""
+        """Jobs that have entered a phase since the counting began."""
         self.ended: Counter[Key] = Counter()
-        """Attempts that have ended in a phase, ever."""
+        """Attempts that have ended in a phase since then."""
         self.jobs: Counter[Key] = Counter()
         """Jobs that are in a phase, finished ones apart."""
         self.replicas: Counter[Key] = Counter()
@@ -113,6 +114,36 @@ class UsageBook:
     def __len__(self) -> int:
         """Return the number of jobs remembered."""
         return len(self._live) + len(self._final) + len(self._inferred)
+
+    def begin(self, jobs: Iterable[state.Job]) -> None:
+        """Take jobs as a fuzzy snapshot has them; the book is empty.
+
+        It is right when all that was written before the snapshot was complete has been folded. What a record holds already changes
+        nothing. A job in the midst of its life that has no record was forgotten since, which takes all of it along.
+        """
+        finished: list[tuple[int, str, _Job]] = []
+        for known in jobs:
+            if not known.opened:
+                continue
+            job = _Job(self._owner_of(known.tenant, known.spec.queue), known.phase, sequence=known.sequence)
+            job.final = known.phase in FINISHED_JOB_PHASES and not known.inferred
+            for one in known.attempts:
+                if one.live:
+                    job.attempts[one.task, one.index, one.number] = attempt = _Attempt(one.phase, one.requests)
+                    self._count(job.owner, attempt, 1)
+            self._count_job(job, 1)
+            if known.finished is None:
+                self._keep(known.id, job)
+            else:
+                finished.append((known.finished, known.id, job))
+        # Those that finished first are left out first.
+        for _, name, job in sorted(finished, key=lambda found: found[:2]):
+            self._keep(name, job)
+
+    def begin_counting(self) -> None:
+        """Let the counters count from here."""
+        self.entered = Counter(dict.fromkeys(self.entered, 0))
+        self.ended = Counter(dict.fromkeys(self.ended, 0))
 
     def fold(self, event: Event[Any]) -> None:
         """Take the next event of the partition; one that was taken before changes nothing."""

@@ -184,15 +184,26 @@ def test_no_counter_falls_when_a_partition_goes_to_another_process(make_app: Cal
     """Prometheus would take that for a restart, and count again what is left."""
     usage = Usage()
     places = {Place("job-events", partition) for partition in (0, 1)}
+    usage.rebuilt(places)
     for place in places:
         history = History(f"job-{place.partition}", partition=place.partition)
         give(make_app, usage, *[history.received(data) for data in LIFE])
-    usage.rebuilt(places)
     entered = "lahar_usage_jobs_entered_total"
     before = [sample(usage, entered, GOLD, "Running", partition=number) for number in "01"]
     usage.lost({Place("job-events", 1)})
     after = [sample(usage, entered, GOLD, "Running", partition=number) for number in "01"]
     assert (before, after) == ([1, 1], [1, None])
+
+
+def test_counters_count_from_when_a_partition_is_shown(make_app: Callable[..., AgentApp]) -> None:
+    """What was before is no news, however much of it had to be read."""
+    usage, history = Usage(), History()
+    give(make_app, usage, *[history.received(data, offset) for offset, data in enumerate(LIFE)])
+    usage.rebuilt({Place("job-events", 0)})
+    entered = "lahar_usage_jobs_entered_total"
+    assert sample(usage, entered, GOLD, "Running", partition="0") == 0
+    give(make_app, usage, history.received(JobPhaseChanged("Restarting", "Running"), 7))
+    assert sample(usage, entered, GOLD, "Restarting", partition="0") == 1
 
 
 def test_tenants_without_number_make_no_series_without_number(make_app: Callable[..., AgentApp]) -> None:

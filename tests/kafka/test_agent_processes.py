@@ -7,8 +7,10 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -16,11 +18,12 @@ from broker import until
 from lifecycle_inputs import inputs
 from running_agents import PATIENCE, history
 
-from engine.events import decode
+from engine.events import Message, Topic, decode
 from engine.events.jobs import JobPhaseChanged
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Partition
 from engine.log.processor import Processor
+from streams.agents.usage_book import FOLDED, UsageBook
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
@@ -134,6 +137,74 @@ def test_after_kills_every_event_was_told_and_counts_once_by_job_and_sequence(
     assert stopped(last, signal.SIGINT) == 130
     # What is keyed by (job, sequence) counts every event once.
     assert sorted(set(lines(told))) == sorted(every)
+
+
+def test_usage_that_was_killed_shows_what_is_so_without_reading_all_that_was(
+    make_log: Callable[[int], KafkaLog], start: Start, tmp_path: Path
+) -> None:
+    log, given = make_log(2), inputs(400)
+    half = len(given) // 2
+    processors = [Processor(log, LifecycleStage(), number) for number in range(2)]
+    for processor in processors:
+        processor.open()
+
+    def process(part: list[tuple[Topic, Message]]) -> tuple[Counter[str], int]:
+        """Put in some inputs and process them; return what all of the history says now, and its length."""
+        for topic in dict.fromkeys(topic for topic, _ in part):
+            log.append(topic, [message for found, message in part if found == topic])
+        figures: Counter[str] = Counter()
+        length = 0
+        for number, processor in enumerate(processors):
+            processor.run_until_quiet()
+            book, records = UsageBook(), log.read(Partition("job-events", number), 0, 1_000_000)
+            length += len(records)
+            for event in (decode(record.message) for record in records):
+                if type(event.data) in FOLDED:
+                    book.fold(event)
+            figures += Counter({f"jobs {phase}": jobs for (_, phase), jobs in book.jobs.items()})
+            figures += Counter({f"replicas {phase}": replicas for (_, phase), replicas in book.replicas.items()})
+        return figures, length
+
+    def usage() -> tuple[subprocess.Popen[bytes], Counter[str], float]:
+        """Start it; return what it shows when it is ready, and how many records it has taken."""
+        (tmp_path / "err").unlink(missing_ok=True)
+        target = ("agents", "run", "streams.agents.usage:app", "--instance", "a", "--metrics", "0")
+        started = start("-c", LAHAR, *target)
+        wait(started, tmp_path, lambda: bool(pages(tmp_path)), "it serves its metrics")
+        (page,) = pages(tmp_path)
+        wait(started, tmp_path, lambda: answers(f"{page}/readyz"), "it is ready")
+        with urlopen(f"{page}/metrics") as answer:  # noqa: S310  it begins with http
+            text = answer.read().decode()
+        figures: Counter[str] = Counter()
+        for kind, phase, value in re.findall(r'^lahar_usage_(jobs|replicas)\{phase="(\w+)".* (\S+)$', text, re.MULTILINE):
+            figures[f"{kind} {phase}"] += int(float(value))
+        taken = re.findall(r'^lahar_agent_events_total\{agent="usage",.* (\S+)$', text, re.MULTILINE)
+        return started, +figures, sum(map(float, taken))
+
+    wanted, length = process(given[:half])
+    first, figures, _ = usage()
+    assert figures == wanted
+    assert wanted["jobs Running"] > 0
+    stopped(first, signal.SIGKILL)
+    wanted, length = process(given[half:])
+    second, figures, taken = usage()
+    assert figures == wanted
+    assert 0 < taken < length * 0.7, "it has read everything"
+    assert stopped(second) == 0
+
+
+def pages(folder: Path) -> list[str]:
+    return re.findall(r"metrics: (http://127\.0\.0\.1:\d+)/metrics", "\n".join(lines(folder / "err")))
+
+
+def answers(url: str) -> bool:
+    """Tell whether a page is there and says that all is well."""
+    try:
+        with urlopen(url) as answer:  # noqa: S310  it begins with http
+            return bool(answer.status == 200)
+    except HTTPError as error:
+        error.close()
+        return False
 
 
 def test_the_plain_consumer_reads_everything_and_says_where_an_event_never_came(

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from broker import Cluster, obstacle, until
+from lifecycle_inputs import inputs
 from running_agents import PATIENCE, Running, Told, history
 
-from engine.events import Message
+from engine.events import Message, decode
+from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import LogUnavailableError
 from engine.log.partitioner import partition_of
+from engine.log.port import Log, Partition
+from engine.log.processor import Processor
 from streams.agents import agent, job_events
 from streams.agents.usage import Usage
+from streams.agents.usage_book import FOLDED, UsageBook
+from streams.agents.usage_seed import UsageSeed
 from streams.codec import encode
 from streams.errors import TopicsMissingError
 from streams.log import KafkaLog
@@ -197,6 +204,10 @@ def test_usage_is_rebuilt_at_every_start_and_shared_by_processes(make_log: MakeL
     def running_jobs(*processes: Running) -> float:
         return sum(process.figure("lahar_usage_jobs", **labels) or 0 for process in processes)
 
+    def entered(process: Running) -> float:
+        name = "lahar_usage_jobs_entered_total"
+        return sum(process.figure(name, **labels, partition=str(number)) or 0 for number in range(4))
+
     def started() -> Running:
         usage = Usage()
         return Running(settings, usage, name="usage", from_beginning=True, collectors=[usage])
@@ -215,8 +226,72 @@ def test_usage_is_rebuilt_at_every_start_and_shared_by_processes(make_log: MakeL
             log.append("job-events", [message for number in range(40, 60) for message in history(f"job-{number}", 2)])
             until(lambda: running_jobs(second, third) == 60, PATIENCE, "both go on")
         until(lambda: running_jobs(second) == 60, PATIENCE, "who is left has all of them")
-        entered = [second.figure("lahar_usage_jobs_entered_total", **labels, partition=str(number)) for number in range(4)]
-        assert sum(filter(None, entered)) == 60
+        before = entered(second)
+        log.append("job-events", [message for number in range(60, 70) for message in history(f"job-{number}", 2)])
+        until(lambda: entered(second) == before + 10, PATIENCE, "it counts")
+
+
+def jobs_by_phase(log: KafkaLog, partitions: int) -> Counter[str]:
+    """What the whole history says."""
+    found: Counter[str] = Counter()
+    for number in range(partitions):
+        book, offset = UsageBook(), 0
+        while records := log.read(Partition("job-events", number), offset, 1_000):
+            offset = records[-1].offset + 1
+            for event in (decode(record.message) for record in records):
+                if type(event.data) in FOLDED:
+                    book.fold(event)
+        for (_, phase), jobs in book.jobs.items():
+            found[phase] += jobs
+    return +found
+
+
+def shown(*processes: Running) -> Counter[str]:
+    """What some processes show together."""
+    found: Counter[str] = Counter()
+    for process in processes:
+        for family in process.app.registry.collect():
+            for sample in family.samples:
+                if sample.name == "lahar_usage_jobs":
+                    found[sample.labels["phase"]] += int(sample.value)
+    return +found
+
+
+def process_all(log: KafkaLog, partitions: int) -> None:
+    for number in range(partitions):
+        processor = Processor(log, LifecycleStage(), number)
+        processor.open()
+        processor.run_until_quiet()
+        processor.close()
+
+
+def test_a_partition_lost_while_its_snapshot_is_read_is_the_other_processs(make_log: MakeLog, settings: KafkaSettings) -> None:
+    log = make_log(2)
+    for topic, message in inputs(60):
+        log.append(topic, [message])
+    process_all(log, 2)
+    reads, may_go_on, fails = threading.Event(), threading.Event(), ["the first time", "the second time"]
+
+    class Slow(Usage):
+        def seed(self, log: Log, number: int) -> UsageSeed | None:
+            reads.set()
+            may_go_on.wait()
+            if fails:
+                raise LogUnavailableError(fails.pop())
+            return super().seed(log, number)
+
+    usage, other = Slow(), Usage()
+    with Running(settings, usage, name="usage", from_beginning=True, collectors=[usage]) as first:
+        reads.wait()
+        assert "are being read" in first.app.not_ready()[0]
+        with Running(settings, other, name="usage", from_beginning=True, collectors=[other]) as second:
+            second.until_ready()
+            may_go_on.set()
+            first.until_ready()
+            wanted = jobs_by_phase(log, 2)
+            assert shown(first, second) == wanted
+            assert shown(first) != wanted
+        until(lambda: shown(first) == wanted, PATIENCE, "who is left has all of them")
 
 
 def test_agents_without_a_broker_or_topics_end_with_an_error_that_says_so(settings: KafkaSettings) -> None:

@@ -1,0 +1,103 @@
+"""Beginning a partition with what a snapshot says, so that all of its past need not be read."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Collection, Sequence
+from contextlib import closing
+from typing import Any, Final, Protocol, runtime_checkable
+
+from engine.log.errors import LogError, LogUnavailableError
+from engine.log.port import Log
+from streams.agents.progress import Place
+from streams.errors import TopicsMissingError
+from streams.log import KafkaLog
+from streams.settings import KafkaSettings
+
+__all__ = ["Seed", "Seeded", "read_seeds"]
+
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 30.0
+
+_log = logging.getLogger("lahar.agents")
+
+
+class Seed(Protocol):
+    """What a handler begins a partition with."""
+
+    @property
+    def offset(self) -> int:
+        """Offset of the first record that is still to be given."""
+
+
+@runtime_checkable
+class Seeded(Protocol):
+    """A handler that can begin a partition in another place than its beginning."""
+
+    def seed(self, log: Log, number: int) -> Seed | None:
+        """Read what a partition is to be begun with; `None`: there is nothing, it is to be read from its beginning.
+
+        Called in a thread of its own.
+
+        Raises:
+            LogError: the log fails.
+        """
+
+    def begin(self, place: Place, seed: Any) -> None:  # noqa: ANN401  what its own `seed` has returned
+        """Forget what is known of a partition, and take this instead."""
+
+
+async def read_seeds(settings: KafkaSettings, handlers: Sequence[object], numbers: Collection[int]) -> dict[int, list[Seed]]:
+    """Read what partitions are to be begun with. While Kafka cannot be read it is tried again, until this is cancelled.
+
+    Args:
+        settings: where the log is.
+        handlers: that are given the partitions' records.
+        numbers: of the partitions of `job-events`.
+
+    Returns:
+        A seed for each handler, by partition. A partition without an entry is to be read from its beginning.
+    """
+    able = [handler for handler in handlers if isinstance(handler, Seeded)]
+    if len(able) < len(handlers) or not numbers:
+        return {}
+    cancelled, pause = threading.Event(), _FIRST_PAUSE
+    try:
+        while True:
+            try:
+                return await asyncio.to_thread(_read, settings, able, sorted(numbers), cancelled)
+            except LogUnavailableError as error:
+                _log.warning("snapshots cannot be read now; trying again in %g s: %s", pause, error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+    finally:
+        cancelled.set()
+
+
+def _read(
+    settings: KafkaSettings, handlers: Sequence[Seeded], numbers: Sequence[int], cancelled: threading.Event
+) -> dict[int, list[Seed]]:
+    found: dict[int, list[Seed]] = {}
+    try:
+        with closing(KafkaLog(settings, readonly=True)) as log:
+            for number in numbers:
+                if cancelled.is_set():
+                    break
+                seeds = [seed for handler in handlers if (seed := _seed(handler, log, number)) is not None]
+                if len(seeds) == len(handlers):
+                    found[number] = seeds
+    except TopicsMissingError as error:
+        _log.warning("there are no snapshots, so all of the past is read: %s", error)
+    return found
+
+
+def _seed(handler: Seeded, log: Log, number: int) -> Seed | None:
+    try:
+        return handler.seed(log, number)
+    except LogUnavailableError:
+        raise
+    except LogError as error:
+        _log.warning("the snapshot of partition %d cannot be used, so all of its past is read: %s", number, error)
+        return None

@@ -1,0 +1,69 @@
+"""The book of a partition as the lifecycle stage's snapshot has it: a start reads what lives, not all that ever happened.
+
+The snapshot is fuzzy: its records were written by different commits. From `offset` on, `job-events` holds what is in no record yet,
+and some events that are; these are known by the sequence of their job.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from engine.lifecycle import codec
+from engine.lifecycle.stage import LifecycleStage
+from engine.log.port import Log, Partition, ShardId
+from engine.log.snapshots import load
+from streams.agents.usage_book import Owner, UsageBook
+
+__all__ = ["UsageSeed", "read_seed"]
+
+_JOB: Final = "job/"
+
+_log = logging.getLogger("lahar.agents")
+
+
+@dataclass(frozen=True, slots=True)
+class UsageSeed:
+    """A book, and from where on events stand that it may lack."""
+
+    book: UsageBook
+    offset: int
+    """Of the first event that is not in it."""
+
+
+def read_seed(log: Log, number: int, owner_of: Callable[[str, str], Owner] = Owner) -> UsageSeed | None:
+    """Read the book of a partition from the snapshot of the shard that writes it.
+
+    Args:
+        log: where it stands.
+        number: of the partition of `job-events`, and of the shard.
+        owner_of: see `UsageBook`.
+
+    Returns:
+        `None`: there is no snapshot, or none that this release can use.
+
+    Raises:
+        LogError: the log fails.
+    """
+    view = log.look(ShardId(LifecycleStage.name, number))
+    if view is None:
+        return None
+    partition = Partition("job-events", number)
+    book = UsageBook(owner_of)
+    try:
+        loaded = load(view.snapshot(), LifecycleStage.state_version)
+        fault, offset = loaded.fault, loaded.offsets.get(partition, 0)
+        if loaded.low is None and not fault:
+            return None
+        if not fault:
+            book.begin(codec.decode_job(record) for subject, record in loaded.records if subject.startswith(_JOB))
+    except (LookupError, ValueError) as error:
+        fault, offset = f"it cannot be read: {error!r:.200}", 0
+    if not fault and offset > (end := log.end(partition)):
+        fault = f"{partition.topic} ends at {end}, where the snapshot says that it goes on at {offset}"
+    if fault:
+        _log.warning("the snapshot of partition %d is not used, %s: all of its past is read", number, fault)
+        return None
+    return UsageSeed(book, offset)
