@@ -8,10 +8,8 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from container_files import ROOT, compose, is_committed, ours, seconds, stages
+from container_files import ROOT, compose, is_committed, ours, stages
 from jsonschema import Draft202012Validator
-
-from streams.settings import KafkaSettings
 
 COMPOSE = compose()
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
@@ -79,11 +77,6 @@ def test_what_others_wait_for_can_be_waited_for() -> None:
             else:
                 assert wish["condition"] == "service_completed_successfully"
                 assert name not in RUNNING
-
-
-@pytest.mark.parametrize("name", sorted({*OURS} & {*RUNNING}))
-def test_a_worker_has_time_to_end_its_transaction(name: str) -> None:
-    assert seconds(SERVICES[name]["stop_grace_period"]) > KafkaSettings().transaction_seconds
 
 
 @pytest.mark.parametrize("name", OURS)
