@@ -52,20 +52,48 @@ def test_the_workers_of_a_block_share_four_shards_and_drain(make_log: Make, sett
         assert [worker.wait() for worker in workers] == [0] * len(workers)
 
 
-def test_the_stateful_set_starts_a_worker_that_becomes_ready(make_log: Make, settings: KafkaSettings) -> None:
-    recipe, ordinal = (yaml.safe_load(block) for block in blocks("yaml"))
-    pod = recipe["spec"]["template"]
-    assert recipe["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+(SERVICE, STATEFUL_SET), (ORDINAL,), (DEPLOYMENT,) = RECIPES = [list(yaml.safe_load_all(block)) for block in blocks("yaml")]
+WORKLOADS = [found for recipe in RECIPES for found in recipe if "template" in found.get("spec", {})]
+
+
+@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload["kind"])
+def test_a_pod_is_found_by_its_owner_and_has_no_rights_that_it_does_not_need(workload: dict[str, Any]) -> None:
+    pod = workload["spec"]["template"]
+    assert workload["spec"]["selector"]["matchLabels"] == pod["metadata"]["labels"]
+    assert pod["spec"]["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert pod["spec"]["automountServiceAccountToken"] is False
     (container,) = pod["spec"]["containers"]
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert re.fullmatch(r"[\w.-]+/[\w-]+:\w+", container["image"])
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert f"0.0.0.0:{ports['metrics']}" in container["command"]
-    probes: list[Any] = [container[name]["httpGet"] for name in ("readinessProbe", "livenessProbe")]
+    assert {container[probe]["httpGet"]["port"] for probe in ("readinessProbe", "livenessProbe")} == {"metrics"}
+
+
+def test_the_stateful_set_names_the_service_that_finds_its_pods() -> None:
+    spec = STATEFUL_SET["spec"]
+    assert (SERVICE["kind"], SERVICE["metadata"]["name"]) == ("Service", spec["serviceName"])
+    assert SERVICE["spec"]["clusterIP"] == "None"
+    assert SERVICE["spec"]["selector"] == spec["template"]["metadata"]["labels"]
+    (container,) = spec["template"]["spec"]["containers"]
+    assert [port["port"] for port in SERVICE["spec"]["ports"]] == [port["containerPort"] for port in container["ports"]]
+
+
+def test_the_recipes_start_workers_that_become_ready_and_drain(make_log: Make, settings: KafkaSettings) -> None:
     make_log(2)
-    with started(settings, shlex.join(container["command"])) as worker:
-        worker.until(lambda: all('"ok": true' in worker.page(probe["path"]) for probe in probes))
-        worker.send(signal.SIGTERM)
-        assert worker.process.wait(pod["spec"]["terminationGracePeriodSeconds"]) == 0
-    given = {entry["name"]: entry.get("value", "0") for entry in ordinal["env"]}
+    for workload in (STATEFUL_SET, DEPLOYMENT):
+        pod = workload["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        paths = [container[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")]
+        with started(settings, shlex.join(container["command"])) as worker:
+            worker.until(lambda worker=worker, paths=paths: all('"ok": true' in worker.page(path) for path in paths))
+            worker.send(signal.SIGTERM)
+            assert worker.process.wait(pod["terminationGracePeriodSeconds"]) == 0
+    given = {entry["name"]: entry.get("value", "0") for entry in ORDINAL["env"]}
     with started(settings, "lahar worker --stage lifecycle") as worker:
         worker.until(lambda: worker.shards == {0, 1})
         worker.send(signal.SIGTERM)
