@@ -148,6 +148,8 @@ class AgentApp(faust.App):
             Where it goes on: partitions that are new begin with a snapshot where that can be.
         """
         self._lose((self._assigned or set()) - set(offsets))
+        for delivery in self.deliveries:
+            _tell(delivery.handler, "assigned", {Place(*tp) for tp in offsets})
         new = set(offsets) - (self._assigned or set())
         seeds: dict[TP, list[Seed]] = {}
         if self.agents_declared.from_beginning and new:
@@ -230,10 +232,10 @@ class AgentApp(faust.App):
         """Make none: there are no tables on disk."""
 
 
-def _tell(handler: Handler, what: Literal["lost", "rebuilt"], places: set[Place]) -> None:
+def _tell(handler: Handler, what: Literal["assigned", "lost", "rebuilt"], places: set[Place]) -> None:
     """Tell a handler that keeps something of each partition."""
     listener = cast("Callable[[set[Place]], None] | None", getattr(handler, what, None))
-    if listener is not None and places:
+    if listener is not None:
         listener(places)
 
 

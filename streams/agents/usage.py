@@ -67,6 +67,7 @@ class Usage(Collector):
         self._owners_lock = threading.Lock()
         self._books: dict[Place, UsageBook] = {}
         self._shown: dict[Place, UsageBook] = {}
+        self._assigned: frozenset[Place] = frozenset()
 
     def wants(self, received: Received) -> bool:
         """Tell whether an event changes a figure.
@@ -84,6 +85,10 @@ class Usage(Collector):
         if book is None:
             book = self._books[place] = UsageBook(self._owner)
         book.fold(received.event)
+
+    def assigned(self, places: Collection[Place]) -> None:
+        """Note which partitions this process is to show."""
+        self._assigned = frozenset(places)
 
     def seed(self, log: Log, number: int) -> UsageSeed | None:
         """Read what a partition begins with; called in another thread.
@@ -136,7 +141,7 @@ class Usage(Collector):
             for (owner, phase), value in sorted(_sums(shown.values(), figures).items()):
                 gauge.add_metric((*owner, phase), value / unit)
             yield gauge
-        waiting = len(self._books) - len(shown)
+        waiting = len(self._assigned - shown.keys())
         yield GaugeMetricFamily("lahar_usage_partitions_rebuilding", "Partitions not shown yet.", value=waiting)
 
     def _owner(self, tenant: str, queue: str) -> Owner:

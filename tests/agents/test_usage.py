@@ -149,6 +149,12 @@ def sample(usage: Usage, name: str, owner: Owner, phase: str, **more: str) -> fl
     return registry.get_sample_value(name, {"tenant": owner.tenant, "queue": owner.queue, "phase": phase, **more})
 
 
+def waiting(usage: Usage) -> float | None:
+    registry = CollectorRegistry()
+    registry.register(usage)
+    return registry.get_sample_value("lahar_usage_partitions_rebuilding")
+
+
 def give(make_app: Callable[..., AgentApp], usage: Usage, *received: Received) -> None:
     async def run() -> None:
         async with make_app(usage, from_beginning=True).agents["usage"].test_context() as context:
@@ -160,9 +166,12 @@ def give(make_app: Callable[..., AgentApp], usage: Usage, *received: Received) -
 
 def test_a_partition_is_shown_when_it_is_rebuilt_and_no_more_when_it_is_lost(make_app: Callable[..., AgentApp]) -> None:
     usage, history = Usage(), History()
+    usage.assigned({Place("job-events", 0), Place("job-events", 1)})
     give(make_app, usage, *[history.received(data, offset) for offset, data in enumerate(LIFE)])
     assert sample(usage, "lahar_usage_jobs", GOLD, "Running") is None
+    assert waiting(usage) == 2
     usage.rebuilt({Place("job-events", 0)})
+    assert waiting(usage) == 1
     assert sample(usage, "lahar_usage_jobs", GOLD, "Running") == 1
     assert sample(usage, "lahar_usage_requested_cpu_cores", GOLD, "Running") == 1.5
     assert sample(usage, "lahar_usage_requested_gpus", GOLD, "Pending") == 0.25

@@ -284,10 +284,12 @@ def test_a_partition_lost_while_its_snapshot_is_read_is_the_other_processs(make_
     with Running(settings, usage, name="usage", from_beginning=True, collectors=[usage]) as first:
         reads.wait()
         assert "are being read" in first.app.not_ready()[0]
+        assert first.figure("lahar_usage_partitions_rebuilding") == 2
         with Running(settings, other, name="usage", from_beginning=True, collectors=[other]) as second:
             second.until_ready()
             may_go_on.set()
             first.until_ready()
+            assert first.figure("lahar_usage_partitions_rebuilding") == 0
             wanted = jobs_by_phase(log, 2)
             assert shown(first, second) == wanted
             assert shown(first) != wanted
