@@ -16,8 +16,10 @@ from broker import until
 from log_contract import CLUSTER, EVENTS, INPUTS, PODS, SHARD, bodies, message, output, read_all
 from topics_of_tests import administered
 
+from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError, RecordTooLargeError
 from engine.log.port import Commit, Output, Partition, Position, ShardId
+from engine.log.processor import Processor
 from streams.errors import TopicsMissingError
 from streams.log import KafkaLog
 from streams.producer import Producer
@@ -62,10 +64,10 @@ def delete_records(settings: KafkaSettings, log: KafkaLog, partition: Partition,
     asyncio.run(administered(settings, lambda admin: admin.delete_records(records)))
 
 
-def lose_snapshots(settings: KafkaSettings) -> None:
-    """Delete the topic and make it anew."""
+def make_anew(settings: KafkaSettings, topic: str) -> None:
+    """Delete a topic and make it again."""
     wanted = declared(settings, 1, 1)
-    asyncio.run(administered(settings, lambda admin: admin.delete_topics([f"{settings.topic_prefix}snapshots"])))
+    asyncio.run(administered(settings, lambda admin: admin.delete_topics([settings.topic_prefix + topic])))
     until(lambda: bool(asyncio.run(plan(settings, wanted))), 10, "the topic is gone")
     asyncio.run(apply(settings, wanted))
 
@@ -204,7 +206,7 @@ def test_a_shard_is_looked_at_without_being_taken_over(advanced: KafkaLog, open_
 
 def test_a_lost_snapshot_costs_time_and_no_doubles(advanced: KafkaLog, settings: KafkaSettings, open_log: Open) -> None:
     advanced.close()
-    lose_snapshots(settings)
+    make_anew(settings, "snapshots")
     shard = open_log().open(SHARD, INPUTS)
     assert (shard.position, list(shard.snapshot())) == (STANDS, [])
 
@@ -217,7 +219,7 @@ def test_lost_offsets_of_the_group_change_nothing(advanced: KafkaLog, open_log: 
 
 
 def test_a_shard_that_has_written_does_not_begin_anew(advanced: KafkaLog, settings: KafkaSettings, open_log: Open) -> None:
-    lose_snapshots(settings)
+    make_anew(settings, "snapshots")
     group = advanced.settings.group(*SHARD)
     advanced.background.run(advanced.wire.commit_group(group, {advanced.name(PODS): 0, advanced.name(CLUSTER): 0}))
     with pytest.raises(LogDamagedError, match=r"lifecycle/0 has written to job-events/0, but neither"):
@@ -243,6 +245,27 @@ def test_inputs_of_which_retention_has_taken_some_are_read_from_what_is_left(mak
     delete_records(settings, log, PODS, 4)
     assert bodies(log.read(PODS, 0, 100)) == sent[4:]
     assert log.read(PODS, 10, 1) == log.read(PODS, 99, 1) == []
+
+
+def test_inputs_in_a_topic_that_was_made_anew_are_not_passed_over(
+    make_log: Make, open_log: Open, settings: KafkaSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They stand at offsets that the shard has taken: nobody would ever read them."""
+    log = make_log(1)
+    log.append("pods", [message("a", number) for number in range(3)])
+    processor = Processor(log, LifecycleStage())
+    processor.open()
+    processor.run_until_quiet()
+    make_anew(settings, "pods")
+    other = open_log()
+    other.append("pods", [message("a", 9)])
+    with pytest.raises(
+        LogUnavailableError, match=r"pods/0 ends at 1, but shard lifecycle/0 has taken what stood before 3;.*made anew"
+    ):
+        Processor(other, LifecycleStage()).open()
+    # Whoever reads there without taking the shard is told as well.
+    assert other.read(PODS, 3, 10) == []
+    assert "ends before 3, where it is read" in caplog.text
 
 
 def test_what_a_broker_refuses_for_good_is_told_with_its_remedy(make_log: Make, settings: KafkaSettings) -> None:
