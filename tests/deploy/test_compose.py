@@ -91,7 +91,18 @@ def test_the_workers_share_all_shards(stack: Stack) -> None:
     until(lambda: all(samples(port).get("lahar_shard_open") for port in stack.metrics["lifecycle"]), PATIENCE, "both have some")
 
 
+def is_ready(port: int) -> bool:
+    """Tell whether a process says that it does its work."""
+    try:
+        with urlopen(f"http://127.0.0.1:{port}/readyz", timeout=10):
+            return True
+    except OSError:  # it does not listen yet, or says 503
+        return False
+
+
 def test_what_is_appended_from_the_machine_is_processed_and_counted(stack: Stack) -> None:
+    # What was before they were ready is no event to count.
+    until(lambda: is_ready(stack.metrics["usage"][0]), PATIENCE, "the agents are ready")
     lahar(stack, "import-trace")
     jobs = 3_000
 
