@@ -170,6 +170,7 @@ class Consumer(driver.Consumer):
     def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401  handed on
         super().__init__(*arguments, **named)
         self._given: defaultdict[TP, deque[Given]] = defaultdict(deque)
+        self._seeking = asyncio.Lock()
         self._held: dict[TP, int] = {}
         """Positions of agents that read from the beginning; they are never committed to Kafka."""
 
@@ -211,10 +212,25 @@ class Consumer(driver.Consumer):
         self._given.clear()
         await super().on_partitions_revoked(revoked)
 
+    async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
+        """Let nothing pass until it is known where to go on. Faust does so only where there was a partition before."""
+        self.stop_flow()
+        self.app.flow_control.suspend()
+        await super().on_partitions_assigned(assigned, generation_id)
+        if not assigned:
+            # Faust looks for no position then, so the app would not hear of it.
+            self.add_future(self._left_without())
+
+    async def _left_without(self) -> None:
+        async with self._seeking:
+            if not self.assignment():
+                await self.app.resumed({})
+
     async def perform_seek(self) -> None:
-        """Go back to what is not done; what was fetched comes again."""
-        self._given.clear()
-        await super().perform_seek()
+        """Go back to what is not done; what was fetched comes again. Faust may ask for it twice at a time."""
+        async with self._seeking:
+            self._given.clear()
+            await super().perform_seek()
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Go to the position of these agents, and tell the app."""
@@ -226,7 +242,8 @@ class Consumer(driver.Consumer):
         else:
             found = {TP(*tp): offset for tp, offset in (await super().seek_to_committed()).items()}
             await self.app.resumed(found)
-        return {tp: offset for tp, offset in found.items() if offset is not None}
+        # `None` makes Faust take what it has seen before.
+        return cast("Mapping[TP, int]", found)
 
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         if self.app.agents_declared.from_beginning:

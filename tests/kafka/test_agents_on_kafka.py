@@ -296,6 +296,22 @@ def test_a_partition_lost_while_its_snapshot_is_read_is_the_other_processs(make_
         until(lambda: shown(first) == wanted, PATIENCE, "who is left has all of them")
 
 
+def test_a_process_that_is_left_without_any_partition_shows_nothing(make_log: MakeLog, settings: KafkaSettings) -> None:
+    log = make_log(1)
+    log.append("job-events", history("a", 2))
+    usage, other = Usage(), Usage()
+    with Running(settings, usage, name="usage", from_beginning=True, collectors=[usage], instance="b") as first:
+        first.until_ready()
+        assert shown(first) == {"Running": 1}
+        # The range assignor gives the only partition to who comes first by name.
+        with Running(settings, other, name="usage", from_beginning=True, collectors=[other], instance="a") as second:
+            second.until_ready()
+            until(lambda: not shown(first), PATIENCE, "it is the other one's")
+            assert shown(second) == {"Running": 1}
+            assert not first.app.not_ready(), "it stands by"
+        until(lambda: shown(first) == {"Running": 1}, PATIENCE, "it has the partition back")
+
+
 def test_agents_without_a_broker_or_topics_end_with_an_error_that_says_so(settings: KafkaSettings) -> None:
     with pytest.raises(TopicsMissingError, match="lahar topics apply"), Running(settings, Told().agent()) as running:
         until(lambda: running.error is not None, PATIENCE, "it ends")
