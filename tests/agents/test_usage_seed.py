@@ -11,17 +11,31 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from job_history import History, opened
 from lifecycle_inputs import inputs
 
-from engine.events import Event, decode
-from engine.events.jobs import JobForgotten, JobPhaseChanged
+from engine.events import Data, Event, decode
+from engine.events.jobs import (
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+    JobForgotten,
+    JobPhaseChanged,
+    JobRevised,
+)
+from engine.lifecycle.evolve import evolve
 from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.state import Job
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition, Record, ShardId, ShardView
 from engine.log.processor import Processor
 from engine.log.snapshots import MANIFEST
 from engine.simulation.traces import import_rows, read_trace, sample_trace
-from streams.agents.usage_book import FOLDED, UsageBook
+from statemachines.spec import JobSpec, Requests
+from streams.agents.usage_book import FOLDED, Owner, UsageBook
 from streams.agents.usage_seed import UsageSeed, read_seed
 
 EVENTS = Partition("job-events", 0)
@@ -85,6 +99,53 @@ def test_snapshot_and_tail_show_what_the_whole_history_shows_at_every_event_afte
             assert gauges(seed.book) == shown[record.offset - 1]
             fold(seed.book, [record])
         assert gauges(seed.book) == shown[-1]
+
+
+def of_one_job(*given: Data, job: str = "a") -> tuple[UsageBook, Job]:
+    """What its events and what its state say."""
+    book, state, history = UsageBook(), LifecycleStage().initial(), History(job)
+    for data in given:
+        event = history.event(data)
+        evolve(state, event)
+        if type(data) in FOLDED:
+            book.fold(event)
+    return book, state.jobs[job]
+
+
+def test_a_job_that_was_moved_and_resized_begins_where_it_was() -> None:
+    folded, job = of_one_job(
+        opened("nlp", "gold"),
+        JobPhaseChanged("Running", "Pending"),
+        AttemptStarted("w", 0, 1, requests=Requests(cpu_milli=1_500, memory_bytes=2 << 30, gpu=2)),
+        AttemptBound("w", 0, 1, node="n"),
+        AttemptStarted("w", 1, 1, requests=Requests(cpu_milli=500, gpu=1, gpu_share_milli=250)),
+        AttemptRunning("w", 0, 1),
+        AttemptStarted("w", 2, 1),
+        AttemptEnded("w", 2, 1),
+        JobRevised(spec=JobSpec(queue="silver"), tenant="vision"),
+        AttemptChanged("w", 0, 1, requests=Requests(cpu_milli=4_000, gpu=1)),
+        AttemptTerminating("w", 1, 1),
+    )
+    book = UsageBook()
+    book.begin([job])
+    assert gauges(book) == gauges(folded)
+    assert +book.cpu_milli == {
+        (Owner("vision", "silver"), "Running"): 4_000,
+        (Owner("vision", "silver"), "Terminating"): 500,
+    }
+
+
+def test_where_more_have_finished_than_are_kept_those_whose_end_may_be_taken_back_are_kept() -> None:
+    ends = [JobPhaseChanged("Completed", "Running", inferred=number < 3) for number in range(20)]
+    jobs = [of_one_job(opened(), end, job=f"job-{number}")[1] for number, end in enumerate(ends)]
+    book = UsageBook(kept=5)
+    book.begin(jobs)
+    assert len(book) == 5
+    for number in range(3):
+        history = History(f"job-{number}")
+        history.lose(2)
+        book.fold(history.event(JobPhaseChanged("Running", "Completed")))
+    assert +book.jobs == {(Owner("nlp", "gold"), "Running"): 3}
 
 
 def view_of(log: MemoryLog, change: Callable[[dict[str, bytes]], None]) -> MemoryLog:
