@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any, Final, NamedTuple
 
 from engine.events import Data, Event
@@ -45,6 +46,10 @@ FOLDED: Final[frozenset[type[Data]]] = frozenset(
 
 _FINISHED_KEPT: Final = 50_000
 """Finished jobs remembered in each partition; about 300 bytes each."""
+
+_ENTERED: Final = ("Pending", "Running", "Completed", "Failed")
+_ENDED: Final = ("Succeeded", "Failed")
+"""What most jobs enter, and how most attempts end."""
 
 _NOTHING: Final = Requests()
 
@@ -141,9 +146,10 @@ class UsageBook:
             self._keep(name, job)
 
     def begin_counting(self) -> None:
-        """Let the counters count from here."""
-        self.entered = Counter(dict.fromkeys(self.entered, 0))
-        self.ended = Counter(dict.fromkeys(self.ended, 0))
+        """Let the counters count from here. Owners of known jobs begin with zeros, so that a rate sees what comes first."""
+        owners = {job.owner for kept in (self._live, self._inferred, self._final) for job in kept.values()}
+        self.entered = Counter(dict.fromkeys((*self.entered, *product(owners, _ENTERED)), 0))
+        self.ended = Counter(dict.fromkeys((*self.ended, *product(owners, _ENDED)), 0))
 
     def fold(self, event: Event[Any]) -> None:
         """Take the next event of the partition; one that was taken before changes nothing."""

@@ -211,6 +211,7 @@ def test_counters_count_from_when_a_partition_is_shown(make_app: Callable[..., A
     usage.rebuilt({Place("job-events", 0)})
     entered = "lahar_usage_jobs_entered_total"
     assert sample(usage, entered, GOLD, "Running", partition="0") == 0
+    assert sample(usage, entered, GOLD, "Completed", partition="0") == 0, "a rate sees the first one"
     give(make_app, usage, history.received(JobPhaseChanged("Restarting", "Running"), 7))
     assert sample(usage, entered, GOLD, "Restarting", partition="0") == 1
 
