@@ -296,6 +296,21 @@ def test_a_partition_lost_while_its_snapshot_is_read_is_the_other_processs(make_
         until(lambda: shown(first) == wanted, PATIENCE, "who is left has all of them")
 
 
+def test_agents_whose_snapshots_cannot_be_read_wait_and_can_be_stopped(make_log: MakeLog, settings: KafkaSettings) -> None:
+    make_log(1)
+    tried: list[int] = []
+
+    class Unreadable(Usage):
+        def seed(self, log: Log, number: int) -> UsageSeed | None:
+            tried.append(number)
+            raise LogUnavailableError("not allowed")
+
+    usage = Unreadable()
+    with Running(settings, usage, name="usage", from_beginning=True, collectors=[usage]) as running:
+        until(lambda: len(tried) == 2, PATIENCE, "it is tried again")
+        assert running.app.not_ready()
+
+
 def test_a_process_that_is_left_without_any_partition_shows_nothing(make_log: MakeLog, settings: KafkaSettings) -> None:
     log = make_log(1)
     log.append("job-events", history("a", 2))
