@@ -190,9 +190,9 @@ class Feed:
             typer.Exit: one of them was rejected or refused (exit code 2).
         """
         processed = self._work()
-        if self.appended and is_shared(self._settings.log):
+        if is_shared(self._settings.log):
             self._output.notes.print("appended; the workers of this log process it", style="dim")
-        elif self.appended and self._process and not processed:
+        elif self._process and not processed:
             self._output.notes.print("appended; the engine that runs this log processes it", style="dim")
         failed = False
         for expected in self._expected:

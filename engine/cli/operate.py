@@ -114,7 +114,8 @@ def redrive(
         for event in found:
             for topic, messages in redriven(event):
                 feed.append(topic, messages)
-        feed.finish()
+        if found:
+            feed.finish()
     if output.as_json:
         output.record({"redriven": len(found)})
     else:
