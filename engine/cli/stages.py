@@ -24,9 +24,6 @@ __all__ = ["TURN_SECONDS", "UNSETTLED", "Effects", "lifecycle_processor", "run_s
 TURN_SECONDS: Final = 0.2
 """How long a process at rest waits before it looks around."""
 
-_BATCH: Final = 1_000
-"""Inputs a transaction, at most (kafka.md, Transactions). A transaction costs as much as 100 inputs, whatever is in it."""
-
 UNSETTLED: Final = "the group of the workers has not said yet which shards are to be run here"
 """Why a process is not ready that has just begun to take part."""
 
@@ -43,7 +40,7 @@ def lifecycle_processor(
         live: timers fire from the wall clock when no input waits.
     """
     stage = lifecycle_stage(settings)
-    return lambda number: Processor(log, stage, number, batch=_BATCH, clock=now if live else None, observer=observer)
+    return lambda number: Processor(log, stage, number, clock=now if live else None, observer=observer)
 
 
 def run_shards(

@@ -23,6 +23,9 @@ from engine.log.stage import Stage
 
 __all__ = ["SNAPSHOT_EVERY", "Processor"]
 
+_BATCH: Final = 1_000
+"""Inputs a transaction, at most (kafka.md, Transactions). On Kafka a transaction costs as much as 100 inputs, whatever is in it."""
+
 SNAPSHOT_EVERY: Final = 100_000
 """Inputs within which a changed subject is written to the snapshot; recovery folds the tail of as many, in about 2 s."""
 
@@ -38,7 +41,7 @@ class Processor(Generic[S]):
         stage: Stage[S],
         number: int = 0,
         *,
-        batch: int = 500,
+        batch: int = _BATCH,
         snapshot_every: int = SNAPSHOT_EVERY,
         clock: Callable[[], int] | None = None,
         observer: Observer | None = None,
