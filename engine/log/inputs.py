@@ -87,9 +87,10 @@ class Inputs:
         else:
             time = 0
             for head in self._others:
-                record = head.record
-                if record is not None and (found is None or time_of(record) < time):
-                    found, time = head, time_of(record)
+                if head.record is not None:
+                    at = time_of(head.record)
+                    if found is None or at < time:
+                        found, time = head, at
         self._found = found
         return None if found is None or found.record is None else (found.place, found.record)
 
