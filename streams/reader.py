@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from aiokafka.errors import CorruptRecordException
@@ -128,7 +129,7 @@ class Reader:
                 chunk = None
             if buffer.records:
                 with self._reading(f"{partition.topic}/{partition.number}"):
-                    found += buffer.records.take(limit - len(found), lambda raw: record_of(partition, raw))
+                    found += buffer.records.take(limit - len(found), partial(record_of, partition))
         if buffer is not None:
             buffer.at = found[-1].offset + 1 if found else start
             with self._lock:

@@ -17,7 +17,7 @@ from pydantic_core import SchemaSerializer, SchemaValidator, from_json, to_json
 
 from engine.events.errors import UndecodableError, UnknownTypeError
 from engine.events.times import format_time, parse_time
-from engine.events.vocabulary import TYPES, UPCASTERS, Data, adapter
+from engine.events.vocabulary import TYPES, UPCASTERS, Data, adapter, fields_adapter
 
 __all__ = ["Event", "Message", "decode", "encode", "from_cloudevent", "raw_message", "to_cloudevent"]
 
@@ -112,22 +112,20 @@ _VALIDATORS: Final[dict[type[Data], SchemaValidator]] = {}
 
 
 def _serializer(cls: type[Data]) -> SchemaSerializer:
-    found = _SERIALIZERS.get(cls)
-    if found is None:
-        found = _SERIALIZERS[cls] = adapter(cls).serializer
+    found = _SERIALIZERS[cls] = adapter(cls).serializer
     return found
 
 
 def _validator(cls: type[Data]) -> SchemaValidator:
-    found = _VALIDATORS.get(cls)
-    if found is None:
-        found = _VALIDATORS[cls] = cast("SchemaValidator", adapter(cls).validator)
+    found = _VALIDATORS[cls] = cast("SchemaValidator", fields_adapter(cls).validator)
     return found
 
 
 def encode(event: Event[Data], key: str | None = None) -> Message:
     """Return the event as a log keeps it. The key is the correlation id (the job) unless given."""
     data = event.data
+    cls = type(data)
+    serializer = _SERIALIZERS.get(cls) or _serializer(cls)
     return Message(
         event.correlationid if key is None else key,
         event.id,
@@ -140,7 +138,7 @@ def encode(event: Event[Data], key: str | None = None) -> Message:
         event.correlationid,
         event.causationid,
         event.clusterid,
-        _serializer(type(data)).to_json(data, exclude_defaults=True),
+        serializer.to_json(data, exclude_defaults=True),
     )
 
 
@@ -159,23 +157,13 @@ def decode(message: Message) -> Event[Data]:
     if cls is None:
         message = _upcast(message)
         cls = TYPES[message.type]
+    validator = _VALIDATORS.get(cls) or _validator(cls)
+    (_, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
     try:
-        data = _validator(cls).validate_json(message.data, strict=True)
+        data = cls(**validator.validate_json(content, strict=True))
     except ValidationError as error:
-        raise UndecodableError(f"{message.type}: {_first_fault(error)}") from None
-    return Event(
-        message.id,
-        message.source,
-        message.type,
-        message.subject,
-        message.time,
-        message.recordedtime,
-        message.sequence,
-        message.correlationid,
-        message.causationid,
-        message.clusterid,
-        data,
-    )
+        raise UndecodableError(f"{kind}: {_first_fault(error)}") from None
+    return Event(ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, data)
 
 
 def _upcast(message: Message) -> Message:

@@ -7,12 +7,13 @@ validation, JSON and JSON Schema from the class. Upcasters lead from an older ve
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, TypeVar, cast, dataclass_transform
+from dataclasses import MISSING, dataclass, fields
+from typing import Any, ClassVar, Final, Literal, NotRequired, TypeVar, cast, dataclass_transform, get_type_hints
 
 from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
-__all__ = ["TYPES", "UPCASTERS", "Data", "Stability", "Topic", "adapter", "event", "part", "upcaster"]
+__all__ = ["TYPES", "UPCASTERS", "Data", "Stability", "Topic", "adapter", "event", "fields_adapter", "part", "upcaster"]
 
 Topic = Literal[
     "pods", "jobs", "cluster", "job-events", "decisions", "preemptions", "scheduling", "billing", "dead-letters", "snapshots"
@@ -87,3 +88,16 @@ def adapter(cls: type[Any]) -> TypeAdapter[Any]:
     if found is None:
         found = _ADAPTERS[cls] = TypeAdapter(cls)
     return found
+
+
+def fields_adapter(cls: type[Data]) -> TypeAdapter[dict[str, Any]]:
+    """Return pydantic's adapter of what a class is made of, as a dict for its constructor; those that are absent have defaults.
+
+    `adapter` fills a slotted object one attribute at a time, which takes a fifth longer than the two together.
+    """
+    hints = get_type_hints(cls, include_extras=True)
+    found = {
+        field.name: hints[field.name] if field.default is field.default_factory is MISSING else NotRequired[hints[field.name]]
+        for field in fields(cls)  # type: ignore[arg-type]  # `event` has made it a dataclass
+    }
+    return TypeAdapter(TypedDict(cls.__name__, found))  # type: ignore[operator]  # of a class that is known at run time only

@@ -37,7 +37,7 @@ from engine.events.jobs import (
     TimerSet,
 )
 from engine.lifecycle import hold, managed, observe, observed
-from engine.lifecycle.state import Job
+from engine.lifecycle.state import Job, category
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn
 from engine.lifecycle.versions import is_newer
@@ -51,7 +51,7 @@ Rule = Callable[[Turn, Job, Event[Any]], Decision]
 
 def take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     """Decide on one input of a job that is not parked."""
-    return (yield from _RULES[type(event.data)](turn, job, event))
+    return _RULES[type(event.data)](turn, job, event)
 
 
 def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"]) -> Events:
@@ -99,10 +99,12 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
     if not job.opened:
         yield from observed.open_from_pod(turn, job, pod)
     before, seen = None, 0  # of a pod that comes into view, the object itself is the only proof of life
+    counted = None
     if attempt is None:
         yield from observe.start(turn, job, pod)
         attempt = job.by_uid[pod.uid]
     elif attempt.live:
+        counted = category(attempt)
         if attempt.uid is not None:
             before, seen = attempt.phase, attempt.seen
     else:
@@ -115,7 +117,7 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
         return "unchanged"
     if job.managed:
         yield from managed.pod_changed(turn, job, attempt, pod, before, restarts)
-    else:
+    elif category(attempt) != counted:  # what is observed follows the counters alone
         yield from follow_tasks(turn, job, (attempt.task,), attempt.since)
         yield from observed.follow_attempts(turn, job, attempt.since)
     return "applied"

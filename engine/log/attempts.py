@@ -7,7 +7,6 @@ from typing import Final
 
 from engine.log.errors import RecordTooLargeError
 from engine.log.inputs import Taken
-from engine.log.port import Record
 
 __all__ = ["Failures", "Reasons", "UndecidedError", "not_written"]
 
@@ -56,13 +55,13 @@ class Failures:
     def note(self, failure: UndecidedError) -> None:
         """Take in one more."""
         if failure.large is not None:
-            key = _key(*failure.large)
+            key = _key(failure.large)
             self.large[key] = failure.reason
             self.inputs.pop(key, None)
         elif failure.timer is not None:
             self.timers[failure.timer] = failure.reason
         else:
-            self.inputs.setdefault(_key(*failure.taken[-1]), []).append(failure.reason)
+            self.inputs.setdefault(_key(failure.taken[-1]), []).append(failure.reason)
 
 
 def not_written(begun: Begun, first: int, error: RecordTooLargeError, before: Failures) -> UndecidedError:
@@ -85,11 +84,12 @@ def not_written(begun: Begun, first: int, error: RecordTooLargeError, before: Fa
         # Those behind it may stand elsewhere now, and are found again.
         before.timers = {timer: reason for timer, reason in before.timers.items() if timer < sequence}
         return UndecidedError(taken, str(error), timer=sequence)
-    if _key(*cause) in before.large:
+    if _key(cause) in before.large:
         raise error
     before.timers = {timer: reason for timer, reason in before.timers.items() if timer <= sequence}
     return UndecidedError(taken, str(error), large=cause)
 
 
-def _key(place: int, record: Record) -> tuple[int, int]:
+def _key(taken: Taken) -> tuple[int, int]:
+    place, record, _ = taken
     return place, record.offset

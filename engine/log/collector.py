@@ -15,8 +15,9 @@ from typing import Final
 
 __all__ = ["Collector", "set_aside"]
 
-_EVERY: Final = 2
-"""Calls of `tick` between two collections: about 2,000 inputs, whose objects are looked through in some 5 ms."""
+_EVERY: Final = 10
+"""Calls of `tick` between two collections: 5,000 to 10,000 inputs. What is left of them is looked through in some 7 ms; 3 ms of
+it are for what is under way in all shards at that moment."""
 
 
 class Collector:

@@ -21,8 +21,8 @@ __all__ = ["Inputs", "Retaken", "Source", "Taken", "time_of"]
 _AHEAD: Final = 3_600 * 1_000_000
 """By how much a producer's clock may be ahead of the log's (microseconds)."""
 
-Taken = tuple[int, Record]
-"""Place of the partition among the shard's inputs, and the record."""
+Taken = tuple[int, Record, int]
+"""Place of the partition among the shard's inputs, the record, and when it counts as recorded (microseconds)."""
 
 
 def time_of(record: Record) -> int:
@@ -85,14 +85,11 @@ class Inputs:
                 found = head
                 break
         else:
-            time = 0
             for head in self._others:
-                if head.record is not None:
-                    at = time_of(head.record)
-                    if found is None or at < time:
-                        found, time = head, at
+                if head.record is not None and (found is None or head.time < found.time):
+                    found = head
         self._found = found
-        return None if found is None or found.record is None else (found.place, found.record)
+        return None if found is None or found.record is None else (found.place, found.record, found.time)
 
     def take(self) -> None:
         """Go on behind the input that `peek` gave last."""
@@ -131,7 +128,7 @@ class Retaken:
 class _Head:
     """The next record of one partition."""
 
-    __slots__ = ("_batch", "_log", "_read", "_records", "next", "partition", "place", "record")
+    __slots__ = ("_batch", "_log", "_read", "_records", "next", "partition", "place", "record", "time")
 
     def __init__(self, log: Log, place: int, partition: Partition, offset: int, batch: int) -> None:
         self._log = log
@@ -142,6 +139,8 @@ class _Head:
         self.place = place
         self.partition = partition
         self.record: Record | None = None
+        self.time = 0
+        """When `record` counts as recorded (microseconds)."""
 
     def refresh(self) -> None:
         """Read, if nothing is at hand."""
@@ -152,13 +151,19 @@ class _Head:
         """Go on with what was read from `next` on."""
         self._records = records
         self._read = 0
-        self.record = records[0] if records else None
+        self.record = None
+        if records:
+            self._show(records[0])
+
+    def _show(self, record: Record) -> None:
+        self.record = record
+        self.time = time_of(record)
 
     def advance(self) -> None:
         """Go to the next record. A chunk that was full may have more behind it, one that was not had none when it was read."""
         self._read += 1
         if self._read < len(self._records):
-            self.record = self._records[self._read]
+            self._show(self._records[self._read])
             return
         full = len(self._records) == self._batch
         self.next = self._records[-1].offset + 1

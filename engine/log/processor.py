@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 from engine.log.accounts import Accounts
 from engine.log.attempts import Failures, UndecidedError, not_written
 from engine.log.errors import LogError, LogUnavailableError, RecordTooLargeError
-from engine.log.inputs import Inputs, Retaken, Source, Taken, time_of
+from engine.log.inputs import Inputs, Retaken, Source, Taken
 from engine.log.observer import Batch, Observer
 from engine.log.port import Commit, Log, Partition, Position, ShardId, ShardLog, Vector
 from engine.log.recovery import input_partitions, output_partitions, recover
@@ -298,12 +298,11 @@ class Processor(Generic[S]):
         fired = 0
         timers, reasons, large = failures.timers, failures.inputs, failures.large
         while len(taken) < self.batch and not run.full() and (found := source.peek()) is not None:
-            place, record = found
+            place, record, time = found
             # Due by this input's time; or by the shard's own, which is ahead of it where producers' clocks differ. Otherwise
             # what fires before what would depend on whether the shard was idle in between.
-            horizon = max(run.now, time_of(record))
             due = stage.due(run.state)
-            if due is not None and due <= horizon:
+            if due is not None and due <= (horizon := max(run.now, time)):
                 try:
                     fired += run.fire(horizon, timers)
                 except UnfiredError as unfired:
@@ -313,9 +312,9 @@ class Processor(Generic[S]):
             taken.append(found)
             try:
                 if large and (place, record.offset) in large:
-                    run.set_aside(place, record, large[place, record.offset])
+                    run.set_aside(found, large[place, record.offset])
                 else:
-                    run.take(place, record, reasons.get((place, record.offset), ()) if reasons else ())
+                    run.take(found, reasons.get((place, record.offset), ()) if reasons else ())
             except LogError:
                 raise
             except Exception as error:

@@ -13,7 +13,7 @@ from engine.events.ids import output_id
 from engine.events.jobs import Accounted
 from engine.log.accounts import SILENT
 from engine.log.dead_letters import dead_letter, too_large
-from engine.log.inputs import Inputs, Taken, time_of
+from engine.log.inputs import Inputs, Taken
 from engine.log.partitioner import partition_of
 from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
 from engine.log.recovery import Recovered
@@ -79,6 +79,8 @@ class ShardRun(Generic[S]):
         """When the earliest timer fires (microseconds), as of the last commit."""
         self._silent = dict.fromkeys(SILENT, 0)
         self._absorbs = [stage.absorbs(partition.topic) for partition in inputs.partitions]
+        # What is absorbed and what is not have topics of their own; those that are not may stand for each other.
+        self._topics = [{topic for topic in stage.inputs if stage.absorbs(topic) == absorbed} for absorbed in self._absorbs]
         self._counts = [inputs.log.partitions(partition.topic) for partition in inputs.partitions]
 
     def position(self) -> Position:
@@ -120,12 +122,11 @@ class ShardRun(Generic[S]):
         if self.sequence == before:
             raise BrokenStageError(f"stage {self.stage.name} has a timer due at {due} that fires without an event")
 
-    def take(self, place: int, record: Record, reasons: Sequence[str]) -> None:
+    def take(self, taken: Taken, reasons: Sequence[str]) -> None:
         """Decide on one input, or set it aside.
 
         Args:
-            place: of its partition among the shard's inputs.
-            record: the input.
+            taken: the input.
             reasons: why the stage failed on it, once for each earlier attempt: after one it is parked, after two, parking having
                 failed as well, it is a dead letter.
 
@@ -133,13 +134,13 @@ class ShardRun(Generic[S]):
             BrokenStageError: the stage gives an outcome without an event, or events without an outcome.
             Exception: whatever else the stage raises.
         """
-        message = record.message
-        self._receive(place, record)
+        self._receive(taken)
+        place, record, _ = taken
         if len(reasons) > 1:
             self._bury(record, reasons[-1])
             return
         try:
-            event = decode(message)
+            event = decode(record.message)
         except EventError as error:
             self._bury(record, str(error))
             return
@@ -168,31 +169,32 @@ class ShardRun(Generic[S]):
         elif stage.outcome(first) is None:
             raise BrokenStageError(f"outcome {outcome!r}, but {first.type} stands for none")
 
-    def set_aside(self, place: int, record: Record, reason: str) -> None:
+    def set_aside(self, taken: Taken, reason: str) -> None:
         """Set an input aside of which something is too large for the log.
 
         Args:
-            place: of its partition among the shard's inputs.
-            record: the input.
+            taken: the input.
             reason: what the log said.
         """
-        self._receive(place, record)
+        self._receive(taken)
+        _, record, _ = taken
         letter = too_large(self.shard, record, reason, self.now, self.accounts.outcomes["dead"] + 1)
         self._write(letter, "dead-letters", letter.data.key)
 
-    def _receive(self, place: int, record: Record) -> None:
-        self.now = max(self.now, time_of(record))
+    def _receive(self, taken: Taken) -> None:
+        place, record, time = taken
+        self.now = max(self.now, time)
         self.vector[place] = record.offset + 1
         self.basis = tuple(self.vector)
         self.accounts.received += 1
-        self.begun.append((self.sequence, (place, record)))
+        self.begun.append((self.sequence, taken))
 
     def _misplaced(self, place: int, event: Event[Data]) -> str | None:
         """Say why an event has no business where it stands; `None`: it has. Two shards must never decide about one subject."""
         topic = event.data.TOPIC
-        if topic not in self.stage.inputs:
-            return f"{event.type} is no input: it belongs on the topic {topic}"
-        if self.stage.absorbs(topic) != self._absorbs[place]:
+        if topic not in self._topics[place]:
+            if topic not in self.stage.inputs:
+                return f"{event.type} is no input: it belongs on the topic {topic}"
             return f"{event.type} belongs on the topic {topic}, not on {self.inputs.partitions[place].topic}"
         partition, count = self.inputs.partitions[place].number, self._counts[place]
         if count > 1 and (right := partition_of(event.subject, count)) != partition:

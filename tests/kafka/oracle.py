@@ -14,7 +14,7 @@ from typing import Any
 from engine.events import EventError, Message, decode
 from engine.events.jobs import Accounted, DeadLettered
 from engine.log.accounts import SILENT, Accounts
-from engine.log.inputs import Inputs
+from engine.log.inputs import Inputs, time_of
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
 from engine.log.recovery import Recovered, input_partitions, output_partitions, own_output
@@ -145,11 +145,12 @@ class _Again:
         waiting.sort(key=lambda found: found[0] == last)
         for place, given in waiting:
             for taken in given.below(vector[place]):
+                found = (place, taken, time_of(taken))
                 if record is not None and (reason := _too_large(record)) and _causes(taken, record):
                     # Only the log knows what is too large for it.
-                    self.run.set_aside(place, taken, reason)
+                    self.run.set_aside(found, reason)
                 else:
-                    self.run.take(place, taken, ())
+                    self.run.take(found, ())
                 self._collect()
                 self.taken += 1
 

@@ -7,6 +7,9 @@ import pytest
 
 from engine.log.collector import Collector, set_aside
 
+_COMMITS = 20
+"""Within which it looks once at least."""
+
 
 class Node:
     """Something that can be part of a cycle."""
@@ -35,7 +38,7 @@ def test_cycles_made_meanwhile_are_found() -> None:
     with set_aside() as collector:
         lost = weakref.ref(Node())
         assert lost() is not None
-        for _ in range(2):
+        for _ in range(_COMMITS):
             collector.tick()
         assert lost() is None
 
@@ -44,6 +47,6 @@ def test_what_survives_is_set_aside() -> None:
     with set_aside() as collector:
         before = gc.get_freeze_count()
         kept = [Node() for _ in range(1000)]
-        for _ in range(2):
+        for _ in range(_COMMITS):
             collector.tick()
         assert gc.get_freeze_count() >= before + len(kept)
