@@ -24,6 +24,9 @@ __all__ = ["TURN_SECONDS", "UNSETTLED", "Effects", "lifecycle_processor", "run_s
 TURN_SECONDS: Final = 0.2
 """How long a process at rest waits before it looks around."""
 
+_LIVE_BATCH: Final = 1_000
+"""Inputs a transaction of a shard that runs for good. On Kafka one costs as much as 100 inputs, whatever is in it (kafka.md)."""
+
 UNSETTLED: Final = "the group of the workers has not said yet which shards are to be run here"
 """Why a process is not ready that has just begun to take part."""
 
@@ -37,10 +40,12 @@ def lifecycle_processor(
         log: writable.
         settings: how the stage is configured.
         observer: is told what the processors do.
-        live: timers fire from the wall clock when no input waits.
+        live: timers fire from the wall clock when no input waits. Otherwise a run has the transactions that it has on any log.
     """
     stage = lifecycle_stage(settings)
-    return lambda number: Processor(log, stage, number, clock=now if live else None, observer=observer)
+    if not live:
+        return lambda number: Processor(log, stage, number, observer=observer)
+    return lambda number: Processor(log, stage, number, batch=_LIVE_BATCH, clock=now, observer=observer)
 
 
 def run_shards(

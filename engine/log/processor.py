@@ -23,8 +23,8 @@ from engine.log.stage import Stage
 
 __all__ = ["SNAPSHOT_EVERY", "Processor"]
 
-_BATCH: Final = 1_000
-"""Inputs a transaction, at most (kafka.md, Transactions). On Kafka a transaction costs as much as 100 inputs, whatever is in it."""
+_BATCH: Final = 500
+"""Inputs a transaction, at most. With twice as many the longest pause is twice as long, and 1 % of the work is saved on SQLite."""
 
 SNAPSHOT_EVERY: Final = 100_000
 """Inputs within which a changed subject is written to the snapshot; recovery folds the tail of as many, in about 2 s."""
