@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from dataclasses import replace
 
@@ -115,12 +116,14 @@ def opcodes(driver, seen):
         return trace
 
     before = sys.gettrace()
+    gc.disable()  # hypothesis watches the collector with a function in Python, which would be counted
     sys.settrace(trace)
     try:
         for made in driver.stage.decide(driver.state, event, driver.now):
             driver.stage.evolve(driver.state, made)
     finally:
         sys.settrace(before)
+        gc.enable()
     return count
 
 
