@@ -75,13 +75,22 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
     data = event.data
     deleted = isinstance(data, PodDeleted)
     pod: PodObserved = data.last if isinstance(data, PodDeleted) else data
-    if pod.managed and not job.opened:
-        yield from hold.orphan(turn, job, event, turn.state.orphan_wait)
-        return "waiting"
-    waited = bool(job.waiting) and not job.opened
+    if not job.opened:
+        if pod.managed:
+            return _orphan(turn, job, event)
+        if job.waiting:
+            return _first_pod(turn, job, pod, deleted=deleted)
+    return _pod_of_job(turn, job, pod, deleted=deleted)
+
+
+def _orphan(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
+    yield from hold.orphan(turn, job, event, turn.state.orphan_wait)
+    return "waiting"
+
+
+def _first_pod(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
     outcome = yield from _pod_of_job(turn, job, pod, deleted=deleted)
-    if waited:
-        yield from _welcome(turn, job)
+    yield from _welcome(turn, job)
     return outcome
 
 

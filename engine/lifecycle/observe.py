@@ -159,7 +159,9 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int)
         if order == 4:
             yield _ended(turn, job, attempt, pod, seen, phase, reason)  # type: ignore[arg-type]  # order 4: terminal
             return
-    yield from _change(turn, job, attempt, pod, reason)
+    changed = _changed(turn, job, attempt, pod, reason)
+    if changed is not None:
+        yield changed
 
 
 def _judge(turn: Turn, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase, str | None]:
@@ -234,15 +236,15 @@ def _ended(
     )
 
 
-def _change(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Events:
-    """Record what changed about a live attempt besides its phase."""
+def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptChanged] | None:
+    """Return what changed about a live attempt besides its phase; `None`: nothing."""
     restarts = pod.restarts + pod.init_restarts
     new_reason = reason != attempt.reason and (reason is not None or attempt.phase == pod.phase)
     new_ready = pod.ready != attempt.ready and attempt.phase == "Running" and _is_awaited(job, attempt.task)
     new_disruption = pod.disruption != attempt.disruption
     if not (new_reason or restarts > attempt.restarts or new_ready or new_disruption or pod.requests != attempt.requests):
-        return
-    yield turn.event(
+        return None
+    return turn.event(
         job,
         AttemptChanged(
             attempt.task,

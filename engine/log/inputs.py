@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from engine.log.port import Log, Partition, ReadsTogether, Record
@@ -64,11 +64,12 @@ class Inputs:
         self._heads: Final = (*self._first, *self._others)
         self._batch: Final = batch
         self._together: Final = log if isinstance(log, ReadsTogether) else None
-        self._found: _Head | None = None
+        self._head: _Head | None = None
+        """Of what `peek` gave last."""
 
     def refresh(self) -> None:
         """Look for what has been appended since. Only now, so that one batch takes what waited when it began."""
-        bare = [head for head in self._heads if head.record is None]
+        bare = [head for head in self._heads if head.found is None]
         if self._together is None or len(bare) < 2:
             for head in bare:
                 head.refresh()
@@ -79,22 +80,21 @@ class Inputs:
 
     def peek(self) -> Taken | None:
         """Return the input to be taken next, or `None` if none waits."""
-        found: _Head | None = None
         for head in self._first:
-            if head.record is not None:
-                found = head
-                break
-        else:
-            for head in self._others:
-                if head.record is not None and (found is None or head.time < found.time):
-                    found = head
-        self._found = found
-        return None if found is None or found.record is None else (found.place, found.record, found.time)
+            if head.found is not None:
+                self._head = head
+                return head.found
+        first: Taken | None = None
+        for head in self._others:
+            found = head.found
+            if found is not None and (first is None or found[2] < first[2]):
+                first, self._head = found, head
+        return first
 
     def take(self) -> None:
         """Go on behind the input that `peek` gave last."""
-        if self._found is not None:
-            self._found.advance()
+        if self._head is not None:
+            self._head.advance()
 
     def oldest(self, offsets: Sequence[int]) -> list[int | None]:
         """Return since when the oldest input at hand waits in each partition, at or behind some offsets (microseconds).
@@ -128,48 +128,41 @@ class Retaken:
 class _Head:
     """The next record of one partition."""
 
-    __slots__ = ("_batch", "_log", "_read", "_records", "next", "partition", "place", "record", "time")
+    __slots__ = ("_batch", "_log", "_records", "_rest", "found", "next", "partition", "place")
 
     def __init__(self, log: Log, place: int, partition: Partition, offset: int, batch: int) -> None:
         self._log = log
         self._batch = batch
         self.next = offset
         self._records: list[Record] = []
-        self._read = 0
+        self._rest: Iterator[Record] = iter(())
         self.place = place
         self.partition = partition
-        self.record: Record | None = None
-        self.time = 0
-        """When `record` counts as recorded (microseconds)."""
+        self.found: Taken | None = None
+        """`None`: nothing is at hand."""
 
     def refresh(self) -> None:
         """Read, if nothing is at hand."""
-        if self.record is None:
+        if self.found is None:
             self.fill(self._log.read(self.partition, self.next, self._batch))
 
     def fill(self, records: list[Record]) -> None:
         """Go on with what was read from `next` on."""
         self._records = records
-        self._read = 0
-        self.record = None
-        if records:
-            self._show(records[0])
+        self._rest = iter(records)
+        self._go_on()
 
-    def _show(self, record: Record) -> None:
-        self.record = record
-        self.time = time_of(record)
+    def _go_on(self) -> None:
+        record = next(self._rest, None)
+        self.found = None if record is None else (self.place, record, time_of(record))
 
     def advance(self) -> None:
         """Go to the next record. A chunk that was full may have more behind it, one that was not had none when it was read."""
-        self._read += 1
-        if self._read < len(self._records):
-            self._show(self._records[self._read])
-            return
-        full = len(self._records) == self._batch
-        self.next = self._records[-1].offset + 1
-        self.record = None
-        if full:
-            self.refresh()
+        self._go_on()
+        if self.found is None:
+            self.next = self._records[-1].offset + 1
+            if len(self._records) == self._batch:
+                self.refresh()
 
     def oldest(self, offset: int) -> int | None:
         """Return since when the first record at hand waits that is not before an offset."""
