@@ -126,7 +126,7 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
         return "unchanged"
     if job.managed:
         yield from managed.pod_changed(turn, job, attempt, pod, before, restarts)
-    elif category(attempt) != counted:  # what is observed follows the counters alone
+    elif category(attempt) != counted or job.finished is not None:  # until its end an observed job follows its counters alone
         yield from follow_tasks(turn, job, (attempt.task,), attempt.since)
         yield from observed.follow_attempts(turn, job, attempt.since)
     return "applied"

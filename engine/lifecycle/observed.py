@@ -74,14 +74,14 @@ def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
 def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
     """Take in the phase that the owner's status shows.
 
-    An end or a stop is the owner's to tell. Pending and Running are nearer to the truth where the attempts show them: a status
-    lags behind.
+    An end or a stop is the owner's to tell, and that it is over. Pending and Running are nearer to the truth where the attempts
+    show them: a status lags behind.
     """
     if seen.phase is None:
         return
     phase = seen.phase
     if phase in {"Pending", "Running"} and job.live:
-        phase = attempts_show("Pending" if job.inferred else job.phase, job.counts, owner_known=True).phase
+        phase = attempts_show("Running" if job.phase == "Running" else "Pending", job.counts, owner_known=True).phase
     if phase != job.phase or (job.inferred and phase in FINISHED_JOB_PHASES):
         yield _change(
             turn,

@@ -115,7 +115,7 @@ def opcodes(driver, seen):
         count += what == "opcode"
         return trace
 
-    before = sys.gettrace()
+    before, collects = sys.gettrace(), gc.isenabled()
     gc.disable()  # hypothesis watches the collector with a function in Python, which would be counted
     sys.settrace(trace)
     try:
@@ -123,7 +123,8 @@ def opcodes(driver, seen):
             driver.stage.evolve(driver.state, made)
     finally:
         sys.settrace(before)
-        gc.enable()
+        if collects:
+            gc.enable()
     return count
 
 

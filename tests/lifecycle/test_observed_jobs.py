@@ -72,6 +72,16 @@ def test_an_inferred_end_is_taken_back_by_a_new_attempt(driver):
     assert driver.path() == ["Failed", "Pending", "Running", "Completed"]
 
 
+def test_a_task_ends_with_its_inferred_job_when_an_older_pod_of_a_replica_is_seen_again(driver):
+    """The old pod of an Indexed Job may outlive the one that took its place."""
+    driver.see(running("old", index=5))
+    driver.see(running("new", index=5))
+    driver.see(ended("new"))
+    assert (driver.phase(), driver.job().tasks["main"].phase) == ("Completed", "Pending")
+    driver.see(running("old", 2, index=5, restarts=1))
+    assert (driver.phase(), driver.job().tasks["main"].phase) == ("Completed", "Failed")
+
+
 def test_phases_carry_the_time_of_what_shows_them(driver):
     driver.see(running("a"), at=50)
     driver.see(ended("a"), at=60)
@@ -160,6 +170,18 @@ def test_a_stop_that_the_owner_announces_is_followed(driver):
     assert driver.phase() == "Aborting"
     driver.owner(job(3, "Aborted"))
     assert driver.path() == ["Running", "Aborting", "Aborted"]
+
+
+@pytest.mark.parametrize("stop", ["Restarting", "Aborting"])
+def test_the_owner_says_when_what_it_has_announced_is_over(driver, stop):
+    driver.see(running("a"))
+    driver.owner(job(1, "Running"))
+    driver.owner(job(2, stop))
+    driver.see(pod("b", "j1", 1, "Pending"))
+    assert driver.phase() == stop
+    driver.owner(job(3, "Pending"))
+    assert driver.phase() == "Running"  # as its attempts show
+    assert driver.path() == ["Running", stop, "Running"]
 
 
 def test_an_older_version_of_the_owner_is_a_duplicate(driver):
