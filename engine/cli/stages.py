@@ -25,7 +25,7 @@ TURN_SECONDS: Final = 0.2
 """How long a process at rest waits before it looks around."""
 
 _LIVE_BATCH: Final = 1_000
-"""Inputs a transaction of a shard that runs for good. On Kafka one costs as much as 100 inputs, whatever is in it (kafka.md)."""
+"""Inputs a transaction, at most, of a shard that runs for good. On Kafka one costs as much as 100 inputs, whatever is in it."""
 
 UNSETTLED: Final = "the group of the workers has not said yet which shards are to be run here"
 """Why a process is not ready that has just begun to take part."""
@@ -40,7 +40,9 @@ def lifecycle_processor(
         log: writable.
         settings: how the stage is configured.
         observer: is told what the processors do.
-        live: timers fire from the wall clock when no input waits. Otherwise a run has the transactions that it has on any log.
+        live: it runs for good: timers fire from the wall clock when no input waits, transactions are large. Otherwise they have
+            the size that they have on other logs, so that the same inputs leave the same records (a transaction has one
+            `shard.accounted`).
     """
     stage = lifecycle_stage(settings)
     if not live:

@@ -16,7 +16,7 @@ __all__ = ["IDLE_SECONDS", "BackOff", "ShardThread"]
 
 IDLE_SECONDS: Final = 0.2
 """How long a shard without inputs waits before it looks at its timers again."""
-_PACE_SECONDS: Final = 0.02
+_PACE_SECONDS: Final = 0.03
 """From the beginning of a transaction to that of the next one, while there is less to do than a batch (kafka.md, Transactions).
 What a transaction costs, and the questions to brokers before it, is then shared by more inputs."""
 
