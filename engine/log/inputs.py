@@ -38,7 +38,7 @@ class Source(Protocol):
         """Return what is to be taken next, or `None`."""
 
     def take(self) -> None:
-        """Go on behind what `peek` gave last."""
+        """Go on behind what `peek` gave last; not after it gave `None`."""
 
 
 class Inputs:
@@ -64,7 +64,7 @@ class Inputs:
         self._heads: Final = (*self._first, *self._others)
         self._batch: Final = batch
         self._together: Final = log if isinstance(log, ReadsTogether) else None
-        self._head: _Head | None = None
+        self._head = self._heads[0]
         """Of what `peek` gave last."""
 
     def refresh(self) -> None:
@@ -93,8 +93,7 @@ class Inputs:
 
     def take(self) -> None:
         """Go on behind the input that `peek` gave last."""
-        if self._head is not None:
-            self._head.advance()
+        self._head.advance()
 
     def oldest(self, offsets: Sequence[int]) -> list[int | None]:
         """Return since when the oldest input at hand waits in each partition, at or behind some offsets (microseconds).

@@ -2,12 +2,14 @@
 
 import contextlib
 import json
+import re
 from dataclasses import replace
 
 import pytest
 from events_strategies import JSON, JSON_OBJECTS, MOMENTS, TEXT, events
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from engine.events import (
     TYPES,
@@ -24,6 +26,7 @@ from engine.events import (
 )
 from engine.events.examples import example
 from engine.events.values import DEEPEST
+from engine.events.vocabulary import adapter
 
 SOME = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 FEW = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
@@ -98,6 +101,39 @@ def test_one_damaged_byte_in_a_record_is_refused_or_leaves_an_event(event, place
     data[place % len(data)] = byte
     with contextlib.suppress(EventError):
         decode(message._replace(data=bytes(data)))
+
+
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_data_are_read_as_pydantic_reads_the_class_itself(name: str) -> None:
+    """`decode` gives the class its fields; what is taken, what it is and what is wrong with it are the class's own."""
+    cls = TYPES[name]
+
+    @FEW
+    @given(
+        event=events(name), changes=st.dictionaries(st.sampled_from([*cls.__slots__, "unknown"]), JSON, max_size=2), gone=st.data()
+    )
+    def check(event, changes, gone):
+        message = encode(event)
+        data = json.loads(message.data) | changes
+        data.pop(gone.draw(st.sampled_from([*data, "nothing"])), None)
+        message = message._replace(data=json.dumps(data).encode())
+        try:
+            wanted = adapter(cls).validate_json(message.data, strict=True)
+        except ValidationError as error:
+            first = error.errors()[0]
+            with pytest.raises(UndecodableError, match=re.escape(first["msg"])) as refused:
+                decode(message)
+            assert all(str(part) in str(refused.value) for part in first["loc"])
+        else:
+            assert decode(message).data == wanted
+
+    check()
+
+
+@pytest.mark.parametrize("content", [b"null", b"[]", b"7", b'"x"', b"", b"{", b"\xff", b'{"a":1}x'])
+def test_data_that_are_no_object_are_refused(content: bytes) -> None:
+    with pytest.raises(UndecodableError, match=r"^lahar.command.issued.v2: data: "):
+        decode(encode(example("lahar.command.issued.v2"))._replace(data=content))
 
 
 def test_defaults_are_left_out_of_the_bytes():
