@@ -20,6 +20,7 @@ from engine.log.errors import FencedError, LogError
 from engine.log.port import Log
 from engine.log.processor import Processor
 from engine.log.shard_thread import IDLE_SECONDS, BackOff, ShardThread
+from engine.log.turns import long_turns
 
 __all__ = ["DRAIN_SECONDS", "BackOff", "Runner", "run_until_quiet"]
 
@@ -62,7 +63,8 @@ class Runner:
         self._watcher = threading.Thread(target=self._watch, name="lahar-watch", daemon=True)
 
     def __enter__(self) -> Self:
-        """Take the garbage collector over, once for all shards, and begin to look out for inputs."""
+        """Take the interpreter over, once for all shards, and begin to look out for inputs."""
+        self._stack.enter_context(long_turns())
         self._collector = self._stack.enter_context(set_aside())
         self._watcher.start()
         return self
@@ -210,7 +212,7 @@ def run_until_quiet(make: Callable[[int], Processor[Any]], shards: Collection[in
         finally:
             processor.close()
 
-    with set_aside() as collector, ThreadPoolExecutor(len(shards), "lahar-shard") as threads:
+    with long_turns(), set_aside() as collector, ThreadPoolExecutor(len(shards), "lahar-shard") as threads:
         try:
             return sum(threads.map(work, shards))
         finally:

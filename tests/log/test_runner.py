@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -259,6 +260,13 @@ def test_nobody_looks_out_for_what_no_shard_reads() -> None:
         log.until(lambda: any(log.asked))
     assert {partition.number for partitions in log.asked for partition in partitions} == {0}
     assert all(log.asked), "without partitions it would be all there are"
+
+
+def test_threads_have_longer_turns_while_shards_run(log: PlannedLog) -> None:
+    before = sys.getswitchinterval()
+    with Runner(log, partial(processor, log)):
+        assert sys.getswitchinterval() > before
+    assert sys.getswitchinterval() == before
 
 
 def test_the_collector_is_taken_over_once_and_given_back(log: PlannedLog) -> None:
