@@ -20,6 +20,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from engine.events import Message
+from engine.events.envelope import new_message
 from engine.events.jobs import DeadLettered
 from engine.events.times import EARLIEST, LATEST, format_time, parse_time
 from engine.log.port import Vector
@@ -202,19 +203,21 @@ def _from_headers(key: bytes | None, data: bytes, found: Mapping[str, bytes], ti
     if "__connect.errors.topic" in found and kind == DeadLettered.TYPE:
         data = dead_letters.pack(text, data, found)
     sequence = get("ce_sequence")
-    return Message(
-        get("ce_partitionkey", correlation.encode()).decode() if key is None else text,
-        ident,
-        source,
-        kind,
-        subject,
-        recorded if same else _micros(get, "ce_time", "lahar_time", recorded),
-        recorded,
-        0 if sequence is None else _sequence(sequence),
-        correlation,
-        get("ce_causationid", b"").decode(),
-        _name(get("ce_clusterid", b"")),
-        data,
+    return new_message(
+        (
+            get("ce_partitionkey", correlation.encode()).decode() if key is None else text,
+            ident,
+            source,
+            kind,
+            subject,
+            recorded if same else _micros(get, "ce_time", "lahar_time", recorded),
+            recorded,
+            0 if sequence is None else _sequence(sequence),
+            correlation,
+            get("ce_causationid", b"").decode(),
+            _name(get("ce_clusterid", b"")),
+            data,
+        )
     )
 
 

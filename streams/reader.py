@@ -11,13 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.structs import TopicPartition
 
+from engine.events import Message
 from engine.log.errors import LogDamagedError
-from engine.log.port import Partition, Record
+from engine.log.port import Partition, Record, Vector
 from streams.codec import decode
 from streams.errors import unavailable_if
 from streams.loop import BackgroundLoop
@@ -29,6 +30,10 @@ _VISIBLE_SECONDS: Final = 5.0
 """How long to wait until what this process has committed can be read: some milliseconds, unless another producer's transaction
 stands open before it in the same partition."""
 _PAUSE_SECONDS: Final = 0.002
+_new_record: Final = cast(
+    "Callable[[tuple[Partition, int, Message, str, int, Vector, int]], Record]", partial(tuple.__new__, Record)
+)
+"""As `engine.events.envelope.new_message`."""
 
 
 class _Buffer:
@@ -205,4 +210,4 @@ class Reader:
 def record_of(partition: Partition, raw: RawRecord) -> Record:
     """Return a record as the log's readers know it: its time in Kafka is when it was appended (`streams.topics`)."""
     message, (shard, shardsequence, basis) = decode(raw.key, raw.value, raw.headers, raw.timestamp)
-    return Record(partition, raw.offset, message, shard, shardsequence, basis, raw.timestamp * 1_000)
+    return _new_record((partition, raw.offset, message, shard, shardsequence, basis, raw.timestamp * 1_000))
