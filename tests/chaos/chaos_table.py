@@ -20,7 +20,7 @@ from typing import Any
 __all__ = ["Row", "Table", "markdown"]
 
 _BEGIN, _END = "<!-- chaos table -->", "<!-- end of chaos table -->"
-_COLUMNS = ("schedule", "events", "faults", "seconds", "outputs", "lost", "doubled", "differing")
+_COLUMNS = ("schedule", "events", "faults", "seconds", "outputs", "lost", "doubled", "differing", "ended")
 _MARK = "chaos "
 
 
@@ -36,6 +36,8 @@ class Row:
     lost: int
     doubled: int
     differing: int
+    ended: int
+    """Workers that ended by themselves and were started anew."""
     seed: int
     remarks: str = ""
 

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,14 @@ from broker import Cluster
 from chaos_feed import Feeder, Given, Subscriber, dice, workload
 from chaos_table import Row
 from chaos_workers import Fleet
-from oracle import Verdict, judge
+from oracle import Verdict, compare, judge
 from topics_of_tests import administered, delete_topics
 
+from engine.events import Message
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
+from streams.codec import encode
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared
@@ -53,6 +56,7 @@ class World:
         given: Sequence[Given] | None = None,
         *,
         held: bool = False,
+        too_large_from: int | None = None,
     ) -> None:
         """Make the topics; nothing runs yet.
 
@@ -64,6 +68,7 @@ class World:
             events: how many inputs at least.
             given: the inputs, if not those of all schedules.
             held: nothing is appended until the feeder is told to go on.
+            too_large_from: as of `oracle.judge`.
         """
         self.cluster = cluster
         self.schedule = schedule
@@ -80,6 +85,7 @@ class World:
         )
         asyncio.run(apply(self.settings, declared(self.settings, SHARDS, 3)))
         self.log = KafkaLog(self.settings)
+        self.too_large_from = too_large_from
         self.total = sum(SHARDS if topic == "cluster" else 1 for topic, _ in self.given)
         self.taken = 0
         """Inputs that shards have taken, as of the last look; one of `cluster` is taken by each."""
@@ -187,18 +193,24 @@ class World:
 
     # --- the end ----------------------------------------------------------------------------------------------------------
 
-    def finish(self, note: Callable[[Row], None], faults: str, remarks: str = "") -> list[Verdict]:
-        """Let workers take what is left and end; judge, note the row, and check that it is clean.
+    def finish(
+        self, note: Callable[[Row], None], faults: str, remarks: str = "", *, workers_end: bool = False, clock: int | None = None
+    ) -> list[Verdict]:
+        """Let workers take what is left, fire what is due and end; judge, note the row, and check that it is clean.
 
         Args:
             note: takes the row.
             faults: what was done.
             remarks: what else is to be said.
+            workers_end: some may have ended by themselves.
+            clock: that the workers have had for the last while (microseconds); now unless given.
         """
         self.until_all()
         seconds = self.seconds
+        self.until_quiet()
         self.fleet.end()
-        return self.verdict(note, faults, remarks, seconds)
+        assert workers_end or not self.fleet.came_back, self._complaint("workers have ended by themselves")
+        return self.verdict(note, faults, remarks, seconds, rested=clock or time.time_ns() // 1_000)
 
     @property
     def seconds(self) -> float:
@@ -206,13 +218,29 @@ class World:
         return time.monotonic() - self._began
 
     def verdict(
-        self, note: Callable[[Row], None], faults: str, remarks: str, seconds: float, found: list[Verdict] | None = None
+        self,
+        note: Callable[[Row], None],
+        faults: str,
+        remarks: str,
+        seconds: float,
+        *,
+        whole: bool = True,
+        rested: int | None = None,
     ) -> list[Verdict]:
-        """Judge what stands in the log; nobody writes to it any more."""
-        if found is None:
-            with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
-                found = list(pool.map(judged, [self.settings] * SHARDS, range(SHARDS)))
-        seen_again, unseen = self._seen()
+        """Judge what stands in the log; nobody writes to it any more.
+
+        Args:
+            note: takes the row.
+            faults: what was done.
+            remarks: what else is to be said.
+            seconds: that it took.
+            whole: as of `oracle.judge`.
+            rested: as of `oracle.judge`.
+        """
+        judged = partial(_judged, self.settings, whole, rested, self.too_large_from)
+        with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
+            found = list(pool.map(judged, range(SHARDS)))
+        seen_again, unseen = self._seen([verdict.events for verdict in found])
         if self.shared_ids:
             remarks += f"; {self.shared_ids} outputs follow from a repeated input and have the id of an earlier one"
         if self.delivered_again:
@@ -226,9 +254,10 @@ class World:
             faults,
             round(seconds, 1),
             sum(verdict.outputs for verdict in found),
-            sum(verdict.lost for verdict in found) + unseen,
+            sum(verdict.lost for verdict in found) + unseen + self._missing_inputs(),
             sum(verdict.doubled for verdict in found) + seen_again,
             sum(verdict.differing for verdict in found),
+            len(self.fleet.came_back),
             self.seed,
             remarks.removeprefix("; "),
         )
@@ -237,22 +266,31 @@ class World:
         assert (row.lost, row.doubled, row.differing) == (0, 0, 0)
         return found
 
-    def _seen(self) -> tuple[int, int]:
-        """Return how many outputs the outside consumer has seen at two places, and how many not at all."""
+    def _missing_inputs(self) -> int:
+        """Return how many of the inputs that brokers have acknowledged do not stand in the topics."""
+        given = Counter(map(_given_as, self.given[: self.feeder.appended]))
+        for topic, count in {"pods": SHARDS, "jobs": SHARDS, "cluster": 1}.items():
+            places = [Partition(topic, number) for number in range(count)]  # type: ignore[arg-type]  # they are topics
+            for place, end in zip(places, self.log.reader.ends(places), strict=True):
+                for chunk in self.log.reader.chunks(place, 0, end):
+                    # An append whose answer was lost is done again, so there may be more.
+                    given.subtract((topic, raw.key or b"", raw.value or b"") for raw in chunk)
+        return sum(count for count in given.values() if count > 0)
+
+    def _seen(self, right: list[dict[int, str]]) -> tuple[int, int]:
+        """Return how many records the outside consumer has seen that it should not have, and how many it has not seen.
+
+        Args:
+            right: of each shard, offset and id of its events.
+        """
         self.subscriber.finish()
         again = missing = 0
         for number, seen in self.subscriber.seen.items():
-            partition, start, told = Partition("job-events", number), 0, []
-            while records := self.log.read(partition, start, 5_000):
-                told += [record.message.id for record in records]
-                start = records[-1].offset + 1
-            # One place may be delivered twice, by aiokafka after a change of leaders: the offset says so.
-            places = dict(seen)
-            ids = list(places.values())
-            self.delivered_again += len(seen) - len(places)
-            again += (Counter(ids) - Counter(told)).total()
-            missing += (Counter(told) - Counter(ids)).total()
-            self.shared_ids += len(told) - len(set(told))
+            sight = compare(seen, right[number])
+            again += sight.wrong
+            missing += sight.missing
+            self.delivered_again += sight.repeated
+            self.shared_ids += len(right[number]) - len(set(right[number].values()))
         return again, missing
 
     def close(self) -> None:
@@ -270,10 +308,18 @@ class World:
         return asyncio.run(administered(self.settings, work))
 
 
-def judged(settings: KafkaSettings, number: int) -> Verdict:
+def _judged(settings: KafkaSettings, whole: bool, rested: int | None, too_large_from: int | None, number: int) -> Verdict:
     """Judge a shard, in a process of its own."""
-    log = KafkaLog(settings)
+    # Of a topic that has grown, what stood in its old partitions is judged.
+    log = KafkaLog(settings, readonly=True)
     try:
-        return judge(log, LifecycleStage(), number)
+        return judge(log, LifecycleStage(), number, whole=whole, rested=rested, too_large_from=too_large_from)
     finally:
         log.close()
+
+
+def _given_as(given: Given) -> tuple[str, bytes, bytes]:
+    """Return topic, key and value of an input as its record has them."""
+    topic, content = given
+    fields = encode(content) if isinstance(content, Message) else content
+    return topic, fields.key or b"", fields.value or b""

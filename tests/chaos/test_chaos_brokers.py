@@ -22,10 +22,7 @@ def test_d_leader_and_controller_are_killed_and_all_brokers_restarted_in_turn(wo
     here = world("(d) brokers killed and restarted", seed=20_170_804)
     here.by_ordinal()
     lose_brokers(here, len(here.given) // 14, roll=True)
-    came_back = len(here.fleet.came_back)
-    here.finish(
-        note, "2 leaders and a controller killed, 3 restarted in turn", f"workers that ended and were started anew: {came_back}"
-    )
+    here.finish(note, "2 leaders and a controller killed, 3 restarted in turn", workers_end=True)
 
 
 def test_e_brokers_stall_and_come_back(world: Make, note: Note) -> None:
@@ -43,6 +40,4 @@ def test_e_brokers_stall_and_come_back(world: Make, note: Note) -> None:
         longest = max(longest, time.monotonic() - began)
         broker.thaw()
         until_in_sync(here)
-    came_back = len(here.fleet.came_back)
-    remarks = f"frozen for {longest:.0f} s at the longest; workers that ended and were started anew: {came_back}"
-    here.finish(note, "3 leaders and a controller frozen", remarks)
+    here.finish(note, "3 leaders and a controller frozen", f"frozen for {longest:.0f} s at the longest", workers_end=True)

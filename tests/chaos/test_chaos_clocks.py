@@ -83,7 +83,7 @@ def test_j_the_clocks_of_workers_step_by_an_hour(world: Make, note: Note, tmp_pa
     here.until_all()
     clock.write_text(str(_HOUR))
     here.until_quiet()
-    here.finish(note, f"{len(steps) + 1} steps of ± 1 h, 2 kills", "")
+    here.finish(note, f"{len(steps) + 1} steps of ± 1 h, 2 kills", clock=now + _HOUR)
     due, cancelled, fired, wrong = timers(here.log)
     assert (max(fired.values()), max(cancelled.values()), wrong) == (1, 1, 0)
     reached = [here.log.look(ShardId("lifecycle", number)) for number in range(SHARDS)]

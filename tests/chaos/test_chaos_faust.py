@@ -52,6 +52,8 @@ class Forwarders:
         self._folder = folder
         self.processes = [self.begun(number) for number in range(2)]
         self.out: Counter[bytes] = Counter()
+        self.ended = 0
+        """Processes that have ended by themselves."""
 
     def begun(self, number: int) -> subprocess.Popen[bytes]:
         arguments = [
@@ -77,6 +79,7 @@ class Forwarders:
         """Start those anew that have ended by themselves."""
         for number, process in enumerate(self.processes):
             if process.poll() is not None:
+                self.ended += 1
                 self.processes[number] = self.begun(number)
 
     def end(self) -> None:
@@ -146,6 +149,7 @@ def test_a_the_same_kills_against_plain_faust(settings: KafkaSettings, note: Cal
             EVENTS - len(out),
             doubled,
             0,
+            forwarders.ended,
             _SEED,
             "for comparison: nothing of Lahar; each input forwarded once is what it promises",
         )

@@ -22,6 +22,9 @@ pytestmark = pytest.mark.chaos
 Make = Callable[..., World]
 Note = Callable[[Row], None]
 
+_LARGE = 300_000
+"""Bytes of a job, about which the events do not fit."""
+
 
 def letters(log: KafkaLog) -> list[DeadLettered]:
     found: list[DeadLettered] = []
@@ -59,8 +62,8 @@ def test_f_one_in_a_hundred_records_is_garbage_on_every_input_topic(world: Make,
 
 def test_g_what_is_too_large_for_the_broker_is_set_aside_with_origin_and_digest(world: Make, note: Note) -> None:
     seed = 20_170_807
-    given, large = with_large_jobs(workload(EVENTS), 60, 300_000, seed)
-    here = world("(g) outputs too large for the broker", seed=seed, given=given, held=True)
+    given, large = with_large_jobs(workload(EVENTS), 60, _LARGE, seed)
+    here = world("(g) outputs too large for the broker", seed=seed, given=given, held=True, too_large_from=_LARGE)
     small = {"max.message.bytes": "100000", "min.insync.replicas": "2", "message.timestamp.type": "LogAppendTime"}
     for topic in ("job-events", "dead-letters"):
         resource = ConfigResource(ConfigResourceType.TOPIC, f"{here.settings.topic_prefix}{topic}", small)
@@ -74,7 +77,7 @@ def test_g_what_is_too_large_for_the_broker_is_set_aside_with_origin_and_digest(
     assert sum(verdict.inputs for verdict in verdicts) == here.total
     found = {("jobs", letter.partition, letter.offset): letter for letter in letters(here.log) if letter.digest}
     assert {letter.topic for letter in found.values()} == {"jobs"}
-    sent = {(record.partition.topic, record.partition.number, record.offset): record for record in submitted(here.log, 300_000)}
+    sent = {(record.partition.topic, record.partition.number, record.offset): record for record in submitted(here.log, _LARGE)}
     assert len(sent) == large
     assert found.keys() <= sent.keys()
     # What follows from the others is small: their jobs were there already, seen through their pods.

@@ -38,4 +38,4 @@ def test_a_leader_that_dies_and_comes_back_costs_nothing(world: Make, note: Note
     broker.kill()
     here.until_taken(0.7)
     broker.start()
-    here.finish(note, "a leader killed")
+    here.finish(note, "a leader killed", workers_end=True)

@@ -1,15 +1,17 @@
 """Decides a shard's inputs again, in the order that its outputs show, and compares what follows byte for byte.
 
 Topics interleave differently in every run, so two runs need not be equal; but each committed output says by its `basis` what had
-been taken when it was decided. Inputs between two outputs gave none, so their order is free. Timers fire where outputs show them.
+been taken when it was decided. Inputs between two outputs gave none, so their order is free. Timers fire where outputs show them,
+and none may be due when an input is taken.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from engine.events import EventError, Message, decode
 from engine.events.jobs import Accounted, DeadLettered
@@ -21,18 +23,18 @@ from engine.log.recovery import Recovered, input_partitions, output_partitions, 
 from engine.log.run import ShardRun
 from engine.log.snapshots import Loaded, Snapshots, state_hash
 
-__all__ = ["Verdict", "judge"]
+__all__ = ["Sight", "Verdict", "compare", "judge"]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the oracle found; both are 0 where nothing was lost or doubled."""
+    """What the oracle found; `differences` is empty, and the three counts are 0, where nothing is wrong."""
 
     inputs: int
     outputs: int
     differences: list[str]
     lost: int
-    """Inputs that stand behind the shard's position, and outputs that follow and are not there."""
+    """Inputs that stand behind the shard's position, outputs that follow and are not there, and timers that were passed over."""
     doubled: int
     """Outputs that are there more often than they follow."""
     differing: int
@@ -40,9 +42,13 @@ class Verdict:
     state: str
     """Hash of the state after all of it."""
     outcomes: dict[str, int]
+    events: dict[int, str]
+    """Offset and id of each record of `job-events` that the shard has written: nobody may see another one in its partition."""
 
 
-def judge(log: Log, stage: Any, number: int, *, whole: bool = True) -> Verdict:
+def judge(
+    log: Log, stage: Any, number: int, *, whole: bool = True, rested: int | None = None, too_large_from: int | None = None
+) -> Verdict:
     """Decide a shard again and compare.
 
     Args:
@@ -50,18 +56,23 @@ def judge(log: Log, stage: Any, number: int, *, whole: bool = True) -> Verdict:
         stage: as it was run.
         number: of the shard.
         whole: all inputs are to be taken.
+        rested: all timers due by this time (microseconds) are to have fired; `None`: those that were due when an input was taken.
+        too_large_from: size of an input (bytes of its data) from which on the log may have refused what follows from it; `None`:
+            of none.
     """
     shard = ShardId(stage.name, number)
     view = log.look(shard)
     assert view is not None
     written = list(own_output(log, shard, output_partitions(log, stage, number), {}, 0, view.position.shardsequence))
     expected = [record for record in written if record.message.type != Accounted.TYPE]
-    again = _Again(log, stage, number)
+    again = _Again(log, stage, number, too_large_from)
     differences: list[str] = []
     try:
         for place, record in enumerate(expected):
             again.until(place, record)
         again.up_to(view.position.vector, None)
+        if rested is not None:
+            again.must_have_fired(rested)
     except _NothingLeadsToItError as error:
         differences.append(f"nothing leads to output {len(again.made) + 1}: {error}")
     made = [(out.message, out.basis) for out in again.made]
@@ -77,14 +88,46 @@ def judge(log: Log, stage: Any, number: int, *, whole: bool = True) -> Verdict:
     outcomes = dict(again.run.accounts.outcomes)
     if (silent := _silent(record.message for record in written)) != (rightly := _silent(out.message for out in again.run.outputs)):
         differences.append(f"accounted {silent}, decided again {rightly}")
+    differences += [f"a timer due at {due} was passed over" for due in sorted(again.passed)]
     ends = [log.end(partition) for partition in again.inputs] if whole else view.position.vector
     given = sum(end - taken for end, taken in zip(ends, view.position.vector, strict=True))
     if given:
         differences.append(f"{given} inputs were not taken")
     twice, missing, other = _counted([message for message, _ in told], [message for message, _ in made])
     return Verdict(
-        again.taken, len(expected), differences, given + missing, twice, other, state_hash(stage, again.run.state), outcomes
+        again.taken,
+        len(expected),
+        differences,
+        given + missing + len(again.passed),
+        twice,
+        other,
+        state_hash(stage, again.run.state),
+        outcomes,
+        {record.offset: record.message.id for record in written if record.partition.topic == "job-events"},
     )
+
+
+class Sight(NamedTuple):
+    """What a consumer of one partition of `job-events` has seen, against what the shard has written."""
+
+    wrong: int
+    """Records that are not there, or come behind one that stands behind them."""
+    missing: int
+    """Records that are there, and were not seen."""
+    repeated: int
+    """Records seen a second time at the same offset; who reads knows them by it."""
+
+
+def compare(seen: Sequence[tuple[int, str]], events: Mapping[int, str]) -> Sight:
+    """Compare what a consumer has seen with what was written.
+
+    Args:
+        seen: offset and id of each record, in the order of delivery.
+        events: as of `Verdict`.
+    """
+    once, right = dict.fromkeys(seen), events.items()
+    disordered = sum(later < earlier for (earlier, _), (later, _) in pairwise(once))
+    return Sight(len(once.keys() - right) + disordered, len(right - once.keys()), len(seen) - len(once))
 
 
 def _counted(told: list[Message], made: list[Message]) -> tuple[int, int, int]:
@@ -113,10 +156,13 @@ class _NothingLeadsToItError(Exception):
 class _Again:
     """A shard in memory that takes what another one took."""
 
-    def __init__(self, log: Log, stage: Any, number: int) -> None:
+    def __init__(self, log: Log, stage: Any, number: int, too_large_from: int | None) -> None:
         self.stage = stage
         self.inputs = input_partitions(log, stage, number)
         self.taken = 0
+        self.passed: set[int] = set()
+        """When timers were due that had not fired when they had to."""
+        self._too_large_from = too_large_from
         self.made: list[Output] = []
         self._given = [_Given(log, partition) for partition in self.inputs]
         shard = ShardId(stage.name, number)
@@ -146,7 +192,8 @@ class _Again:
         for place, given in waiting:
             for taken in given.below(vector[place]):
                 found = (place, taken, time_of(taken))
-                if record is not None and (reason := _too_large(record)) and _causes(taken, record):
+                self.must_have_fired(max(self.run.now, found[2]))
+                if record is not None and (reason := self._too_large(taken, record)):
                     # Only the log knows what is too large for it.
                     self.run.set_aside(found, reason)
                 else:
@@ -154,18 +201,25 @@ class _Again:
                 self._collect()
                 self.taken += 1
 
+    def must_have_fired(self, by: int) -> None:
+        """Note the timer that is due next, if it should have fired by a time (microseconds)."""
+        due = self.stage.due(self.run.state)
+        if due is not None and due <= by:
+            self.passed.add(due)
+
+    def _too_large(self, taken: Record, record: Record) -> str:
+        """Return why an input was set aside, if a record is its letter and says that something of it was too large."""
+        if self._too_large_from is None or len(taken.message.data) < self._too_large_from:
+            return ""
+        if record.message.type != DeadLettered.TYPE or not _causes(taken, record):
+            return ""
+        letter: Any = decode(record.message).data
+        return letter.reason if letter.digest else ""
+
     def _collect(self) -> None:
         # A run takes no more when its commit is full.
         self.made += self.run.outputs
         self.run.outputs = []
-
-
-def _too_large(record: Record) -> str:
-    """Return why the input of a dead letter was set aside, if something of it was too large."""
-    if record.message.type != DeadLettered.TYPE:
-        return ""
-    letter: Any = decode(record.message).data
-    return letter.reason if letter.digest else ""
 
 
 def _causes(cause: Record | None, effect: Record) -> bool:

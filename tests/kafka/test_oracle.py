@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from lifecycle_inputs import inputs
-from oracle import judge
+from oracle import Sight, compare, judge
 
 from engine.events import EventError, Message, Topic, decode, encode
 from engine.events.inputs import PodObserved
-from engine.events.jobs import Accounted, InputReleased
+from engine.events.jobs import Accounted, InputReleased, TimerFired
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Commit, Output, Partition, ShardId
@@ -23,10 +23,10 @@ from engine.log.recovery import input_partitions
 from engine.log.snapshots import state_hash
 
 
-def run(log: MemoryLog, given: Sequence[tuple[Topic, Message]] | None = None) -> Processor[Any]:
+def run(log: MemoryLog, given: Sequence[tuple[Topic, Message]] | None = None, stage: Any = None) -> Processor[Any]:
     """A live run: inputs come bit by bit, and timers fire from the clock in between."""
     ahead = [0]
-    processor: Processor[Any] = Processor(log, LifecycleStage(), clock=lambda: ahead[0], batch=50)
+    processor: Processor[Any] = Processor(log, stage or LifecycleStage(), clock=lambda: ahead[0], batch=50)
     processor.open()
     for place, (topic, message) in enumerate(inputs(80) if given is None else given):
         log.append(topic, [message])
@@ -45,6 +45,15 @@ def log() -> MemoryLog:
     return found
 
 
+class _Deaf(LifecycleStage):
+    """Hears no timer while it is told not to."""
+
+    hears = False
+
+    def due(self, state: Any) -> int | None:
+        return super().due(state) if self.hears else None
+
+
 def append_outputs(log: MemoryLog, *outputs: Output) -> None:
     """Write more as the shard."""
     stage = LifecycleStage()
@@ -55,8 +64,9 @@ def append_outputs(log: MemoryLog, *outputs: Output) -> None:
 def test_an_honest_live_run_is_agreed_with() -> None:
     log = MemoryLog()
     processor = run(log)
-    verdict = judge(log, LifecycleStage(), 0)
+    verdict = judge(log, LifecycleStage(), 0, rested=processor.position.now)
     assert verdict.differences == []
+    assert (verdict.lost, verdict.doubled, verdict.differing) == (0, 0, 0)
     assert verdict.inputs == processor.accounts.received == len(inputs(80))
     assert (verdict.state, verdict.outcomes) == (state_hash(processor.stage, processor.state), processor.accounts.outcomes)
 
@@ -144,6 +154,43 @@ def test_an_input_that_was_left_out_is_found(log: MemoryLog) -> None:
     assert verdict.differences != []
 
 
+def test_timers_that_do_not_fire_are_found() -> None:
+    log = MemoryLog()
+    run(log, stage=_Deaf())
+    assert judge(log, LifecycleStage(), 0).lost > 0
+
+
+def test_timers_that_fire_only_when_nothing_waits_are_found() -> None:
+    log, stage = MemoryLog(), _Deaf()
+    for topic, message in inputs(40):
+        log.append(topic, [message])
+    processor: Processor[Any] = Processor(log, stage)
+    processor.open()
+    while processor.step():
+        pass
+    stage.hears = True
+    processor.run_until_quiet()
+    verdict = judge(log, LifecycleStage(), 0, rested=processor.position.now)
+    assert any(record.message.type == TimerFired.TYPE for record in log.read(Partition("job-events", 0), 0, 100_000))
+    assert verdict.lost > 0
+
+
+def test_timers_that_are_left_at_the_end_are_found() -> None:
+    """Nothing is taken behind them, so this is seen only where the shard is said to have come to rest."""
+    log = MemoryLog()
+    for topic, message in inputs(40):
+        log.append(topic, [message])
+    processor: Processor[Any] = Processor(log, LifecycleStage())
+    processor.open()
+    while processor.step():
+        pass
+    due = processor.timer_due
+    assert due is not None
+    assert judge(log, LifecycleStage(), 0, rested=due - 1).differences == []
+    verdict = judge(log, LifecycleStage(), 0, rested=due)
+    assert (verdict.differences, verdict.lost) == ([f"a timer due at {due} was passed over"], 1)
+
+
 def test_inputs_that_wait_are_found(log: MemoryLog) -> None:
     log.append("pods", [message for topic, message in inputs(5) if topic == "pods"])
     verdict = judge(log, LifecycleStage(), 0)
@@ -158,11 +205,50 @@ def test_what_was_too_large_for_the_log_is_taken_as_said() -> None:
     processor: Processor[Any] = Processor(log, LifecycleStage(), batch=50)
     processor.open()
     processor.run_until_quiet()
-    verdict = judge(log, LifecycleStage(), 0)
+    verdict = judge(log, LifecycleStage(), 0, too_large_from=0)
     assert verdict.differences == []
     letters: list[Any] = [decode(record.message).data for record in log.read(Partition("dead-letters", 0), 0, 1_000)]
     assert sum(bool(letter.digest) for letter in letters) > 5
     assert (verdict.state, verdict.outcomes) == (state_hash(processor.stage, processor.state), processor.accounts.outcomes)
+
+
+def test_an_input_that_was_set_aside_though_nothing_was_too_large_is_found() -> None:
+    log = MemoryLog()
+    for topic, message in inputs(80):
+        log.append(topic, [message])
+    log._largest = 600
+    processor: Processor[Any] = Processor(log, LifecycleStage(), batch=50)
+    processor.open()
+    processor.run_until_quiet()
+    assert judge(log, LifecycleStage(), 0).differing > 0
+    assert judge(log, LifecycleStage(), 0, too_large_from=1_000_000).differing > 0
+
+
+def test_it_says_what_may_be_seen_of_the_events(log: MemoryLog) -> None:
+    """What stands behind the shard's position, or is another shard's, is none of it."""
+    records = log._records[Partition("job-events", 0)]
+    right = {record.offset: record.message.id for record in records}
+    assert judge(log, LifecycleStage(), 0).events == right
+    end = len(records)
+    records += [records[-1]._replace(offset=end, shardsequence=10**6), records[-1]._replace(offset=end + 1, shard="lifecycle/9")]
+    assert judge(log, LifecycleStage(), 0).events == right
+
+
+@pytest.mark.parametrize(
+    ("seen", "sight"),
+    [
+        ([(3, "a"), (4, "b"), (7, "c")], Sight(0, 0, 0)),
+        ([(3, "a"), (7, "c")], Sight(0, 1, 0)),
+        ([(3, "a"), (4, "b"), (7, "c"), (8, "c")], Sight(1, 0, 0)),
+        ([(3, "a"), (4, "x"), (7, "c")], Sight(1, 1, 0)),
+        ([(4, "b"), (3, "a"), (7, "c")], Sight(1, 0, 0)),
+        ([(3, "a"), (4, "x"), (4, "b"), (7, "c")], Sight(1, 0, 0)),
+        ([(3, "a"), (4, "b"), (4, "b"), (7, "c")], Sight(0, 0, 1)),
+        ([(3, "a"), (4, "b"), (3, "a"), (4, "b"), (7, "c")], Sight(0, 0, 2)),
+    ],
+)
+def test_what_a_consumer_has_seen_is_compared_with_what_was_written(seen: list[tuple[int, str]], sight: Sight) -> None:
+    assert compare(seen, {3: "a", 4: "b", 7: "c"}) == sight
 
 
 def test_a_lost_output_is_found() -> None:
