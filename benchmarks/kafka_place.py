@@ -36,6 +36,8 @@ _numbers = count(1)
 def broker() -> Iterator[str]:
     """Give the broker that `KAFKA_BOOTSTRAP_SERVERS` names; without it, start one from the jars that `make kafka` has fetched.
 
+    Its JVM has the flags that Kafka's own script gives; with those of the tests it would be slow.
+
     Raises:
         RuntimeError: no broker can be started here; the text says why.
     """
@@ -43,11 +45,11 @@ def broker() -> Iterator[str]:
         yield elsewhere
         return
     sys.path.append(str(_ROOT / "tests" / "kafka"))
-    from broker import Cluster, obstacle  # noqa: PLC0415  the tests' own; not needed for a broker elsewhere
+    from broker import AS_KAFKA_STARTS_IT, Cluster, Options, obstacle  # noqa: PLC0415  the tests' own; not needed for a broker elsewhere
 
     if reason := obstacle():
         raise RuntimeError(f"{reason}; or set KAFKA_BOOTSTRAP_SERVERS")
-    with Cluster() as cluster:
+    with Cluster(options=Options(jvm=AS_KAFKA_STARTS_IT)) as cluster:
         yield cluster.bootstrap
 
 
