@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafka_latency import Latencies, percentile
 from kafka_place import Place, Worker, place
@@ -15,12 +16,20 @@ from kafka_place import Place, Worker, place
 from engine.events import Message
 from engine.simulation.workload import OBSERVATIONS, lives
 
-__all__ = ["Load", "Rates", "burst_and_restart", "rates", "sustained"]
+__all__ = ["Burst", "Load", "Rates", "Window", "burst_and_restarts", "rates", "sustained", "window"]
 
 _BEGIN: Final = 1_700_000_000_000_000
 _REPLICAS: Final = 4
+_TAKERS: Final = ("stage", "aiokafka", "aiokafka-tuned", "confluent")
+"""Who takes the same inputs from the same topic."""
+_WARM_UP: Final = 2
+"""The broker's warm-up has so many times fewer inputs than a round."""
 _WARM: Final = 0.1
 """Part of the inputs after which the clock starts: processes have started and their first transactions are done."""
+_NEW_JOBS: Final = 100
+"""Are appended before a restart, so that every shard has something to commit."""
+_FRESH: Final = 10_000_000
+"""Numbers of jobs from which on no burst uses them."""
 _POLL_SECONDS: Final = 0.05
 _LONGEST_SECONDS: Final = 600.0
 
@@ -30,12 +39,13 @@ class Load:
     """How much is done."""
 
     rounds: int = 3
+    """Of the comparison; so many windows of steady load and so many restarts as well."""
     observations: int = 200_000
-    """Of one round."""
+    """Of one round of the comparison."""
     rate: int = 4_000
     """Observations a second, sustained."""
     settle_seconds: float = 10.0
-    """Before a window begins."""
+    """Before the first window begins."""
     window_seconds: float = 30.0
     burst_rate: int = 10_000
     burst_seconds: float = 120.0
@@ -45,27 +55,51 @@ class Load:
 
 @dataclass(slots=True)
 class Rates:
-    """Inputs a second, one of each round."""
+    """What each taker reached, by its name; one figure of each round."""
 
-    stage: list[float] = field(default_factory=list)
-    stage_cpu: list[float] = field(default_factory=list)
-    """Processor time of the worker for an input (microseconds)."""
-    two_workers: list[float] = field(default_factory=list)
-    aiokafka: list[float] = field(default_factory=list)
-    aiokafka_cpu: list[float] = field(default_factory=list)
-    tuned: list[float] = field(default_factory=list)
-    """aiokafka with Lahar's own settings."""
-    tuned_cpu: list[float] = field(default_factory=list)
-    confluent: list[float] = field(default_factory=list)
-    faust: list[float] = field(default_factory=list)
+    inputs: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Inputs a second."""
+    cpu: defaultdict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Processor time for an input (microseconds)."""
     per_input: float = 0.0
     """Records that the stage writes for an input."""
     size: int = 0
     """Bytes of each: key, headers and value."""
 
-    def ratio(self, other: Sequence[float]) -> float:
+    def ratio(self, other: str) -> float:
         """Return the median over the rounds of the stage's rate against another's of the same round."""
-        return statistics.median(mine / theirs for mine, theirs in zip(self.stage, other, strict=True))
+        pairs = zip(self.inputs["stage"], self.inputs[other], strict=True)
+        return statistics.median(mine / theirs for mine, theirs in pairs)
+
+
+class Window(NamedTuple):
+    """What was seen of a worker under steady load from one moment to another."""
+
+    rate: float
+    """Observations that it took, a second."""
+    cpu: float
+    """Cores that it used."""
+    events: float
+    """Job-events of which a latency is known, for each observation taken."""
+    commit_interval_ms: float
+    p50_ms: float
+    p99_ms: float
+
+
+class Burst(NamedTuple):
+    """What came of a burst, and of the restarts after it."""
+
+    rate: float
+    """Observations appended a second."""
+    lag: int
+    """Observations that waited when it ended."""
+    absorbed_seconds: float
+    """From its end until nothing waited."""
+    jobs: int
+    first_commits: list[float]
+    """Of each restart: seconds until a shard had committed."""
+    all_commits: list[float]
+    """Of each restart: seconds until every shard had committed."""
 
 
 def _drain(where: Place, groups: Sequence[str], workers: Sequence[Worker], total: int) -> tuple[float, float]:
@@ -89,90 +123,155 @@ def _drain(where: Place, groups: Sequence[str], workers: Sequence[Worker], total
 
 
 def rates(bootstrap: str, load: Load, say: Callable[[str], object]) -> Rates:
-    """Let the stage and those it is compared with take the same inputs from the same topics, one after the other, in rounds."""
-    found = Rates()
-    messages = list(lives(range(load.observations // OBSERVATIONS // _REPLICAS), _REPLICAS, _BEGIN))
+    """Let the stage and those it is compared with take the same inputs from the same topics, one after the other, in rounds.
+
+    A short round that does not count goes before: the broker is slow until its JVM has compiled what it runs often. The order is
+    turned about from round to round.
+    """
+    jobs = load.observations // OBSERVATIONS // _REPLICAS
+    say("warm-up of the broker")
+    warm = Rates()
+    _round(bootstrap, _lives(jobs // _WARM_UP), _TAKERS, warm)
+    found = Rates(per_input=warm.per_input, size=warm.size)
+    messages = _lives(jobs)
     for turn in range(1, load.rounds + 1):
         say(f"round {turn} of {load.rounds}")
-        with place(bootstrap) as where:
-            where.append(messages)
-            _round(where, len(messages), found)
+        _round(bootstrap, messages, _TAKERS if turn % 2 else reversed(_TAKERS), found)
         _faust(bootstrap, messages[: len(messages) // load.faust_share], found)
-        with place(bootstrap) as where:
-            where.append(messages)
-            with where.lahar(0, 2) as one, where.lahar(1, 2) as other:
-                found.two_workers.append(_drain(where, where.stage_groups(), [one, other], len(messages))[0])
+        _two_workers(bootstrap, messages, found)
     return found
 
 
-def _round(where: Place, total: int, found: Rates) -> None:
-    with where.lahar() as worker:
-        rate, cpu = _drain(where, where.stage_groups(), [worker], total)
-        worker.stop()
-    found.stage.append(rate)
-    found.stage_cpu.append(cpu)
-    found.per_input, found.size = where.outputs()
-    for name, rates, times in (
-        ("aiokafka", found.aiokafka, found.aiokafka_cpu),
-        ("aiokafka-tuned", found.tuned, found.tuned_cpu),
-        ("confluent", found.confluent, []),
-    ):
-        with where.forwarder(name, found.per_input, found.size) as worker:
-            rate, cpu = _drain(where, where.forwarder_groups(name), [worker], total)
-        rates.append(rate)
-        times.append(cpu)
+def _lives(jobs: int) -> list[Message]:
+    return list(lives(range(jobs), _REPLICAS, _BEGIN))
+
+
+def _round(bootstrap: str, messages: Sequence[Message], takers: Iterable[str], found: Rates) -> None:
+    with place(bootstrap) as where:
+        where.append(messages)
+        for name in takers:
+            if name == "stage":
+                with where.lahar() as worker:
+                    _note(name, _drain(where, where.stage_groups(), [worker], len(messages)), found)
+                    worker.stop()
+                found.per_input, found.size = where.outputs()
+            else:
+                with where.forwarder(name, found.per_input, found.size) as worker:
+                    _note(name, _drain(where, where.forwarder_groups(name), [worker], len(messages)), found)
 
 
 def _faust(bootstrap: str, messages: Sequence[Message], found: Rates) -> None:
     with place(bootstrap) as where:
         where.append(messages)
         with where.faust() as worker:
-            found.faust.append(_drain(where, [where.settings.group("faust")], [worker], len(messages))[0])
+            _note("faust", _drain(where, [where.settings.group("faust")], [worker], len(messages)), found)
 
 
-def sustained(bootstrap: str, load: Load) -> dict[str, float]:
-    """Feed at a steady rate; return the worker's share of a core, latencies and commit interval (milliseconds) in a window."""
-    with place(bootstrap) as where, where.lahar() as worker, Latencies(where) as latencies:
-        seconds = load.settle_seconds + load.window_seconds
-        with where.feeder(load.rate, seconds + 2) as feeder:
-            where.wait_until(where.stage_groups(), 1, [worker], 60)
-            time.sleep(load.settle_seconds)
-            latencies.begin()
-            before, began = worker.cpu(), time.monotonic()
-            time.sleep(load.window_seconds)
-            cpu = (worker.cpu() - before) / (time.monotonic() - began)
-            found, interval = latencies.end()
-            fed = _result(feeder)
-        return {
-            "rate": fed["rate"],
-            "cpu": cpu,
-            "commit_interval_ms": interval,
-            "p50_ms": percentile(found, 0.50),
-            "p99_ms": percentile(found, 0.99),
-            "events": len(found),
-        }
+def _two_workers(bootstrap: str, messages: Sequence[Message], found: Rates) -> None:
+    with place(bootstrap) as where:
+        where.append(messages)
+        with where.lahar(0, 2) as one, where.lahar(1, 2) as other:
+            _note("two-workers", _drain(where, where.stage_groups(), [one, other], len(messages)), found)
 
 
-def burst_and_restart(bootstrap: str, load: Load) -> dict[str, float]:
-    """Feed a burst and wait until nothing waits; then kill the worker and start another on the jobs that it leaves."""
+def _note(name: str, figures: tuple[float, float], found: Rates) -> None:
+    rate, cpu = figures
+    found.inputs[name].append(rate)
+    found.cpu[name].append(cpu)
+
+
+def sustained(bootstrap: str, load: Load, say: Callable[[str], object]) -> list[Window]:
+    """Feed one worker at a steady rate and return what was seen in windows that follow one another.
+
+    Raises:
+        RuntimeError: the worker or the producer has ended before the last window has.
+    """
+    with (
+        place(bootstrap) as where,
+        where.lahar() as worker,
+        Latencies(where) as latencies,
+        # Longer than all of it; it is killed at the end.
+        where.feeder(load.rate, _LONGEST_SECONDS + load.rounds * load.window_seconds) as feeder,
+    ):
+        where.wait_until(where.stage_groups(), 1, [worker], 60)
+        time.sleep(load.settle_seconds)
+        found = []
+        for turn in range(1, load.rounds + 1):
+            say(f"window {turn} of {load.rounds}")
+            found.append(window(where, worker, feeder, latencies, load.window_seconds))
+        return found
+
+
+def window(where: Place, worker: Worker, feeder: Worker, latencies: Latencies, seconds: float) -> Window:
+    """Look at a worker that is fed.
+
+    Args:
+        where: where it works.
+        worker: it.
+        feeder: who feeds it.
+        latencies: sees what it writes.
+        seconds: for how long.
+
+    Raises:
+        RuntimeError: the worker has ended, or it was not fed until the end.
+    """
+    groups = where.stage_groups()
+    latencies.begin()
+    taken, cpu, began = where.taken(groups), worker.cpu(), time.monotonic()
+    time.sleep(seconds)
+    for process in (worker, feeder):
+        process.must_live()
+    taken, cpu, lasted = where.taken(groups) - taken, worker.cpu() - cpu, time.monotonic() - began
+    seen, interval = latencies.end()
+    return Window(
+        rate=taken / lasted,
+        cpu=cpu / lasted,
+        events=len(seen) / max(taken, 1),
+        commit_interval_ms=interval,
+        p50_ms=percentile(seen, 0.50),
+        p99_ms=percentile(seen, 0.99),
+    )
+
+
+def burst_and_restarts(bootstrap: str, load: Load, say: Callable[[str], object]) -> Burst:
+    """Feed a burst and wait until nothing waits; then kill the worker and start another on its jobs, several times."""
     with place(bootstrap) as where:
         groups = where.stage_groups()
         with where.lahar() as worker:
             # One pod a job: so many jobs make the restart slow, if anything does.
             with where.feeder(load.burst_rate, load.burst_seconds, replicas=1) as feeder:
-                fed = _result(feeder)
+                fed: dict[str, float] = json.loads(feeder.result())
             ended = time.monotonic()
             total = where.appended()
             lag = total - where.taken(groups)
             absorbed = where.wait_until(groups, total, [worker], _LONGEST_SECONDS) - ended
-            worker.kill()
-        where.append(list(lives(range(int(fed["jobs"]) + 1_000, int(fed["jobs"]) + 1_100), 1, time.time_ns() // 1000)))
-        began = time.monotonic()
-        with where.lahar() as worker:
-            restarted = where.wait_until(groups, total + 1, [worker], _LONGEST_SECONDS) - began
-        return {"rate": fed["rate"], "lag": lag, "absorbed_s": max(absorbed, 0.0), "jobs": fed["jobs"], "restart_s": restarted}
+        found = Burst(fed["rate"], lag, max(absorbed, 0.0), int(fed["jobs"]), [], [])
+        for turn in range(1, load.rounds + 1):
+            say(f"restart {turn} of {load.rounds}")
+            first, last = _restart(where, _FRESH + turn * _NEW_JOBS)
+            found.first_commits.append(first)
+            found.all_commits.append(last)
+        return found
 
 
-def _result(feeder: Worker) -> dict[str, float]:
-    found: dict[str, float] = json.loads(feeder.result())
-    return found
+def _restart(where: Place, job: int) -> tuple[float, float]:
+    """Append something for every shard, start a worker, and kill it when nothing waits.
+
+    Args:
+        where: where the worker before was killed.
+        job: number of the first of the new jobs.
+
+    Returns:
+        When a shard had committed, and when every shard had: seconds since the process began.
+    """
+    groups = where.stage_groups()
+    before = [where.taken([group]) for group in groups]
+    where.append(list(lives(range(job, job + _NEW_JOBS), 1, time.time_ns() // 1000)))
+    began = time.monotonic()
+    with where.lahar() as worker:
+        first = where.wait_until(groups, sum(before) + 1, [worker], _LONGEST_SECONDS)
+        each = [
+            where.wait_until([group], count + 1, [worker], _LONGEST_SECONDS) for group, count in zip(groups, before, strict=True)
+        ]
+        where.wait_until(groups, where.appended(), [worker], _LONGEST_SECONDS)
+    return first - began, max(each) - began

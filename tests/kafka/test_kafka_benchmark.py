@@ -10,10 +10,13 @@ from rich.console import Console
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 
+import kafka
+import kafka_place
+from broker import Cluster
 from kafka import Row, measure
 from kafka_forward import Shape
-from kafka_latency import percentile
-from kafka_measures import Load
+from kafka_latency import Latencies, percentile
+from kafka_measures import Burst, Load, Window, window
 
 SMALL = Load(
     rounds=1,
@@ -42,6 +45,8 @@ def test_the_stage_is_compared_with_what_forwards_the_same(bootstrap: str) -> No
 
 def test_a_steady_rate_gives_latencies(bootstrap: str) -> None:
     found = figures(bootstrap, "sustained")
+    assert found["sustained-rate"] > 0
+    assert found["sustained-events"] > 0
     assert 0 < found["latency-p50"] <= found["latency-p99"]
     assert found["sustained-cpu"] >= 0
     assert found["sustained-commit-interval"] > 0
@@ -50,7 +55,53 @@ def test_a_steady_rate_gives_latencies(bootstrap: str) -> None:
 def test_after_a_burst_nothing_waits_and_a_new_worker_goes_on(bootstrap: str) -> None:
     found = figures(bootstrap, "burst")
     assert found["burst-rate"] > 0
-    assert found["restart"] > 0
+    assert 0 < found["restart"] <= found["restart-all-shards"]
+
+
+def test_a_window_counts_only_if_the_worker_was_fed_until_its_end(bootstrap: str) -> None:
+    with (
+        kafka_place.place(bootstrap) as where,
+        kafka_place.Worker(("-c", "import time; time.sleep(600)"), {}) as worker,
+        kafka_place.Worker(("-c", "print('all is sent')"), {}) as feeder,
+        Latencies(where) as latencies,
+    ):
+        feeder.result()
+        with pytest.raises(RuntimeError, match="all is sent"):
+            window(where, worker, feeder, latencies, 0)
+
+
+def test_figures_under_steady_load_are_medians_but_no_window_may_lack_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    windows = [
+        Window(rate, 0.1, events, 30, p50, 80) for rate, events, p50 in ((4_000, 0.73, 3), (3_000, 0.5, 1), (4_100, 0.72, 2))
+    ]
+    monkeypatch.setattr(kafka, "sustained", lambda *_: windows)
+    found = {row.measure: row for row in measure("", Load(), ["sustained"], Console(quiet=True))}
+    assert (found["sustained-rate"].value, found["sustained-rate"].met) == (3_000, False)
+    assert (found["sustained-events"].value, found["sustained-events"].met) == (0.5, False)
+    assert found["latency-p50"].value == 2
+
+
+def test_the_budget_of_a_restart_is_held_when_every_shard_has_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    burst = Burst(10_000, 0, 0.1, 120_000, [5, 4, 6], [11, 5, 12])
+    monkeypatch.setattr(kafka, "burst_and_restarts", lambda *_: burst)
+    found = {row.measure: row for row in measure("", Load(), ["burst"], Console(quiet=True))}
+    assert (found["restart"].value, found["restart"].met) == (5, None)
+    assert (found["restart-all-shards"].value, found["restart-all-shards"].met) == (11, False)
+
+
+@pytest.mark.usefixtures("jars")
+def test_the_broker_has_the_flags_of_kafkas_own_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    commands: list[str] = []
+
+    def start(cluster: Cluster) -> None:
+        commands.extend(cluster.brokers[0].command)
+
+    monkeypatch.setattr(Cluster, "start", start)
+    with kafka_place.broker():
+        command = " ".join(commands)
+    assert "-Xmx1G -Xms1G -server -XX:+UseG1GC" in command
+    assert "TieredStopAtLevel" not in command
 
 
 def test_a_budget_is_met_or_missed_or_not_there() -> None:
