@@ -27,12 +27,11 @@ from streams.codec import encode
 from streams.errors import TopicsMissingError, unavailable_if
 from streams.layout import equal, narrowed, remedy
 from streams.loop import BackgroundLoop
-from streams.position import from_group
 from streams.producer import BatchTooLargeError, Producer
 from streams.reader import Reader
 from streams.search import scan
 from streams.settings import KafkaSettings
-from streams.shard import KafkaShard, look, must_not_have_moved, standing
+from streams.shard import KafkaShard, last_known, look, must_not_have_moved, standing
 from streams.topics import topic_name
 from streams.wire import RawRecord, Wire
 
@@ -79,11 +78,11 @@ class KafkaLog:
             with unavailable_if(f"{settings.where} cannot be reached"):
                 self.wire: Final = Wire(settings.client_arguments(), settings.request_seconds)
                 self.background.run(self.wire.start(self._names.values()))
+            self.reader: Final = Reader(self.background, self.wire, self.name, settings.where)
             self._counts: Final = self._layout()
         except BaseException:
             self.close()
             raise
-        self.reader: Final = Reader(self.background, self.wire, self.name, settings.where)
 
     # --- names and places -------------------------------------------------------------------------------------------------
 
@@ -391,6 +390,6 @@ class KafkaLog:
 
     def _written_width(self, shard: int) -> int | None:
         """Return the number of partitions over which a shard was run; `None` if it has never committed."""
-        with unavailable_if(f"the positions of shards on {self.settings.where} cannot be read"):
-            stored = from_group(self.background.run(self.group_offsets(self.settings.group("lifecycle", shard))))
+        snapshots = Partition("snapshots", shard % self.wire.count(self._names["snapshots"]))
+        stored = last_known(self, ShardId("lifecycle", shard), snapshots)
         return None if stored is None else stored.partitions

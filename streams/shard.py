@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -29,7 +29,7 @@ from streams.producer import BATCH_BYTES, Batches, BatchTooLargeError, Producer
 if TYPE_CHECKING:
     from streams.log import KafkaLog
 
-__all__ = ["KafkaShard", "look", "must_not_have_moved", "standing"]
+__all__ = ["KafkaShard", "last_known", "look", "must_not_have_moved", "standing"]
 
 _STAGES: Final = ("lifecycle", "scheduling", "billing")
 """Whose shards may have written what stands in the topics."""
@@ -231,10 +231,7 @@ def must_not_have_moved(log: KafkaLog, shard: ShardId, epoch: int, before: Posit
         stored = from_group(log.background.run(_offsets(log, shard)))
     # A group's offsets may be seen a little later than the records of the transaction. Its last record tells the same.
     end = log.reader.ends([partition])[0]
-    for chunk in log.reader.chunks(partition, max(end - _TAIL, 0), end):
-        for raw in chunk:
-            if raw.key == str(shard).encode():
-                stored = latest(stored, from_record(raw.value or b""))
+    stored = latest(stored, *(found for _, found in _recorded(log, partition, max(end - _TAIL, 0), end, {str(shard)})))
     if stored is not None and stored.position != attempted and _advance(stored.position) > _advance(before):
         raise FencedError(str(shard), epoch)
 
@@ -251,6 +248,39 @@ def look(log: KafkaLog, shard: ShardId) -> ShardView | None:
     """
     stored, records = _read(log, shard)
     return None if stored is None else ShardView(stored.position, records)
+
+
+def last_known(log: KafkaLog, shard: ShardId, snapshots: Partition) -> Stored | None:
+    """Return where a shard stood when it last committed, as its group says or else its snapshot; `None` if it never has.
+
+    Args:
+        log: whose numbers of partitions need not be known yet.
+        shard: the shard.
+        snapshots: the partition in which its snapshot stands.
+
+    Raises:
+        LogUnavailableError: the cluster cannot be reached.
+    """
+    with unavailable_if(f"the position of shard {shard} on {log.settings.where} cannot be read"):
+        stored = from_group(log.background.run(_offsets(log, shard)))
+    if stored is not None:
+        return stored
+    end = log.reader.ends([snapshots])[0]
+    tail = max(end - _TAIL, 0)
+    # A commit ends with its position, so the last one stands at the end, unless much that was given up stands behind it.
+    return latest(*(found for _, found in _recorded(log, snapshots, tail, end, {str(shard)}))) or latest(
+        *(found for _, found in _recorded(log, snapshots, 0, tail, {str(shard)}))
+    )
+
+
+def _recorded(
+    log: KafkaLog, partition: Partition, start: int, end: int, shards: Container[str]
+) -> Iterator[tuple[str, Stored | None]]:
+    """Yield the positions of some shards that stand in a part of `snapshots`, with the names of the shards."""
+    for chunk in log.reader.chunks(partition, start, end):
+        for raw in chunk:
+            if (name := (raw.key or b"").decode(errors="replace")) in shards:
+                yield name, from_record(raw.value or b"")
 
 
 def _read(log: KafkaLog, shard: ShardId) -> tuple[Stored | None, list[tuple[str, bytes]]]:
@@ -290,10 +320,8 @@ def standing(log: KafkaLog, partitions: Sequence[Partition]) -> dict[str, Stored
     found = {name: from_group(offsets) for name, offsets in zip(shards, committed, strict=True)}
     # A group's offsets may be seen a little later than the records of the transaction. Its last record tells the same.
     for partition, end in zip(snapshots, log.reader.ends(snapshots), strict=True):
-        for chunk in log.reader.chunks(partition, max(end - _TAIL, 0), end):
-            for raw in chunk:
-                if (name := (raw.key or b"").decode(errors="replace")) in found:
-                    found[name] = latest(found[name], from_record(raw.value or b""))
+        for name, stored in _recorded(log, partition, max(end - _TAIL, 0), end, found):
+            found[name] = latest(found[name], stored)
     with unavailable_if(f"the outputs of shards on {log.settings.where} cannot be read"):
         log.background.run(_settled(log, partitions))
     return {name: stored for name, stored in found.items() if stored is not None}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewPartitions
 from lahar_command import Command
-from topics_of_tests import administered, delete_topics
+from topics_of_tests import administered, delete_group, delete_topics
 
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
@@ -30,6 +31,13 @@ def elsewhere(settings: KafkaSettings) -> Iterator[KafkaSettings]:
 def give_more(settings: KafkaSettings, topics: list[str], count: int) -> None:
     more = {settings.topic_prefix + topic: NewPartitions(count) for topic in topics}
     asyncio.run(administered(settings, lambda admin: admin.create_partitions(more)))
+
+
+async def write(settings: KafkaSettings, topic: str, partition: int, count: int) -> None:
+    """Write records past the log."""
+    async with AIOKafkaProducer(**settings.client_arguments()) as producer:
+        for number in range(count):
+            await producer.send_and_wait(settings.topic_prefix + topic, b"?", f"foreign/{number}".encode(), partition)
 
 
 @pytest.mark.parametrize("grown", [["pods"], ["pods", "jobs", "decisions", "job-events", "billing", "snapshots", "dead-letters"]])
@@ -57,6 +65,27 @@ def test_a_log_that_has_grown_is_not_run_but_read_and_moved(
     new("import", tmp_path / "all.jsonl")
     assert new("run", "--once").err.count("grown") == 0
     assert new.records("job", "list") == before[0]
+
+
+@pytest.mark.parametrize("buried", [False, True])
+def test_what_stood_before_is_still_read_when_brokers_have_forgotten_where_shards_stood(
+    settings: KafkaSettings, open_log: Callable[[], KafkaLog], *, buried: bool
+) -> None:
+    """As they do a week after the last commit; `buried`: much that is not Lahar's stands behind the last position."""
+    lahar = Command.of(settings)
+    lahar("topics", "apply", *MANY)
+    log = open_log()
+    log.append("pods", list(lives(range(12), 2, 1_700_000_000_000_000)))
+    lahar("run", "--once")
+    before = lahar("export").out
+    if buried:
+        asyncio.run(write(settings, "snapshots", 0, 100))
+    give_more(settings, ["pods", "jobs", "decisions", "job-events", "billing", "snapshots"], 5)
+    asyncio.run(write(settings, "pods", 4, 1))
+    for shard in range(2):
+        asyncio.run(delete_group(settings, settings.group("lifecycle", shard)))
+
+    assert lahar("export").out == before
 
 
 def test_who_only_reads_cannot_write(settings: KafkaSettings) -> None:

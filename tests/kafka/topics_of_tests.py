@@ -1,4 +1,4 @@
-"""What tests do to topics behind the log's back."""
+"""What tests do to topics and groups behind the log's back."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.protocol.admin import DeleteGroupsRequest
 
 from streams.settings import KafkaSettings
 from streams.topics import declared
 
-__all__ = ["administered", "delete_topics"]
+__all__ = ["administered", "delete_group", "delete_topics"]
 
 
 async def administered(settings: KafkaSettings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
@@ -27,3 +28,13 @@ async def delete_topics(settings: KafkaSettings) -> None:
     """Delete all topics of a log, so that the broker stays small."""
     names = [topic.name for topic in declared(settings, 1, 1)]
     await administered(settings, lambda admin: admin.delete_topics(names))
+
+
+async def delete_group(settings: KafkaSettings, group: str) -> None:
+    """Delete a group and its offsets, as brokers do a week after its last commit."""
+
+    async def delete(admin: Any) -> None:
+        answer = await admin._send_request(DeleteGroupsRequest([group]), await admin.find_coordinator(group))
+        assert answer.results == [(group, 0)]
+
+    await administered(settings, delete)
