@@ -53,8 +53,8 @@ class TopicsMissingError(LogUnavailableError):
 class TopicsDifferError(LogError):
     """Raised when topics differ from what is declared and cannot be brought there."""
 
-    def __init__(self, differences: Sequence[str]) -> None:
-        super().__init__("; ".join(differences) + "; export the log and import it into a new one, under another topic prefix")
+    def __init__(self, differences: Sequence[str], remedies: Sequence[str]) -> None:
+        super().__init__("; ".join([*differences, *remedies]))
 
 
 def unavailable(what: str, error: BaseException) -> LogUnavailableError:

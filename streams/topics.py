@@ -21,12 +21,31 @@ from streams.connecting import administrator
 from streams.errors import TopicsDifferError, unavailable_if
 from streams.settings import KafkaSettings
 
-__all__ = ["CO_PARTITIONED", "SINGLE", "TOPICS", "Declared", "Difference", "Kept", "apply", "declared", "plan", "topic_name"]
+__all__ = [
+    "CO_PARTITIONED",
+    "SINGLE",
+    "TOPICS",
+    "Declared",
+    "Difference",
+    "Kept",
+    "apply",
+    "counted",
+    "declared",
+    "plan",
+    "topic_name",
+]
 
 _DAY_MS: Final = 86_400_000
 _FOREVER: Final = -1
 _SEEN_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.05
+
+_REMEDIES: Final = {
+    "partitions": "leave --partitions out to go by what the log has; where a topic has grown, `lahar export` reads what stood "
+    "before, to be imported under another KAFKA_TOPIC_PREFIX",
+    "replication": "leave --replication out to go by what the log has; Kafka's kafka-reassign-partitions changes the copies",
+}
+"""What to do about what is never changed in place."""
 
 CO_PARTITIONED: Final[tuple[Topic, ...]] = ("pods", "jobs", "decisions", "job-events", "billing")
 """Equal counts, checked whenever a log is opened: shard p owns partition p of them."""
@@ -104,7 +123,7 @@ class Difference:
     @property
     def can_be_applied(self) -> bool:
         """Tell whether `apply` brings it about."""
-        return self.setting not in {"partitions", "replication"}
+        return self.setting not in _REMEDIES
 
     def __str__(self) -> str:
         if self.setting == "topic":
@@ -132,6 +151,24 @@ def declared(settings: KafkaSettings, partitions: int, replication: int = 3) -> 
     ]
 
 
+async def counted(settings: KafkaSettings) -> tuple[int, int] | None:
+    """Return partitions and copies of the topics that a log has; `None` if it has none.
+
+    Where they differ, the fewest partitions, over which shards were run before somebody added some, and the most copies.
+
+    Raises:
+        LogUnavailableError: the cluster cannot be reached, or says no.
+    """
+    with unavailable_if(f"the topics of {settings.where} cannot be read"):
+        async with administrator(settings) as admin:
+            present = set(await admin.list_topics())
+            names = [name for topic in CO_PARTITIONED if (name := topic_name(settings, topic)) in present]
+            found = [topic["partitions"] for topic in await admin.describe_topics(names)] if names else []
+    if not found:
+        return None
+    return min(map(len, found)), max(len(part["replicas"]) for parts in found for part in parts)
+
+
 async def plan(settings: KafkaSettings, wanted: list[Declared]) -> list[Difference]:
     """Return how a cluster differs from what is declared; nothing is changed.
 
@@ -156,8 +193,11 @@ async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Differe
     with unavailable_if(f"the topics of {settings.where} cannot be made"):
         async with administrator(settings) as admin:
             found = await _differences(admin, wanted)
-            if fixed := [str(difference) for difference in found if not difference.can_be_applied]:
-                raise TopicsDifferError(fixed)
+            if fixed := [difference for difference in found if not difference.can_be_applied]:
+                settled = {difference.setting for difference in fixed}
+                raise TopicsDifferError(
+                    [str(difference) for difference in fixed], [text for setting, text in _REMEDIES.items() if setting in settled]
+                )
             missing = {difference.topic for difference in found if difference.setting == "topic"}
             await _create(admin, [topic for topic in wanted if topic.name in missing])
             await _set(admin, wanted, found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from lahar_command import Command
 
 from streams.settings import KafkaSettings
+from streams.topics import apply, declared
 
 ROWS = 3_000
 
@@ -34,6 +36,27 @@ def test_topics_are_planned_made_and_then_as_declared(lahar: Command, topics: tu
     assert lahar("topics", "apply", *topics).out == "nothing to change\n"
     assert "cannot" not in lahar("topics", "plan", "--partitions", "4", "--replication", "1", code=1).out
     assert "jobs has partitions 2, declared is 4" in lahar("topics", "apply", "--partitions", "4", "--replication", "1", code=4).err
+
+
+def test_topics_that_are_there_are_planned_with_the_numbers_that_they_have(lahar: Command, settings: KafkaSettings) -> None:
+    wanted = declared(settings, 5, 1)
+    asyncio.run(apply(settings, [topic for topic in wanted if not topic.name.endswith("billing")]))
+    (missing,) = lahar.records("topics", "plan", code=1)
+    assert (missing["topic"], missing["wanted"]) == (f"{settings.topic_prefix}billing", "5 partitions, 1 copies, delete")
+    assert lahar.records("topics", "apply") == [missing]
+    assert lahar("topics", "plan").out == "the topics are as declared\n"
+    assert "5 partitions, 1 copies" not in lahar("topics", "plan", KAFKA_TOPIC_PREFIX=f"{settings.topic_prefix}new-", code=1).out
+
+
+@pytest.mark.parametrize(("number", "remedy"), [("partitions", "`lahar export`"), ("replication", "kafka-reassign-partitions")])
+def test_another_number_is_refused_with_what_to_do_about_it(
+    lahar: Command, topics: tuple[str, ...], number: str, remedy: str
+) -> None:
+    lahar("topics", "apply", *topics)
+    said = lahar("topics", "apply", f"--{number}", "3", code=4).err
+    assert f"leave --{number} out to go by what the log has" in said
+    assert remedy in said
+    assert said.count("leave --") == 1
 
 
 def test_topics_are_for_kafka(lahar: Command) -> None:
