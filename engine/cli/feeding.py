@@ -109,7 +109,8 @@ class Feed:
             place: where it came from, for whoever has to correct it: `jobs.yaml: line 12`.
             hint: warning for the case that nothing follows.
         """
-        repeated = any(event.causationid == message.id for event in events_of(self._log, message.key))
+        # Only what is processed here is told more of than that it was appended.
+        repeated = self._process and any(event.causationid == message.id for event in events_of(self._log, message.key))
         self._expected.append(_Expected(message, name or message.key, place, hint, repeated))
 
     def warn(self, text: str) -> None:
