@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, cast
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -12,18 +12,18 @@ from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, setting
 from engine.cli.arguments import NoProcessOption, RecordedOption, moment
 from engine.cli.engine import now, opened
 from engine.cli.feeding import Feed
+from engine.cli.known_jobs import KnownJobs
 from engine.cli.output import Output
 from engine.cli.settings import Settings
-from engine.cli.submitting import job_name, manifest_digest, open_job, read_objects, submission, update
+from engine.cli.submitting import job_name, manifest_digest, read_objects, submission, update
 from engine.events import Data, Message, decode
-from engine.events.inputs import JobSubmitted, JobUpdated, NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
-from engine.events.jobs import JobRejected
-from engine.history.listing import LISTED, JobLine, Listing
-from engine.history.reading import cluster_facts, events_of, job_events
+from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.history.reading import cluster_facts
 from engine.history.transfer import Exportable
 from engine.kubernetes.documents import Document
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
 from engine.kubernetes.manifests import read_manifest
+from engine.lifecycle.managed import queues_of
 
 __all__ = ["apply"]
 
@@ -63,8 +63,8 @@ def apply(
 ) -> None:
     """Give Lahar jobs to manage, and queues, nodes, tenants and priority classes.
 
-    Applying a file twice changes nothing. A job that is known by its name and has not finished is updated, one that was rejected
-    is judged anew. Nothing is applied unless all files can be read.
+    Applying a file twice changes nothing. A job that is known by its name and has not finished is updated, also one that nobody has
+    processed yet; one that was rejected is judged anew. Nothing is applied unless all files can be read.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -78,10 +78,11 @@ def apply(
     with opened(settings, create=True, readonly=False) as target:
         feed = Feed(target, settings, output, process=not no_process)
         feed.play_from(recorded)
-        _apply_objects(feed, target, settings, output, parts)
+        objects = _apply_objects(feed, target, settings, output, parts)
         jobs = [part for part in parts if part.inputs is None]
         if jobs:
-            _apply_jobs(feed, target, settings, jobs, recorded, strict=strict)
+            feed.process()
+            _apply_jobs(feed, KnownJobs(target, queues_of(objects)), settings, jobs, recorded, strict=strict)
         feed.finish()
 
 
@@ -105,8 +106,8 @@ def _part(settings: Settings, file: Path, document: Document, recorded: int) -> 
     return _Part(place, document, outcome)
 
 
-def _apply_objects(feed: Feed, target: Exportable, settings: Settings, output: Output, parts: Iterable[_Part]) -> None:
-    """Append what differs from what the log knows, and say so."""
+def _apply_objects(feed: Feed, target: Exportable, settings: Settings, output: Output, parts: Iterable[_Part]) -> Collection[Data]:
+    """Append what differs from what the log knows, and say so; returns what it knows then."""
     known: dict[tuple[str, str], Data] = {}
     for event in cluster_facts(target):
         if event.clusterid == settings.cluster:
@@ -130,6 +131,7 @@ def _apply_objects(feed: Feed, target: Exportable, settings: Settings, output: O
                 output.record({"kind": kind, "name": name, "outcome": outcome})
             else:
                 output.line(f"{kind} {name}: {outcome}")
+    return known.values()
 
 
 def _named(data: Data) -> tuple[str, str]:
@@ -142,55 +144,32 @@ def _named(data: Data) -> tuple[str, str]:
     raise TypeError(f"{data.TYPE} is no fact of a cluster object")
 
 
-def _apply_jobs(feed: Feed, target: Exportable, settings: Settings, parts: Iterable[_Part], recorded: int, *, strict: bool) -> None:
+def _apply_jobs(feed: Feed, known: KnownJobs, settings: Settings, parts: Iterable[_Part], recorded: int, *, strict: bool) -> None:
     """Submit or update jobs; one that stands in the files twice is submitted and then updated."""
-    lines = _known_jobs(feed, target)
-    appended: set[tuple[str, str]] = set()
     for place, document, _ in parts:
         manifest = document.content
         namespace, name, _ = job_name(manifest)
-        if (namespace, name) in appended:
-            lines = _known_jobs(feed, target)
-            appended.clear()
-        job, hint = open_job(manifest, lines), ""
+        job, hint = known.open(namespace, name), ""
         if job is None:
-            message = _submission(target, settings, manifest, recorded, strict=strict)
+            message = _submission(known, settings, manifest, recorded, strict=strict)
         else:
             for warning in read_manifest(manifest).warnings:
                 if strict:
                     raise ValueError(f"{place}: {warning}")
                 feed.warn(f"{place}: {warning}")
-            if manifest_digest(manifest) != _applied(target, job.id):
+            if manifest_digest(manifest) != known.given(job):
                 hint = _HINT
-            message = update(settings, manifest, job.id, events_of(target, job.id)[-1].sequence, recorded)
+            message = update(settings, manifest, job, known.standing(job), recorded)
         feed.append("jobs", [message])
+        known.take(message)
         feed.expect(message, f"{namespace}/{name}", place, hint)
-        appended.add((namespace, name))
 
 
-def _applied(target: Exportable, job: str) -> str:
-    """Return the digest of the manifest that a job was last given."""
-    last = ""
-    for record in target.records_of(job, ("jobs",)):
-        if record.message.type in {JobSubmitted.TYPE, JobUpdated.TYPE}:
-            last = manifest_digest(cast("JobSubmitted | JobUpdated", decode(record.message).data).manifest)
-    return last
-
-
-def _known_jobs(feed: Feed, target: Exportable) -> list[JobLine]:
-    """Return the jobs in the log, once what was appended so far is processed."""
-    feed.process()
-    listing = Listing()
-    for event in job_events(target, LISTED):
-        listing.add(event)
-    return listing.lines()
-
-
-def _submission(target: Exportable, settings: Settings, manifest: dict[str, Any], recorded: int, *, strict: bool) -> Message:
+def _submission(known: KnownJobs, settings: Settings, manifest: dict[str, Any], recorded: int, *, strict: bool) -> Message:
     """Return the submission of a manifest, a new one if it was rejected before: what it lacked may be there now."""
     command = manifest_digest(manifest)
     first = submission(settings, manifest, command, strict=strict, recordedtime=recorded)
-    rejections = sum(isinstance(event.data, JobRejected) for event in events_of(target, first.key))
+    rejections = known.rejections(first.key)
     if not rejections:
         return first
     return submission(settings, manifest, command, strict=strict, recordedtime=recorded, rejections=rejections)

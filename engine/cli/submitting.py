@@ -13,12 +13,10 @@ from engine.cli.settings import Settings
 from engine.events import Message
 from engine.events.ids import digest, submitted_job_id
 from engine.events.inputs import JobSubmitted, JobUpdated
-from engine.history.listing import JobLine
 from engine.kubernetes.documents import Document, Unreadable, read_documents
 from engine.kubernetes.markdown import extract_manifest
-from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["job_name", "manifest_digest", "open_job", "read_manifests", "read_objects", "submission", "update"]
+__all__ = ["job_name", "manifest_digest", "read_manifests", "read_objects", "submission", "update"]
 
 
 def read_objects(path: Path) -> list[Document]:
@@ -100,30 +98,16 @@ def submission(
     )
 
 
-def open_job(manifest: dict[str, Any], known: list[JobLine]) -> JobLine | None:
-    """Return the job that a manifest updates: the newest managed one of its name that has not finished.
-
-    Args:
-        manifest: the job anew.
-        known: the jobs in the log, by submission.
-    """
-    namespace, name, _ = job_name(manifest)
-    for job in reversed(known):
-        if (job.namespace, job.name) == (namespace, name) and job.managed and job.phase not in FINISHED_JOB_PHASES:
-            return job
-    return None
-
-
-def update(settings: Settings, manifest: dict[str, Any], job: str, sequence: int, recordedtime: int) -> Message:
+def update(settings: Settings, manifest: dict[str, Any], job: str, after: str, recordedtime: int) -> Message:
     """Return the update of a job.
 
     Args:
         settings: give the cluster.
         manifest: the job anew.
         job: its id.
-        sequence: of its last event. An update is the same as an earlier one only if nothing has happened in between: what was
-            changed and changed back can be changed once more.
+        after: what has happened to it, or what it was given, last. An update is the same as an earlier one only if nothing has
+            happened in between: what was changed and changed back can be changed once more.
         recordedtime: microseconds.
     """
-    identity = digest(f"update/{job}/{sequence}/{manifest_digest(manifest)}".encode())
+    identity = digest(f"update/{job}/{after}/{manifest_digest(manifest)}".encode())
     return input_message(settings, job, JobUpdated(manifest), identity, "lahar/cli", recordedtime)

@@ -5,11 +5,11 @@ What happened becomes a lifecycle event (Volcano's notifications), policies answ
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
-from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted, JobUpdated, PodObserved
+from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted, JobUpdated, ObjectApplied, PodObserved
 from engine.events.jobs import (
     EventRaised,
     JobObjectDeleted,
@@ -31,7 +31,7 @@ from engine.lifecycle.actions import (
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import delete_surplus, update_surplus
-from engine.lifecycle.state import Attempt, Job, ShardState, Timer
+from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.delays import cancelled_by_event
 from statemachines.limits import active_deadline_due
@@ -47,6 +47,7 @@ __all__ = [
     "objection_to_event",
     "on_timer",
     "pod_changed",
+    "queues_of",
     "submitted",
     "updated",
 ]
@@ -58,7 +59,9 @@ _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"
 
 def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event[Data], None, bool]:
     """Open the job of a manifest, or reject it with every fault. Returns whether it was accepted."""
-    read = read_manifest(submission.manifest, strict=submission.strict, queues=_queues(turn.state), seed=turn.root)
+    read = read_manifest(
+        submission.manifest, strict=submission.strict, queues=queues_of(turn.state.objects.values()), seed=turn.root
+    )
     if read.faults:
         yield turn.event(job, JobRejected(read.name, read.faults))
         return False
@@ -87,11 +90,12 @@ def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event
     return True
 
 
-def _queues(state: ShardState) -> list[dict[str, Any]]:
+def queues_of(objects: Iterable[Data]) -> list[dict[str, Any]]:
+    """Return the queues among the objects of a cluster, as a submission is judged by them."""
     return [
-        {"name": name, "parent": applied.spec.get("parent", ""), "state": applied.spec.get("state", "Open")}
-        for (kind, name), applied in state.objects.items()
-        if kind == "Queue"
+        {"name": applied.name, "parent": applied.spec.get("parent", ""), "state": applied.spec.get("state", "Open")}
+        for applied in objects
+        if isinstance(applied, ObjectApplied) and applied.kind == "Queue"
     ]
 
 

@@ -190,6 +190,74 @@ class TestApply:
         assert "is no time: write" in lahar("apply", files["job"], "--at", "noon", code=2).err
 
 
+class TestApplyBesideWhatWaits:
+    """Nobody has processed what was applied before, as on a log that workers process."""
+
+    @pytest.fixture
+    def queued(self, lahar, files):
+        def call(*names):
+            return lahar("apply", *map(files.get, names), "--no-process", "--json").records
+
+        return call
+
+    @pytest.fixture
+    def jobs(self, lahar):
+        def processed():
+            lahar("run", "--once")
+            listed = lahar("job", "list", "--json").records
+            return [lahar("job", "show", job["id"], "--json").record for job in listed]
+
+        return processed
+
+    def test_a_job_whose_submission_waits_is_updated(self, queued, jobs):
+        (_, submitted), (updated,) = queued("queue", "job"), queued("changed")
+        assert submitted["job"] == updated["job"]
+        assert [job["min_available"] for job in jobs()] == [2]
+
+    def test_one_job_twice_in_the_files_is_submitted_and_updated(self, queued, jobs):
+        queued("queue", "job", "changed")
+        assert [job["min_available"] for job in jobs()] == [2]
+
+    @pytest.mark.parametrize("known", [False, True])
+    def test_the_last_manifest_counts(self, queued, jobs, known):
+        queued("queue", "job")
+        if known:
+            jobs()
+        for name in ("changed", "job", "changed", "changed"):
+            queued(name)
+        assert [job["min_available"] for job in jobs()] == [2]
+        queued("job")
+        assert [job["min_available"] for job in jobs()] == [1]
+
+    def test_one_that_will_be_rejected_leaves_its_name_free(self, queued, jobs, files):
+        files["wrong"].write_text(files["job"].read_text().replace("replicas: 2", "replicas: -2"))
+        files["elsewhere"] = files["odd"]
+        files["elsewhere"].write_text(files["job"].read_text().replace("queue: research", "queue: default"))
+        queued("wrong")
+        queued("job")  # there is no such queue
+        queued("elsewhere")
+        assert [job["queue"] for job in jobs()] == ["default"]
+
+    def test_one_whose_queue_has_come_since_will_be_accepted(self, queued, jobs):
+        queued("job")
+        queued("queue", "changed")
+        assert [(job["queue"], job["min_available"]) for job in jobs()] == [("research", 2)]
+
+    def test_one_that_was_rejected_is_judged_anew(self, queued, jobs):
+        queued("job")
+        assert jobs() == []
+        queued("queue", "job")
+        queued("job")
+        queued("changed")
+        assert [job["min_available"] for job in jobs()] == [2]
+
+    def test_names_that_are_generated_are_of_different_jobs(self, queued, jobs, files):
+        for name in ("job", "changed"):
+            files[name].write_text(files[name].read_text().replace("name: train,", "generateName: train-,"))
+        queued("queue", "job", "changed", "job")
+        assert sorted(job["min_available"] for job in jobs()) == [1, 2]
+
+
 class TestSubmit:
     def test_every_call_submits_anew_unless_it_says_that_it_is_the_same(self, known, files):
         for _ in range(2):

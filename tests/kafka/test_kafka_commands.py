@@ -8,11 +8,15 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lahar_command import Command
 
+from engine.log.port import Partition, Record
+from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared
 
@@ -116,6 +120,44 @@ def test_commands_about_jobs_append_and_say_so(lahar: Command, topics: tuple[str
     assert {job["name"]: job["phase"] for job in lahar.records("job", "list")} == {"train": "Aborted", "other": "Pending"}
     assert "AbortJob by ann" in lahar("history", "ml/train").out
     assert "Checkpointed" in lahar("history", "ml/train").out
+
+
+def test_a_job_that_waits_for_a_worker_is_updated(lahar: Command, topics: tuple[str, ...]) -> None:
+    lahar("topics", "apply", *topics)
+    changed = MANIFEST.replace("minAvailable: 1", "minAvailable: 2")
+    lahar("apply", "-", given=MANIFEST)
+    lahar("apply", "-", given=changed)
+    both = "\n---\n".join(text.replace("train,", "other,") for text in (MANIFEST, changed))
+    lahar("apply", "-", given=both)
+    lahar("run", "--once")
+    assert sorted(job["name"] for job in lahar.records("job", "list")) == ["other", "train"]
+    for name in ("train", "other"):
+        assert lahar.records("job", "show", f"ml/{name}")[0]["min_available"] == 2
+
+
+def test_who_only_appends_reads_the_log_once_at_most(
+    lahar: Command, topics: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    lahar("topics", "apply", *topics)
+    file = tmp_path / "jobs.yaml"
+    file.write_text("\n---\n".join(MANIFEST.replace("train,", f"train-{number},") for number in range(4)))
+    read: list[str] = []
+    whole = KafkaLog._scan
+
+    def scan(log: KafkaLog, places: Sequence[Partition], *more: Any) -> Iterator[Record]:
+        read.extend(sorted({place.topic for place in places}))
+        return whole(log, places, *more)
+
+    monkeypatch.setattr(KafkaLog, "_scan", scan)
+    lahar("job", "submit", file)
+    assert read == []
+    for _ in range(2):  # four are known to wait, then to be open
+        lahar("apply", file)
+        assert read == ["cluster", "job-events", "jobs"]
+        monkeypatch.undo()
+        lahar("run", "--once")
+        monkeypatch.setattr(KafkaLog, "_scan", scan)
+        read.clear()
 
 
 def test_what_cannot_be_read_is_a_dead_letter_that_can_be_put_in_again(lahar: Command, topics: tuple[str, ...]) -> None:
