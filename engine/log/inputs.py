@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
+from engine.log.errors import LogError
 from engine.log.port import Log, Partition, ReadsTogether, Record
 
 __all__ = ["Inputs", "Retaken", "Source", "Taken", "time_of"]
@@ -66,9 +67,23 @@ class Inputs:
         self._together: Final = log if isinstance(log, ReadsTogether) else None
         self._head = self._heads[0]
         """Of what `peek` gave last."""
+        self.out_of_reach = False
+        """The log did not answer when they were last looked for."""
 
     def refresh(self) -> None:
-        """Look for what has been appended since. Only now, so that one batch takes what waited when it began."""
+        """Look for what has been appended since. Only now, so that one batch takes what waited when it began.
+
+        Raises:
+            LogError: the log cannot be read; it may be asked again.
+        """
+        try:
+            self._look()
+        except LogError:
+            self.out_of_reach = True
+            raise
+        self.out_of_reach = False
+
+    def _look(self) -> None:
         bare = [head for head in self._heads if head.found is None]
         if self._together is None or len(bare) < 2:
             for head in bare:

@@ -34,7 +34,6 @@ class Standing(NamedTuple):
     """How a shard of this process stands, as far as is known without asking the log."""
 
     shard: ShardId
-    is_open: bool
     still: float | None
     """Seconds since its loop last turned; `None` while it is being opened."""
     behind: float
@@ -129,8 +128,8 @@ class ProcessorMetrics(Collector):
         try:
             behind = max((self._age(since) for since in processor.waiting_since), default=0.0)
         except LogError:
-            return Standing(processor.shard, is_open=False, still=still, behind=0.0)
-        return Standing(processor.shard, is_open=True, still=still, behind=behind)
+            behind = 0.0  # it is not open
+        return Standing(processor.shard, still, behind)
 
     def _age(self, since: int | None) -> float:
         return 0.0 if since is None else max(self._clock() - since / 1e6, 0.0)
@@ -142,16 +141,14 @@ class ProcessorMetrics(Collector):
         ends = self._ends.ask(processors)
         for processor in processors:
             names = _labels(processor.shard)
-            standing = self._standing(processor)
-            if standing.still is not None:
-                page.loop.add_metric(names, standing.still)
+            still = self._standing(processor).still
+            if still is not None:
+                page.loop.add_metric(names, still)
             try:
                 self._add(page, processor, names, ends)
             except LogError:
                 # Not open, or closed meanwhile by its own thread: no reason to show nothing of the others.
                 page.open.add_metric(names, 0)
-            else:
-                page.open.add_metric(names, 1)
         for partition, (stable, end) in ends.items():
             if end is not None:
                 page.unstable.add_metric((partition.topic, str(partition.number)), max(end - stable, 0))
@@ -163,9 +160,11 @@ class ProcessorMetrics(Collector):
         Raises:
             LogError: it is not open.
         """
+        can_work = processor.can_work
         outcomes, taken, since = processor.committed, processor.received, processor.waiting_since
         position, low = processor.position, processor.snapshot_low
         changed, subjects, due = processor.snapshot_dirty, processor.state_subjects, processor.timer_due
+        page.open.add_metric(names, int(can_work))
         page.received.add_metric(names, taken)
         for outcome, count in outcomes.items():
             (page.held if outcome in _HELD else page.settled).add_metric((*names, outcome), count)
@@ -178,6 +177,9 @@ class ProcessorMetrics(Collector):
         page.dirty.add_metric(names, changed)
         if due is not None:
             page.timer.add_metric(names, due / 1e6)
+        if not can_work:
+            # How much waits cannot be asked for, and what was known last looks as if nothing more had come.
+            return
         ages = [self._age(found) for found in since]
         page.lag_seconds.add_metric(names, max(ages, default=0.0))
         waiting: list[int] = []
@@ -196,7 +198,7 @@ class _Page:
 
     def __init__(self) -> None:
         partition = (*_SHARD, "topic", "partition")
-        self.open = GaugeMetricFamily("lahar_shard_open", "1 while the shard is open.", labels=_SHARD)
+        self.open = GaugeMetricFamily("lahar_shard_open", "1 while the shard is open and its log can be used.", labels=_SHARD)
         self.loop = GaugeMetricFamily("lahar_loop_age_seconds", "Since the shard's loop last turned.", labels=_SHARD)
         self.lag = GaugeMetricFamily("lahar_lag_records", "Inputs that wait in the log.", labels=_SHARD)
         self.lag_seconds = GaugeMetricFamily("lahar_lag_seconds", "Age of the oldest input that waits.", labels=_SHARD)

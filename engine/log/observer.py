@@ -34,12 +34,14 @@ class Watched(Protocol):
         """Its output partitions."""
 
     @property
-    def is_open(self) -> bool:
-        """Whether what follows can be asked for; if not, it raises `LogError`. A shard may be closed between two questions."""
+    def can_work(self) -> bool:
+        """Whether it holds its shard and can read its inputs, as far as it has tried."""
 
     @property
     def moved(self) -> float | None:
         """When it last began a step (seconds of `time.monotonic`); `None` while it is being opened, which takes its time."""
+
+    # What follows raises `LogError` while it does not hold its shard.
 
     @property
     def committed(self) -> dict[str, int]:

@@ -142,8 +142,17 @@ class Processor(Generic[S]):
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it holds its shard. After an error of the log it does not, and must be opened again."""
+        """Tell whether it holds its shard. After an error of the log it does not, and must be opened again.
+
+        Where only inputs could not be read it does, and can be stepped again.
+        """
         return self._opened is not None
+
+    @property
+    def can_work(self) -> bool:
+        """Tell whether it holds its shard, and the log gave it its inputs when it last looked for them."""
+        run = self._opened
+        return run is not None and not run.inputs.out_of_reach
 
     @property
     def state(self) -> S:
@@ -224,7 +233,7 @@ class Processor(Generic[S]):
 
         Raises:
             FencedError: another process has taken the shard over; stop.
-            LogError: the log failed; the shard is closed, open it again.
+            LogError: the log failed; unless `is_open`, open the shard again.
         """
         run = self._run
         self.moved = monotonic()

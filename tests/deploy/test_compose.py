@@ -63,6 +63,12 @@ def total(stack: Stack, name: str) -> float:
     return sum(sum(samples(port).get(name, {}).values()) for port in stack.metrics["lifecycle"])
 
 
+def none_open(stack: Stack) -> bool:
+    """Tell whether workers show shards, and none of them as open."""
+    found = [samples(port).get("lahar_shard_open", {}) for port in stack.metrics["lifecycle"]]
+    return any(found) and not any(any(shards.values()) for shards in found)
+
+
 def all_open(stack: Stack) -> bool:
     """Tell whether each shard is held by a worker."""
     partitions = int(re.search(r"--partitions (\d+)", " ".join(stack.services["topics"]["command"]))[1])
@@ -145,6 +151,7 @@ def test_kafka_keeps_what_it_has_when_it_is_stopped_and_started(stack: Stack) ->
     _, needed = kafka.stop()
     assert not kafka.is_healthy()
     assert needed < seconds(stack.services["kafka"]["stop_grace_period"])
+    until(lambda: none_open(stack), PATIENCE, "the workers show that the log cannot be used")
     kafka.start()
     kafka.wait_until_healthy()
     assert lahar(stack, "--json", "summary") == before

@@ -13,7 +13,7 @@ from engine.log.errors import FencedError, LogUnavailableError
 from engine.log.memory import MemoryLog
 from engine.log.metrics import ProcessorMetrics
 from engine.log.observer import Observers
-from engine.log.port import Partition
+from engine.log.port import Partition, Record
 from engine.log.processor import Processor
 
 SHARD = {"stage": "counting", "shard": "0"}
@@ -278,6 +278,49 @@ def test_a_log_that_never_answered_leaves_only_the_lag_out() -> None:
     processor.open()
     assert registry.get_sample_value("lahar_lag_records", SHARD) is None
     assert registry.get_sample_value("lahar_inputs_received_total", SHARD) == 0
+
+
+def test_while_inputs_cannot_be_read_an_open_shard_is_shown_as_not_open_and_nothing_of_its_lag() -> None:
+    class Away(MemoryLog):
+        away = False
+
+        def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
+            self._must_answer()
+            return super().read(partition, start, limit)
+
+        def end(self, partition: Partition) -> int:
+            self._must_answer()
+            return super().end(partition)
+
+        def _must_answer(self) -> None:
+            if self.away:
+                raise LogUnavailableError("no broker answers")
+
+    log, registry = Away(), CollectorRegistry()
+    processor = Processor(log, CountingStage(), observer=ProcessorMetrics(registry))
+    place = {**SHARD, "topic": "pods", "partition": "0"}
+
+    def shown() -> list[float | None]:
+        names = ("lahar_shard_open", "lahar_inputs_received_total", "lahar_lag_records", "lahar_lag_seconds")
+        partition = ("lahar_partition_lag_records", "lahar_partition_lag_seconds")
+        return [registry.get_sample_value(name, SHARD) for name in names] + [
+            registry.get_sample_value(name, place) for name in partition
+        ]
+
+    processor.open()
+    log.append("pods", [custom("a", 1, "add", at=1)])
+    processor.step()
+    assert shown() == [1, 1, 0, 0, 0, 0]
+    log.append("pods", [custom("a", 2, "add", at=1)])
+    log.away = True
+    for _ in range(2):
+        with pytest.raises(LogUnavailableError):
+            processor.step()
+        assert processor.is_open
+        assert shown() == [0, 1, None, None, None, None]
+    log.away = False
+    processor.step()
+    assert shown() == [1, 2, 0, 0, 0, 0]
 
 
 def test_a_worker_without_shards_tells_how_many_there_are() -> None:

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from counting_stage import CountingStage, custom
+from prometheus_client import CollectorRegistry
 
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError
 from engine.log.membership import StaticMembership
 from engine.log.memory import MemoryLog
+from engine.log.metrics import ProcessorMetrics
 from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardLog
 from engine.log.processor import Processor
@@ -194,6 +196,23 @@ def test_a_shard_whose_inputs_cannot_be_read_for_a_while_stays_open(log: Planned
     assert log.opened == [0]
     log.add(0)
     log.until(lambda: log.outputs(0) == 1)
+
+
+def test_a_shard_whose_inputs_cannot_be_read_is_shown_as_not_open_until_they_can(log: PlannedLog) -> None:
+    log.reads[0] = [AWAY, AWAY, gate := Gate()]
+    registry = CollectorRegistry()
+    make = partial(Processor[Any], log, CountingStage(), observer=ProcessorMetrics(registry))
+
+    def shown() -> float | None:
+        return registry.get_sample_value("lahar_shard_open", {"stage": "counting", "shard": "0"})
+
+    with Runner(log, make, back_off=BackOff(0, 0)) as runner:
+        runner.assign([0])
+        assert gate.reached.wait(PATIENCE)
+        assert shown() == 0
+        gate.open()
+        log.until(lambda: shown() == 1)
+        assert log.opened == [0]
 
 
 def test_transactions_of_a_shard_with_little_to_do_keep_a_distance(log: PlannedLog, runner: Runner) -> None:
