@@ -39,7 +39,7 @@ from streams.codec import Header
 from streams.connecting import connect
 from streams.lenient import LenientBatch
 
-__all__ = ["Chunk", "RawRecord", "Wire"]
+__all__ = ["TEN_YEARS_MS", "Chunk", "RawRecord", "Wire"]
 
 _COMMITTED: Final = 1
 _UNCOMMITTED: Final = 0
@@ -49,7 +49,8 @@ _CHUNK_BYTES: Final = 1 << 20
 """Of one fetch. A record that is larger comes alone."""
 _HEAD_BYTES: Final = 12
 _PAUSE_SECONDS: Final = 0.1
-_TEN_YEARS_MS: Final = 10 * 365 * 86_400_000
+TEN_YEARS_MS: Final = 10 * 365 * 86_400_000
+"""How long a group's offsets are kept; brokers forget others a week after the group's last member has left."""
 _logger: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -209,12 +210,12 @@ class Wire:
     async def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets of a group without members, all or none.
 
-        They are kept for ten years: brokers forget others after a week without a commit.
+        They are kept for ten years.
         """
         by_topic: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for partition, offset in offsets.items():
             by_topic[partition.topic].append((partition.partition, offset, ""))
-        request = OffsetCommitRequest(group, OffsetCommitRequest.DEFAULT_GENERATION_ID, "", _TEN_YEARS_MS, list(by_topic.items()))
+        request = OffsetCommitRequest(group, OffsetCommitRequest.DEFAULT_GENERATION_ID, "", TEN_YEARS_MS, list(by_topic.items()))
         await self._retry(lambda: self._commit_once(group, request))
 
     # --- single requests --------------------------------------------------------------------------------------------------

@@ -19,11 +19,13 @@ from typing import Any, Final, NamedTuple, cast
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import KafkaError
+from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types.tuples import TP, ConsumerMessage
 
 from streams.group import FENCED_INSTANCE, Heartbeat
+from streams.wire import TEN_YEARS_MS
 
 __all__ = ["Consumer", "Given", "Standing", "Transport"]
 
@@ -103,9 +105,13 @@ class _Thread(driver.AIOKafkaConsumerThread):
         return True
 
     async def on_start(self) -> None:
-        """Connect. With an instance, heartbeats ask who it is: aiokafka's do not, and would take the name back without end."""
+        """Connect, so that what is committed is kept.
+
+        With an instance, heartbeats ask who it is: aiokafka's do not, and would take the name back without end.
+        """
         await super().on_start()
         coordinator = self._ensure_consumer()._coordinator  # noqa: SLF001  aiokafka has no other way to it
+        coordinator._send_req = partial(_send, coordinator._send_req)  # noqa: SLF001  the same
         if self.app.conf.consumer_group_instance_id is not None:
             coordinator._do_heartbeat = partial(self._heartbeat, coordinator, coordinator._do_heartbeat)  # noqa: SLF001  the same
 
@@ -159,6 +165,13 @@ class _Thread(driver.AIOKafkaConsumerThread):
             if partition in consumer.assignment():
                 found[tp] = Standing(at, consumer.last_stable_offset(partition) or 0)
         return found
+
+
+async def _send(as_ever: Callable[[Any], Awaitable[Any]], request: Any) -> Any:  # noqa: ANN401  aiokafka has no types
+    """Send a request of the group. Positions would be forgotten a week after the last process has left, and all be given again."""
+    if isinstance(request, OffsetCommitRequest):
+        request._retention_time = TEN_YEARS_MS  # noqa: SLF001  aiokafka always asks for what the brokers have as default
+    return await as_ever(request)
 
 
 class Consumer(driver.Consumer):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import threading
 from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from aiokafka import AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from broker import Cluster, obstacle, until
 from lifecycle_inputs import inputs
 from running_agents import PATIENCE, Running, Told, history
@@ -97,6 +98,40 @@ def test_an_event_that_one_agent_could_not_take_is_given_to_it_again_by_the_next
     with Running(settings, Told().agent("quick"), mended.agent("stuck")):
         mended.wait(*placed(given)[31:])
     assert mended.events == placed(given)[31:], "what was done before the stop is done"
+
+
+def kept_ms(settings: KafkaSettings, group: str) -> list[int]:
+    """Return how long Kafka keeps each position that a group has committed, as Kafka itself has noted it."""
+
+    async def read() -> list[int]:
+        arguments = settings.client_arguments()
+        consumer = AIOKafkaConsumer("__consumer_offsets", **arguments, auto_offset_reset="earliest", exclude_internal_topics=False)
+        await consumer.start()
+        try:
+            ends, found = await consumer.end_offsets(consumer.assignment()), []
+            for place in [place for place, end in ends.items() if end]:
+                while await consumer.position(place) < ends[place]:
+                    for record in (await consumer.getmany(place, timeout_ms=500)).get(place, ()):
+                        if record.key.startswith(b"\0\1" + struct.pack(">h", len(group)) + group.encode()) and record.value:
+                            # Only this version of it says until when; without one it is as the brokers are set.
+                            assert record.value[:2] == b"\0\1"
+                            committed, kept_until = struct.unpack(">qq", record.value[-16:])
+                            found.append(kept_until - committed)
+            return found
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(read())
+
+
+def test_positions_are_kept_for_years_after_the_last_process_has_left(make_log: MakeLog, settings: KafkaSettings) -> None:
+    """Brokers forget others after a week, and everything would be told again."""
+    make_log(1).append("job-events", history("a"))
+    told = Told()
+    with Running(settings, told.agent()):
+        told.wait(("a", 3))
+    kept = kept_ms(settings, settings.group("agents", "tests"))
+    assert set(kept) == {10 * 365 * 86_400_000}
 
 
 def test_a_lost_event_is_noticed(make_log: MakeLog, settings: KafkaSettings) -> None:
