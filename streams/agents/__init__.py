@@ -11,8 +11,19 @@ Declaring agents needs nothing beside Lahar; running them (`lahar agents run MOD
 """
 
 from engine.effects import RetryLater
-from streams.agents.declaration import Agent, Agents, Source, agent, job_events
+from streams.agents.declaration import Agent, Agents, Source, agent, dead_letters, job_events
 from streams.agents.errors import AgentError, AgentModuleError
 from streams.agents.received import Received
 
-__all__ = ["Agent", "AgentError", "AgentModuleError", "Agents", "Received", "RetryLater", "Source", "agent", "job_events"]
+__all__ = [
+    "Agent",
+    "AgentError",
+    "AgentModuleError",
+    "Agents",
+    "Received",
+    "RetryLater",
+    "Source",
+    "agent",
+    "dead_letters",
+    "job_events",
+]

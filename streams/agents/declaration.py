@@ -22,7 +22,7 @@ from statemachines.errors import SelectorError
 from streams.agents.errors import AgentError
 from streams.agents.received import Received
 
-__all__ = ["TIME_LIMIT", "Agent", "Agents", "Handler", "Source", "agent", "current_type", "job_events"]
+__all__ = ["TIME_LIMIT", "Agent", "Agents", "Handler", "Source", "agent", "current_type", "dead_letters", "job_events"]
 
 TIME_LIMIT: Final = 30.0
 """How long one call of a function may take unless it is declared otherwise (seconds)."""
@@ -42,6 +42,8 @@ class Source:
 
 job_events: Final = Source("job-events")
 """The truth: every change of jobs, tasks and attempts, ordered and gapless within a job."""
+dead_letters: Final = Source("dead-letters")
+"""Inputs that could not be read, ordered and gapless within a shard, which is the subject of its letters."""
 
 
 class Handler(Protocol):
@@ -135,9 +137,9 @@ def agent(
     """Declare an asynchronous function to be an agent.
 
     Args:
-        source: the topic: `job_events`.
+        source: the topic: `job_events` or `dead_letters`.
         level: of transitions: `job`, `task`, `replica`, or several; `None`, as in all that follow: any. With one of the first five
-            given, the function is told of transitions only.
+            given, the function is told of transitions only, which stand on `job_events`.
         from_: phases left.
         to: phases entered.
         reason: reasons.
@@ -166,6 +168,8 @@ def agent(
             raise AgentError(f"{where} cannot be called with one argument, the event") from None
         content = {"level": level, "from": from_, "to": to, "reason": reason, "task": task}
         given = {key: value if isinstance(value, str) else list(value) for key, value in content.items() if value is not None}
+        if given and source.topic != job_events.topic:
+            raise AgentError(f"{where}: {', '.join(given)}: there are no transitions on {source.topic}")
         try:
             selector = parse_selector(given) if given else None
         except SelectorError as error:

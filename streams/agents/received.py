@@ -48,12 +48,12 @@ class Received:
 
     @property
     def job(self) -> str:
-        """Subject of the event: the job, on `job-events`."""
+        """Subject of the event: the job, on `job-events`; the shard, on `dead-letters`."""
         return self.message.subject
 
     @property
     def sequence(self) -> int:
-        """Place among the events of its job, gapless from 1; 0 if the record says none."""
+        """Place among the events of its subject, gapless from 1; 0 if the record says none."""
         return self.message.sequence
 
     @property

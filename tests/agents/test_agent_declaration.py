@@ -12,8 +12,17 @@ from job_history import History, opened
 
 from engine.events import Event, UnknownTypeError
 from engine.events.inputs import PodObserved
-from engine.events.jobs import AttemptEnded, AttemptStarted, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged, TimerFired
-from streams.agents import Agent, AgentError, Agents, agent, job_events
+from engine.events.jobs import (
+    AttemptEnded,
+    AttemptStarted,
+    DeadLettered,
+    JobOpened,
+    JobPhaseChanged,
+    JobRevised,
+    TaskPhaseChanged,
+    TimerFired,
+)
+from streams.agents import Agent, AgentError, Agents, agent, dead_letters, job_events
 
 
 async def told(event: Event) -> None:
@@ -54,6 +63,18 @@ def test_a_type_that_nobody_knows_is_said_to_be_unknown_whatever_is_asked_for() 
     received.message = received.message._replace(type="lahar.job.frobnicated.v9")
     with pytest.raises(UnknownTypeError):
         declared.wants(received)
+
+
+@pytest.mark.parametrize("asked", [{}, {"types": DeadLettered}])
+def test_an_agent_can_be_told_of_dead_letters(asked: dict[str, Any]) -> None:
+    letter = DeadLettered("no JSON", "pods", 0, 7, "job-1", "Pw==")
+    assert agent(dead_letters, **asked)(told).wants(History("lifecycle/0", "dead-letters").received(letter))
+
+
+@pytest.mark.parametrize("asked", [{"types": JobOpened}, {"level": "job", "to": "Completed"}, {"task": "worker"}])
+def test_what_stands_on_another_topic_cannot_be_selected_among_dead_letters(asked: dict[str, Any]) -> None:
+    with pytest.raises(AgentError, match="on dead-letters"):
+        agent(dead_letters, **asked)(told)
 
 
 def test_calling_an_agent_calls_its_function() -> None:

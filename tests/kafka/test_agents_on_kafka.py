@@ -14,13 +14,14 @@ from broker import Cluster, obstacle, until
 from lifecycle_inputs import inputs
 from running_agents import PATIENCE, Running, Told, history
 
-from engine.events import Message, decode
+from engine.events import Event, Message, decode, raw_message
 from engine.lifecycle.stage import LifecycleStage
+from engine.log.dead_letters import original
 from engine.log.errors import LogUnavailableError
 from engine.log.partitioner import partition_of
 from engine.log.port import Log, Partition
 from engine.log.processor import Processor
-from streams.agents import agent, job_events
+from streams.agents import agent, dead_letters, job_events
 from streams.agents.usage import Usage
 from streams.agents.usage_book import FOLDED, UsageBook
 from streams.agents.usage_seed import UsageSeed
@@ -132,6 +133,24 @@ def test_positions_are_kept_for_years_after_the_last_process_has_left(make_log: 
         told.wait(("a", 3))
     kept = kept_ms(settings, settings.group("agents", "tests"))
     assert set(kept) == {10 * 365 * 86_400_000}
+
+
+def test_an_agent_is_told_of_dead_letters(make_log: MakeLog, settings: KafkaSettings) -> None:
+    log, seen = make_log(1), []
+    processor = Processor(log, LifecycleStage())
+    processor.open()
+    log.append("pods", [raw_message("a", b"?", 1), raw_message("b", b"!", 2)])
+    processor.run_until_quiet()
+    processor.close()
+
+    @agent(dead_letters)
+    async def letter(event: Event) -> None:
+        seen.append((event.subject, event.sequence, original(event.data).data))
+
+    with Running(settings, letter) as running:
+        until(lambda: len(seen) == 2, PATIENCE, "the letters are told")
+        assert running.figure("lahar_agent_missing_total", agent="letter") == 0
+    assert seen == [("lifecycle/0", 1, b"?"), ("lifecycle/0", 2, b"!")]
 
 
 def test_a_lost_event_is_noticed(make_log: MakeLog, settings: KafkaSettings) -> None:
