@@ -121,28 +121,18 @@ class Subscription:
 
         Of several partitions the one whose next event was recorded first comes first.
         """
-        while True:
-            if self._look:
-                for partition in self._partitions:
-                    self._fetch(partition)
-            heads = [waiting[0] for waiting in self._waiting.values() if waiting]
-            self._look = not heads
-            if not heads:
-                return None
-            record = min(heads, key=_recorded)
-            number = record.partition.number
-            self._waiting[number].popleft()
-            self._look = not self._waiting[number]
-            self._places[number] = Place(record.offset + 1, record.offset, digest_of(record.message.id))
-            if self._passes(record.message):
+        while self._is_any_at_hand():
+            if (record := self._next_at_hand()) is not None:
                 return record
+        return None
 
     def stream(self, *, follow: bool, stop: Callable[[], bool] = lambda: False) -> Iterator[Record | CaughtUp]:
         """Yield events, the marker once, and, if asked to follow, what comes after it.
 
         Args:
             follow: go on after the marker, waiting for what is appended.
-            stop: asked while nothing comes, at least once a second; true ends the stream.
+            stop: asked while nothing comes: once a second where nothing is committed, and each time that what was read on has been
+                gone through in vain; true ends the stream.
         """
         marked = False
         while True:
@@ -151,9 +141,12 @@ class Subscription:
                 yield CaughtUp(self.token)
                 if not follow:
                     return
-            record = self.take()
-            if record is not None:
-                yield record
+            if self._is_any_at_hand():
+                record = self._next_at_hand()
+                if record is not None:
+                    yield record
+                elif stop():
+                    return
             elif marked:
                 if stop():
                     return
@@ -190,6 +183,26 @@ class Subscription:
             else:
                 high = middle
         return low
+
+    def _is_any_at_hand(self) -> bool:
+        """Tell whether events are at hand, having read on where it is time to."""
+        if self._look:
+            for partition in self._partitions:
+                self._fetch(partition)
+            self._look = not any(self._waiting.values())
+        return not self._look
+
+    def _next_at_hand(self) -> Record | None:
+        """Return the next event that passes the filter; `None`: before it, more is to be read."""
+        while not self._look:
+            record = min((waiting[0] for waiting in self._waiting.values() if waiting), key=_recorded)
+            number = record.partition.number
+            self._waiting[number].popleft()
+            self._look = not self._waiting[number]
+            self._places[number] = Place(record.offset + 1, record.offset, digest_of(record.message.id))
+            if self._passes(record.message):
+                return record
+        return None
 
     def _fetch(self, partition: Partition) -> None:
         waiting = self._waiting[partition.number]

@@ -116,6 +116,18 @@ def test_filter_moves_the_token_over_what_it_drops(log, training):
     assert all_of(Subscription(log, Start("token", subscription.token))) == []
 
 
+def test_who_waits_for_something_rare_can_be_stopped_before_the_backlog_is_gone_through(log, story):
+    """What is read at a time is 500 records."""
+    rare = story("rare")
+    for number in range(600):
+        append(log, [story(f"job-{number}").opened(2000 + number)])
+    append(log, [rare.opened(3000)])
+    subscription = Subscription(log, wanted=Wanted(job="rare"))
+    assert list(subscription.stream(follow=True, stop=lambda: True)) == []
+    assert not subscription.caught_up
+    assert len(all_of(Subscription(log, Start("token", subscription.token), Wanted(job="rare")))) == 1
+
+
 @pytest.mark.parametrize(
     ("wanted", "passes"),
     [
