@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -27,7 +27,7 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.group import HeartbeatResponse_v1, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from aiokafka.protocol.types import Int32, Schema, String
 
-__all__ = ["FENCED_INSTANCE", "GroupMember", "Heartbeat", "MemberReplacedError"]
+__all__ = ["FENCED_INSTANCE", "GroupMember", "Heartbeat", "Joined", "MemberReplacedError"]
 
 FENCED_INSTANCE: Final = 82
 """Code of the answer to a member whose instance is another process now. Not in aiokafka's table of errors."""
@@ -72,6 +72,17 @@ class Heartbeat(Request[_HeartbeatStruct]):  # type: ignore[misc]  # aiokafka ha
         return struct(*self._fields)
 
 
+class Joined(NamedTuple):
+    """What a member hears when it has joined."""
+
+    partitions: frozenset[int]
+    """Those that are its own."""
+    began: float
+    """It was a member at this moment at the earliest (`time.monotonic`)."""
+    follows: bool
+    """It has missed nothing: since it heard last which partitions are its own, they were spread anew once at most."""
+
+
 class GroupMember:
     """A static member. All methods run in the background loop, one at a time."""
 
@@ -83,14 +94,19 @@ class GroupMember:
             group: its name.
             topic: whose partitions are spread.
             instance: names this member among the others; the same after a restart.
-            session: seconds of silence after which the group gives a member's partitions to others.
+            session: seconds of silence after which a member is none any more.
         """
         self.group: Final = group
+        self.patience: Final = session / 2
+        """How long the group waits for a silent member when partitions are spread anew (seconds), before it goes on without it and
+        gives its partitions to others: that does not take a whole session."""
         self._topic = topic
         self._instance = instance
         self._session = session
         self._member = ""
         self._generation = -1
+        self._heard = ("", -1)
+        """As which member it heard last which partitions are its own, and in which generation."""
         self._coordinator: int | None = None
         # The broker holds the answer to a join until all members have joined, for half a session at most. A request beyond that is
         # lost, and is to be known as such while the session lasts.
@@ -109,11 +125,8 @@ class GroupMember:
         """Disconnect. The group keeps the member until its session ends, or it comes back."""
         await self._client.close()
 
-    async def join(self) -> tuple[frozenset[int], float]:
-        """Join, or join again when partitions are spread anew.
-
-        Returns:
-            The partitions that are this member's, and when the session began anew (`time.monotonic`).
+    async def join(self) -> Joined:
+        """Join, or join again when partitions are spread anew. From then on others may be given those that were this member's.
 
         Raises:
             MemberReplacedError: another process is this instance now.
@@ -121,7 +134,7 @@ class GroupMember:
             KafkaError: the group cannot be reached, or says no.
         """
         protocol = (RangePartitionAssignor.name, RangePartitionAssignor.metadata([self._topic]).encode())
-        session, rebalance = int(self._session * 1000), int(self._session * 500)
+        session, rebalance = int(self._session * 1000), int(self.patience * 1000)
         request = JoinGroupRequest(
             self.group, session, rebalance, self._member, self._instance, ConsumerProtocol.PROTOCOL_TYPE, [protocol]
         )
@@ -133,13 +146,17 @@ class GroupMember:
         began = time.monotonic()
         synced = await self._ask(SyncGroupRequest(self.group, self._generation, self._member, self._instance, shares))
         given = ConsumerProtocol.ASSIGNMENT.decode(synced.member_assignment).partitions()
-        return frozenset(found.partition for found in given if found.topic == self._topic), began
+        member, generation = self._heard
+        # What was given in the last generation and is given in this one was not another's in between.
+        follows = self._member == member and self._generation - generation in {0, 1}
+        self._heard = (self._member, self._generation)
+        return Joined(frozenset(found.partition for found in given if found.topic == self._topic), began, follows)
 
     async def heartbeat(self) -> float:
         """Show that this member is there.
 
         Returns:
-            When the session began anew (`time.monotonic`): for its length from then on, nobody else is given its partitions.
+            A moment at which its partitions were its own (`time.monotonic`): nobody else is given them for `patience` from then on.
 
         Raises:
             MemberReplacedError: another process is this instance now.

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from aiokafka.errors import (
     GroupAuthorizationFailedError,
@@ -63,6 +63,16 @@ class MembershipError(LogError):
     """Raised when a process has no part in a group any more, and waiting does not help."""
 
 
+class _Share(NamedTuple):
+    """What a process has heard. Other threads read it, so it is replaced as a whole."""
+
+    turn: int
+    """0: nothing yet."""
+    shards: frozenset[int]
+    until: float
+    """Until then nobody else is given the shards (`time.monotonic`)."""
+
+
 class GroupMembership:
     """A process's share of a stage's shards, as a group of processes spreads them (an `engine.log.membership.Membership`)."""
 
@@ -98,12 +108,9 @@ class GroupMembership:
         self._observer = observer
         self._session = settings.session_seconds
         self._changed: Callable[[], object] = lambda: None
-        self._assigned: frozenset[int] = frozenset()
+        self._share = _Share(0, frozenset(), 0.0)
         self._doubted: dict[int, float] = {}
         """Shards that another process has opened, and when that was heard."""
-        self._until = 0.0
-        """Until then nobody else is given the shards (`time.monotonic`)."""
-        self._turn = 0
         self._failure: LogError | None = None
         self._member: GroupMember | None = None
         self._task: asyncio.Task[None] | None = None
@@ -132,11 +139,11 @@ class GroupMembership:
         """
         if self._failure is not None:
             raise self._failure
-        return self._assigned.difference(list(self._doubted))
+        return self._share.shards.difference(list(self._doubted))
 
     def is_settled(self) -> bool:
         """Tell whether it has heard yet which shards are this process's; there may be none."""
-        return self._until > 0
+        return self._share.turn > 0
 
     def fenced(self, shard: int, error: FencedError) -> None:
         """Hear that another process has opened a shard of this one: the group is asked whether it is still its own."""
@@ -148,11 +155,15 @@ class GroupMembership:
         """Return the number of the time during which it has had these shards and no other process was given them.
 
         For what no fence stops: it may only be done in one turn, and is begun anew in the next one. `None`: it is not certain that
-        at this moment no other process is given the shards. A process that was frozen for longer than its session finds that its
-        turn is over, whatever it has been given since.
+        at this moment no other process is given the shards. That is so while they are spread anew, and when the group was not heard
+        for half a session: so long it waits for a silent member before it gives its shards to others. The same turn goes on when it
+        is certain that nobody else had them; otherwise another one begins, whatever shards it has.
+
+        It rests on instances that differ: a process that joins as the same instance has the shards at once, and this one hears of
+        it with its next heartbeat.
         """
-        turn, sure = self._turn, time.monotonic() < self._until
-        return turn if sure and turn == self._turn else None
+        share = self._share
+        return share.turn if time.monotonic() < share.until else None
 
     def close(self) -> None:
         """Take no part any more. Idempotent."""
@@ -193,13 +204,19 @@ class GroupMembership:
             while True:
                 await self._join(member)
                 await self._stay(member)
+                self._doubt()
         except _FINAL as error:
             self._failure = self._refusal(error)
         except Exception as error:
             _logger.exception("the membership of %s has a defect", self._group)
             self._failure = MembershipError(f"group {self._group}: {type(error).__name__}: {error}")
-        self._until = 0.0
+        finally:
+            self._doubt()
         self._changed()
+
+    def _doubt(self) -> None:
+        """Be sure no longer that nobody else is given the shards."""
+        self._share = self._share._replace(until=0.0)
 
     async def _join(self, member: GroupMember) -> None:
         """Ask for shards until they are given."""
@@ -207,7 +224,7 @@ class GroupMembership:
         told = asked + _PATIENCE_SECONDS
         while True:
             try:
-                shards, began = await member.join()
+                joined = await member.join()
                 break
             except _FINAL:
                 raise
@@ -216,11 +233,9 @@ class GroupMembership:
                     told += self._session
                     _logger.warning("%s", unavailable(f"the group {self._group} cannot be joined, trying again", error))
                 await asyncio.sleep(_PAUSE_SECONDS)
-        if shards != self._assigned or time.monotonic() >= self._until:
-            # Before the rest: who sees what follows sees this too.
-            self._turn += 1
-        self._until = began + self._session
-        self._assigned = shards
+        shards = joined.partitions
+        goes_on = joined.follows and shards == self._share.shards
+        self._share = _Share(self._share.turn + (not goes_on), shards, joined.began + member.patience)
         self._doubted.clear()
         seconds = time.monotonic() - asked
         _logger.info("group %s: this process runs the shards %s (%.2f s)", self._group, sorted(shards), seconds)
@@ -251,7 +266,7 @@ class GroupMembership:
                 told, pause = True, _PAUSE_SECONDS
                 continue
             told, pause = False, interval
-            self._until = began + self._session
+            self._share = self._share._replace(until=began + member.patience)
             # Whoever opened them before this was answered was not to have them, or has lost them again.
             if settled := [shard for shard, heard in list(self._doubted.items()) if heard <= began]:
                 for shard in settled:

@@ -13,7 +13,7 @@ from streams.log import KafkaLog
 from streams.membership import GroupMembership
 from streams.settings import KafkaSettings
 
-FROZEN_SECONDS = 3.0
+FROZEN_SECONDS = 2.0
 
 
 def main() -> None:
@@ -23,12 +23,13 @@ def main() -> None:
     membership = GroupMembership(log.background, settings, "lifecycle", "job-events", instance)
     changed = threading.Event()
     membership.start(changed.set)
-    last = time.monotonic()
+    last, turn = time.monotonic(), membership.turn()
     while True:
         changed.wait(0.05)
-        woke, last = time.monotonic() - last > FROZEN_SECONDS, time.monotonic()
+        now, before, turn = time.monotonic(), turn, membership.turn()
+        woke, last = now - last > FROZEN_SECONDS, now
         if woke:
-            print("woke", membership.turn() is not None, flush=True)
+            print("woke in its turn" if turn is not None and turn == before else "woke", flush=True)
         if changed.is_set():
             changed.clear()
             print(*sorted(membership.shards()), flush=True)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.group import SyncGroupRequest
 from worker_process import until
 
+from engine.events import Topic
 from engine.log.errors import FencedError, LogUnavailableError
 from engine.log.membership import Membership, StaticMembership
 from streams.group import GroupMember
@@ -54,8 +59,10 @@ def join(log: KafkaLog, settings: KafkaSettings) -> Iterator[Callable[..., Group
     """Join the group of the log as some instance."""
     with ExitStack() as stack:
 
-        def make(instance: str, *, leave: bool = False, observer: Rebalances | None = None) -> GroupMembership:
-            made = GroupMembership(log.background, settings, "lifecycle", "job-events", instance, leave=leave, observer=observer)
+        def make(
+            instance: str, *, topic: Topic = "job-events", leave: bool = False, observer: Rebalances | None = None
+        ) -> GroupMembership:
+            made = GroupMembership(log.background, settings, "lifecycle", topic, instance, leave=leave, observer=observer)
             made.start(lambda: None)
             stack.callback(made.close)
             return made
@@ -195,6 +202,88 @@ def test_a_group_that_cannot_be_reached_is_told_at_once(log: KafkaLog) -> None:
     assert not member.is_settled()
 
 
+class Held(GroupMember):
+    """A member whose heartbeats stop, or to whom one answer is not brought, when the test says so."""
+
+    is_silent = threading.Event()
+    holds_back = threading.Event()
+    go_on = threading.Event()
+
+    async def heartbeat(self) -> float:
+        if self._instance == "e" and Held.is_silent.is_set():
+            raise KafkaConnectionError("no route to host")
+        return await super().heartbeat()
+
+    async def _ask(self, request: Any) -> Any:
+        answer = await super()._ask(request)
+        if self._instance == "e" and isinstance(request, SyncGroupRequest) and Held.holds_back.is_set():
+            await asyncio.to_thread(Held.go_on.wait, 60)
+        return answer
+
+
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Held]]:
+    monkeypatch.setattr("streams.membership.GroupMember", Held)
+    for name in ("is_silent", "holds_back", "go_on"):
+        monkeypatch.setattr(Held, name, threading.Event())
+    yield Held
+    Held.go_on.set()
+
+
+def test_a_silent_members_turn_is_over_before_others_are_given_its_shards(
+    join: Callable[..., GroupMembership], held: type[Held]
+) -> None:
+    """The group waits for it for half a session, then spreads shards anew; it remains a member until its session is over."""
+    silent = join("e")
+    until(lambda: shared(silent))
+    held.is_silent.set()
+    # Shards are spread by name.
+    joiner = join("a")
+    until(lambda: joiner.turn() is not None)
+    assert silent.turn() is None
+    assert (joiner.shards(), silent.shards()) == ({0, 1, 2}, set(range(SHARDS))), "it has heard of nothing"
+    held.is_silent.clear()
+    until(lambda: shared(joiner, silent))
+
+
+def test_a_turn_is_over_while_it_is_not_known_what_others_were_given(
+    join: Callable[..., GroupMembership], held: type[Held]
+) -> None:
+    member = join("e")
+    until(lambda: shared(member))
+    turn = member.turn()
+    held.holds_back.set()
+    joiner = join("a")
+    until(lambda: joiner.turn() is not None)
+    assert member.turn() is None
+    held.go_on.set()
+    until(lambda: shared(joiner, member))
+    until(lambda: member.turn() not in {None, turn})
+
+
+def test_a_turn_goes_on_whoever_else_stands_by_or_is_not_heard_for_a_while(
+    join: Callable[..., GroupMembership], held: type[Held]
+) -> None:
+    """The group's own count of how often it was spread anew says that nobody else was given the shards."""
+    member = join("e", topic="cluster", observer=(seen := Rebalances()))
+    until(lambda: member.shards() == {0})
+    turn = member.turn()
+    assert turn is not None
+    others = [join(f"z{number}", topic="cluster", leave=True) for number in range(2)]
+    until(lambda: all(other.is_settled() for other in others))
+    until(lambda: member.turn() is not None)
+    before = len(seen.seconds)
+    others[0].close()
+    until(lambda: len(seen.seconds) > before)
+    assert member.turn() == turn
+    held.is_silent.set()
+    until(lambda: member.turn() is None)
+    held.is_silent.clear()
+    until(lambda: member.turn() is not None)
+    assert (member.turn(), member.shards()) == (turn, {0})
+    assert others[1].shards() == set()
+
+
 class Process:
     """A member in a process of its own."""
 
@@ -238,9 +327,25 @@ def test_the_dead_and_the_frozen_lose_their_shards_and_who_thaws_knows_it(
         until(lambda: shared(member))
         assert member.turn() is not None
         frozen.process.send_signal(signal.SIGCONT)
-        assert frozen.line_with("woke") == "woke False"
+        assert frozen.line_with("woke") == "woke"
         assert frozen.line_with("3") == "3 4"
         until(lambda: member.shards() == {0, 1, 2})
     finally:
         dead.end()
+        frozen.end()
+
+
+def test_who_was_frozen_for_less_than_its_session_knows_that_others_have_its_shards(
+    settings: KafkaSettings, join: Callable[..., GroupMembership]
+) -> None:
+    frozen = Process(settings, "e")
+    try:
+        assert frozen.line_with("0") == "0 1 2 3 4"
+        frozen.process.send_signal(signal.SIGSTOP)
+        joiner = join("a")
+        until(lambda: joiner.shards() == {0, 1, 2})
+        frozen.process.send_signal(signal.SIGCONT)
+        assert frozen.line_with("woke") == "woke"
+        assert frozen.line_with("3") == "3 4"
+    finally:
         frozen.end()
