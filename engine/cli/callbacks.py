@@ -44,7 +44,13 @@ class Callbacks:
         self._dispatcher: Dispatcher | None = None
         self._counted = False
 
-    def open(self, log: Exportable, started: int, metrics: CollectorRegistry | None = None) -> None:
+    def open(
+        self,
+        log: Exportable,
+        started: int,
+        metrics: CollectorRegistry | None = None,
+        our_turn: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Begin where each of them stands in a log; once is enough, until `close`.
 
         Args:
@@ -52,9 +58,10 @@ class Callbacks:
             started: when this process began, or the recorded time that it plays from (microseconds); what was recorded before is
                 told as `catchup`.
             metrics: where it is counted what they do.
+            our_turn: tells, from any thread, whether no other process tells them.
         """
         if self._dispatcher is None:
-            self._dispatcher = Dispatcher(log, self._registry, started=started, executor=self._executor())
+            self._dispatcher = Dispatcher(log, self._registry, started=started, executor=self._executor(), our_turn=our_turn)
             if metrics is not None and not self._counted:
                 self._counted = True
                 EffectMetrics(metrics, self._status)
@@ -90,10 +97,10 @@ class Callbacks:
             self._dispatcher.step(now())
             self._output.flush()  # what they print is read while this goes on
 
-    def close(self, *, save: bool = True) -> None:
-        """Begin no further call, and `save` where each of them stands, unless that is another process's business by now."""
+    def close(self) -> None:
+        """Begin no further call, and save where each of them stands, unless that is another process's business by now."""
         if self._dispatcher is not None:
-            self._dispatcher.close(save=save)
+            self._dispatcher.close()
             self._dispatcher = None
 
     @property

@@ -94,7 +94,12 @@ class Effects:
     """Callbacks that are told while it is this process's turn to do so."""
 
     def __init__(
-        self, log: Exportable, callbacks: Callbacks, warn: Callable[[str], object], metrics: CollectorRegistry | None = None
+        self,
+        log: Exportable,
+        callbacks: Callbacks,
+        warn: Callable[[str], object],
+        metrics: CollectorRegistry,
+        our_turn: Callable[[], bool],
     ) -> None:
         """Tell nobody yet.
 
@@ -103,11 +108,15 @@ class Effects:
             callbacks: who is told.
             warn: told why the log cannot be used, once until it can be used again.
             metrics: where it is counted what they do.
+            our_turn: tells, from any thread, whether no other process may be telling them by now. Otherwise nobody is told, and how
+                far each callback has come is left alone: the other one goes on from where it stands, what this one would write is
+                older.
         """
         self._log = log
         self._callbacks = callbacks
         self._warn = warn
         self._metrics = metrics
+        self._our_turn = our_turn
         self._back_off = BackOff()
         self._pause = self._back_off.first
         self._active = False
@@ -127,7 +136,7 @@ class Effects:
             return TURN_SECONDS
         try:
             if not self._active:
-                self._callbacks.open(self._log, now(), self._metrics)
+                self._callbacks.open(self._log, now(), self._metrics, self._our_turn)
                 self._active = True
             self._callbacks.step()
             self._pause, self.trouble = self._back_off.first, ()
@@ -140,16 +149,11 @@ class Effects:
             return pause
         return 0.0
 
-    def stop(self, *, save: bool = True) -> None:
-        """Begin no further call. Idempotent; `step` begins anew.
-
-        Args:
-            save: how far each callback has come. `False` where another process may be telling them by now: it goes on from
-                where it stands, and what this one would write is older.
-        """
+    def stop(self) -> None:
+        """Begin no further call, and save how far each callback has come. Idempotent; `step` begins anew."""
         self._active = False
         try:
-            self._callbacks.close(save=save)
+            self._callbacks.close()
         except LogError as error:
             # Whoever goes on begins at the cursors that are saved: some notices are told again.
             self._warn(f"callbacks: {error}")

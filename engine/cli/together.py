@@ -11,6 +11,7 @@ from engine.cli.probes import Monitoring, served
 from engine.cli.settings import Settings
 from engine.cli.signals import Signals
 from engine.cli.stages import Effects, lifecycle_processor, run_shards, waiting_for
+from engine.log.errors import FencedError
 from engine.log.membership import StaticMembership
 from engine.log.runner import Runner, run_until_quiet
 
@@ -34,7 +35,8 @@ def run_all_stages(settings: Settings, output: Output, address: str | None) -> N
         monitoring = stack.enter_context(Monitoring(settings))
         callbacks = Callbacks(settings, output, monitoring.executor)
         log = stack.enter_context(opened(settings, readonly=False))
-        effects = Effects(log, callbacks, output.warn, monitoring.registry)
+        fenced = False
+        effects = Effects(log, callbacks, output.warn, monitoring.registry, lambda: not fenced)
         monitoring.metrics.sized("lifecycle", log.partitions("job-events"))
         membership = StaticMembership(0, 1, log.partitions("job-events"))
         make = lifecycle_processor(log, settings, monitoring.observer)
@@ -43,6 +45,10 @@ def run_all_stages(settings: Settings, output: Output, address: str | None) -> N
         output.note(f"running {settings.log}; Ctrl-C stops")
         try:
             run_shards(runner, membership, signals, monitoring.beat, effects.step)
+        except FencedError:
+            # Whoever runs the shard now tells the callbacks as well.
+            fenced = True
+            raise
         finally:
             runner.close()
             effects.stop()

@@ -164,9 +164,9 @@ class TracedExecutor:
         self._inner = inner
         self._tracer = tracer
 
-    def start(self, receiver: Receiver, notices: Sequence[Notice]) -> Delivery:
+    def start(self, receiver: Receiver, notices: Sequence[Notice], may_call: Callable[[], bool]) -> Delivery:
         """Begin to deliver some notices."""
-        return self._inner.start(_Traced(receiver, self._tracer), notices)
+        return self._inner.start(_Traced(receiver, self._tracer), notices, may_call)
 
     def wait(self) -> None:
         """Return as soon as a call may have ended."""

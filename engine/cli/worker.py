@@ -137,27 +137,29 @@ def _run_effects(settings: Settings, output: Output, signals: Signals, address: 
         if not callbacks.any:
             output.warn("no callbacks are registered: nobody is told of anything")
         log = stack.enter_context(opened(settings, readonly=False))
-        effects = Effects(log, callbacks, output.warn, monitoring.registry)
         membership = _group(log, "effects", "cluster", name, leave=True, observer=monitoring.metrics)
+        turn: int | None = None
+
+        def our_turn() -> bool:
+            return turn is not None and membership.turn() == turn
+
+        effects = Effects(log, callbacks, output.warn, monitoring.registry, our_turn)
         stack.enter_context(
             served(address, monitoring, output, lambda: effects.trouble if membership.is_settled() else [UNSETTLED])
         )
         membership.start(signals.wake)
         output.note(f"worker {name} of effects on {settings.log}; Ctrl-C stops")
-        turn: int | None = None
         try:
             while not signals.stopped:
                 monitoring.beat()
-                # Nothing fences cursors: who is not sure tells nobody, and what it knew is of no use in its next turn.
-                current = membership.turn()
-                if _TELLER not in membership.shards():
-                    current = None
-                if current != turn:
-                    effects.stop(save=False)
+                # Nothing fences cursors: who is not sure tells nobody meanwhile, and what it knew is of no use in its next turn.
+                current, ours = membership.turn(), _TELLER in membership.shards()
+                if current is not None and current != turn:
+                    effects.stop()
                     turn = current
-                signals.wait(TURN_SECONDS if turn is None else effects.step())
+                signals.wait(TURN_SECONDS if current is None or not ours else effects.step())
         finally:
-            effects.stop(save=turn is not None and membership.turn() == turn)
+            effects.stop()
             membership.close()
 
 

@@ -10,7 +10,7 @@ the others go on. After 24 hours, or when it asks for it, it is disabled by an e
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Final, Literal
@@ -70,7 +70,14 @@ class Dispatcher:
     """Delivers notices to all receivers of a process. Not thread-safe: one thread steps it."""
 
     def __init__(
-        self, log: Log, registry: Registry, *, started: int, mode: Mode = "live", executor: Executor | None = None
+        self,
+        log: Log,
+        registry: Registry,
+        *,
+        started: int,
+        mode: Mode = "live",
+        executor: Executor | None = None,
+        our_turn: Callable[[], bool] = lambda: True,
     ) -> None:
         """Begin where each receiver's cursor stands; for one that never ran, at the beginning of the log.
 
@@ -80,6 +87,8 @@ class Dispatcher:
             started: when this process began (microseconds); what was recorded before is delivered as `catchup`.
             mode: `replay`: begin at the beginning, deliver nothing, only count; no cursor and no report is written.
             executor: what runs the receivers; `None`: threads.
+            our_turn: tells, from any thread, whether it is this process that tells them. Asked before each call and before anything
+                is written: another one may be at it by now, and its cursors are further on.
 
         Raises:
             LogDamagedError: a cursor does not match its checksum.
@@ -88,6 +97,7 @@ class Dispatcher:
         self._started = self._now = started
         self._replay = mode == "replay"
         self._executor: Executor = ThreadExecutor() if executor is None else executor
+        self._our_turn = our_turn
         self._lines = {receiver.name: self._line(receiver) for receiver in registry}
         starts = {
             partition: min((line.lanes[number].position for line in self._lines.values()), default=0)
@@ -126,9 +136,9 @@ class Dispatcher:
                 if line.stops:
                     continue
                 done += self._fill(line, lane)
-                if lane.delivery is None and lane.waiting and lane.retry_at <= now:
+                if lane.delivery is None and lane.waiting and lane.retry_at <= now and self._our_turn():
                     batch = [notice for _, notice in islice(lane.waiting, _BATCH)]
-                    lane.delivery = self._executor.start(line.receiver, batch)
+                    lane.delivery = self._executor.start(line.receiver, batch, self._our_turn)
                     done += self._collect(line, lane, now)
         self._send_reports()
         self._save(least=_PASSED)
@@ -177,11 +187,8 @@ class Dispatcher:
         _resume(line, *line.stops)
         self._send_reports()
 
-    def close(self, *, save: bool = True) -> None:
+    def close(self) -> None:
         """Begin no further call, take in those that have ended and save all cursors; what is under way is delivered again.
-
-        Args:
-            save: `False` where another process may be at it by now: its cursors are further on, and are left alone.
 
         Raises:
             LogError: a cursor or a report cannot be written.
@@ -191,9 +198,8 @@ class Dispatcher:
                 if lane.delivery is not None:
                     lane.delivery.stop()
                     self._collect(line, lane, self._now)
-        if save:
-            self._send_reports()
-            self._save(least=1)
+        self._send_reports()
+        self._save(least=1)
 
     # --- what it shows ----------------------------------------------------------------------------------------------------
 
@@ -325,7 +331,7 @@ class Dispatcher:
         self._reported.add(message.id)
 
     def _send_reports(self) -> None:
-        if self._reports:
+        if self._reports and self._our_turn():
             self._log.append("jobs", self._reports)
             self._reports = []
 
@@ -335,8 +341,11 @@ class Dispatcher:
             return
         for name, line in self._lines.items():
             moved = [lane for lane in line.lanes if lane.unsaved or lane.position - lane.saved >= least]
-            if moved:
-                self._log.move_cursor(cursor_name(name), {lane.partition: lane.position for lane in moved})
+            if not moved:
+                continue
+            if not self._our_turn():
+                return
+            self._log.move_cursor(cursor_name(name), {lane.partition: lane.position for lane in moved})
             for lane in moved:
                 lane.saved, lane.unsaved = lane.position, False
 

@@ -52,8 +52,14 @@ class Delivery(Protocol):
 class Executor(Protocol):
     """Runs receivers."""
 
-    def start(self, receiver: Receiver, notices: Sequence[Notice]) -> Delivery:
-        """Begin to deliver some notices, one after another."""
+    def start(self, receiver: Receiver, notices: Sequence[Notice], may_call: Callable[[], bool]) -> Delivery:
+        """Begin to deliver some notices, one after another.
+
+        Args:
+            receiver: who is told.
+            notices: in order.
+            may_call: asked before each call, in the thread that makes it; false ends the delivery.
+        """
 
     def wait(self) -> None:
         """Return as soon as a call may have ended, some time later at the latest."""
@@ -66,10 +72,12 @@ class InlineExecutor:
         """Make one; `clock` gives microseconds."""
         self._clock = clock
 
-    def start(self, receiver: Receiver, notices: Sequence[Notice]) -> Delivery:
+    def start(self, receiver: Receiver, notices: Sequence[Notice], may_call: Callable[[], bool]) -> Delivery:
         """Deliver some notices."""
         outcomes: list[Outcome] = []
         for notice in notices:
+            if not may_call():
+                break
             began = self._clock()
             outcome = tell(receiver, notice)
             if self._clock() - began >= receiver.time_limit:
@@ -93,14 +101,14 @@ class ThreadExecutor:
         self._news = False
         self._left: dict[str, list[threading.Thread]] = {}
 
-    def start(self, receiver: Receiver, notices: Sequence[Notice]) -> Delivery:
+    def start(self, receiver: Receiver, notices: Sequence[Notice], may_call: Callable[[], bool]) -> Delivery:
         """Begin to deliver some notices, unless too many earlier calls have not returned."""
         # One list for all of the receiver's deliveries: those of several partitions are under way at once.
         left = self._left.setdefault(receiver.name, [])
         left[:] = [thread for thread in left if thread.is_alive()]
         if len(left) >= _LEFT_BEHIND:
             return _Finished([Outcome("retry", f"{len(left)} earlier calls overran and have not returned yet")])
-        return _InThread(self._clock, receiver, notices, self._changed, self._tell_news, left.append)
+        return _InThread(self._clock, receiver, notices, may_call, self._changed, self._tell_news, left.append)
 
     def wait(self) -> None:
         """Return as soon as a call has ended since the last time, after a quarter of a second at the latest."""
@@ -135,6 +143,7 @@ class _InThread:
         clock: Callable[[], int],
         receiver: Receiver,
         notices: Sequence[Notice],
+        may_call: Callable[[], bool],
         lock: threading.Condition,
         ended: Callable[[], None],
         leave: Callable[[threading.Thread], None],
@@ -142,6 +151,7 @@ class _InThread:
         self._clock = clock
         self._receiver = receiver
         self._notices = notices
+        self._may_call = may_call
         self._lock = lock
         self._ended = ended
         self._leave = leave
@@ -168,10 +178,19 @@ class _InThread:
     def _run(self) -> None:
         left = len(self._notices)
         for notice in self._notices:
+            if not self._may_call():
+                self._end()
+                return
             outcome = tell(self._receiver, notice)
             left -= 1
             if not self._go_on(outcome, left):
                 return
+
+    def _end(self) -> None:
+        """Note that no further call begins."""
+        with self._lock:
+            self._over = True
+            self._ended()
 
     def _go_on(self, outcome: Outcome, left: int) -> bool:
         """Note how a call ended; tell whether another one begins."""

@@ -363,6 +363,41 @@ def test_a_crash_between_delivery_and_cursor_delivers_again_with_the_same_id(exe
     assert listener.told[0] == listener.told[2]
 
 
+def test_nobody_is_told_and_no_cursor_moved_while_it_is_not_this_processs_turn(world: World, executor: Executor) -> None:
+    """In the midst of a delivery too, and whatever the thread does that began it. It goes on in the same turn, without a repeat."""
+    ids, told, ours = world.commit("job", opened(), *run()), list[str](), [True]
+
+    def hear(notice: Notice) -> None:
+        told.append(notice.id)
+        ours[0] = len(told) != 2
+
+    dispatcher = world.dispatcher(listen(hear), executor=executor, our_turn=lambda: ours[0])
+    dispatcher.run_until_quiet(START)
+    dispatcher.close()
+    assert told == ids[:2]
+    assert world.log.cursor(cursor_name("listener")) == {}
+    ours[0] = True
+    dispatcher.run_until_quiet(START)
+    assert told == ids
+    assert world.log.cursor(cursor_name("listener")) == {EVENTS: len(ids)}
+
+
+def test_no_report_is_sent_while_it_is_not_this_processs_turn(world: World, executor: Executor) -> None:
+    world.commit("job", opened())
+    ours = [True]
+
+    def refuse(_: Notice) -> None:
+        ours[0] = False
+        raise Disable("gone")
+
+    dispatcher = world.dispatcher(listen(refuse), executor=executor, our_turn=lambda: ours[0])
+    dispatcher.run_until_quiet(START)
+    assert world.outcomes() == []
+    ours[0] = True
+    dispatcher.run_until_quiet(START)
+    assert [outcome for outcome, _ in world.outcomes()] == ["failed", "disabled"]
+
+
 def test_a_log_that_fails_for_a_while_makes_no_delivery_come_twice(executor: Executor) -> None:
     log = Failing()
     world, listener = World(log), Listener()

@@ -214,8 +214,11 @@ def test_one_worker_tells_the_callbacks_and_another_one_goes_on(make_log: Make, 
                 assert engine.wait() == 0
                 # Nothing is written any more.
                 third.until(lambda: told() == due())
-                third.send(signal.SIGTERM)
-                assert third.wait() == 0
+                with effects("e2") as heir:
+                    assert third.wait() == 4
+                    assert "as 'e2'; give each worker an --instance of its own" in third.said
+                    heir.send(signal.SIGTERM)
+                    assert heir.wait() == 0
             # Who was frozen in its turn finds it over, and leaves alone how far the others have come.
             cursor = flow.log.cursor(cursor_name("ring"))
             second.send(signal.SIGTERM)
