@@ -199,10 +199,6 @@ class Wire:
         wanted = list(partitions)
         return await self._retry(lambda: self._offsets(wanted, _LATEST, _COMMITTED if committed else _UNCOMMITTED))
 
-    async def begin(self, partition: TopicPartition) -> int:
-        """Return the first offset that retention has left."""
-        return (await self._retry(lambda: self._offsets([partition], _EARLIEST, _COMMITTED)))[partition]
-
     async def group_offsets(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
         """Return what a group has committed: partition → (offset, metadata)."""
         return await self._retry(lambda: self._group_offsets(group))
