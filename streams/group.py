@@ -27,6 +27,8 @@ from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.group import HeartbeatResponse_v1, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from aiokafka.protocol.types import Int32, Schema, String
 
+from streams.connecting import connect
+
 __all__ = ["FENCED_INSTANCE", "GroupMember", "Heartbeat", "Joined", "MemberReplacedError"]
 
 FENCED_INSTANCE: Final = 82
@@ -110,15 +112,17 @@ class GroupMember:
         self._coordinator: int | None = None
         # The broker holds the answer to a join until all members have joined, for half a session at most. A request beyond that is
         # lost, and is to be known as such while the session lasts.
-        self._client: Any = AIOKafkaClient(**{**arguments, "request_timeout_ms": int(session * 600)})
+        self._arguments = {**arguments, "request_timeout_ms": int(session * 600)}
+        self._client: Any = AIOKafkaClient(**self._arguments)
 
     async def start(self) -> None:
         """Connect.
 
         Raises:
-            KafkaError: no broker answers.
+            KafkaError: no broker answers, or none takes the login.
+            OSError: as above, by the network's own words.
         """
-        await self._client.bootstrap()
+        await connect(self._client, self._arguments)
         await self._client.set_topics({self._topic})
 
     async def close(self) -> None:

@@ -10,13 +10,12 @@ from importlib import import_module
 from types import ModuleType
 from typing import Final
 
-from aiokafka.admin import AIOKafkaAdminClient
-
 from engine.effects.receiver import describe
 from engine.log.errors import LogUnavailableError
 from streams.agents.app import AgentApp
 from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
+from streams.connecting import administrator
 from streams.errors import TopicsMissingError, unavailable_if
 from streams.settings import KafkaSettings
 
@@ -114,11 +113,7 @@ async def _live(app: AgentApp) -> None:
 async def _must_have_topics(app: AgentApp) -> None:
     settings: KafkaSettings = app.settings
     with unavailable_if(f"{settings.where} cannot be reached"):
-        admin = AIOKafkaAdminClient(**settings.client_arguments())
-        await admin.start()
-        try:
+        async with administrator(settings) as admin:
             present = set(await admin.list_topics())
-        finally:
-            await admin.close()
     if missing := [name for name in app.topics_read if name not in present]:
         raise TopicsMissingError(missing, settings.where)

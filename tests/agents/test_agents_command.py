@@ -23,7 +23,7 @@ WRONG = "from streams.agents import agent, job_events\n@agent(job_events, level=
         ("kafka://127.0.0.1:1", "wrong_agents", 2, "level: 'pod' is not one of"),
         ("kafka://127.0.0.1:1", "json", 2, "declares no agent"),
         ("kafka://127.0.0.1:1", "streams.agents.usage:Usage", 2, "is no `Agents`"),
-        ("kafka://127.0.0.1:1", "streams.agents.usage:app", 4, "Kafka at 127.0.0.1:1 cannot be reached"),
+        ("kafka://127.0.0.1:1", "streams.agents.usage:app", 4, "Kafka at 127.0.0.1:1 cannot be reached: ConnectionRefusedError"),
     ],
 )
 def test_what_cannot_be_run_is_told_in_one_line(
