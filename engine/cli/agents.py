@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -100,7 +98,4 @@ def _made(url: str, target: str, instance: str | None) -> AgentApp:
         from streams.settings import KafkaSettings  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         raise LogUnavailableError(f"{missing.name} is not installed; agents need lahar[agents]") from None
-    beside = str(Path.cwd())
-    if beside not in sys.path:
-        sys.path.insert(0, beside)
     return AgentApp(find(target), KafkaSettings.of_url(url), instance=instance)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
-from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
@@ -123,8 +122,4 @@ def registered(settings: Settings) -> Registry:
     Raises:
         CallbackError: a module cannot be imported, or a callback in it is declared wrongly.
     """
-    if settings.callbacks:
-        beside = str(Path.cwd())
-        if beside not in sys.path:
-            sys.path.insert(0, beside)
     return load(settings.callbacks)

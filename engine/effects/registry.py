@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from importlib.metadata import EntryPoint
 from importlib.metadata import entry_points as installed_entry_points
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
@@ -30,6 +29,7 @@ from engine.effects.errors import (
     RetryLater,
     UnknownCallbackError,
 )
+from engine.effects.modules import MODULE_NAME, import_named
 from engine.effects.notice import Notice
 from engine.effects.receiver import DONE, Outcome, Receiver, describe, printable
 from engine.events.times import SECOND
@@ -45,7 +45,6 @@ TIME_LIMIT: Final = 30 * SECOND
 """How long a callable may take unless it is declared otherwise (microseconds)."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
-_MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 Names = str | Sequence[str] | None
 
@@ -193,7 +192,8 @@ def load(modules: Iterable[str] = (), *, entry_points: bool = True) -> Registry:
     """Find all callbacks.
 
     Args:
-        modules: dotted names of modules to be imported; the callbacks among their attributes are registered.
+        modules: dotted names of modules to be imported, from the working directory first; the callbacks among their attributes are
+            registered.
         entry_points: also take those that installed packages offer in the group `lahar.callbacks`.
 
     Raises:
@@ -203,9 +203,9 @@ def load(modules: Iterable[str] = (), *, entry_points: bool = True) -> Registry:
     """
     registry = Registry()
     for name in modules:
-        if not _MODULE.fullmatch(name):
+        if not MODULE_NAME.fullmatch(name):
             raise CallbackModuleError(f"callbacks: {name!r} is no module; give a dotted name as in `import my_platform.callbacks`")
-        _add(registry, f"module {name}", partial(import_module, name))
+        _add(registry, f"module {name}", partial(import_named, name))
     if entry_points:
         for entry in sorted(installed_entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):
             _add(registry, _where(entry), entry.load)

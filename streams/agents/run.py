@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 from collections.abc import Callable
-from importlib import import_module
 from types import ModuleType
 from typing import Final
 
+from engine.effects.modules import MODULE_NAME, import_named
 from engine.effects.receiver import describe
 from engine.log.errors import LogUnavailableError
 from streams.agents.app import AgentApp
@@ -21,7 +20,6 @@ from streams.settings import KafkaSettings
 
 __all__ = ["find", "run"]
 
-_MODULE: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 _POLL_SECONDS: Final = 0.05
 _QUIET: Final = {
     "faust": logging.WARNING,
@@ -35,7 +33,7 @@ _log = logging.getLogger("lahar.agents")
 
 
 def find(target: str) -> Agents:
-    """Import a module and return the agents in it.
+    """Import a module, from the working directory first, and return the agents in it.
 
     Args:
         target: `MODULE:NAME` names an `Agents`; `MODULE` alone means all agents that stand in the module, under the module's name.
@@ -45,10 +43,10 @@ def find(target: str) -> Agents:
         AgentError: an agent is declared wrongly.
     """
     module, _, name = target.partition(":")
-    if not _MODULE.fullmatch(module) or (name and not name.isidentifier()):
+    if not MODULE_NAME.fullmatch(module) or (name and not name.isidentifier()):
         raise AgentModuleError(f"agents: {target!r} is no module; write my_platform.agents or my_platform.agents:app")
     try:
-        found = import_module(module)
+        found = import_named(module)
     except AgentError:
         raise
     except Exception as error:  # importing runs foreign code, which may raise anything
