@@ -13,6 +13,7 @@ from aiokafka.conn import collect_hosts, create_conn
 from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed
 
 from streams.settings import KafkaSettings
+from streams.tokens import TokenProvider
 
 __all__ = ["administrator", "connect"]
 
@@ -59,6 +60,9 @@ async def connect(client: Any, arguments: Mapping[str, Any]) -> None:  # noqa: A
     try:
         await client.bootstrap()
     except KafkaConnectionError:
+        tokens: TokenProvider | None = arguments.get("sasl_oauth_token_provider")
+        if tokens is not None and tokens.failure is not None:
+            raise tokens.failure from None
         if time.monotonic() - begun < arguments["request_timeout_ms"] / 1000 * _SOON:
             await _ask_why(arguments)
         raise

@@ -16,18 +16,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import importlib
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from aiokafka.abc import AbstractTokenProvider
 from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from streams.tokens import TokenProvider
 
 __all__ = ["URL_SCHEME", "KafkaSettings"]
 
@@ -112,12 +111,13 @@ class KafkaSettings(BaseSettings):
         Raises:
             ValueError: a certificate or key cannot be read, or the token provider cannot be imported.
         """
+        # One broker that does not answer, frozen or cut off, must not use up all of the time: the others may.
+        request_seconds = self.request_seconds / _TRIES
         arguments: dict[str, Any] = {
             "bootstrap_servers": self.bootstrap_servers,
             "client_id": self.client_id,
             "security_protocol": self.security_protocol,
-            # One broker that does not answer, frozen or cut off, must not use up all of the time: the others may.
-            "request_timeout_ms": int(self.request_seconds * 1000 / _TRIES),
+            "request_timeout_ms": int(request_seconds * 1000),
             # A topic that has grown, or a partition that has moved, is noticed within this time at the latest.
             "metadata_max_age_ms": 10_000,
         }
@@ -126,7 +126,7 @@ class KafkaSettings(BaseSettings):
         if self.security_protocol.startswith("SASL"):
             arguments["sasl_mechanism"] = self.sasl_mechanism
             if self.sasl_mechanism == "OAUTHBEARER":
-                arguments["sasl_oauth_token_provider"] = _Tokens(_imported(self.sasl_token_provider or ""))
+                arguments["sasl_oauth_token_provider"] = TokenProvider(self.sasl_token_provider or "", request_seconds)
             elif self.sasl_password is not None:
                 arguments["sasl_plain_username"] = self.sasl_username
                 arguments["sasl_plain_password"] = self.sasl_password.get_secret_value()
@@ -161,22 +161,3 @@ def _usable(**files: Path | None) -> Iterator[None]:
     except OSError as error:
         named = ", ".join(f"{name}={path}" for name, path in files.items() if path is not None)
         raise ValueError(f"{named}: {error.strerror or error}") from None
-
-
-class _Tokens(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
-    """Asks a function for a token, in a thread: it may go over the network."""
-
-    def __init__(self, function: Callable[[], str]) -> None:
-        self._function = function
-
-    async def token(self) -> str:
-        return await asyncio.to_thread(self._function)
-
-
-def _imported(name: str) -> Callable[[], str]:
-    module, _, attribute = name.partition(":")
-    try:
-        found: Callable[[], str] = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"KAFKA_SASL_TOKEN_PROVIDER={name}: {error}; write module:callable") from None
-    return found

@@ -9,18 +9,23 @@ import asyncio
 import base64
 import json
 import logging
+import os
 import shutil
 import subprocess
+import sys
+import threading
 import time
 import traceback
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
 from broker import Cluster, Options, need_broker
 from lahar_command import Command
-from running_agents import Running, Told, history
+from running_agents import PATIENCE, Running, Told, history
 
 from engine.log.errors import LogUnavailableError
 from streams.log import KafkaLog
@@ -50,6 +55,7 @@ spec:
   - {name: worker, replicas: 1, template: {spec: {containers: [{name: main, image: train}]}}}
 """
 _numbers = count(1)
+failing, never = threading.Event(), threading.Event()
 
 
 def token() -> str:
@@ -180,6 +186,62 @@ def test_a_wrong_login_is_one_line_without_the_secret(
     assert [line for line in said if "SaslAuthenticationFailed: " in line] == said[-1:]
     assert len(said) == 1 or command in PROCESSES
     assert SECRET not in caplog.text
+
+
+def flaky_token() -> str:
+    if failing.is_set():
+        raise FetchError(f"https://tokens.example/?key={SECRET}")
+    return token()
+
+
+def hanging_token() -> str:
+    never.wait()
+    return token()
+
+
+class FetchError(Exception):
+    """As clients of other services raise, of which aiokafka knows nothing."""
+
+
+def test_a_token_that_cannot_be_had_for_a_while_is_asked_for_again(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in secured.environment("OPEN", **credentials("OAUTHBEARER"), KAFKA_REQUEST_SECONDS="5").items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("KAFKA_SASL_TOKEN_PROVIDER", f"{__name__}:flaky_token")
+    settings = KafkaSettings()
+    asyncio.run(apply(settings, declared(settings, 1, 1)))
+    log = KafkaLog(settings)
+    client: Any = log.wire._client
+
+    async def cut() -> None:
+        for connection in list(client._conns.values()):
+            connection.close()
+
+    failing.set()
+    try:
+        log.background.run(cut())
+        with pytest.raises(KafkaConnectionError, match="no broker says what it has"):
+            log.background.run(log.wire.learn())
+    finally:
+        failing.clear()
+    log.background.run(log.wire.learn())
+    log.append("job-events", history("a"))
+    log.close()
+
+
+def test_a_token_that_never_comes_is_told_and_the_command_ends(secured: Secured) -> None:
+    environment = secured.environment("OPEN", **credentials("OAUTHBEARER"), KAFKA_REQUEST_SECONDS="3", LAHAR_LOG="kafka://")
+    environment |= {"KAFKA_SASL_TOKEN_PROVIDER": f"{__name__}:hanging_token"}
+    done = subprocess.run(
+        [sys.executable, "-c", "from engine.cli.main import main; main()", "summary"],
+        env=os.environ | environment | {"PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "200"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 4, done.stderr
+    assert done.stderr.endswith(f"TokenError: KAFKA_SASL_TOKEN_PROVIDER={__name__}:hanging_token has not returned within 1 s\n")
+    assert done.stderr.count("\n") == 1
 
 
 def test_no_traceback_tells_the_secret(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
