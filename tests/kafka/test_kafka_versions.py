@@ -11,7 +11,17 @@ import pytest
 from broker import Cluster, obstacle
 
 HERE = Path(__file__).parent
-SUITES = ("test_kafka_log.py", "test_kafka_shards.py", "test_kafka_processing.py", "test_topics.py", "test_kafka_commands.py")
+SUITES = (
+    "test_kafka_log.py",
+    "test_kafka_shards.py",
+    "test_kafka_processing.py",
+    "test_topics.py",
+    "test_kafka_commands.py",
+    "test_kafka_following.py",
+    "test_membership.py",
+    "test_workers.py",
+    "test_agents_on_kafka.py",
+)
 
 
 @pytest.mark.slow
