@@ -81,7 +81,8 @@ async def _ask_why(arguments: Mapping[str, Any]) -> None:
         except Exception as error:  # noqa: BLE001  whatever it is, it is the reason
             failed = error
     if failed is not None:
-        raise failed
+        # Without the frames of the login: they hold what was sent.
+        raise failed.with_traceback(None)
 
 
 _OF_CONNECTIONS: Final = frozenset(

@@ -129,7 +129,7 @@ class KafkaSettings(BaseSettings):
                 arguments["sasl_oauth_token_provider"] = TokenProvider(self.sasl_token_provider or "", request_seconds)
             elif self.sasl_password is not None:
                 arguments["sasl_plain_username"] = self.sasl_username
-                arguments["sasl_plain_password"] = self.sasl_password.get_secret_value()
+                arguments["sasl_plain_password"] = _Concealed(self.sasl_password.get_secret_value())
         return arguments
 
     def _ssl_context(self) -> ssl.SSLContext:
@@ -144,6 +144,15 @@ class KafkaSettings(BaseSettings):
                     self.ssl_certfile, self.ssl_keyfile, "" if password is None else password.get_secret_value()
                 )
         return context
+
+
+class _Concealed(str):
+    """Text that does not show itself where values are shown: in dumps of arguments, in the frames of an error tracker."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "'**********'"
 
 
 def _named(fault: ErrorDetails) -> str:

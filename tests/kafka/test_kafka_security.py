@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -26,6 +27,7 @@ from aiokafka.errors import KafkaConnectionError
 from broker import Cluster, Options, need_broker
 from lahar_command import Command
 from running_agents import PATIENCE, Running, Told, history
+from worker_process import Lahar
 
 from engine.log.errors import LogUnavailableError
 from streams.log import KafkaLog
@@ -132,6 +134,12 @@ def credentials(mechanism: str) -> dict[str, str]:
     return {"KAFKA_SASL_MECHANISM": mechanism, "KAFKA_SASL_USERNAME": "lahar", "KAFKA_SASL_PASSWORD": SECRET}
 
 
+def wrong_credentials(mechanism: str) -> dict[str, str]:
+    if mechanism == "OAUTHBEARER":
+        return credentials(mechanism) | {"KAFKA_SASL_TOKEN_PROVIDER": f"{__name__}:wrong_token"}
+    return credentials(mechanism) | {"KAFKA_SASL_PASSWORD": f"not-{SECRET}"}
+
+
 def told(lahar: Command, *arguments: object, code: int) -> str:
     done = lahar(*arguments, code=code)
     assert SECRET not in done.out + done.err
@@ -176,12 +184,8 @@ def test_a_wrong_login_is_one_line_without_the_secret(
     secured: Secured, mechanism: str, command: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    wrong = credentials(mechanism)
-    if mechanism == "OAUTHBEARER":
-        wrong["KAFKA_SASL_TOKEN_PROVIDER"] = f"{__name__}:wrong_token"
-    else:
-        wrong["KAFKA_SASL_PASSWORD"] = f"not-{SECRET}"
-    said = told(Command("kafka://", **secured.environment("SECURE", **wrong)), *command.split(), code=4).splitlines()
+    lahar = Command("kafka://", **secured.environment("SECURE", **wrong_credentials(mechanism)))
+    said = told(lahar, *command.split(), code=4).splitlines()
     # Processes that go on say first that they run.
     assert [line for line in said if "SaslAuthenticationFailed: " in line] == said[-1:]
     assert len(said) == 1 or command in PROCESSES
@@ -244,14 +248,22 @@ def test_a_token_that_never_comes_is_told_and_the_command_ends(secured: Secured)
     assert done.stderr.count("\n") == 1
 
 
-def test_no_traceback_tells_the_secret(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither the text of any error in the chain nor what its frames show of themselves."""
-    for name, value in secured.environment("SECURE", **credentials("PLAIN")).items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("KAFKA_SASL_PASSWORD", f"not-{SECRET}")
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_no_traceback_tells_the_secret(secured: Secured, mechanism: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the text of any error in the chain nor the values in its frames."""
+    set_wrong(monkeypatch, secured, mechanism)
     with pytest.raises(LogUnavailableError) as raised:
         KafkaLog(KafkaSettings())
-    assert SECRET not in "".join(traceback.format_exception(raised.value))
+    shown = "".join(traceback.TracebackException.from_exception(raised.value, capture_locals=True).format())
+    assert "SaslAuthenticationFailed" in shown
+    assert "arguments = {" in shown
+    assert SECRET not in shown
+
+
+def set_wrong(monkeypatch: pytest.MonkeyPatch, secured: Secured, mechanism: str) -> None:
+    """Log in with what brokers refuse, from now on. Apart from the test, whose own values are among those shown."""
+    for name, value in secured.environment("SECURE", **wrong_credentials(mechanism)).items():
+        monkeypatch.setenv(name, value)
 
 
 def test_a_broker_whose_certificate_nobody_vouches_for_is_not_spoken_to(secured: Secured, tmp_path: Path) -> None:
@@ -282,3 +294,22 @@ def test_agents_log_in_as_the_log_does(
         agent.wait(("a", 3))
     log.close()
     assert SECRET not in caplog.text
+
+
+def test_a_worker_logs_in_on_all_its_connections_and_tells_no_secret(secured: Secured) -> None:
+    environment = secured.environment("SECURE", **credentials("PLAIN"))
+    lahar = Command("kafka://", **environment)
+    lahar("topics", "apply", "--partitions", 1, "--replication", 1)
+    lahar("apply", "-", given=QUEUE_AND_JOB)
+    settings = KafkaSettings(
+        bootstrap_servers=environment["KAFKA_BOOTSTRAP_SERVERS"], topic_prefix=environment["KAFKA_TOPIC_PREFIX"]
+    )
+    with Lahar(settings, "worker", "--stage", "lifecycle", **environment) as worker:
+        # The group has let it in and given it the shard.
+        worker.until(lambda: worker.shards == {0} and worker.is_ready)
+        worker.until(lambda: len(lahar.records("job", "list")) == 1)
+        pages = worker.page("/metrics") + worker.page("/readyz")
+        worker.send(signal.SIGTERM)
+        assert worker.wait() == 0, worker.said
+        assert "this process runs the shards [0]" in worker.said
+        assert SECRET not in worker.said + pages
