@@ -197,7 +197,8 @@ def test_inputs_that_wait_are_found(log: MemoryLog) -> None:
     assert (verdict.lost > 0, verdict.doubled, verdict.differing) == (True, 0, 0)
 
 
-def test_what_was_too_large_for_the_log_is_taken_as_said() -> None:
+def run_with_little_room() -> tuple[MemoryLog, Processor[Any]]:
+    """Run a shard whose log takes no more than 600 bytes a record."""
     log = MemoryLog()
     for topic, message in inputs(80):
         log.append(topic, [message])
@@ -205,6 +206,11 @@ def test_what_was_too_large_for_the_log_is_taken_as_said() -> None:
     processor: Processor[Any] = Processor(log, LifecycleStage(), batch=50)
     processor.open()
     processor.run_until_quiet()
+    return log, processor
+
+
+def test_what_was_too_large_for_the_log_is_taken_as_said() -> None:
+    log, processor = run_with_little_room()
     verdict = judge(log, LifecycleStage(), 0, too_large_from=0)
     assert verdict.differences == []
     letters: list[Any] = [decode(record.message).data for record in log.read(Partition("dead-letters", 0), 0, 1_000)]
@@ -213,13 +219,7 @@ def test_what_was_too_large_for_the_log_is_taken_as_said() -> None:
 
 
 def test_an_input_that_was_set_aside_though_nothing_was_too_large_is_found() -> None:
-    log = MemoryLog()
-    for topic, message in inputs(80):
-        log.append(topic, [message])
-    log._largest = 600
-    processor: Processor[Any] = Processor(log, LifecycleStage(), batch=50)
-    processor.open()
-    processor.run_until_quiet()
+    log, _ = run_with_little_room()
     assert judge(log, LifecycleStage(), 0).differing > 0
     assert judge(log, LifecycleStage(), 0, too_large_from=1_000_000).differing > 0
 
