@@ -29,7 +29,6 @@ __all__ = [
     "Difference",
     "Kept",
     "apply",
-    "counted",
     "declared",
     "plan",
     "topic_name",
@@ -41,9 +40,9 @@ _SEEN_SECONDS: Final = 30.0
 _PAUSE_SECONDS: Final = 0.05
 
 _REMEDIES: Final = {
-    "partitions": "leave --partitions out to go by what the log has; where a topic has grown, `lahar export` reads what stood "
-    "before, to be imported under another KAFKA_TOPIC_PREFIX",
-    "replication": "leave --replication out to go by what the log has; Kafka's kafka-reassign-partitions changes the copies",
+    "partitions": "if the log was made so, name that number (--partitions); where a topic has grown since, `lahar export` reads "
+    "what stood before, to be imported under another KAFKA_TOPIC_PREFIX",
+    "replication": "if it is to stay so, name that number (--replication); Kafka's kafka-reassign-partitions changes the copies",
 }
 """What to do about what is never changed in place."""
 
@@ -149,24 +148,6 @@ def declared(settings: KafkaSettings, partitions: int, replication: int = 3) -> 
         Declared(topic_name(settings, topic), 1 if topic in SINGLE else partitions, replication, TOPICS[topic].config() | in_sync)
         for topic in get_args(Topic)
     ]
-
-
-async def counted(settings: KafkaSettings) -> tuple[int, int] | None:
-    """Return partitions and copies of the topics that a log has; `None` if it has none.
-
-    Where they differ, the fewest partitions, over which shards were run before somebody added some, and the most copies.
-
-    Raises:
-        LogUnavailableError: the cluster cannot be reached, or says no.
-    """
-    with unavailable_if(f"the topics of {settings.where} cannot be read"):
-        async with administrator(settings) as admin:
-            present = set(await admin.list_topics())
-            names = [name for topic in CO_PARTITIONED if (name := topic_name(settings, topic)) in present]
-            found = [topic["partitions"] for topic in await admin.describe_topics(names)] if names else []
-    if not found:
-        return None
-    return min(map(len, found)), max(len(part["replicas"]) for parts in found for part in parts)
 
 
 async def plan(settings: KafkaSettings, wanted: list[Declared]) -> list[Difference]:

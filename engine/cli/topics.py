@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,52 +14,41 @@ from engine.cli.output import Output
 
 if TYPE_CHECKING:
     from streams.settings import KafkaSettings
-    from streams.topics import Declared, Difference
+    from streams.topics import Difference
 
 __all__ = ["topics"]
 
 topics = group("topics", Panel.OPERATE, "Kafka's topics and their settings: see what differs, make them.")
 
-_PARTITIONS: Final = 8
-_COPIES: Final = 3
-
 PartitionsOption = Annotated[
-    int | None,
+    int,
     typer.Option(
         "--partitions",
         metavar="COUNT",
         min=1,
         max=10_000,
-        help="Of each topic that is partitioned by job: two to four times the workers ever needed. It cannot be changed later. "
-        f"Unless given: as many as the log has, {_PARTITIONS} for a new one.",
+        help="Of each topic that is partitioned by job: two to four times the workers ever needed. It cannot be changed later.",
     ),
 ]
 CopiesOption = Annotated[
-    int | None,
-    typer.Option(
-        "--replication",
-        metavar="COPIES",
-        min=1,
-        max=9,
-        help=f"Copies of each record; 1 only for trying out. Unless given: as many as the log has, {_COPIES} for a new one.",
-    ),
+    int, typer.Option("--replication", metavar="COPIES", min=1, max=9, help="Copies of each record; 1 only for trying out.")
 ]
 
 
 @topics.command("plan", examples=["lahar --log kafka://localhost:9092 topics plan"])
 def show_plan(
     context: typer.Context,
-    partitions: PartitionsOption = None,
-    replication: CopiesOption = None,
+    partitions: PartitionsOption = 8,
+    replication: CopiesOption = 3,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say how the cluster differs from what Lahar needs; exit code 1 if it does. Nothing is changed."""
     output = output_of(context, as_json)
     settings = _kafka_settings(settings_of(context, log).log)
-    from streams.topics import plan  # noqa: PLC0415  an extra that most installations do without
+    from streams.topics import declared, plan  # noqa: PLC0415  an extra that most installations do without
 
-    found = asyncio.run(plan(settings, _declared(settings, partitions, replication)))
+    found = asyncio.run(plan(settings, declared(settings, partitions, replication)))
     _tell(output, found, "the topics are as declared")
     if found:
         raise typer.Exit(FINDING)
@@ -68,17 +57,17 @@ def show_plan(
 @topics.command("apply", examples=["lahar --log kafka://localhost:9092 topics apply --partitions 16"])
 def apply_plan(
     context: typer.Context,
-    partitions: PartitionsOption = None,
-    replication: CopiesOption = None,
+    partitions: PartitionsOption = 8,
+    replication: CopiesOption = 3,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Make missing topics and set what differs. Counts of partitions and copies are never changed."""
     output = output_of(context, as_json)
     settings = _kafka_settings(settings_of(context, log).log)
-    from streams.topics import apply  # noqa: PLC0415  an extra that most installations do without
+    from streams.topics import apply, declared  # noqa: PLC0415  an extra that most installations do without
 
-    found = asyncio.run(apply(settings, _declared(settings, partitions, replication)))
+    found = asyncio.run(apply(settings, declared(settings, partitions, replication)))
     _tell(output, found, "nothing to change")
 
 
@@ -96,20 +85,6 @@ def _kafka_settings(url: str) -> KafkaSettings:
     except ModuleNotFoundError as missing:
         raise not_installed(url, missing) from None
     return KafkaSettings.of_url(url)
-
-
-def _declared(settings: KafkaSettings, partitions: int | None, replication: int | None) -> list[Declared]:
-    """Return the topics as they are to be; what is not given is as the log has it.
-
-    Raises:
-        LogUnavailableError: the cluster cannot be reached.
-    """
-    from streams.topics import counted, declared  # noqa: PLC0415  an extra that most installations do without
-
-    if partitions is None or replication is None:
-        there, copies = asyncio.run(counted(settings)) or (_PARTITIONS, _COPIES)
-        partitions, replication = partitions or there, replication or copies
-    return declared(settings, partitions, replication)
 
 
 def _tell(output: Output, found: list[Difference], otherwise: str) -> None:
