@@ -82,7 +82,8 @@ def apply(
         jobs = [part for part in parts if part.inputs is None]
         if jobs:
             feed.process()
-            _apply_jobs(feed, KnownJobs(target, queues_of(objects)), settings, jobs, recorded, strict=strict)
+            names = {job_name(part.document.content)[:2] for part in jobs}
+            _apply_jobs(feed, KnownJobs(target, queues_of(objects), names), settings, jobs, recorded, strict=strict)
         feed.finish()
 
 

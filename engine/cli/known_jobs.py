@@ -7,13 +7,14 @@ behind it as an update, or there would be two jobs of one name.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection
 from typing import Any, Final
 
 from engine.cli.submitting import manifest_digest
 from engine.events import Message, decode
 from engine.events.errors import EventError
 from engine.events.inputs import JobSubmitted, JobUpdated
-from engine.events.jobs import JobRejected
+from engine.events.jobs import DeadLettered, JobRejected
 from engine.history.listing import LISTED, Listing
 from engine.history.reading import job_events
 from engine.kubernetes.manifests import read_manifest
@@ -26,12 +27,13 @@ __all__ = ["KnownJobs"]
 class KnownJobs:
     """Jobs by their names, and the manifests that they were given."""
 
-    def __init__(self, log: Searchable, queues: list[dict[str, Any]]) -> None:
+    def __init__(self, log: Searchable, queues: list[dict[str, Any]], names: Collection[tuple[str, str]]) -> None:
         """Read the log.
 
         Args:
             log: what is appended to it from now on is told by `take`.
             queues: that the cluster has, by which submissions that wait will be judged.
+            names: namespaces and names of the jobs that will be asked for.
         """
         self._queues: Final = queues
         self._sequences: Final[dict[str, int]] = {}
@@ -47,19 +49,23 @@ class KnownJobs:
         self._opened: Final = {job.id for job in lines}
         # Of one name the newest comes last.
         self._open: Final = {
-            (job.namespace, job.name): job.id for job in lines if job.managed and job.phase not in FINISHED_JOB_PHASES
+            (job.namespace, job.name): job.id
+            for job in lines
+            if job.managed and job.phase not in FINISHED_JOB_PHASES and (job.namespace, job.name) in names
         }
-        self._over: Final = self._opened - set(self._open.values())
+        self._others: Final = self._opened - set(self._open.values())
         self._given: Final[dict[str, tuple[str, str]]] = {}
         """Job → id and digest of the last manifest."""
+        dead = _dead(log)
         # After the events: what is processed in between is seen to wait at worst, and an update behind it is right as well.
         for record in log.scan(("jobs",), {JobSubmitted.TYPE, JobUpdated.TYPE}):
-            self.take(record.message)
+            if (record.partition.number, record.offset) not in dead:
+                self.take(record.message)
 
     def take(self, message: Message) -> None:
         """Take note of a submission or update, in the order of the log; one that cannot be read is passed over."""
         job = message.key
-        if job in self._over:
+        if job in self._others:
             return
         try:
             data = decode(message).data
@@ -87,3 +93,9 @@ class KnownJobs:
     def standing(self, job: str) -> str:
         """Return what is another one as soon as a job has changed, or was given a manifest."""
         return f"{self._sequences.get(job, 0)}/{self._given.get(job, ('', ''))[0]}"
+
+
+def _dead(log: Searchable) -> set[tuple[int, int]]:
+    """Return partition and offset of each record on `jobs` that was set aside: it may be readable, and what follows too large."""
+    letters = (decode(record.message).data for record in log.scan(("dead-letters",), {DeadLettered.TYPE}))
+    return {(data.partition, data.offset) for data in letters if isinstance(data, DeadLettered) and data.topic == "jobs"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -13,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from lahar_command import Command
+from topics_of_tests import administered
 
 from engine.log.port import Partition, Record
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
-from streams.topics import apply, declared
 
 ROWS = 3_000
 
@@ -42,25 +44,15 @@ def test_topics_are_planned_made_and_then_as_declared(lahar: Command, topics: tu
     assert "jobs has partitions 2, declared is 4" in lahar("topics", "apply", "--partitions", "4", "--replication", "1", code=4).err
 
 
-def test_topics_that_are_there_are_planned_with_the_numbers_that_they_have(lahar: Command, settings: KafkaSettings) -> None:
-    wanted = declared(settings, 5, 1)
-    asyncio.run(apply(settings, [topic for topic in wanted if not topic.name.endswith("billing")]))
-    (missing,) = lahar.records("topics", "plan", code=1)
-    assert (missing["topic"], missing["wanted"]) == (f"{settings.topic_prefix}billing", "5 partitions, 1 copies, delete")
-    assert lahar.records("topics", "apply") == [missing]
-    assert lahar("topics", "plan").out == "the topics are as declared\n"
-    assert "5 partitions, 1 copies" not in lahar("topics", "plan", KAFKA_TOPIC_PREFIX=f"{settings.topic_prefix}new-", code=1).out
-
-
 @pytest.mark.parametrize(("number", "remedy"), [("partitions", "`lahar export`"), ("replication", "kafka-reassign-partitions")])
 def test_another_number_is_refused_with_what_to_do_about_it(
     lahar: Command, topics: tuple[str, ...], number: str, remedy: str
 ) -> None:
     lahar("topics", "apply", *topics)
-    said = lahar("topics", "apply", f"--{number}", "3", code=4).err
-    assert f"leave --{number} out to go by what the log has" in said
+    said = lahar("topics", "apply", *topics, f"--{number}", "3", code=4).err
+    assert f"name that number (--{number})" in said
     assert remedy in said
-    assert said.count("leave --") == 1
+    assert said.count("name that number") == 1
 
 
 def test_topics_are_for_kafka(lahar: Command) -> None:
@@ -135,6 +127,26 @@ def test_a_job_that_waits_for_a_worker_is_updated(lahar: Command, topics: tuple[
         assert lahar.records("job", "show", f"ml/{name}")[0]["min_available"] == 2
 
 
+def test_a_job_that_was_too_large_for_the_log_leaves_its_name_free(
+    lahar: Command, topics: tuple[str, ...], settings: KafkaSettings
+) -> None:
+    lahar("topics", "apply", *topics)
+    for topic in ("job-events", "dead-letters"):
+        name = f"{settings.topic_prefix}{topic}"
+        small = ConfigResource(
+            ConfigResourceType.TOPIC, name, {"max.message.bytes": "20000", "message.timestamp.type": "LogAppendTime"}
+        )
+        asyncio.run(administered(settings, lambda admin, found=small: admin.alter_configs([found])))
+    noise = random.Random(1).randbytes(50_000).hex()  # noqa: S311  what cannot be compressed
+    lahar("apply", "-", given=MANIFEST.replace("containers: [{name: main", f"containers: [{{args: [{noise}], name: main"))
+    lahar("run", "--once")
+    assert lahar.records("job", "list") == []
+    assert len(lahar.records("dead-letters", "list")) == 1
+    lahar("apply", "-", given=MANIFEST)
+    lahar("run", "--once")
+    assert [job["name"] for job in lahar.records("job", "list")] == ["train"]
+
+
 def test_who_only_appends_reads_the_log_once_at_most(
     lahar: Command, topics: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -153,7 +165,7 @@ def test_who_only_appends_reads_the_log_once_at_most(
     assert read == []
     for _ in range(2):  # four are known to wait, then to be open
         lahar("apply", file)
-        assert read == ["cluster", "job-events", "jobs"]
+        assert read == ["cluster", "job-events", "dead-letters", "jobs"]
         monkeypatch.undo()
         lahar("run", "--once")
         monkeypatch.setattr(KafkaLog, "_scan", scan)
