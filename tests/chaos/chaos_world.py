@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from broker import Cluster
 from chaos_feed import Feeder, Given, Subscriber, dice, workload
 from chaos_table import Row
+from chaos_timers import Timers
 from chaos_workers import Fleet
 from oracle import Verdict, compare, judge
 from topics_of_tests import administered, delete_topics
@@ -176,6 +178,18 @@ class World:
 
         self.until(quiet, "nothing is written any more")
 
+    def until_fired(self, by: int) -> None:
+        """Return as soon as all timers due by a time (microseconds) have fired or been cancelled; no inputs come meanwhile."""
+        timers = Timers(self.log)
+
+        def fired() -> bool:
+            with suppress(LogUnavailableError):
+                timers.look()
+                return not timers.left(by)
+            return False
+
+        self.until(fired, "timers that are due have fired")
+
     def waiting(self) -> int:
         """Return how many inputs no shard has committed yet."""
         try:
@@ -203,14 +217,15 @@ class World:
             faults: what was done.
             remarks: what else is to be said.
             workers_end: some may have ended by themselves.
-            clock: that the workers have had for the last while (microseconds); now unless given.
+            clock: that the workers have (microseconds), or that is past in theirs; now unless given.
         """
         self.until_all()
         seconds = self.seconds
-        self.until_quiet()
+        rested = clock or time.time_ns() // 1_000
+        self.until_fired(rested)
         self.fleet.end()
         assert workers_end or not self.fleet.came_back, self._complaint("workers have ended by themselves")
-        return self.verdict(note, faults, remarks, seconds, rested=clock or time.time_ns() // 1_000)
+        return self.verdict(note, faults, remarks, seconds, rested=rested)
 
     @property
     def seconds(self) -> float:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from chaos_feed import Given, workload
 from chaos_table import Row
-from chaos_world import EVENTS, SHARDS, World
+from chaos_timers import Timers
+from chaos_world import EVENTS, World
 
-from engine.events import Message, decode
-from engine.events.jobs import TimerCancelled, TimerFired, TimerSet
-from engine.log.port import Partition, ShardId
-from streams.log import KafkaLog
+from engine.events import Message
 
 pytestmark = pytest.mark.chaos
 
@@ -33,30 +30,6 @@ def until_now(given: tuple[Given, ...], end: int) -> list[Given]:
         (topic, message._replace(time=message.time + shift, recordedtime=message.recordedtime + shift))
         for (topic, _), message in zip(given, messages, strict=True)
     ]
-
-
-def timers(log: KafkaLog) -> tuple[dict[str, int], Counter[str], Counter[str], int]:
-    """Return all timers with their times, how often each was cancelled and fired, and how many fired after they were cancelled."""
-    due: dict[str, int] = {}
-    cancelled: Counter[str] = Counter()
-    fired: Counter[str] = Counter()
-    wrong = 0
-    for number in range(SHARDS):
-        start = 0
-        while records := log.read(Partition("job-events", number), start, 5_000):
-            start = records[-1].offset + 1
-            for record in records:
-                if not record.message.type.startswith("lahar.timer."):
-                    continue
-                event = decode(record.message)
-                if isinstance(event.data, TimerSet):
-                    due[event.id] = event.data.due
-                elif isinstance(event.data, TimerCancelled):
-                    cancelled[event.data.id] += 1
-                elif isinstance(event.data, TimerFired):
-                    fired[event.data.id] += 1
-                    wrong += bool(cancelled[event.data.id])
-    return due, cancelled, fired, wrong
 
 
 def test_j_the_clocks_of_workers_step_by_an_hour(world: Make, note: Note, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,11 +57,8 @@ def test_j_the_clocks_of_workers_step_by_an_hour(world: Make, note: Note, tmp_pa
     clock.write_text(str(_HOUR))
     here.until_quiet()
     here.finish(note, f"{len(steps) + 1} steps of ± 1 h, 2 kills", clock=now + _HOUR)
-    due, cancelled, fired, wrong = timers(here.log)
-    assert (max(fired.values()), max(cancelled.values()), wrong) == (1, 1, 0)
-    reached = [here.log.look(ShardId("lifecycle", number)) for number in range(SHARDS)]
-    # By the last step all that is due within half an hour has fired, in every shard.
-    assert all(view is not None for view in reached)
-    lost = [timer for timer, at in due.items() if at <= now + _HOUR // 2 and not fired[timer] and not cancelled[timer]]
-    assert lost == []
-    assert sum(fired.values()) > EVENTS // 1_000
+    timers = Timers(here.log)
+    timers.look()
+    assert (max(timers.fired.values()), max(timers.cancelled.values()), timers.wrong) == (1, 1, 0)
+    assert timers.left(now + _HOUR) == []
+    assert sum(timers.fired.values()) > EVENTS // 1_000

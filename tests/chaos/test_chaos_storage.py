@@ -169,10 +169,10 @@ def test_h_without_snapshot_and_offsets_a_shard_is_refused(world: Make, note: No
     here = world("(h) snapshot and offsets lost", seed=20_170_809)
     here.by_ordinal()
     here.until_all()
-    here.until_quiet()
+    rested = time.time_ns() // 1_000
+    here.until_fired(rested)
     for worker in here.fleet.workers:
         worker.end()
-    rested = time.time_ns() // 1_000
     positions = {shard: here.log.look(ShardId("lifecycle", shard)) for shard in range(SHARDS)}
     lose(here)
     for shard in range(SHARDS):
