@@ -127,7 +127,7 @@ def _table(rows: Sequence[Row]) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Read the options, measure and print; return 1 if a budget is missed, 4 if there is no broker."""
+    """Read the options, measure and print; return 1 if a budget is missed, 4 if there is no broker, or no figure."""
     parser = argparse.ArgumentParser(description="Measure the lifecycle stage on Kafka beside its budgets.")
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(_PARTS)}; all unless given")
     parser.add_argument("--quick", action="store_true", help="one round of each, a short window, a short burst: for a look")
@@ -147,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for row in measure(bootstrap, load, options.parts or _PARTS, notes):
                 rows.append(row)
                 print(json.dumps(row.record(), ensure_ascii=False), flush=True)
-    except RuntimeError as error:
+    except (RuntimeError, TimeoutError) as error:
         notes.print(f"no figures: {error}")
         return 4
     Console().print(_table(rows))

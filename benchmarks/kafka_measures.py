@@ -184,7 +184,7 @@ def sustained(bootstrap: str, load: Load, say: Callable[[str], object]) -> list[
     """Feed one worker at a steady rate and return what was seen in windows that follow one another.
 
     Raises:
-        RuntimeError: the worker or the producer has ended before the last window has.
+        RuntimeError: the worker or the producer has ended before the last window has, or no event came in one.
     """
     with (
         place(bootstrap) as where,
@@ -213,7 +213,7 @@ def window(where: Place, worker: Worker, feeder: Worker, latencies: Latencies, s
         seconds: for how long.
 
     Raises:
-        RuntimeError: the worker has ended, or it was not fed until the end.
+        RuntimeError: the worker has ended, it was not fed until the end, or no event came.
     """
     groups = where.stage_groups()
     latencies.begin()
@@ -223,6 +223,8 @@ def window(where: Place, worker: Worker, feeder: Worker, latencies: Latencies, s
         process.must_live()
     taken, cpu, lasted = where.taken(groups) - taken, worker.cpu() - cpu, time.monotonic() - began
     seen, interval = latencies.end()
+    if not seen:
+        raise RuntimeError(f"no event came within {lasted:.0f} s; {taken:,} inputs were taken")
     return Window(
         rate=taken / lasted,
         cpu=cpu / lasted,

@@ -58,7 +58,7 @@ def test_after_a_burst_nothing_waits_and_a_new_worker_goes_on(bootstrap: str) ->
     assert 0 < found["restart"] <= found["restart-all-shards"]
 
 
-def test_a_window_counts_only_if_the_worker_was_fed_until_its_end(bootstrap: str) -> None:
+def test_a_window_counts_only_if_the_worker_was_fed_until_its_end_and_wrote_something(bootstrap: str) -> None:
     with (
         kafka_place.place(bootstrap) as where,
         kafka_place.Worker(("-c", "import time; time.sleep(600)"), {}) as worker,
@@ -68,6 +68,8 @@ def test_a_window_counts_only_if_the_worker_was_fed_until_its_end(bootstrap: str
         feeder.result()
         with pytest.raises(RuntimeError, match="all is sent"):
             window(where, worker, feeder, latencies, 0)
+        with pytest.raises(RuntimeError, match="no event came"):
+            window(where, worker, worker, latencies, 0.01)
 
 
 def test_figures_under_steady_load_are_medians_but_no_window_may_lack_load(monkeypatch: pytest.MonkeyPatch) -> None:
