@@ -36,7 +36,7 @@ logging.getLogger("aiokafka.conn").addFilter(lambda record: "SaslAuthenticate" n
 _REMEDIES: Final[dict[type[BaseException], str]] = {
     InvalidTransactionTimeout: "set KAFKA_TRANSACTION_SECONDS within the brokers' transaction.max.timeout.ms",
     TopicAuthorizationFailedError: "let this user describe, read and write the topics",
-    GroupAuthorizationFailedError: "let this user describe and read the groups that begin with the prefix and the application",
+    GroupAuthorizationFailedError: "let this user describe and read the groups that begin with the prefix and lahar-",
     TransactionalIdAuthorizationFailed: "let this user describe and write the transactional ids that begin with the prefix",
     ClusterAuthorizationFailedError: "let this user write idempotently to the cluster",
 }

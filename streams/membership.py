@@ -1,6 +1,6 @@
 """Shards by consumer group: Kafka tells each process which partitions of a topic are its share, and so which shards.
 
-The group `{application}-{stage}` only spreads shards; their offsets stand in groups of their own, and what keeps two processes from
+The group `{prefix}lahar-{stage}` only spreads shards; their offsets stand in groups of their own, and what keeps two processes from
 running one shard is the fence of its transactional id. So shards that are held are run on while the group spreads them anew, and a
 process that hears nothing from the group goes on with what it has: whoever takes a shard over stops it.
 """

@@ -51,8 +51,6 @@ class KafkaSettings(BaseSettings):
     ssl_keyfile_password: SecretStr | None = None
     ssl_check_hostname: bool = True
     client_id: str = "lahar"
-    application: str = "lahar"
-    """Begins the names of groups and transactional ids: `lahar-lifecycle-0`."""
     topic_prefix: Annotated[str, Field(pattern=r"^[a-zA-Z0-9._-]{0,100}$")] = ""
     compression: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "zstd"
     """Of records. Their headers repeat themselves: zstd leaves a tenth of the bytes for 0.7 µs a record; lz4, at the level that
@@ -102,8 +100,11 @@ class KafkaSettings(BaseSettings):
         return f"Kafka at {self.bootstrap_servers}"
 
     def group(self, *parts: object) -> str:
-        """Return the name of a group or transactional id: prefix, application, parts."""
-        return self.topic_prefix + "-".join([self.application, *map(str, parts)])
+        """Return the name of a group or transactional id: `{prefix}lahar-lifecycle-0`.
+
+        It depends on nothing else: who opens a shard of these topics under another name would fence nobody.
+        """
+        return self.topic_prefix + "-".join(["lahar", *map(str, parts)])
 
     def client_arguments(self) -> dict[str, Any]:
         """Return what aiokafka's clients, consumers and producers take to connect; for use within an event loop.

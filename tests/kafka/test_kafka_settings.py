@@ -53,9 +53,10 @@ def test_a_variable_that_does_not_fit_is_named(environment: pytest.MonkeyPatch) 
         KafkaSettings.of_url("kafka://a:1")
 
 
-def test_names_of_groups_begin_with_prefix_and_application() -> None:
-    settings = KafkaSettings(topic_prefix="prod-", application="engine")
-    assert settings.group("lifecycle", 3) == "prod-engine-lifecycle-3"
+def test_names_of_groups_and_transactions_follow_from_the_prefix_alone() -> None:
+    """They fence: of two processes with the same topics and other names, both would write."""
+    assert KafkaSettings(topic_prefix="prod-").group("lifecycle", 3) == "prod-lahar-lifecycle-3"
+    assert KafkaSettings(topic_prefix="prod-", client_id="other").group("lifecycle", 3) == "prod-lahar-lifecycle-3"
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
