@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
+from pydantic_core import from_json
+
 from engine.events import Message
 from engine.events.envelope import new_message
 from engine.events.jobs import DeadLettered
@@ -55,6 +57,7 @@ _OPAQUE: Final = "lahar_message"
 _EMPTY: Final = ("lahar_empty", b"1")
 _OPAQUE_TYPES: Final = [str] * 5 + [int] * 3 + [str] * 3
 _NO_METADATA: Final = Metadata()
+_LONGEST_NAME: Final = 200
 _SECOND: Final = 1_000_000
 _MILLISECOND: Final = 1_000
 _LARGEST_SEQUENCE: Final = 2**63 - 1
@@ -236,7 +239,8 @@ def _without_attributes(key: bytes | None, data: bytes, found: Mapping[str, byte
 def _read_opaque(attributes: bytes, data: bytes) -> Message | None:
     """Return the message; `None` if another producer wrote the header."""
     try:
-        fields = json.loads(attributes)
+        # Not `json`'s: it takes lone surrogates, which nothing can be made of, and what is nested without end breaks it.
+        fields = from_json(attributes)
     except ValueError:
         return None
     if not isinstance(fields, list) or [type(value) for value in fields] != _OPAQUE_TYPES:
@@ -295,6 +299,11 @@ def _text(name: str) -> bytes:
     return name.encode()
 
 
-@lru_cache(maxsize=1_024)
 def _name(text: bytes) -> str:
+    # What is long is no name of ours, and would be kept for good.
+    return _known(text) if len(text) <= _LONGEST_NAME else text.decode()
+
+
+@lru_cache(maxsize=1_024)
+def _known(text: bytes) -> str:
     return text.decode()

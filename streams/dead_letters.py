@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from engine.events.jobs import DeadLettered
 from engine.events.vocabulary import adapter
@@ -64,7 +65,7 @@ def pack(key: str, original: bytes, headers: Mapping[str, bytes]) -> bytes:
             int(headers[f"{_PREFIX}offset"]),
             key,
             base64.b64encode(original).decode(),
-            json.loads(headers.get(_ATTRIBUTES, b"{}")),
+            from_json(headers.get(_ATTRIBUTES, b"{}")),
         )
     except KeyError as missing:
         raise ValueError(f"a dead letter without the header {missing}") from None

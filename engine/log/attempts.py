@@ -13,6 +13,9 @@ __all__ = ["Failures", "Reasons", "UndecidedError", "not_written"]
 Reasons = dict[tuple[int, int], list[str]]
 """Why the stage failed on an input, once for each attempt; by the place of its partition and its offset."""
 
+_MOST_REASONS: Final = 2
+"""After the first an input is parked, after the second it is set aside (`ShardRun.take`)."""
+
 Begun = Sequence[tuple[int, Taken | None]]
 """Inputs (`None`: timers), each with the shardsequence before it."""
 
@@ -53,7 +56,11 @@ class Failures:
         return bool(self.inputs or self.timers or self.large)
 
     def note(self, failure: UndecidedError) -> None:
-        """Take in one more."""
+        """Take in one more.
+
+        Raises:
+            UndecidedError: it is of an input that could not be parked nor set aside either: nothing more can be done.
+        """
         if failure.large is not None:
             key = _key(failure.large)
             self.large[key] = failure.reason
@@ -61,7 +68,10 @@ class Failures:
         elif failure.timer is not None:
             self.timers[failure.timer] = failure.reason
         else:
-            self.inputs.setdefault(_key(failure.taken[-1]), []).append(failure.reason)
+            reasons = self.inputs.setdefault(_key(failure.taken[-1]), [])
+            if len(reasons) == _MOST_REASONS:
+                raise failure
+            reasons.append(failure.reason)
 
 
 def not_written(begun: Begun, first: int, error: RecordTooLargeError, before: Failures) -> UndecidedError:

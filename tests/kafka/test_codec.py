@@ -17,9 +17,11 @@ from engine.events import Event, Message, UndecodableError, raw_message, to_clou
 from engine.events import decode as decode_event
 from engine.events import encode as encode_event
 from engine.events.inputs import NodeObserved
+from engine.events.jobs import DeadLettered
 from engine.events.times import EARLIEST, LATEST
 from engine.log.dead_letters import dead_letter
 from engine.log.port import Partition, Record, ShardId
+from streams import codec
 from streams.codec import Fields, Metadata, decode, encode
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -216,9 +218,29 @@ def test_a_structured_event_without_headers_is_found_too() -> None:
     assert decode_event(decode(b"c1", to_cloudevent(NODE), [], AT)[0]) == decode_event(NODE)
 
 
-@pytest.mark.parametrize("opaque", [b"{", b"{}", b"[]", b'["a"]', json.dumps(["a"] * 11).encode()])
+LONE = b'["\\ud800", "", "", "", "", 0, 0, 0, "", "", ""]'
+NESTED = b"[" * 200_000
+
+
+@pytest.mark.parametrize("opaque", [b"{", b"{}", b"[]", b'["a"]', json.dumps(["a"] * 11).encode(), LONE, NESTED])
 def test_a_foreign_opaque_header_makes_garbage(opaque: bytes) -> None:
     assert decode(b"k", b"x", [("lahar_message", opaque)], AT)[0] == raw_message("k", b"x", AT * 1000)
+
+
+def test_a_foreign_dead_letter_with_endless_attributes_is_garbage() -> None:
+    headers = {**BINARY, "ce_type": DeadLettered.TYPE.encode(), "lahar_attributes": NESTED}
+    for name in ("topic", "partition", "offset", "exception.message"):
+        headers[f"__connect.errors.{name}"] = b"1"
+    found, _ = decode(b"k", b"x", list(headers.items()), AT)
+    assert (found.type, found.data) == ("", b"x")
+
+
+def test_long_names_are_read_and_not_kept() -> None:
+    source, kept = "s" * 4_000, codec._known.cache_info().currsize
+    for number in range(10):
+        found, _ = decode(b"k", b"{}", [*(BINARY | {"ce_source": f"{source}{number}".encode()}).items()], AT)
+        assert found.source == f"{source}{number}"
+    assert codec._known.cache_info().currsize < kept + 10
 
 
 @pytest.mark.parametrize("headers", [{"lahar_shardsequence": b"1"}, {"lahar_shardsequence": b"x", "lahar_basis": b""}])

@@ -461,6 +461,15 @@ def test_an_input_on_a_topic_of_another_reach_is_a_dead_letter(topic: Topic, rig
     assert {reason.partition(" ")[2] for reason in dead_reasons(log)} == {f"belongs on the topic {right}, not on {topic}"}
 
 
+def test_an_input_of_which_not_even_a_letter_can_be_written_ends_the_work(log: MemoryLog) -> None:
+    """It would be taken again and again without an end."""
+    log.append("pods", [raw_message("a", b"x", 1)._replace(source="\ud800")])
+    processor = started(log)
+    with pytest.raises(Exception, match="surrogates not allowed"):
+        processor.step()
+    assert not processor.is_open
+
+
 def test_an_input_under_a_foreign_key_is_a_dead_letter() -> None:
     """Its subject is another shard's: two shards would have a state of it, with the same sequences."""
     log = MemoryLog(3)
