@@ -121,7 +121,8 @@ class KafkaShard:
             self._producer.close()
             if self._failure is error or not isinstance(error, Exception):
                 raise
-            raise self._failure from error
+            # aiokafka keeps its error for a while, and its traceback holds the callers of this, and with them the state.
+            raise self._failure from error.with_traceback(None)
         self._log.wrote(written)
         self._position = position
         return position
@@ -130,6 +131,8 @@ class KafkaShard:
         """Give the right back. Idempotent."""
         if not self._closed:
             self._closed = True
+            # Its traceback holds those who called, and with them the state: together they would keep each other.
+            self._failure = None
             self._producer.close()
             self._log.closed(self)
 

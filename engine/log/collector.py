@@ -41,6 +41,16 @@ class Collector:
         finally:
             self._lock.release()
 
+    def look_through(self) -> None:
+        """Collect among what was set aside, too: a shard that was lost leaves cycles behind, those of its connections for one.
+
+        Takes a second for every 100,000 live jobs or so.
+        """
+        with self._lock:
+            gc.unfreeze()
+            gc.collect()
+            gc.freeze()
+
 
 @contextmanager
 def set_aside() -> Iterator[Collector]:

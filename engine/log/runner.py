@@ -95,6 +95,7 @@ class Runner:
                     number,
                     self._make,
                     after_commit=self._collector.tick,
+                    after_loss=self._collector.look_through,
                     changed=self._changed,
                     back_off=self._back_off,
                 )

@@ -58,6 +58,7 @@ class ShardThread:
         make: Callable[[int], Processor[Any]],
         *,
         after_commit: Callable[[], None],
+        after_loss: Callable[[], None],
         changed: Callable[[], object],
         back_off: BackOff,
     ) -> None:
@@ -67,6 +68,7 @@ class ShardThread:
             number: of the shard.
             make: gives its processor; called in the thread.
             after_commit: called in the thread.
+            after_loss: called in the thread when the shard was lost and opened anew.
             changed: called in the thread when the shard was opened and when the thread has ended.
             back_off: where the log cannot be used.
         """
@@ -74,6 +76,8 @@ class ShardThread:
         self._make = make
         self._news = _News()
         self._after_commit = after_commit
+        self._after_loss = after_loss
+        self._was_open = False
         self._changed = changed
         self._back_off = back_off
         self._stop = threading.Event()
@@ -156,7 +160,9 @@ class ShardThread:
     def _open(self, processor: Processor[Any]) -> None:
         self.is_open = False
         processor.open()
-        self.is_open = True
+        if self._was_open:
+            self._after_loss()
+        self.is_open = self._was_open = True
         self._changed()
 
     def _tell(self, error: LogUnavailableError) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 import random
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -88,6 +92,26 @@ def test_a_zombie_in_mid_transaction_is_fenced_and_leaves_nothing(make_log: Make
         within(zombie, zombie._producer._producer.commit_transaction())
     heir.commit(Commit((3, 0), 3, [output(3)]))
     assert [record.message.id for record in read_all(log, EVENTS)] == ["job-1", "job-2", "job-3"]
+
+
+def test_who_was_fenced_leaves_nothing_in_memory(make_log: Make, open_log: Open, caplog: pytest.LogCaptureFixture) -> None:
+    """Cycles are looked for among what is young only: what an error kept would stay for good."""
+    caplog.set_level(logging.CRITICAL)  # what is captured is kept
+    log, other = make_log(1), open_log()
+    processor = Processor(log, LifecycleStage())
+    processor.open()
+    state = weakref.ref(processor._run)
+    log.append("pods", [message("pod", 1)])
+    other.open(processor.shard, processor.reads)
+    gc.disable()
+    try:
+        # `pytest.raises` would keep what was raised.
+        with suppress(FencedError):
+            processor.step()
+        assert not processor.is_open
+        assert state() is None
+    finally:
+        gc.enable()
 
 
 def test_who_was_frozen_in_a_commit_finds_that_the_shard_is_another_ones_and_fences_nobody(make_log: Make, open_log: Open) -> None:

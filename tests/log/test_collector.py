@@ -43,6 +43,21 @@ def test_cycles_made_meanwhile_are_found() -> None:
         assert lost() is None
 
 
+def test_cycles_that_were_set_aside_are_found_when_it_looks_through_them() -> None:
+    with set_aside() as collector:
+        node = Node()
+        lost = weakref.ref(node)
+        for _ in range(_COMMITS):
+            collector.tick()
+        del node
+        for _ in range(_COMMITS):
+            collector.tick()
+        assert lost() is not None
+        collector.look_through()
+        assert lost() is None
+        assert gc.get_freeze_count() > 0
+
+
 def test_what_survives_is_set_aside() -> None:
     with set_aside() as collector:
         before = gc.get_freeze_count()

@@ -6,6 +6,7 @@ import gc
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -196,6 +197,27 @@ def test_a_shard_whose_inputs_cannot_be_read_for_a_while_stays_open(log: Planned
     assert log.opened == [0]
     log.add(0)
     log.until(lambda: log.outputs(0) == 1)
+
+
+def test_what_a_lost_shard_has_left_is_collected_when_it_is_open_again(log: PlannedLog) -> None:
+    """Its connections have cycles, and were set aside with the rest."""
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    kept = [Cycle()]
+    lost = weakref.ref(kept[0])
+    with Runner(log, partial(processor, log), back_off=BackOff(0, 0)) as runner:
+        log.commits[0] = [AWAY]
+        runner.assign([0])
+        log.until(lambda: log.opened == [0])
+        gc.freeze()
+        kept.clear()
+        log.add(0)
+        log.until(lambda: log.outputs(0) == 1)
+        assert log.opened == [0, 0]
+        assert lost() is None
 
 
 def test_a_shard_whose_inputs_cannot_be_read_is_shown_as_not_open_until_they_can(log: PlannedLog) -> None:
