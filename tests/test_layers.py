@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 
 DOCUMENT_WRITERS = {
     f"engine.events.{name}"
-    for name in ("asyncapi", "catalogue", "docstrings", "documents", "examples", "glossary", "schema", "topics")
+    for name in ("asyncapi", "catalogue", "docstrings", "documents", "examples", "glossary", "on_kafka", "schema", "topics")
 }
 """Parts of the vocabulary that only `make docs` and `lahar schema` use; some of them read sources and write files."""
 

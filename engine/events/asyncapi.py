@@ -1,6 +1,7 @@
 """The AsyncAPI 3.0 document: topics as channels, who writes and who reads them, event types as messages.
 
-Payloads point at the JSON Schemas beside the document. No servers are named: they belong to a deployment.
+A message is a record on Kafka: the payload is the event's data, by the JSON Schemas beside the document, and the attributes are
+headers. No servers are named: they belong to a deployment.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from typing import Any, Final
 
 import engine
 from engine.events.docstrings import summary
-from engine.events.topics import TOPICS, level, types_by_topic
+from engine.events.jobs import DeadLettered
+from engine.events.on_kafka import BYTES, JSON, headers_schemas
+from engine.events.topics import INPUT_TOPICS, TOPICS, level, types_by_topic
 from engine.events.vocabulary import Data, Topic
 
 __all__ = ["asyncapi"]
@@ -26,14 +29,18 @@ def asyncapi() -> dict[str, Any]:
             "title": "Lahar",
             "version": engine.__version__,
             "description": "Events of an event-sourced job lifecycle engine for Kubernetes batch and AI platforms. "
-            "They are CloudEvents 1.0: structured mode in files and on the command line; on Kafka binary mode, with the "
-            "attributes as headers `ce_*` and the data as value.",
+            "They are CloudEvents 1.0, on Kafka in binary mode: the attributes are headers `ce_*`, the data are the value, and "
+            "messages here are such records. Read with `isolation.level=read_committed`. In files and on the command line events "
+            "are in structured mode, by the schemas in `schemas/` as a whole.",
             "license": {"name": "Apache-2.0", "url": "https://www.apache.org/licenses/LICENSE-2.0"},
         },
-        "defaultContentType": "application/cloudevents+json",
+        "defaultContentType": JSON,
         "channels": {topic: _channel(topic, classes) for topic, classes in by_topic.items()},
         "operations": dict(_operation(topic) for topic in by_topic),
-        "components": {"messages": {cls.TYPE: _message(cls) for classes in by_topic.values() for cls in classes}},
+        "components": {
+            "messages": {name: made for classes in by_topic.values() for name, made in _messages(classes).items()},
+            "schemas": headers_schemas(),
+        },
     }
 
 
@@ -43,7 +50,7 @@ def _channel(topic: Topic, classes: list[type[Data]]) -> dict[str, Any]:
         "address": topic,
         "title": about.title,
         "description": f"{about.text} Key: {about.key}.",
-        "messages": {cls.TYPE: {"$ref": f"#/components/messages/{cls.TYPE}"} for cls in classes},
+        "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in _messages(classes)},
     }
 
 
@@ -53,12 +60,36 @@ def _operation(topic: Topic) -> tuple[str, dict[str, Any]]:
     return name, {"action": action, "channel": {"$ref": f"#/channels/{topic}"}, "summary": about.text}
 
 
-def _message(cls: type[Data]) -> dict[str, Any]:
+def _messages(classes: list[type[Data]]) -> dict[str, dict[str, Any]]:
+    """Return the messages of a topic. A dead letter has two forms; that of the original bytes has the event's name."""
+    made = {cls.TYPE: _message(cls.TYPE, cls) for cls in classes}
+    if DeadLettered in classes:
+        bare = f"{DeadLettered.TYPE}.json"
+        made[bare] = _message(bare, DeadLettered)
+        made[DeadLettered.TYPE] |= {
+            "contentType": BYTES,
+            "headers": _headers(DeadLettered, BYTES, "output-headers", "dead-letter-headers"),
+            "payload": {"type": "string", "format": "binary", "description": "The original bytes."},
+        }
+    return made
+
+
+def _message(name: str, cls: type[Data]) -> dict[str, Any]:
     return {
-        "name": cls.TYPE,
+        "name": name,
         "title": cls.__name__,
         "summary": summary(cls).split("\n\n")[0],
-        "contentType": "application/cloudevents+json",
+        "contentType": JSON,
         "tags": [{"name": level(cls)}, {"name": cls.STABILITY}],
-        "payload": {"schemaFormat": _SCHEMA_FORMAT, "schema": {"$ref": f"./schemas/{cls.TYPE}.json"}},
+        "headers": _headers(cls, JSON, "input-headers" if cls.TOPIC in INPUT_TOPICS else "output-headers"),
+        "payload": {"schemaFormat": _SCHEMA_FORMAT, "schema": {"$ref": f"./schemas/{cls.TYPE}.json#/properties/data"}},
+        "bindings": {"kafka": {"key": {"type": "string", "description": TOPICS[cls.TOPIC].key}, "bindingVersion": "0.5.0"}},
+    }
+
+
+def _headers(cls: type[Data], content_type: str, *schemas: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "allOf": [{"$ref": f"#/components/schemas/{name}"} for name in schemas],
+        "properties": {"content-type": {"const": content_type}, "ce_type": {"const": cls.TYPE}},
     }

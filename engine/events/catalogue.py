@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 from engine.events.docstrings import field_docs, summary
 from engine.events.envelope import encode, to_cloudevent
 from engine.events.examples import example
+from engine.events.on_kafka import on_kafka
 from engine.events.times import Duration, Micros, StatedMicros
 from engine.events.topics import TOPICS, level, types_by_topic
 from engine.events.vocabulary import TYPES, UPCASTERS, Data, Topic
@@ -40,7 +41,7 @@ _HEAD: Final = """\
 Everything that Lahar takes in and gives out is one of these events. They are [CloudEvents 1.0](https://cloudevents.io):
 one JSON object with attributes beside `data` in files and on the command line (structured mode), headers `ce_*` beside the
 data on Kafka (binary mode). [`schemas/`](schemas/) holds a JSON Schema (2020-12) of every type,
-[`asyncapi.yaml`](asyncapi.yaml) the topics.
+[`asyncapi.yaml`](asyncapi.yaml) the topics and their records; [On Kafka](#on-kafka) says how a record is made up.
 
 ## Attributes
 
@@ -49,22 +50,23 @@ data on Kafka (binary mode). [`schemas/`](schemas/) holds a JSON Schema (2020-12
 | `id` | What the event is. The same fact has the same id however often it is sent or decided: deduplicate by it. |
 | `source` | Who says so: `lahar/lifecycle`, `kubernetes/CLUSTER`, `import/FORMAT/CLUSTER`, `command/USER`. |
 | `type` | Stable name with its version, `lahar.job.opened.v1`. |
-| `subject` | The job id; the cluster or shard for what belongs to no job. |
+| `subject` | The job id; for what belongs to no job the cluster, the shard or a callback ([which](#subjects-that-are-no-jobs)). |
 | `time` | When it happened (RFC 3339, UTC, microseconds). |
 | `recordedtime` | When Lahar recorded it. It never falls within a shard; `time` may lie far before it. |
 | `sequence` | Position within (topic, subject), gapless from 1, 20 digits so that it sorts as text. Inputs carry none. |
-| `correlationid` | The job. |
+| `correlationid` | The job; empty for what belongs to none. |
 | `causationid` | Id of the direct cause: an input, or the event that this one follows from. |
 | `clusterid` | The cluster. |
-| `partitionkey` | What chose the partition, only where that is not `correlationid`. |
+| `partitionkey` | The key of the record. On Kafka always; in JSON Lines only where it is not `correlationid`. |
 
 Times inside `data` are whole microseconds since 1970-01-01T00:00:00Z, lengths of time whole microseconds. A field that holds its
 default is left out.
 
 ## What a subscriber may rely on
 
-- **Order**: within one job, by `sequence`, without gaps. Across jobs there is none.
-- **Delivery**: at least once. An event seen twice has the same `id`, `sequence` and bytes.
+- **Order**: within one job (one subject), by `sequence`, without gaps. Across jobs there is none.
+- **Delivery**: at least once. An event seen twice has the same `id`, `sequence` and bytes; on Kafka this holds only for those who
+  read with `isolation.level=read_committed`.
 - **Versions**: within a version (`.v1`) of a *stable* type fields are only ever added, always with a default; none is removed,
   renamed or given another meaning, and no list of values named *closed* below loses a value. Ignore fields and types that you do
   not know. What cannot keep to this becomes a new version; Lahar reads old versions for ever
@@ -79,7 +81,7 @@ def catalogue() -> str:
     """Return the page as Markdown."""
     by_topic = types_by_topic()
     parts = _parts(cls for classes in by_topic.values() for cls in classes)
-    pieces = [_HEAD, _contents(by_topic)]
+    pieces = [_HEAD, on_kafka(), _contents(by_topic)]
     for topic, classes in by_topic.items():
         about = TOPICS[topic]
         pieces.append(f"## {about.title}\n\nTopic `{topic}`, key: {about.key}. {about.text}")
@@ -100,7 +102,9 @@ def _contents(by_topic: dict[Topic, list[type[Data]]]) -> str:
 def _event(cls: type[Data]) -> str:
     about = TOPICS[cls.TOPIC]
     emitter = "a producer outside" if about.from_outside else "the lifecycle stage"
-    shown = json.dumps(json.loads(to_cloudevent(encode(example(cls.TYPE)))), indent=2, ensure_ascii=False)
+    event = example(cls.TYPE)
+    message = encode(event, event.correlationid or event.subject)
+    shown = json.dumps(json.loads(to_cloudevent(message)), indent=2, ensure_ascii=False)
     return "\n".join(
         [
             f"### {cls.TYPE}",

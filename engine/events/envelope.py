@@ -35,7 +35,7 @@ class Event(Generic[DataT_co]):
     """Who says so: `lahar/lifecycle`, `kubernetes/CLUSTER`, `import/FORMAT/CLUSTER`, `command/USER`."""
     type: str
     subject: str
-    """The job id, or the queue, cluster or shard for what belongs to no job."""
+    """The job id; for what belongs to no job the cluster, the shard (`lifecycle/0`) or the callback (`callback/NAME`)."""
     time: int
     """When it happened (microseconds)."""
     recordedtime: int
@@ -43,7 +43,7 @@ class Event(Generic[DataT_co]):
     sequence: int
     """Position within (topic, subject), gapless from 1; 0 for inputs, which carry none."""
     correlationid: str
-    """The job."""
+    """The job; empty for what belongs to none."""
     causationid: str
     """Id of the direct cause; empty for what comes from outside."""
     clusterid: str

@@ -171,6 +171,9 @@ def example(name: str) -> Event[Data]:
     if data.TOPIC in INPUT_TOPICS:
         return Event(_input_id(data), _source(data), name, subject, time, time + SECOND, 0, subject, "", _CLUSTER, data)
     cause = ids.observation_id(_POD, "81734", deleted=False)
+    # A shard's account belongs to no job; what could not be read has a key, but no id and no cluster.
+    of_shard = level(type(data)) == "shard"
+    correlation = subject if not of_shard else data.key if isinstance(data, jobs.DeadLettered) else ""
     return Event(
         ids.output_id("lifecycle", cause, position),
         "lahar/lifecycle",
@@ -179,9 +182,9 @@ def example(name: str) -> Event[Data]:
         time,
         time + SECOND,
         position + 1,
-        subject,
-        cause,
-        _CLUSTER,
+        correlation,
+        "" if of_shard else cause,
+        "" if of_shard else _CLUSTER,
         data,
     )
 

@@ -452,7 +452,10 @@ class RowRejected(Data):
 
 @event("lahar.shard.dead_lettered.v1", topic="dead-letters", stability="operational")
 class DeadLettered(Data):
-    """Bytes that could not be read, with where they stood."""
+    """Bytes that could not be read, with where they stood.
+
+    On Kafka the bytes are the value of the record and the rest stands in headers; only a letter without bytes is JSON there.
+    """
 
     reason: str
     topic: str

@@ -80,13 +80,17 @@ def _attributes(cls: type[Data]) -> tuple[dict[str, JsonSchemaValue], list[str]]
         "id": _TEXT | {"description": "What the event is: the same fact has the same id, however often it is sent."},
         "source": _TEXT | {"description": "Who says so."},
         "type": {"const": cls.TYPE},
-        "subject": {"type": "string", "description": "The job id, or the queue, cluster or shard for what belongs to no job."},
+        "subject": {
+            "type": "string",
+            "description": "The job id; for what belongs to no job the cluster, the shard (`lifecycle/0`) or the callback "
+            "(`callback/NAME`).",
+        },
         "time": _TIME | {"description": "When it happened."},
         "recordedtime": _TIME | {"description": "When Lahar recorded it; never falls within a shard."},
-        "correlationid": _TEXT | {"description": "The job."},
+        "correlationid": {"type": "string", "description": "The job; empty for what belongs to none."},
         "causationid": _TEXT | {"description": "Id of the event that is the direct cause; absent for what comes from outside."},
         "clusterid": _TEXT | {"description": "The cluster."},
-        "partitionkey": {"type": "string", "description": "What chooses the partition, where that is not the correlation id."},
+        "partitionkey": {"type": "string", "description": "The key of the record, where that is not the correlation id."},
         "datacontenttype": {"const": "application/json"},
     }
     required = ["specversion", "id", "source", "type"]

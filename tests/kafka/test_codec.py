@@ -12,14 +12,22 @@ from cloudevents.core.bindings import kafka
 from cloudevents.core.v1.event import CloudEvent
 from hypothesis import given
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
 
-from engine.events import Event, Message, UndecodableError, raw_message, to_cloudevent
+from engine.events import TYPES, Event, Message, UndecodableError, raw_message, to_cloudevent
 from engine.events import decode as decode_event
 from engine.events import encode as encode_event
+from engine.events.asyncapi import asyncapi
+from engine.events.examples import example
 from engine.events.inputs import NodeObserved
 from engine.events.jobs import DeadLettered
+from engine.events.on_kafka import HEADERS, LETTER_HEADERS
+from engine.events.schema import SCHEMA_BASE, json_schemas
 from engine.events.times import EARLIEST, LATEST
-from engine.log.dead_letters import dead_letter
+from engine.events.topics import INPUT_TOPICS
+from engine.log.dead_letters import dead_letter, too_large
 from engine.log.port import Partition, Record, ShardId
 from streams import codec
 from streams.codec import Fields, Metadata, decode, encode
@@ -331,3 +339,64 @@ def test_a_subject_that_is_no_text_sets_the_record_aside_though_it_is_the_key() 
 def test_a_time_that_only_looks_like_ours_is_none(time: bytes) -> None:
     headers = [*((name, value) for name, value in BINARY.items() if name != "ce_time"), ("ce_time", time)]
     assert decode(b"k", b"{}", headers, AT)[0].type == ""
+
+
+# --- against the documents that subscribers read -----------------------------------------------------------------------------
+
+DOCUMENT = asyncapi()
+SCHEMAS: Registry[Any] = Registry().with_resources(
+    [
+        ("urn:asyncapi", DRAFT202012.create_resource(DOCUMENT)),
+        *((schema["$id"], DRAFT202012.create_resource(schema)) for schema in json_schemas().values()),
+    ]
+)
+
+
+def faults(fields: Fields, name: str) -> list[str]:
+    """What a client made from the AsyncAPI document would have against a record as the message of that name."""
+    told = DOCUMENT["components"]["messages"][name]
+    headers = {header: value.decode() for header, value in fields.headers}
+    # No other headers than those that are told of.
+    schema: dict[str, Any] = {"$ref": f"urn:asyncapi#/components/messages/{name}/headers", "unevaluatedProperties": False}
+    found = [error.message for error in Draft202012Validator(schema, registry=SCHEMAS).iter_errors(headers)]
+    if headers["content-type"] != told["contentType"]:
+        return [*found, f"content type {headers['content-type']}"]
+    if told["contentType"] == DOCUMENT["defaultContentType"]:
+        schema = {"$ref": told["payload"]["schema"]["$ref"].replace("./schemas/", SCHEMA_BASE)}
+        found += [error.message for error in Draft202012Validator(schema, registry=SCHEMAS).iter_errors(json.loads(fields.value))]
+    return found
+
+
+def record_of(name: str) -> Fields:
+    event = example(name)
+    message = encode_event(event, event.correlationid or event.subject)
+    return encode(message) if TYPES[name].TOPIC in INPUT_TOPICS else encode(message, "lifecycle/0", 9, (4, 0, 7))
+
+
+@pytest.mark.parametrize("name", sorted(TYPES))
+def test_a_client_made_from_the_asyncapi_document_reads_every_type(name: str) -> None:
+    assert faults(record_of(name), name) == []
+
+
+def test_a_client_made_from_the_asyncapi_document_refuses_other_records() -> None:
+    opened = record_of("lahar.job.opened.v1")
+    assert faults(opened, "lahar.job.forgotten.v1")
+    assert faults(opened._replace(value=b"{}"), "lahar.job.opened.v1")
+    assert faults(opened._replace(headers=[header for header in opened.headers if header[0] != "ce_id"]), "lahar.job.opened.v1")
+    assert faults(opened._replace(headers=[*opened.headers, ("ce_new", b"")]), "lahar.job.opened.v1")
+
+
+def test_both_forms_of_a_dead_letter_are_told_of() -> None:
+    record = Record(Partition("pods", 3), 42, raw_message("job", b"much", 5))
+    huge = encode_event(too_large(ShardId("lifecycle", 3), record, "too large", 7, 2), "job")
+    of_bytes, *of_json = (encode(letter, "lifecycle/3", 8, (43, 0, 0)) for letter in (_letter(b"\x00"), _letter(b""), huge))
+    assert faults(of_bytes, "lahar.shard.dead_lettered.v1") == []
+    assert [faults(fields, "lahar.shard.dead_lettered.v1.json") for fields in of_json] == [[], []]
+    assert faults(of_bytes, "lahar.shard.dead_lettered.v1.json")
+    assert faults(of_json[0], "lahar.shard.dead_lettered.v1")
+
+
+def test_every_header_that_is_told_of_is_written() -> None:
+    far = NODE._replace(time=2**62, recordedtime=2**62, sequence=1, correlationid="job", causationid="before", data=b"")
+    written = {name for fields in (encode(far, "lifecycle/0", 1, (1,)), encode(_letter(b"x"))) for name, _ in fields.headers}
+    assert written == {header.name for header in (*HEADERS, *LETTER_HEADERS)}
