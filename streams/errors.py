@@ -10,13 +10,14 @@ LogError
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 from aiokafka.errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
+    InvalidReplicationFactorError,
     InvalidTransactionTimeout,
     KafkaError,
     TopicAuthorizationFailedError,
@@ -33,7 +34,10 @@ logging.getLogger("aiokafka").addHandler(logging.NullHandler())
 logging.getLogger("aiokafka.conn").addFilter(lambda record: "SaslAuthenticate" not in record.getMessage())
 
 
-_REMEDIES: Final[dict[type[BaseException], str]] = {
+_Remedies = Mapping[type[BaseException], str]
+
+_REMEDIES: Final[_Remedies] = {
+    InvalidReplicationFactorError: "there are fewer brokers than copies: name fewer with --replication",
     InvalidTransactionTimeout: "set KAFKA_TRANSACTION_SECONDS within the brokers' transaction.max.timeout.ms",
     TopicAuthorizationFailedError: "let this user describe, read and write the topics",
     GroupAuthorizationFailedError: "let this user describe and read the groups that begin with the prefix and lahar-",
@@ -57,25 +61,26 @@ class TopicsDifferError(LogError):
         super().__init__("; ".join([*differences, *remedies]))
 
 
-def unavailable(what: str, error: BaseException) -> LogUnavailableError:
+def unavailable(what: str, error: BaseException, remedies: _Remedies | None = None) -> LogUnavailableError:
     """Return the log's own error for one of the client or of the network.
 
     Args:
         what: could not be done.
         error: why. Its text names hosts and topics, never what a client authenticates with.
+        remedies: what to do about some errors, where it is not what is to be done elsewhere.
     """
     name = type(error).__name__
     # aiokafka's errors begin with their own names, some with a number before it.
     text = " ".join(str(error).split()).rpartition(f"{name}: ")[2].removesuffix(name)
     said = f"{what}: {name}" + (f": {text}" if text and not text.startswith("[Error ") else "")
-    remedy = _REMEDIES.get(type(error))
+    remedy = {**_REMEDIES, **(remedies or {})}.get(type(error))
     return LogUnavailableError(said if remedy is None else f"{said}; {remedy}")
 
 
 @contextmanager
-def unavailable_if(what: str) -> Iterator[None]:
-    """Turn errors of the client and of the network into `LogUnavailableError` for the length of a `with` block."""
+def unavailable_if(what: str, remedies: _Remedies | None = None) -> Iterator[None]:
+    """Turn errors of the client and of the network into `unavailable(…)` for the length of a `with` block."""
     try:
         yield
     except (KafkaError, OSError, TimeoutError) as error:
-        raise unavailable(what, error) from error
+        raise unavailable(what, error, remedies) from error

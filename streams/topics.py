@@ -14,7 +14,13 @@ from typing import Any, Final, Literal, get_args
 
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, TopicAlreadyExistsError, UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import (
+    KafkaError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+    for_code,
+)
 
 from engine.events import Topic
 from streams.connecting import administrator
@@ -45,6 +51,8 @@ _REMEDIES: Final = {
     "replication": "if it is to stay so, name that number (--replication); Kafka's kafka-reassign-partitions changes the copies",
 }
 """What to do about what is never changed in place."""
+_RIGHTS_TO_PLAN: Final = "let this user describe the topics and their configs"
+_RIGHTS_TO_APPLY: Final = "let this user create the topics, describe them, and describe and alter their configs"
 
 CO_PARTITIONED: Final[tuple[Topic, ...]] = ("pods", "jobs", "decisions", "job-events", "billing")
 """Equal counts, checked whenever a log is opened: shard p owns partition p of them."""
@@ -156,7 +164,7 @@ async def plan(settings: KafkaSettings, wanted: list[Declared]) -> list[Differen
     Raises:
         LogUnavailableError: the cluster cannot be reached, or says no.
     """
-    with unavailable_if(f"the topics of {settings.where} cannot be read"):
+    with unavailable_if(f"the topics of {settings.where} cannot be read", {TopicAuthorizationFailedError: _RIGHTS_TO_PLAN}):
         async with administrator(settings) as admin:
             return await _differences(admin, wanted)
 
@@ -171,7 +179,7 @@ async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Differe
         TopicsDifferError: a count of partitions or copies differs; nothing was changed.
         LogUnavailableError: the cluster cannot be reached, or says no.
     """
-    with unavailable_if(f"the topics of {settings.where} cannot be made"):
+    with unavailable_if(f"the topics of {settings.where} cannot be made", {TopicAuthorizationFailedError: _RIGHTS_TO_APPLY}):
         async with administrator(settings) as admin:
             found = await _differences(admin, wanted)
             if fixed := [difference for difference in found if not difference.can_be_applied]:
@@ -269,7 +277,4 @@ async def _wait_until_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa:
 
 def _must_be_done(code: int, name: str, text: str | None) -> None:
     if code:
-        error = for_code(code)
-        if error is UnknownTopicOrPartitionError:
-            raise error(f"{name}: {text}" if text else name)
-        raise KafkaError(f"{name}: {error.__name__}" + (f": {text}" if text else ""))
+        raise for_code(code)(f"{name}: {text}" if text else name)

@@ -55,6 +55,13 @@ def test_another_number_is_refused_with_what_to_do_about_it(
     assert said.count("name that number") == 1
 
 
+def test_more_copies_than_brokers_are_refused_with_what_to_do_about_it(lahar: Command) -> None:
+    said = lahar("topics", "apply", "--replication", "9", code=4).err
+    assert "pods: Unable to replicate the partition 9 time(s)" in said
+    assert said.count("InvalidReplicationFactorError") == 1
+    assert said.endswith("; there are fewer brokers than copies: name fewer with --replication\n")
+
+
 def test_topics_are_for_kafka(lahar: Command) -> None:
     assert "sqlite:x.db has no topics" in lahar("topics", "plan", "--log", "sqlite:x.db", code=2).err
 

@@ -39,7 +39,7 @@ STORE = "st0re-pass"
 PROTOCOLS = {"SECURE": "SASL_SSL", "OPEN": "SASL_PLAINTEXT", "MUTUAL": "SSL"}
 MODULES = "org.apache.kafka.common.security"
 MECHANISMS = {
-    "PLAIN": f'{MODULES}.plain.PlainLoginModule required user_lahar="{SECRET}";',
+    "PLAIN": f'{MODULES}.plain.PlainLoginModule required user_lahar="{SECRET}" user_guest="{SECRET}";',
     "SCRAM-SHA-256": f"{MODULES}.scram.ScramLoginModule required;",
     "SCRAM-SHA-512": f"{MODULES}.scram.ScramLoginModule required;",
     "OAUTHBEARER": f'{MODULES}.oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="broker";',
@@ -105,6 +105,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     options = Options(
         listeners=PROTOCOLS,
         settings={
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS;User:lahar;User:CN=lahar",
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
             "ssl.keystore.type": "PKCS12",
             "ssl.keystore.location": folder / "broker.p12",
@@ -190,6 +192,14 @@ def test_a_wrong_login_is_one_line_without_the_secret(
     assert [line for line in said if "SaslAuthenticationFailed: " in line] == said[-1:]
     assert len(said) == 1 or command in PROCESSES
     assert SECRET not in caplog.text
+
+
+def test_who_may_not_make_topics_is_told_what_is_needed(secured: Secured) -> None:
+    guest = credentials("PLAIN") | {"KAFKA_SASL_USERNAME": "guest"}
+    lahar = Command("kafka://", **secured.environment("OPEN", **guest))
+    said = told(lahar, "topics", "apply", "--replication", 1, code=4)
+    assert "TopicAuthorizationFailedError: secured" in said
+    assert said.endswith("; let this user create the topics, describe them, and describe and alter their configs\n")
 
 
 def flaky_token() -> str:
