@@ -67,7 +67,11 @@ JobOption = Annotated[str | None, typer.Option("--job", metavar="JOB", help="Onl
 ById = Annotated[str | None, typer.Option("--id", metavar="ID", help="Id of the command; giving one twice changes nothing.")]
 By = Annotated[str, typer.Option("--by", metavar="USER", help="Who asks; kept in the history.")]
 NoProcessOption = Annotated[
-    bool, typer.Option("--no-process", help="Only append; the next command, or `lahar run`, processes what was appended.")
+    bool,
+    typer.Option(
+        "--no-process",
+        help="Only append; the next command, or `lahar run`, processes it. On Kafka it is always so: workers process.",
+    ),
 ]
 RecordedOption = Annotated[
     str | None, typer.Option("--at", metavar="TIME", help="Record it at this time instead of now (to play a recorded story).")

@@ -65,7 +65,8 @@ def resume(
 ) -> None:
     """Let a disabled callback go on with the notice that it could not take.
 
-    A `lahar run` that runs the log goes on telling it; without one it is told at once.
+    A `lahar run` that runs the log goes on telling it; without one it is told at once. On Kafka an
+    effects worker goes on telling it.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)

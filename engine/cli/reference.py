@@ -29,12 +29,16 @@ jobs and event types.
 ## What all commands have in common
 
 - Where the log is: `--log URL`, else `LAHAR_LOG`, else `log` in `lahar.toml`, else `sqlite:./lahar.db`. `sqlite:PATH` is a file,
-  `memory:` is kept nowhere. `--log` and `--json` may stand before or after the command's name.
+  `memory:` is kept nowhere, `kafka://HOST:PORT` is on Kafka ([kafka.md](kafka.md)). `--log` and `--json` may stand before or after
+  the command's name.
 - Answers go to standard output; progress, warnings and errors to standard error. With `--json`, which every command takes, an
   answer is one JSON object a line.
 - An error is one line that says where it is and what to do. `LAHAR_DEBUG=1` shows tracebacks.
 - `apply`, `ingest`, `import-trace` and `job submit|command|raise|unpark` append to the log and then process it until nothing is
-  left to do, unless `--no-process` is given or a live `lahar run` does.
+  left to do, unless `--no-process` is given or a live `lahar run` does. On Kafka they only append, with or without
+  `--no-process`, and the workers process.
+- What a command only appends, others process later. Its code 0 says that it was appended; jobs that were rejected and commands that
+  were refused are shown by `lahar events --type 'lahar.job.rejected*' --type 'lahar.command.refused*'`.
 - JOB is a job's id, a unique prefix of it, `namespace/name` (the newest of that name) or `namespace/name@id`.
 - TIME is RFC 3339, UTC unless it says otherwise: `2026-03-01`, `2026-03-01T12:00:00.5Z`, `2026-03-01T12:00:00+02:00`.
 
@@ -44,7 +48,7 @@ jobs and event types.
 |---|---|
 | 0 | done |
 | 1 | a finding: a check failed, two things differ |
-| 2 | bad input: an option, a file, a value; a job that was rejected, a command that was refused |
+| 2 | bad input: an option, a file, a value; where it is processed at once, a job that was rejected, a command that was refused |
 | 3 | not found: a job, an event, a queue |
 | 4 | the log is unavailable, damaged, locked by another process or taken over by one |
 | 70 | a defect of Lahar |

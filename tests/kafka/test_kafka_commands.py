@@ -121,6 +121,17 @@ def test_commands_about_jobs_append_and_say_so(lahar: Command, topics: tuple[str
     assert "Checkpointed" in lahar("history", "ml/train").out
 
 
+def test_what_is_rejected_or_refused_later_is_appended_and_then_among_the_events(lahar: Command, topics: tuple[str, ...]) -> None:
+    lahar("topics", "apply", *topics)
+    bad = MANIFEST.replace("train,", "bad,").replace("minAvailable: 1", "minAvailable: 7")
+    assert lahar("apply", "-", given=f"{MANIFEST}\n---\n{bad}").out == "ml/train: appended\nml/bad: appended\n"
+    lahar("run", "--once")
+    assert lahar("job", "command", "ml/train", "ResumeJob").out == "ml/train: appended\n"
+    lahar("run", "--once")
+    said = lahar("events", "--type", "lahar.job.rejected*", "--type", "lahar.command.refused*").out.splitlines()
+    assert ["minAvailable" in said[0], "ResumeJob was refused" in said[1], len(said)] == [True, True, 2]
+
+
 def test_a_job_that_waits_for_a_worker_is_updated(lahar: Command, topics: tuple[str, ...]) -> None:
     lahar("topics", "apply", *topics)
     changed = MANIFEST.replace("minAvailable: 1", "minAvailable: 2")
