@@ -211,6 +211,10 @@ class KafkaLog:
         self._read.update(partition for partition, _ in places)
         return self.reader.read_each(places, limit)
 
+    def gone(self, partition: Partition) -> int:
+        """Return how many offsets `read` has skipped because what stood there is gone."""
+        return self.reader.gone(partition)
+
     def end(self, partition: Partition) -> int:
         """Return the offset behind the last committed record.
 

@@ -67,6 +67,8 @@ class Reader:
         self._lock = threading.Lock()
         self._buffers: dict[Partition, _Buffer] = {}
         self._written: dict[TopicPartition, int] = {}
+        self._gone: dict[Partition, tuple[int, int]] = {}
+        """How many offsets were skipped, and where the last of them ended."""
 
     def wrote(self, ends: Mapping[TopicPartition, int]) -> None:
         """Note the offsets behind what this process has written."""
@@ -127,7 +129,9 @@ class Reader:
         while len(found) < limit and not at_end:
             if buffer is None or not buffer.records:
                 if chunk is None:
-                    chunk = self._chunk(partition, start if buffer is None else buffer.behind)
+                    begin = start if buffer is None else buffer.behind
+                    chunk = self._chunk(partition, begin)
+                    self._note_gone(partition, begin, chunk.first)
                 buffer = _Buffer(chunk)
                 # Fewer than asked for say that there was no more: readers of several partitions merge them by that.
                 at_end = chunk.behind >= chunk.stable
@@ -140,6 +144,18 @@ class Reader:
             with self._lock:
                 self._buffers[partition] = buffer
         return found
+
+    def gone(self, partition: Partition) -> int:
+        """Return how many offsets `read` and `read_each` have skipped because what stood there is gone; each is counted once."""
+        with self._lock:
+            return self._gone.get(partition, (0, 0))[0]
+
+    def _note_gone(self, partition: Partition, start: int, first: int) -> None:
+        with self._lock:
+            count, behind = self._gone.get(partition, (0, 0))
+            # What was not committed is read again.
+            if first > (start := max(start, behind)):
+                self._gone[partition] = count + first - start, first
 
     def chunks(self, partition: Partition, start: int, end: int) -> Iterator[list[RawRecord]]:
         """Yield the records from `start` to before `end`, a fetch at a time.

@@ -132,6 +132,8 @@ class Chunk(NamedTuple):
     """Where to go on. Larger than the last record's offset + 1 where markers and aborted records follow."""
     stable: int
     """Behind the last record that is committed or aborted; nothing at or behind it may be read yet."""
+    first: int = 0
+    """What stood before it, from the offset asked for on, is gone; 0: nothing is."""
 
 
 class Wire:
@@ -175,11 +177,12 @@ class Wire:
 
     async def fetch(self, partition: TopicPartition, start: int) -> Chunk:
         """Return committed records from `start` on; none only if none is there at this moment."""
-        at = start
+        at, first = start, 0
         while True:
             chunk = await self._retry(lambda: self._fetch_once(partition, at))  # noqa: B023  called before `at` moves
+            first = max(first, chunk.first)
             if chunk.records or chunk.behind >= chunk.stable:
-                return chunk
+                return chunk._replace(first=first)
             at = chunk.behind
 
     async def fetch_each(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Chunk]:
@@ -248,7 +251,7 @@ class Wire:
                     )
                 return Chunk(RawRecords([], start), start, start)
             _logger.warning("%s from %d to %d is gone: its retention is over", partition, start, first - 1)
-            return Chunk(RawRecords([], first), first, first + 1)
+            return Chunk(RawRecords([], first), first, first + 1, first)
         _raise_for(code)
         self._beyond.discard(partition)
         found, behind = _committed(records, aborted, start)

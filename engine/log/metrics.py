@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from engine.log.ends import Ends
 from engine.log.errors import FencedError, LogError
 from engine.log.observer import Batch, Watched
-from engine.log.port import Partition, ShardId
+from engine.log.port import Expiring, Partition, ShardId
 
 __all__ = ["ProcessorMetrics", "Standing"]
 
@@ -152,6 +152,10 @@ class ProcessorMetrics(Collector):
         for partition, (stable, end) in ends.items():
             if end is not None:
                 page.unstable.add_metric((partition.topic, str(partition.number)), max(end - stable, 0))
+        inputs = {partition: processor.log for processor in processors for partition in processor.reads}
+        for partition, log in inputs.items():
+            if isinstance(log, Expiring):
+                page.gone.add_metric((partition.topic, str(partition.number)), log.gone(partition))
         yield from vars(page).values()
 
     def _add(self, page: _Page, processor: Watched, names: tuple[str, str], ends: dict[Partition, tuple[int, int | None]]) -> None:
@@ -208,6 +212,9 @@ class _Page:
         )
         self.unstable = GaugeMetricFamily(
             "lahar_lso_lag_records", "What stands behind an open transaction.", labels=("topic", "partition")
+        )
+        self.gone = CounterMetricFamily(
+            "lahar_inputs_gone", "Inputs that were gone before they were taken.", labels=("topic", "partition")
         )
         self.received = CounterMetricFamily("lahar_inputs_received", "Inputs taken.", labels=_SHARD)
         self.settled = CounterMetricFamily("lahar_inputs", "Inputs by what became of them.", labels=(*_SHARD, "outcome"))

@@ -20,6 +20,7 @@ from engine.events import Message, Topic
 
 __all__ = [
     "Commit",
+    "Expiring",
     "Log",
     "Output",
     "Partition",
@@ -222,6 +223,14 @@ class ReadsTogether(Protocol):
             LogUnavailableError: no broker answers.
             LogDamagedError: what is stored does not match its checksum.
         """
+
+
+@runtime_checkable
+class Expiring(Protocol):
+    """A log that lets records go when they are old, whether they were taken or not: Kafka."""
+
+    def gone(self, partition: Partition) -> int:
+        """Return how many offsets `Log.read` has skipped since the log was opened because what stood there is gone."""
 
 
 @runtime_checkable

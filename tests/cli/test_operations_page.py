@@ -30,11 +30,14 @@ Row = tuple[str, tuple[str, ...]]
 """Type and labels."""
 
 
-class TransactionalLog(MemoryLog):
-    """Has ends as Kafka has them."""
+class LogLikeKafka(MemoryLog):
+    """Has ends as Kafka has them, and lets records go."""
 
     def stable_ends(self, partitions: Sequence[Partition]) -> dict[Partition, tuple[int, int]]:
         return {partition: (self.end(partition), self.end(partition)) for partition in partitions}
+
+    def gone(self, partition: Partition) -> int:
+        return 0
 
 
 def documented() -> dict[str, Row]:
@@ -61,7 +64,7 @@ def exported() -> dict[str, Row]:
     ProcessCollector(registry=monitoring.registry)
     PlatformCollector(registry=monitoring.registry)
     EffectMetrics(monitoring.registry, lambda: [CallbackStatus("audit", 0)])
-    log = TransactionalLog()
+    log = LogLikeKafka()
     processor = Processor(log, CountingStage(), observer=monitoring.observer)
     processor.open()
     Processor(log, CountingStage()).open()

@@ -126,8 +126,9 @@ def test_what_is_appended_from_the_machine_is_processed_and_counted(stack: Stack
 
 
 def test_what_only_kafka_has_is_shown(stack: Stack) -> None:
-    (labels, *_) = samples(stack.metrics["lifecycle"][0])["lahar_lso_lag_records"]
-    assert {name for name, _ in labels} == {"topic", "partition"}
+    for name in ("lahar_lso_lag_records", "lahar_inputs_gone_total"):
+        (labels, *_) = samples(stack.metrics["lifecycle"][0])[name]
+        assert {label for label, _ in labels} == {"topic", "partition"}
     assert total(stack, "lahar_rebalance_seconds_count") >= 1
 
 

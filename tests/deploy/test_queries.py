@@ -25,7 +25,7 @@ from engine.log.processor import Processor
 OF_PROMETHEUS = {"up": {"job", "instance"}, "ALERTS": {"alertname", "alertstate", "severity", "job", "instance"}}
 TARGET = {"job", "instance"}
 """Labels that a scrape adds."""
-ONLY_ON_KAFKA = {"lahar_lso_lag_records"}
+ONLY_ON_KAFKA = {"lahar_lso_lag_records", "lahar_inputs_gone_total"}
 """No other log has what these count, so here they have no samples; test_compose.py looks at them."""
 QUERIES = list(queries())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import random
@@ -12,11 +13,13 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from aiokafka.admin import RecordsToDelete
 from broker import until
 from counting_stage import CountingStage, Shard, custom
 from lifecycle_inputs import inputs
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
+from topics_of_tests import administered
 from worker_process import Lahar
 
 from engine.cli.serving import Address, Server
@@ -27,6 +30,7 @@ from engine.log.metrics import ProcessorMetrics
 from engine.log.port import Partition, ShardId
 from engine.log.processor import Processor
 from engine.log.stage import Decision
+from streams.codec import encode
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.shard import KafkaShard
@@ -102,6 +106,34 @@ def test_what_stands_behind_an_open_transaction_is_the_lso_lag(watched: Watched,
     assert watched("lahar_lso_lag_records", topic="pods", partition="0") == 0
     within(neighbour, producer.commit_transaction())
     until(lambda: watched("lahar_lso_lag_records", topic="job-events", partition="0") == 0, 30, "the end of the lag")
+
+
+def test_inputs_that_are_gone_before_they_were_taken_are_counted_once(
+    watched: Watched, settings: KafkaSettings, open_log: Open
+) -> None:
+    def gone() -> float | None:
+        return watched("lahar_inputs_gone_total", topic="pods", partition="0")
+
+    pods = watched.log.name(Partition("pods", 0))
+    watched.log.append("pods", [custom("a", number, "add", at=number) for number in range(6)])
+    watched.processor.step()
+    other = open_log().open(ShardId("billing", 0), (Partition("jobs", 0),))
+    batches = other._producer.batches()
+    batches.add(pods, encode(custom("a", 6, "add", at=6)))
+    # The marker of a transaction between two inputs is nothing that was lost.
+    producer = other._producer._producer
+    within(other, producer.begin_transaction(), other._producer._send(batches), producer.commit_transaction())
+    watched.log.append("pods", [custom("a", number, "add", at=number) for number in range(8, 12)])
+    watched.processor.step()
+    assert (gone(), watched.processor.received) == (0, 11)
+    watched.log.append("pods", [custom("a", number, "add", at=number) for number in range(12, 20)])
+    asyncio.run(administered(settings, lambda admin: admin.delete_records({pods: RecordsToDelete(17)})))
+    for _ in range(2):
+        watched.processor.step()
+        assert (gone(), watched.processor.received) == (5, 14)
+    # What was not committed is read again.
+    assert len(open_log().read(Partition("pods", 0), 12, 10)) == len(watched.log.read(Partition("pods", 0), 12, 10)) == 3
+    assert gone() == 5
 
 
 def test_an_input_waits_since_it_was_appended_however_old_the_trace_is_that_it_comes_from(make_log: Make) -> None:
