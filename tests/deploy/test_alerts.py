@@ -52,6 +52,13 @@ def test_a_rule_is_tested_where_it_fires_and_where_it_does_not(name: str) -> Non
     assert {bool(test["exp_alerts"]) for test in TESTS if test["alertname"] == name} == {True, False}
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_runbook_says_what_to_do_about_it(name: str) -> None:
+    _, runbook = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").split("## Runbook")
+    headings = re.findall(r"^\*\*.+?\*\* \((.+?)\)\. ", runbook, re.MULTILINE | re.DOTALL)
+    assert any(f"`{name}`" in heading for heading in headings)
+
+
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
 def test_a_rule_says_what_is_wrong_and_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in {"page", "ticket"}
