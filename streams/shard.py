@@ -304,7 +304,17 @@ def _read(log: KafkaLog, shard: ShardId) -> tuple[Stored | None, list[tuple[str,
             else:
                 found.pop(key, None)
     stored = latest(from_record(found.pop(whole, b"")), from_group(committed))
-    return stored, [(key[len(prefix) :].decode(), value[len(_STATE) :]) for key, value in found.items()]
+    # A subject that is no text is none of ours, and cannot be deleted under its name.
+    subjects = {key[len(prefix) :].decode(): value for key, value in found.items() if _is_text(key)}
+    return stored, [(subject, value[len(_STATE) :]) for subject, value in subjects.items()]
+
+
+def _is_text(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def standing(log: KafkaLog, partitions: Sequence[Partition]) -> dict[str, Stored]:

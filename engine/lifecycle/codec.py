@@ -13,8 +13,10 @@ from pydantic import TypeAdapter
 
 from engine.lifecycle.state import Job
 
-__all__ = ["FORGOTTEN_BYTES", "FORGOTTEN_PER_CHUNK", "decode_job", "encode_job", "finished_time", "forgotten_chunk"]
+__all__ = ["FORGOTTEN", "FORGOTTEN_BYTES", "FORGOTTEN_PER_CHUNK", "decode_job", "encode_job", "finished_time", "forgotten_chunk"]
 
+FORGOTTEN: Final = "forgotten"
+"""Begins the subjects that hold forgotten ids."""
 FORGOTTEN_PER_CHUNK: Final = 4096
 """Forgotten ids in one record, 64 KiB."""
 FORGOTTEN_BYTES: Final = 16
@@ -42,4 +44,4 @@ def finished_time(record: bytes) -> int | None:
 
 def forgotten_chunk(position: int) -> str:
     """Return the subject that holds the forgotten id at this position."""
-    return f"forgotten/{position // FORGOTTEN_PER_CHUNK}"
+    return f"{FORGOTTEN}/{position // FORGOTTEN_PER_CHUNK}"

@@ -48,8 +48,10 @@ def dump(state: ShardState, subject: str) -> bytes | None:
         what, _, name = name.partition("/")
         found = state.objects.get((what, name))
         return None if found is None else adapter(ObjectApplied).dump_json(found, exclude_defaults=True)
+    if kind != codec.FORGOTTEN or not name.isdecimal():
+        return None  # another release's
     size = codec.FORGOTTEN_PER_CHUNK * codec.FORGOTTEN_BYTES
-    return bytes(state.forgotten_order[int(name) * size : (int(name) + 1) * size])
+    return bytes(state.forgotten_order[int(name) * size : (int(name) + 1) * size]) or None
 
 
 def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:

@@ -14,10 +14,13 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
+from pydantic import Field, TypeAdapter, ValidationError
+
+from engine.events import Topic
 from engine.log.accounts import Accounts
 from engine.log.port import Partition, Position, Vector
 from engine.log.stage import Stage
@@ -28,6 +31,7 @@ MANIFEST: Final = "_manifest"
 ACCOUNTS: Final = "_accounts"
 
 _GENERATION_BYTES: Final = 4
+_LARGEST_GENERATION: Final = 2 ** (8 * _GENERATION_BYTES) - 1
 _MODULUS: Final = 1 << 128
 _CYCLE_BYTES: Final = 1 << 20
 """State written in one cycle (about 10 ms), unless a single subject is larger."""
@@ -50,6 +54,22 @@ def state_hash(stage: Stage[S], state: S) -> str:
         if record is not None:
             total += record_hash(subject, record)
     return f"{total % _MODULUS:032x}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """What the other records are."""
+
+    generation: Annotated[int, Field(ge=0, le=_LARGEST_GENERATION)]
+    state_version: int
+    shardsequence: int
+    vector: tuple[int, ...]
+    now: int
+    offsets: list[tuple[Topic, int, int]]
+    hash: str
+
+
+_MANIFEST_OF: Final = TypeAdapter(_Manifest)
 
 
 @dataclass(slots=True)
@@ -78,34 +98,37 @@ def load(stored: Iterable[tuple[str, bytes]], state_version: int) -> Loaded:
         stored: the records of the shard.
         state_version: that the stage can load. A snapshot of another version, or one whose hash does not match, is not used.
     """
-    manifest: dict[str, Any] = {}
+    manifest: _Manifest | None = None
+    torn = False
     by_generation: dict[int, list[tuple[str, bytes]]] = {}
     for subject, framed in stored:
         if subject == MANIFEST:
-            manifest = json.loads(framed)
+            manifest = _read_manifest(framed)
+            torn = manifest is None
         else:
             by_generation.setdefault(int.from_bytes(framed[:_GENERATION_BYTES], "big"), []).append((subject, framed))
-    generation = manifest.get("generation", 0)
+    generation = 0 if manifest is None else manifest.generation
     current = by_generation.get(generation, [])
     hashes = {subject: record_hash(subject, framed) for subject, framed in current}
     stale = [subject for other, found in by_generation.items() if other != generation for subject, _ in found]
-    damaged = manifest["hash"] != _hex(hashes.values()) if manifest else bool(by_generation)
-    if damaged or not manifest or manifest["state_version"] != state_version:
+    damaged = torn or (bool(by_generation) if manifest is None else manifest.hash != _hex(hashes.values()))
+    if damaged or manifest is None or manifest.state_version != state_version:
         every = [subject for found in by_generation.values() for subject, _ in found if subject != ACCOUNTS]
         fault = ""
         if damaged:
             fault = "its records are not those that were written"
-        elif manifest:
-            fault = f"it is of state version {manifest['state_version']}, this release reads {state_version}"
-        return Loaded(max([generation, *by_generation], default=0) + 1, stale=every, fault=fault)
+        elif manifest is not None:
+            fault = f"it is of state version {manifest.state_version}, this release reads {state_version}"
+        used = {generation, *by_generation}
+        return Loaded(next(number for number in range(1, len(used) + 2) if number not in used), stale=every, fault=fault)
     records = [(subject, framed[_GENERATION_BYTES:]) for subject, framed in current]
     accounts = Accounts.load(next(record for subject, record in records if subject == ACCOUNTS))
     return Loaded(
         generation,
         [found for found in records if found[0] != ACCOUNTS],
         accounts,
-        Position(tuple(manifest["vector"]), manifest["now"], manifest["shardsequence"]),
-        {Partition(topic, number): offset for topic, number, offset in manifest["offsets"]},
+        Position(manifest.vector, manifest.now, manifest.shardsequence),
+        {Partition(topic, number): offset for topic, number, offset in manifest.offsets},
         hashes,
         stale,
     )
@@ -117,18 +140,29 @@ def rehashed(stored: Iterable[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes
     For those who ask what a snapshot says that would not be used as it is.
     """
     records = list(stored)
-    manifest: dict[str, Any] = json.loads(next((framed for subject, framed in records if subject == MANIFEST), b"{}"))
-    if not manifest:
+    stated = next((framed for subject, framed in records if subject == MANIFEST), None)
+    if stated is None:
         return records, True
-    generation = manifest["generation"].to_bytes(_GENERATION_BYTES, "big")
+    manifest = _read_manifest(stated)
+    if manifest is None:
+        return records, False
+    generation = manifest.generation.to_bytes(_GENERATION_BYTES, "big")
     found = _hex(
         record_hash(subject, framed)
         for subject, framed in records
         if subject != MANIFEST and framed[:_GENERATION_BYTES] == generation
     )
-    whole = found == manifest["hash"]
-    restated = json.dumps({**manifest, "hash": found}).encode()
+    whole = found == manifest.hash
+    restated = _MANIFEST_OF.dump_json(replace(manifest, hash=found))
     return [(subject, restated if subject == MANIFEST else framed) for subject, framed in records], whole
+
+
+def _read_manifest(framed: bytes) -> _Manifest | None:
+    """Return the manifest; `None` if it is torn."""
+    try:
+        return _MANIFEST_OF.validate_json(framed)
+    except ValidationError:
+        return None
 
 
 def _hex(hashes: Iterable[int]) -> str:
