@@ -97,6 +97,14 @@ def tear(here: World) -> str:
     return "its records are not those that were written"
 
 
+def tear_manifest(here: World) -> str:
+    """Cut off the end of what says what the other records are."""
+    for shard in range(SHARDS):
+        key = f"lifecycle/{shard}/{MANIFEST}".encode()
+        write(here, shard, {key: records(here, shard)[key][:-9]})
+    return "its records are not those that were written"
+
+
 def age(here: World) -> str:
     """Let the snapshots be of another version of the state."""
     for shard in range(SHARDS):
@@ -137,7 +145,7 @@ def folded(here: World, before: dict[str, int]) -> dict[int, int]:
 def test_h_snapshots_are_lost_torn_or_of_another_version(world: Make, note: Note) -> None:
     here = world("(h) snapshot missing, torn, of another version", seed=20_170_808)
     here.by_ordinal()
-    damages = [lose, tear, age, forget_position]
+    damages = [lose, tear, tear_manifest, age, forget_position]
     for number, damage in enumerate(damages, 1):
         here.until_taken(number / (len(damages) + 2))
         here.feeder.hold()

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewPartitions, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import ProducerFenced
@@ -92,6 +93,19 @@ def test_a_zombie_in_mid_transaction_is_fenced_and_leaves_nothing(make_log: Make
         within(zombie, zombie._producer._producer.commit_transaction())
     heir.commit(Commit((3, 0), 3, [output(3)]))
     assert [record.message.id for record in read_all(log, EVENTS)] == ["job-1", "job-2", "job-3"]
+
+
+def test_what_is_no_text_among_snapshots_is_passed_over(make_log: Make, settings: KafkaSettings) -> None:
+    log = make_log(1)
+    held = log.open(SHARD, INPUTS)
+    held.commit(Commit((1, 0), 1, snapshot=[("job/1", b"one")]))
+
+    async def send() -> None:
+        async with AIOKafkaProducer(**settings.client_arguments()) as producer:
+            await producer.send_and_wait(f"{settings.topic_prefix}snapshots", b"x", f"{SHARD}/".encode() + b"\xff", 0)
+
+    asyncio.run(send())
+    assert list(log.open(SHARD, INPUTS).snapshot()) == [("job/1", b"one")]
 
 
 def test_who_was_fenced_leaves_nothing_in_memory(make_log: Make, open_log: Open, caplog: pytest.LogCaptureFixture) -> None:
