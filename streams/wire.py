@@ -151,6 +151,8 @@ class Wire:
         self._coordinators: dict[str, int] = {}
         self._beyond: set[TopicPartition] = set()
         """Partitions that end before the place at which they are read."""
+        self._ended: dict[TopicPartition, int] = {}
+        """The farthest end of what is committed that `ends` has told, of each partition."""
         self._client: Any = None
 
     async def start(self, topics: Iterable[str]) -> None:
@@ -176,7 +178,11 @@ class Wire:
                 raise KafkaConnectionError("no broker says what it has")
 
     async def fetch(self, partition: TopicPartition, start: int) -> Chunk:
-        """Return committed records from `start` on; none only if none is there at this moment."""
+        """Return committed records from `start` on; none only if none is there at this moment.
+
+        A leader that has just taken over may not know for half a second how far its partition goes: an answer that ends before what
+        `ends` told earlier is not taken, and the question is asked again.
+        """
         at, first = start, 0
         while True:
             chunk = await self._retry(lambda: self._fetch_once(partition, at))  # noqa: B023  called before `at` moves
@@ -223,6 +229,7 @@ class Wire:
         by_leader: dict[int, dict[str, list[Place]]] = defaultdict(lambda: defaultdict(list))
         for partition, start in places.items():
             by_leader[self._leader(partition)][partition.topic].append((partition.partition, start, _CHUNK_BYTES))
+        ended = {partition: self._ended.get(partition, 0) for partition in places}
         answers = await asyncio.gather(*(self._client.send(leader, _fetch_request(wanted)) for leader, wanted in by_leader.items()))
         found: dict[TopicPartition, Chunk] = {}
         for answer in answers:
@@ -232,17 +239,20 @@ class Wire:
                         continue
                     partition = TopicPartition(topic, number)
                     records, behind = _committed(content, aborted, places[partition])
-                    if records or behind >= stable:
+                    if stable >= ended[partition] and (records or behind >= stable):
                         found[partition] = Chunk(records, behind, stable)
         return found
 
     async def _fetch_once(self, partition: TopicPartition, start: int) -> Chunk:
         request = _fetch_request({partition.topic: [(partition.partition, start, _CHUNK_BYTES)]})
+        ended = self._ended.get(partition, 0)
         answer = await self._client.send(self._leader(partition), request)
         ((_, ((_, code, _, stable, *_, aborted, records),)),) = _without_replica(answer)
         error = for_code(code)
         if error is OffsetOutOfRangeError:
             first = (await self._offsets([partition], _EARLIEST, _COMMITTED))[partition]
+            if first <= start <= ended:
+                raise _ends_before(partition, ended)
             if start >= first:
                 if partition not in self._beyond:
                     self._beyond.add(partition)
@@ -253,6 +263,8 @@ class Wire:
             _logger.warning("%s from %d to %d is gone: its retention is over", partition, start, first - 1)
             return Chunk(RawRecords([], first), first, first + 1, first)
         _raise_for(code)
+        if stable < ended:
+            raise _ends_before(partition, ended)
         self._beyond.discard(partition)
         found, behind = _committed(records, aborted, start)
         if behind == start < stable:
@@ -273,6 +285,9 @@ class Wire:
                 for number, code, _, offset, *_ in parts:
                     _raise_for(code)
                     found[TopicPartition(topic, number)] = offset
+        if (when, isolation) == (_LATEST, _COMMITTED):
+            for partition, end in found.items():
+                self._ended[partition] = max(end, self._ended.get(partition, 0))
         return found
 
     async def _group_offsets(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
@@ -317,15 +332,18 @@ class Wire:
     async def _retry(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask again while the cluster is changing hands, until time is over."""
         deadline = time.monotonic() + self._seconds
+        last: KafkaError = KafkaTimeoutError(f"no answer within {self._seconds:g} s")
         while True:
             try:
                 async with asyncio.timeout_at(asyncio.get_running_loop().time() + max(deadline - time.monotonic(), 0)):
                     return await ask()
             except TimeoutError:
-                raise KafkaTimeoutError(f"no answer within {self._seconds:g} s") from None
+                # What was said before says more than silence.
+                raise last from None
             except KafkaError as error:
                 if not (error.retriable or isinstance(error, _PASSING)) or time.monotonic() > deadline:
                     raise
+                last = error.with_traceback(None)
             self._client.force_metadata_update()
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -337,6 +355,11 @@ def _fetch_request(wanted: Mapping[str, list[Place]]) -> FetchRequest:
 
 
 _PASSING: Final = (KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, StaleMetadata)
+
+
+def _ends_before(partition: TopicPartition, ended: int) -> StaleMetadata:
+    name = f"{partition.topic}/{partition.partition}"
+    return StaleMetadata(f"who leads {name} does not know {ended} offsets of it; if it stays so, the topic was made anew or cut")
 
 
 def _raise_for(code: int) -> None:

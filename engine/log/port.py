@@ -159,6 +159,8 @@ class Log(Protocol):
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
         """Return `limit` committed records at offsets ≥ `start`, in order; fewer only if there are no more now.
 
+        They go at least to the end that `end` has told before.
+
         Raises:
             LogDamagedError: what is stored does not match its checksum.
         """

@@ -12,11 +12,11 @@ from typing import Final, Generic, TypeVar
 
 from engine.log.accounts import Accounts
 from engine.log.attempts import Failures, UndecidedError, not_written
-from engine.log.errors import LogError, LogUnavailableError, RecordTooLargeError
+from engine.log.errors import LogError, RecordTooLargeError
 from engine.log.inputs import Inputs, Retaken, Source, Taken
 from engine.log.observer import Batch, Observer
 from engine.log.port import Commit, Log, Partition, Position, ShardId, ShardLog, Vector
-from engine.log.recovery import input_partitions, output_partitions, recover
+from engine.log.recovery import input_partitions, must_reach, output_partitions, recover
 from engine.log.remarks import Remarks
 from engine.log.run import ShardRun, UnfiredError
 from engine.log.stage import Stage
@@ -92,7 +92,9 @@ class Processor(Generic[S]):
             # Fence first: only then is the position final.
             held = self.log.open(self.shard, self.reads)
             try:
-                self._must_not_be_ahead(held.position.vector)
+                for partition, taken in zip(self.reads, held.position.vector, strict=True):
+                    if taken:
+                        must_reach(self.log, self.shard, partition, taken)
                 folded = self._load(held)
             except BaseException:
                 held.close()
@@ -117,16 +119,6 @@ class Processor(Generic[S]):
         if self._opened is not None:
             self._opened.held.close()
             self._opened = None
-
-    def _must_not_be_ahead(self, taken: Vector) -> None:
-        # What is appended to a topic that was made anew stands before what was taken, and would never be read. It may also be that
-        # a partition's new leader does not know yet how far it goes, so this is tried again.
-        for partition, offset in zip(self.reads, taken, strict=True):
-            if offset and (end := self.log.end(partition)) < offset:
-                raise LogUnavailableError(
-                    f"{partition.topic}/{partition.number} ends at {end}, but shard {self.shard} has taken what stood before "
-                    f"{offset}; if it stays so, the topic was made anew or cut: restore it from a backup, or begin a new log"
-                )
 
     def _load(self, held: ShardLog) -> int:
         """Bring the state to where the shard stands; return how many events were folded."""

@@ -16,12 +16,12 @@ from typing import Any, Final, Generic, TypeVar
 from engine.events import Data, Event, EventError, decode
 from engine.events.jobs import Accounted, DeadLettered
 from engine.log.accounts import Accounts
-from engine.log.errors import LogDamagedError, LogError
+from engine.log.errors import LogDamagedError, LogError, LogUnavailableError
 from engine.log.port import Log, Partition, Position, Record, ShardId, ShardLog, ShardView
 from engine.log.snapshots import Snapshots, load
 from engine.log.stage import Stage
 
-__all__ = ["Recovered", "input_partitions", "output_partitions", "own_output", "recover"]
+__all__ = ["Recovered", "input_partitions", "must_reach", "output_partitions", "own_output", "recover"]
 
 _READ: Final = 500
 _logger: Final = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardVi
     inputs = input_partitions(log, stage, shard.number)
     taken = [0] * len(inputs)
     taken[: len(snapshots.low.vector)] = snapshots.low.vector
-    absorbed = _Absorbed(log, stage, state, inputs, taken)
+    absorbed = _Absorbed(log, shard, stage, state, inputs, taken)
     position = held.position
     before = snapshots.low
     outputs = output_partitions(log, stage, shard.number)
@@ -107,6 +107,29 @@ def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardVi
     snapshots.touch(stage.touched(state), before)
     accounts.received = sum(accounts.outcomes.values())
     return Recovered(state, accounts, snapshots, loaded.fault, position.shardsequence - snapshots.low.shardsequence)
+
+
+def must_reach(log: Log, shard: ShardId, partition: Partition, taken: int) -> int:
+    """Return the end of an input partition, which must not stand before what a shard has taken.
+
+    What is appended to a topic that was made anew stands before that, and would never be read. It may also be that the partition's
+    new leader does not know yet how far it goes, so it may be tried again.
+
+    Args:
+        log: where it stands.
+        shard: which has taken it.
+        partition: one of its inputs.
+        taken: the offset behind the last one taken.
+
+    Raises:
+        LogUnavailableError: it does.
+    """
+    if (end := log.end(partition)) < taken:
+        raise LogUnavailableError(
+            f"{partition.topic}/{partition.number} ends at {end}, but shard {shard} has taken what stood before {taken}; if it "
+            "stays so, the topic was made anew or cut: restore it from a backup, or begin a new log"
+        )
+    return end
 
 
 def own_output(
@@ -190,16 +213,21 @@ class _Run:
 class _Absorbed:
     """The absorbed inputs of a shard, fed to its state as its output shows that they were taken."""
 
-    def __init__(self, log: Log, stage: Stage[S], state: S, inputs: Sequence[Partition], taken: list[int]) -> None:
+    def __init__(self, log: Log, shard: ShardId, stage: Stage[S], state: S, inputs: Sequence[Partition], taken: list[int]) -> None:
         self._log = log
+        self._shard = shard
         self._absorb: Callable[[Event[Data]], None] = lambda event: stage.absorb(state, event)
         self._inputs = [(place, partition) for place, partition in enumerate(inputs) if stage.absorbs(partition.topic)]
         self._taken = taken
+        self._ends = [0] * len(inputs)
+        """As last told: reads go at least that far."""
 
     def up_to(self, vector: Sequence[int], cause: Event[Data]) -> None:
         """Absorb what was taken until the shard had taken `vector`, which is the basis of the output `cause`."""
         for place, partition in self._inputs:
             end = vector[place]
+            if self._ends[place] < end:
+                self._ends[place] = must_reach(self._log, self._shard, partition, end)
             while self._taken[place] < end:
                 found = self._log.read(partition, self._taken[place], min(_READ, end - self._taken[place]))
                 for record in found:

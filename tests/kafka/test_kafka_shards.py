@@ -19,7 +19,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import ProducerFenced
 from broker import until
 from log_contract import CLUSTER, EVENTS, INPUTS, PODS, SHARD, bodies, message, output, read_all
-from topics_of_tests import administered
+from topics_of_tests import administered, make_anew
 
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError, RecordTooLargeError
@@ -30,7 +30,7 @@ from streams.log import KafkaLog
 from streams.producer import Producer
 from streams.settings import KafkaSettings
 from streams.shard import KafkaShard
-from streams.topics import apply, declared, plan
+from streams.topics import apply, declared
 
 Make = Callable[[int], KafkaLog]
 Open = Callable[[], KafkaLog]
@@ -69,14 +69,6 @@ def delete_records(settings: KafkaSettings, log: KafkaLog, partition: Partition,
     asyncio.run(administered(settings, lambda admin: admin.delete_records(records)))
 
 
-def make_anew(settings: KafkaSettings, topic: str) -> None:
-    """Delete a topic and make it again."""
-    wanted = declared(settings, 1, 1)
-    asyncio.run(administered(settings, lambda admin: admin.delete_topics([settings.topic_prefix + topic])))
-    until(lambda: bool(asyncio.run(plan(settings, wanted))), 10, "the topic is gone")
-    asyncio.run(apply(settings, wanted))
-
-
 # --- fencing -----------------------------------------------------------------------------------------------------------------
 
 
@@ -92,7 +84,7 @@ def test_a_zombie_in_mid_transaction_is_fenced_and_leaves_nothing(make_log: Make
     with pytest.raises(ProducerFenced):
         within(zombie, zombie._producer._producer.commit_transaction())
     heir.commit(Commit((3, 0), 3, [output(3)]))
-    assert [record.message.id for record in read_all(log, EVENTS)] == ["job-1", "job-2", "job-3"]
+    assert [record.message.id for record in read_all(other, EVENTS)] == ["job-1", "job-2", "job-3"]
 
 
 def test_what_is_no_text_among_snapshots_is_passed_over(make_log: Make, settings: KafkaSettings) -> None:

@@ -5,11 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+import pytest
+from aiokafka.protocol.fetch import FetchRequest
 from log_contract import message
+from topics_of_tests import make_anew
 
 from engine.events import Message
+from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition, ReadsTogether
 from streams.log import KafkaLog
+from streams.settings import KafkaSettings
 
 PLACES = [Partition("cluster", 0), *(Partition("pods", number) for number in range(4))]
 
@@ -62,3 +67,50 @@ def test_who_waits_for_some_partitions_is_not_woken_by_others(make_log: Callable
     log.append("pods", jobs(1))
     assert log.wait(60, [pods, cluster]) == [pods]
     assert log.end(pods) == 1
+
+
+def test_a_leader_that_does_not_know_yet_how_far_it_goes_is_asked_again(
+    make_log: Callable[[int], KafkaLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it is for half a second after it has taken over. What it does not show would be taken for what is not there."""
+    log = make_log(1)
+    log.append("pods", jobs(20))
+    pods, cluster = Partition("pods", 0), Partition("cluster", 0)
+    end = log.end(pods)
+    genuine, short = log.wire._client.send, [3, 3]
+
+    async def send(node: int, request: object, **more: object) -> object:
+        answer = await genuine(node, request, **more)
+        if isinstance(request, FetchRequest) and short and short[-1]:
+            short[-1] -= 1
+            for topic, parts in answer.topics:
+                # No error; high watermark and last stable offset are old, and nothing is shown behind them.
+                parts[:] = [(n, code, 0, 0, *rest[:-1], b"") if topic.endswith("pods") else (n, code, hw, lso, *rest)
+                            for n, code, hw, lso, *rest in parts]  # fmt: skip
+        return answer
+
+    monkeypatch.setattr(log.wire._client, "send", send)
+    assert len(log.read(pods, 0, 100)) == 20
+    assert short.pop() == 0
+    assert [len(found) for found in log.read_each([(cluster, 0), (pods, 5)], 100)] == [0, 15]
+    assert short.pop() == 0
+    assert sum(len(chunk) for chunk in log.reader.chunks(pods, 0, end)) == 20
+
+
+def test_a_partition_that_was_cut_below_what_it_had_is_not_taken_for_read(
+    make_log: Callable[[int], KafkaLog], settings: KafkaSettings
+) -> None:
+    make_log(1).close()
+    log = KafkaLog(settings.model_copy(update={"request_seconds": 2}))
+    try:
+        pods = Partition("pods", 0)
+        log.append("pods", jobs(20))
+        end = log.end(pods)
+        make_anew(settings, "pods")
+        with pytest.raises(LogUnavailableError, match=rf"pods/0 .*does not know {end} offsets of it; if it stays so"):
+            log.read(pods, end, 100)
+        log.append("pods", jobs(1))
+        with pytest.raises(LogUnavailableError, match=rf"pods/0 .*does not know {end} offsets of it; if it stays so"):
+            log.read(pods, 0, 100)
+    finally:
+        log.close()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.admin import DeleteGroupsRequest
+from broker import until
 
 from streams.settings import KafkaSettings
-from streams.topics import declared
+from streams.topics import apply, declared, plan
 
-__all__ = ["administered", "delete_group", "delete_topics"]
+__all__ = ["administered", "delete_group", "delete_topics", "make_anew"]
 
 
 async def administered(settings: KafkaSettings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
@@ -38,3 +40,11 @@ async def delete_group(settings: KafkaSettings, group: str) -> None:
         assert answer.results == [(group, 0)]
 
     await administered(settings, delete)
+
+
+def make_anew(settings: KafkaSettings, topic: str) -> None:
+    """Delete a topic and make it again."""
+    wanted = declared(settings, 1, 1)
+    asyncio.run(administered(settings, lambda admin: admin.delete_topics([settings.topic_prefix + topic])))
+    until(lambda: bool(asyncio.run(plan(settings, wanted))), 10, "the topic is gone")
+    asyncio.run(apply(settings, wanted))

@@ -16,8 +16,9 @@ from engine.log.dead_letters import original
 from engine.log.errors import FencedError, LogDamagedError, LogError, LogUnavailableError
 from engine.log.memory import MemoryLog
 from engine.log.partitioner import partition_of
-from engine.log.port import Commit, Partition, Position, Record, ShardId
+from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardView
 from engine.log.processor import Processor
+from engine.log.recovery import recover
 from engine.log.run import OUTPUT_LIMIT, BrokenStageError
 from engine.log.snapshots import state_hash
 from engine.log.sqlite import SqliteLog
@@ -441,6 +442,21 @@ def test_a_shard_whose_inputs_end_before_what_it_has_taken_is_not_opened() -> No
     log._records[Partition("jobs", 0)].clear()
     with pytest.raises(LogUnavailableError, match=r"jobs/0 ends at 0, but shard counting/0 has taken what stood before 3"):
         started(log)
+
+
+def test_absorbed_inputs_that_a_log_does_not_show_are_not_taken_for_such_as_never_were() -> None:
+    """What was decided followed from them: without them another state is built."""
+    log = MemoryLog()
+    log.append("cluster", [node("n", 1, 64, at=1)])
+    live = started(log)
+    live.run_until_quiet()
+    log.append("jobs", [custom("a", 1, "add", at=2)])
+    live.run_until_quiet()
+    view = log.look(live.shard)
+    assert view is not None
+    log._records[Partition("cluster", 0)].clear()
+    with pytest.raises(LogUnavailableError, match=r"cluster/0 ends at 0, but shard counting/0 has taken what stood before 1"):
+        recover(log, CountingStage(), live.shard, ShardView(view.position, []), 1)
 
 
 def dead_reasons(log: MemoryLog) -> list[str]:
