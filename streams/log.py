@@ -25,6 +25,7 @@ from engine.log.partitioner import partition_of
 from engine.log.port import Partition, Position, Record, ShardId, ShardView
 from streams.codec import encode
 from streams.errors import TopicsMissingError, unavailable_if
+from streams.fetched import RawRecord
 from streams.layout import equal, narrowed, remedy
 from streams.loop import BackgroundLoop
 from streams.producer import BatchTooLargeError, Producer
@@ -33,7 +34,7 @@ from streams.search import scan
 from streams.settings import KafkaSettings
 from streams.shard import KafkaShard, last_known, look, must_not_have_moved, standing
 from streams.topics import topic_name
-from streams.wire import RawRecord, Wire
+from streams.wire import Wire
 
 __all__ = ["KafkaLog"]
 

@@ -21,8 +21,9 @@ from engine.log.errors import LogDamagedError
 from engine.log.port import Partition, Record, Vector
 from streams.codec import decode
 from streams.errors import unavailable_if
+from streams.fetched import Chunk, RawRecord
 from streams.loop import BackgroundLoop
-from streams.wire import Chunk, RawRecord, Wire
+from streams.wire import Wire
 
 __all__ = ["Reader", "record_of"]
 

@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from engine.events.topics import INPUT_TOPICS
 from engine.log.port import Partition, Record
+from streams.fetched import RawRecord
 from streams.position import Stored
 from streams.reader import Reader, record_of
-from streams.wire import RawRecord
 
 __all__ = ["merged", "scan"]
 

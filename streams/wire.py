@@ -13,12 +13,10 @@ import logging
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from itertools import chain, islice
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
 from aiokafka.errors import (
-    CorruptRecordException,
     KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
@@ -30,16 +28,14 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from aiokafka.protocol.fetch import FetchRequest
+from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
-from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
-from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.structs import TopicPartition
 
-from streams.codec import Header
 from streams.connecting import connect
-from streams.lenient import LenientBatch
+from streams.fetched import Chunk, RawRecords, committed
 
-__all__ = ["TEN_YEARS_MS", "Chunk", "RawRecord", "Wire"]
+__all__ = ["TEN_YEARS_MS", "Wire"]
 
 _COMMITTED: Final = 1
 _UNCOMMITTED: Final = 0
@@ -47,8 +43,9 @@ _LATEST: Final = -1
 _EARLIEST: Final = -2
 _CHUNK_BYTES: Final = 1 << 20
 """Of one fetch. A record that is larger comes alone."""
-_HEAD_BYTES: Final = 12
 _PAUSE_SECONDS: Final = 0.1
+_LEARN_SECONDS: Final = 5.0
+"""How long one broker of several is waited for."""
 TEN_YEARS_MS: Final = 10 * 365 * 86_400_000
 """How long a group's offsets are kept; brokers forget others a week after the group's last member has left."""
 _logger: Final = logging.getLogger(__name__)
@@ -57,83 +54,6 @@ T = TypeVar("T")
 
 Place = tuple[int, int, int]
 """Where to read in a topic: partition, first offset, how many bytes."""
-
-
-class RawRecord(Protocol):
-    """A record as aiokafka's parser gives it."""
-
-    offset: int
-    timestamp: int
-    """When it was appended (milliseconds)."""
-    key: bytes | None
-    value: bytes | None
-    headers: list[Header]
-
-
-class RawRecords:
-    """Records that are taken out of their batches when they are asked for, once.
-
-    A fetch brings thousands, each made of a dozen objects; the garbage collector would look at all that wait.
-    """
-
-    def __init__(self, batches: Iterable[Batch], start: int) -> None:
-        """Hold some batches, of which records before `start` are of no interest."""
-        self._rest = _records(batches, start)
-        self._head = list(islice(self._rest, 1))
-
-    def __bool__(self) -> bool:
-        """Tell whether there are more."""
-        return bool(self._head)
-
-    def take(self, limit: int, make: Callable[[RawRecord], T]) -> list[T]:
-        """Return what is made of the next ones, so many at most, one at least; each of them is let go before the next one.
-
-        Not to be used again after an error: what was being made is gone.
-        """
-        found = [make(raw) for raw in chain(self._head, islice(self._rest, limit - 1))]
-        self._head = list(islice(self._rest, 1))
-        return found
-
-    def __iter__(self) -> Iterator[RawRecord]:
-        """Yield all that are left."""
-        yield from self._head
-        self._head = []
-        yield from self._rest
-
-
-class Batch(NamedTuple):
-    """Some records that were written together."""
-
-    parsed: Iterable[RawRecord]
-    raw: memoryview
-
-
-def _records(batches: Iterable[Batch], start: int) -> Iterator[RawRecord]:
-    for parsed, raw in batches:
-        try:
-            for record in parsed:
-                if record.offset >= start:
-                    start = record.offset + 1
-                    yield record
-        except UnicodeDecodeError:
-            # Brokers take names of headers that are no UTF-8, aiokafka does not.
-            for record in LenientBatch(raw):
-                if record.offset >= start:
-                    start = record.offset + 1
-                    yield record
-
-
-class Chunk(NamedTuple):
-    """What one fetch brought."""
-
-    records: RawRecords
-    """Committed ones, at or behind the offset asked for."""
-    behind: int
-    """Where to go on. Larger than the last record's offset + 1 where markers and aborted records follow."""
-    stable: int
-    """Behind the last record that is committed or aborted; nothing at or behind it may be read yet."""
-    first: int = 0
-    """What stood before it, from the offset asked for on, is gone; 0: nothing is."""
 
 
 class Wire:
@@ -149,6 +69,9 @@ class Wire:
         self._arguments = arguments
         self._seconds = seconds
         self._coordinators: dict[str, int] = {}
+        self._topics: list[str] = []
+        self._counts: dict[str, int] = {}
+        """Numbers of partitions that `learn` has found."""
         self._beyond: set[TopicPartition] = set()
         """Partitions that end before the place at which they are read."""
         self._ended: dict[TopicPartition, int] = {}
@@ -159,7 +82,8 @@ class Wire:
         """Connect and learn who leads the partitions of some topics."""
         self._client = AIOKafkaClient(**self._arguments)
         await connect(self._client, self._arguments)
-        await self._client.set_topics(set(topics))
+        self._topics = sorted(topics)
+        await self._client.set_topics(self._topics)
 
     async def close(self) -> None:
         """Disconnect. Idempotent."""
@@ -169,13 +93,25 @@ class Wire:
 
     def count(self, topic: str) -> int:
         """Return the number of partitions of a topic as last heard of (every 10 s); 0 if there is no such topic."""
-        return len(self._client.cluster.partitions_for_topic(topic) or ())
+        return max(len(self._client.cluster.partitions_for_topic(topic) or ()), self._counts.get(topic, 0))
 
     async def learn(self) -> None:
-        """Ask for the number of partitions and their leaders now."""
-        async with asyncio.timeout(self._seconds):
-            if not await self._client.force_metadata_update():
-                raise KafkaConnectionError("no broker says what it has")
+        """Ask all brokers for the numbers of partitions: some hear that a topic has grown later than others."""
+        request = MetadataRequest(self._topics, allow_auto_topic_creation=False)
+        answers = await asyncio.gather(
+            *(self._ask(broker.nodeId, request) for broker in self._client.cluster.brokers()), return_exceptions=True
+        )
+        heard = [answer for answer in answers if not isinstance(answer, BaseException)]
+        if not heard:
+            raise KafkaConnectionError("no broker says what it has")
+        for answer in heard:
+            for code, topic, _, partitions in answer.topics:
+                if not code:
+                    self._counts[topic] = max(len(partitions), self._counts.get(topic, 0))
+
+    async def _ask(self, broker: int, request: MetadataRequest) -> Any:  # noqa: ANN401  aiokafka has no types
+        async with asyncio.timeout(min(_LEARN_SECONDS, self._seconds)):
+            return await self._client.send(broker, request)
 
     async def fetch(self, partition: TopicPartition, start: int) -> Chunk:
         """Return committed records from `start` on; none only if none is there at this moment.
@@ -238,7 +174,7 @@ class Wire:
                     if code:
                         continue
                     partition = TopicPartition(topic, number)
-                    records, behind = _committed(content, aborted, places[partition])
+                    records, behind = committed(content, aborted, places[partition])
                     if stable >= ended[partition] and (records or behind >= stable):
                         found[partition] = Chunk(records, behind, stable)
         return found
@@ -266,7 +202,7 @@ class Wire:
         if stable < ended:
             raise _ends_before(partition, ended)
         self._beyond.discard(partition)
-        found, behind = _committed(records, aborted, start)
+        found, behind = committed(records, aborted, start)
         if behind == start < stable:
             # The broker holds its answers back (a quota).
             raise RequestTimedOutError(f"{partition} gives no record of those that it has")
@@ -371,32 +307,3 @@ def _without_replica(answer: Any) -> Iterator[tuple[str, list[tuple[Any, ...]]]]
     """Yield topics of a fetch's answer, without the replica that newer answers name before the records."""
     for topic, parts in answer.topics:
         yield topic, [(*part[:-2], part[-1]) if answer.API_VERSION >= 11 else part for part in parts]
-
-
-def _committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: int) -> tuple[RawRecords, int]:
-    """Return the records of committed transactions, and of producers without one, and the offset behind what was seen."""
-    waiting = sorted(aborted or (), key=lambda transaction: transaction[1], reverse=True)
-    given_up: set[int] = set()
-    found: list[Batch] = []
-    behind, place, whole = start, 0, memoryview(content)
-    batches = MemoryRecords(content)
-    while batches.has_next():
-        batch = batches.next_batch()
-        raw = whole[place : place + _size(whole, place)]
-        place += len(raw)
-        if not batch.validate_crc():
-            raise CorruptRecordException(f"the batch at {batch.base_offset} does not match its checksum")
-        while waiting and waiting[-1][1] <= batch.base_offset:
-            given_up.add(waiting.pop()[0])
-        if batch.is_control_batch:
-            if ControlRecord.parse(next(batch).key) == ABORT_MARKER:
-                given_up.discard(batch.producer_id)
-        elif not (batch.is_transactional and batch.producer_id in given_up):
-            found.append(Batch(batch, raw))
-        behind = max(batch.next_offset, behind)
-    return RawRecords(found, start), behind
-
-
-def _size(content: memoryview, place: int) -> int:
-    """Return how many bytes the batch takes that begins at a place: its base offset, its length, and what that counts."""
-    return _HEAD_BYTES + int.from_bytes(content[place + 8 : place + _HEAD_BYTES], "big")

@@ -124,8 +124,12 @@ def lose_brokers(here: World, share: int, *, roll: bool) -> None:
 
 def leader(here: World, partition: Partition) -> Broker:
     """Return the broker that leads a partition."""
-    here.log.learn()
+    here.log.background.run(_heard(here.log.wire._client))
     return here.cluster.broker(here.log.wire._leader(here.log.name(partition)))
+
+
+async def _heard(client: Any) -> None:
+    await client.force_metadata_update()
 
 
 def until_in_sync(here: World) -> None:

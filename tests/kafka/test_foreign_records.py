@@ -14,9 +14,9 @@ from log_contract import PODS, message, read_all
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.processor import Processor
 from streams.codec import encode
+from streams.fetched import committed
 from streams.log import KafkaLog
 from streams.reader import record_of
-from streams.wire import _committed
 
 Make = Callable[[int], KafkaLog]
 _CRC = slice(17, 21)
@@ -42,7 +42,7 @@ NAMES = [["nXme"], ["name", "nXme", "other"], ["nXme", "name", "nXme"], ["name",
 @pytest.mark.parametrize("names", NAMES)
 @pytest.mark.parametrize("start", [0, 1, 2])
 def test_names_of_headers_that_are_no_text_hide_no_record(names: list[str], start: int) -> None:
-    records, behind = _committed(batch(names), [], start)
+    records, behind = committed(batch(names), [], start)
     assert behind == max(len(names), start)
     found = records.take(1, lambda raw: raw) if records else []
     found += records.take(100, lambda raw: raw) if records else []

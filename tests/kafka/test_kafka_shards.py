@@ -10,13 +10,15 @@ import threading
 import weakref
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewPartitions, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import ProducerFenced
+from aiokafka.errors import NodeNotReadyError, ProducerFenced
+from aiokafka.protocol.metadata import MetadataRequest
 from broker import until
 from log_contract import CLUSTER, EVENTS, INPUTS, PODS, SHARD, bodies, message, output, read_all
 from topics_of_tests import administered, make_anew
@@ -331,6 +333,28 @@ def test_a_record_that_seems_out_of_place_may_be_one_of_a_new_layout(make_log: M
     shard = log.open(SHARD, INPUTS)
     names = {f"{settings.topic_prefix}pods": NewPartitions(3)}
     asyncio.run(administered(settings, lambda admin: admin.create_partitions(names)))
+    with pytest.raises(LayoutError, match=r"pods has grown from 2 to 3 partitions"):
+        shard.commit(Commit((1, 0), 1, [Output("dead-letters", message("job", 1), (1, 0))]))
+
+
+def test_that_a_topic_has_grown_is_heard_from_whichever_broker_knows(make_log: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers hear of it one after another, and a producer may have asked the first of them."""
+    log = make_log(2)
+    shard = log.open(SHARD, INPUTS)
+    client = log.wire._client
+    pods, old, more, down = log.name(PODS).topic, (0, 0), (0, 0, 0), None
+    answers = {1: old, 2: more, 3: down, 4: old}
+    genuine = client.send
+
+    async def send(node: int, request: object, **more: Any) -> Any:
+        if not isinstance(request, MetadataRequest):
+            return await genuine(node, request, **more)
+        if answers[node] is None:
+            raise NodeNotReadyError
+        return SimpleNamespace(topics=[(0, pods, False, answers[node])])
+
+    monkeypatch.setattr(client.cluster, "brokers", lambda: [SimpleNamespace(nodeId=node) for node in answers])
+    monkeypatch.setattr(client, "send", send)
     with pytest.raises(LayoutError, match=r"pods has grown from 2 to 3 partitions"):
         shard.commit(Commit((1, 0), 1, [Output("dead-letters", message("job", 1), (1, 0))]))
 
