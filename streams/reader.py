@@ -6,6 +6,7 @@ A fetch brings more than a caller asks for; the rest is kept for its next call.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -50,7 +51,7 @@ class _Buffer:
 
 
 class Reader:
-    """Reads what is committed; what this process has written itself it always sees."""
+    """Reads what is committed; what this process has written at once, unless another's transaction stands open before it."""
 
     def __init__(self, background: BackgroundLoop, wire: Wire, name: Callable[[Partition], TopicPartition], where: str) -> None:
         """Read over connections that stand.
@@ -68,6 +69,8 @@ class Reader:
         self._lock = threading.Lock()
         self._buffers: dict[Partition, _Buffer] = {}
         self._written: dict[TopicPartition, int] = {}
+        self._held_up: set[TopicPartition] = set()
+        """Where what this process has written was waited for in vain: it is not waited for again until it can be read."""
         self._gone: dict[Partition, tuple[int, int]] = {}
         """How many offsets were skipped, and where the last of them ended."""
 
@@ -198,13 +201,23 @@ class Reader:
             raise
 
     async def _fetch(self, partition: TopicPartition, start: int) -> Chunk:
-        chunk = await self._wire.fetch(partition, start)
         written = self._written.get(partition, 0)
         deadline = time.monotonic() + _VISIBLE_SECONDS
-        while not chunk.records and start < written and chunk.stable < written and time.monotonic() < deadline:
-            await asyncio.sleep(_PAUSE_SECONDS)
+        while True:
             chunk = await self._wire.fetch(partition, start)
-        return chunk
+            if self._is_visible(partition, chunk.stable, written, deadline) or chunk.records or start >= written:
+                return chunk
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _is_visible(self, partition: TopicPartition, end: int, written: int, deadline: float) -> bool:
+        """Tell whether all that this process has written can be read, or is not to be waited for."""
+        if end >= written:
+            self._held_up.discard(partition)
+        elif time.monotonic() > deadline:
+            self._held_up.add(partition)
+        else:
+            return partition in self._held_up
+        return True
 
     async def _fetch_each(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Chunk]:
         """Return what there is of some partitions; without those of which more is to be waited for, or asked again."""
@@ -212,14 +225,15 @@ class Reader:
         return {
             partition: chunk
             for partition, chunk in found.items()
-            if chunk.records or chunk.stable >= self._written.get(partition, 0)
+            if self._is_visible(partition, chunk.stable, self._written.get(partition, 0), math.inf) or chunk.records
         }
 
     async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
         deadline = time.monotonic() + _VISIBLE_SECONDS
         while True:
             found = await self._wire.ends(partitions)
-            if all(end >= self._written.get(partition, 0) for partition, end in found.items()) or time.monotonic() > deadline:
+            visible = [self._is_visible(name, end, self._written.get(name, 0), deadline) for name, end in found.items()]
+            if all(visible):
                 return found
             await asyncio.sleep(_PAUSE_SECONDS)
 

@@ -89,6 +89,39 @@ def test_a_zombie_in_mid_transaction_is_fenced_and_leaves_nothing(make_log: Make
     assert [record.message.id for record in read_all(other, EVENTS)] == ["job-1", "job-2", "job-3"]
 
 
+def test_a_foreign_transaction_holds_up_readers_of_what_was_appended_behind_it_once(
+    make_log: Make, open_log: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A processor reads several partitions: each of its batches would wait for the one that does not come."""
+    monkeypatch.setattr("streams.reader._VISIBLE_SECONDS", 0.2)
+    log, other = make_log(1), open_log()
+    foreign = other.open(BILLING, INPUTS)
+    write_half(foreign, PODS)
+    log.append("pods", [message("a", 1)])
+    asked: list[object] = []
+    fetch = log.wire.fetch
+
+    def counted(*place: Any) -> Coroutine[Any, Any, Any]:
+        asked.append(place)
+        return fetch(*place)
+
+    monkeypatch.setattr(log.wire, "fetch", counted)
+    places = [(PODS, 0), (CLUSTER, 0)]
+    assert log.read(PODS, 0, 10) == []
+    assert len(asked) > 1
+    for again in (log.read, lambda *_: log.read_each(places, 10)[0]):
+        asked.clear()
+        assert again(PODS, 0, 10) == []
+        assert len(asked) <= 1
+    assert log.end(PODS) == 0
+    within(foreign, foreign._producer._producer.abort_transaction())
+    until(lambda: len(log.read(PODS, 0, 10)) == 1, 10, "it can be read")
+    # From now on what was appended is waited for again.
+    for number in range(2, 30):
+        log.append("pods", [message("a", number)])
+        assert len(log.read_each(places, 100)[0]) == number
+
+
 def test_what_is_no_text_among_snapshots_is_passed_over(make_log: Make, settings: KafkaSettings) -> None:
     log = make_log(1)
     held = log.open(SHARD, INPUTS)
