@@ -62,6 +62,8 @@ class Processor(Generic[S]):
         self.log: Final = log
         self.batch: Final = batch
         """Inputs a transaction, at most."""
+        self._limit = batch
+        """Fewer after a commit that failed: it may have been more than the log can write within its time."""
         self._every = snapshot_every
         self._clock = clock
         self._observer = observer
@@ -298,7 +300,7 @@ class Processor(Generic[S]):
         taken: list[Taken] = []
         fired = 0
         timers, reasons, large = failures.timers, failures.inputs, failures.large
-        while len(taken) < self.batch and not run.full() and (found := source.peek()) is not None:
+        while len(taken) < self._limit and not run.full() and (found := source.peek()) is not None:
             place, record, time = found
             # Due by this input's time; or by the shard's own, which is ahead of it where producers' clocks differ. Otherwise
             # what fires before what would depend on whether the shard was idle in between.
@@ -354,7 +356,10 @@ class Processor(Generic[S]):
             self._let_go()
             if isinstance(error, LogError):
                 self._remarks.given_up(error)
+                if inputs:
+                    self._limit = max(inputs // 2, 1)
             raise
+        self._limit = min(self._limit * 2, self.batch)
 
     def _write_commit(self, run: ShardRun[S], inputs: int | None, done: int, began: float) -> None:
         run.account()

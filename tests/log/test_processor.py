@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from engine.events import TYPES, Event, Message, Topic, decode, raw_message
 from engine.events.jobs import Accounted, EventRaised, InputReleased, JobParked, TimerFired
 from engine.log.dead_letters import original
 from engine.log.errors import FencedError, LogDamagedError, LogError, LogUnavailableError
-from engine.log.memory import MemoryLog
+from engine.log.memory import MemoryLog, MemoryShard
 from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardView
 from engine.log.processor import Processor
@@ -432,6 +432,51 @@ def test_log_that_fails_while_a_commit_is_made_closes_the_shard() -> None:
     with pytest.raises(LogError, match="gone"):
         processor.run_until_quiet()
     assert not processor.is_open
+
+
+def test_a_log_that_is_too_slow_for_a_whole_batch_is_given_less_at_once() -> None:
+    """A broker that holds its answers back would be asked for the same again and again, and the shard would stand still."""
+    fits, sizes = 0, []
+
+    class Slow(MemoryLog):
+        def open(self, shard: ShardId, inputs: Sequence[Partition]) -> MemoryShard:
+            held = super().open(shard, inputs)
+            write = held.commit
+
+            def commit(commit: Commit) -> Position:
+                taken = sum(commit.vector) - sum(held.position.vector)
+                sizes.append(taken)
+                if taken > fits:
+                    raise LogUnavailableError("no answer within 10 s")
+                return write(commit)
+
+            held.commit = commit  # type: ignore[method-assign]
+            return held
+
+    def work(processor: Processor[Shard]) -> None:
+        for _ in range(100):
+            try:
+                if not processor.is_open:
+                    processor.open()
+                if not processor.step():
+                    return
+            except LogUnavailableError:
+                pass
+
+    log = Slow()
+    log.append("pods", [custom("a", number, "add", at=number) for number in range(200)])
+    processor = Processor(log, CountingStage(), batch=64)
+    work(processor)
+    assert sizes[:7] == [64, 32, 16, 8, 4, 2, 1]
+    assert log.read(Partition("job-events", 0), 0, 1) == []
+    fits = 5
+    work(processor)
+    assert processor.state.counters["a"].total == 200
+    fits = 64
+    sizes.clear()
+    log.append("pods", [custom("a", number, "add", at=number) for number in range(200, 400)])
+    work(processor)
+    assert max(sizes) == 64, "with time it takes as many as before"
 
 
 def test_a_shard_whose_inputs_end_before_what_it_has_taken_is_not_opened() -> None:
