@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
+from aiokafka.errors import TopicAuthorizationFailedError
 from aiokafka.structs import TopicPartition
 
 from engine.events import Message, Topic
@@ -24,7 +25,7 @@ from engine.log.errors import FencedError, LayoutError, LogUnavailableError, Rec
 from engine.log.partitioner import partition_of
 from engine.log.port import Partition, Position, Record, ShardId, ShardView
 from streams.codec import encode
-from streams.errors import TopicsMissingError, unavailable_if
+from streams.errors import TopicsMissingError, unavailable, unavailable_if
 from streams.fetched import RawRecord
 from streams.layout import equal, narrowed, remedy
 from streams.loop import BackgroundLoop
@@ -386,6 +387,10 @@ class KafkaLog:
         self.must_not_have_grown()
 
     def _layout(self) -> dict[Topic, int]:
+        if refused := self.wire.refused:
+            raise unavailable(
+                f"the topics of {self.settings.where} cannot be read", TopicAuthorizationFailedError(", ".join(refused))
+            )
         found = {topic: self.wire.count(name) for topic, name in self._names.items()}
         if missing := [self._names[topic] for topic, count in found.items() if not count]:
             raise TopicsMissingError(missing, self.settings.where)

@@ -9,7 +9,14 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced, RecordListTooLargeError
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    ProducerFenced,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+)
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streams.codec import Fields
@@ -26,6 +33,8 @@ _RETRY_MS: Final = 20
 unless told otherwise, and a commit takes 7."""
 _STOP_SECONDS: Final = 1.0
 _TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
+_NOT_ALLOWED: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)
+"""What ends a transaction for aiokafka, which sends its batches nevertheless: they fail by another error."""
 
 T = TypeVar("T")
 
@@ -221,7 +230,7 @@ async def _all(waited_for: Any) -> list[Any]:  # noqa: ANN401  aiokafka has no t
     """Wait for all, then raise what went wrong: first what explains the rest."""
     found = await asyncio.gather(*waited_for, return_exceptions=True)
     errors = [answer for answer in found if isinstance(answer, BaseException)]
-    for explains in (ProducerFenced, BatchTooLargeError):
+    for explains in (ProducerFenced, BatchTooLargeError, _NOT_ALLOWED):
         for error in errors:
             if isinstance(error, explains):
                 raise error

@@ -95,6 +95,11 @@ class Wire:
         """Return the number of partitions of a topic as last heard of (every 10 s); 0 if there is no such topic."""
         return max(len(self._client.cluster.partitions_for_topic(topic) or ()), self._counts.get(topic, 0))
 
+    @property
+    def refused(self) -> list[str]:
+        """The topics that the brokers do not let this user describe, whether they are there or not; as last heard of."""
+        return sorted(self._client.cluster.unauthorized_topics.intersection(self._topics))
+
     async def learn(self) -> None:
         """Ask all brokers for the numbers of partitions: some hear that a topic has grown later than others."""
         request = MetadataRequest(self._topics, allow_auto_topic_creation=False)

@@ -43,9 +43,13 @@ for _name in ("faust", "mode"):
 
 
 class _WithoutWeb(BootStrategy):
-    """Starts no web server, whatever the options of `faust worker` say: it would listen on all addresses."""
+    """Starts no web server, whatever the options of `faust worker` say: it would listen on all addresses.
+
+    Nor a producer: most agents send nothing, and brokers give one only to who may write.
+    """
 
     enable_web = False
+    enable_kafka_producer = False
 
 
 class AgentApp(faust.App):
@@ -81,6 +85,9 @@ class AgentApp(faust.App):
         self._to_rebuild: dict[TP, int] = {}
         self._seeding = 0
         self._turned: float | None = None
+        self._producer_lock = asyncio.Lock()
+        self._sends = False
+        """The producer runs."""
         self.replaced = False
         """Another process of the group has this one's name; its place in the group is lost."""
         super().__init__(
@@ -121,6 +128,11 @@ class AgentApp(faust.App):
     def topics_read(self) -> list[str]:
         """Names in the cluster of the topics that declared agents read."""
         return sorted({topic_name(self.settings, delivery.handler.source.topic) for delivery in self.deliveries})
+
+    @property
+    def refused(self) -> BaseException | None:
+        """Why Kafka does not let this process into its group; `None`: it does, as far as is known."""
+        return None if self._consumer is None else cast("Consumer", self._consumer).refused
 
     def not_ready(self) -> list[str]:
         """Return why the agents do not do their work now; empty if they do."""
@@ -167,6 +179,26 @@ class AgentApp(faust.App):
             for delivery, seed in zip(self.deliveries, found, strict=True):
                 cast("Seeded", delivery.handler).begin(Place(*tp), seed)
         return dict(offsets)
+
+    async def maybe_start_producer(self) -> Any:  # noqa: ANN401  a producer of Faust
+        """Return the producer, which is started when something is sent for the first time, and ends with the app.
+
+        Raises:
+            KafkaError: no broker gives one in time, or this user may write nothing. The next call tries again.
+        """
+        async with self._producer_lock:
+            producer = self.producer
+            if not self._sends:
+                try:
+                    await producer.start()
+                except BaseException:
+                    # Faust would take it for one that runs.
+                    self._producer = None
+                    await producer.stop()
+                    raise
+                self.add_dependency(producer)
+                self._sends = True
+        return producer
 
     def _lose(self, tps: set[TP]) -> None:
         """Give up partitions that another process has now."""

@@ -8,6 +8,9 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Final
 
+from aiokafka.errors import TopicAuthorizationFailedError, for_code
+from aiokafka.protocol.metadata import MetadataRequest
+
 from engine.effects.modules import MODULE_NAME, import_named
 from engine.effects.receiver import describe
 from engine.log.errors import LogUnavailableError
@@ -15,7 +18,7 @@ from streams.agents.app import AgentApp
 from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
 from streams.connecting import administrator
-from streams.errors import TopicsMissingError, unavailable_if
+from streams.errors import TopicsMissingError, unavailable, unavailable_if
 from streams.settings import KafkaSettings
 
 __all__ = ["find", "run"]
@@ -74,7 +77,8 @@ def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
         stopped: asked 20 times a second.
 
     Raises:
-        LogUnavailableError: Kafka cannot be reached, has no such topics, Faust gave up, or another process has this one's name.
+        LogUnavailableError: Kafka cannot be reached, has no such topics, does not let this user read them or join the group, Faust
+            gave up, or another process has this one's name.
     """
     for name, level in _QUIET.items():
         logging.getLogger(name).setLevel(level)
@@ -83,11 +87,11 @@ def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
 
 async def _run(app: AgentApp, stopped: Callable[[], bool]) -> None:
     await _must_have_topics(app)
-    life = asyncio.ensure_future(_live(app))
+    life, refused = asyncio.ensure_future(_live(app)), app.refused
     try:
-        while not (stopped() or app.replaced or life.done()):
+        while not (stopped() or app.replaced or (refused := app.refused) or life.done()):
             await asyncio.wait({life}, timeout=_POLL_SECONDS)
-        if not (app.replaced or life.done()):
+        if not (app.replaced or refused or life.done()):
             await app.drain()
     finally:
         await app.stop()
@@ -97,6 +101,8 @@ async def _run(app: AgentApp, stopped: Callable[[], bool]) -> None:
         raise LogUnavailableError(
             f"agents {app.conf.id}: another process was started as {name}; give each an --instance of its own"
         )
+    if refused is not None:
+        raise unavailable(f"agents {app.conf.id} cannot be told of anything", refused)
     if (reason := life.exception() or app.crash_reason) is not None:
         raise LogUnavailableError(f"agents {app.conf.id}: {describe(reason)}") from reason
     _log.info("agents %s: stopped", app.conf.id)
@@ -113,5 +119,11 @@ async def _must_have_topics(app: AgentApp) -> None:
     with unavailable_if(f"{settings.where} cannot be reached"):
         async with administrator(settings) as admin:
             present = set(await admin.list_topics())
-    if missing := [name for name in app.topics_read if name not in present]:
-        raise TopicsMissingError(missing, settings.where)
+            missing = [name for name in app.topics_read if name not in present]
+            # Those that this user may not describe are not listed.
+            asked = await admin._send_request(MetadataRequest(missing, allow_auto_topic_creation=False)) if missing else None  # noqa: SLF001
+    if asked is None:
+        return
+    if refused := [name for code, name, *_ in asked.topics if for_code(code) is TopicAuthorizationFailedError]:
+        raise unavailable(f"the topics of {settings.where} cannot be read", TopicAuthorizationFailedError(", ".join(refused)))
+    raise TopicsMissingError(missing, settings.where)

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import KafkaError
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
 from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
@@ -34,6 +34,8 @@ _POSITION_SECONDS: Final = 0.5
 _MAX_POLL_MS: Final = 24 * 3_600_000
 """How long agents may leave what was fetched alone before the group believes them dead: an event that fails again and again holds
 its partition, and no other process would fare better with it."""
+
+_REFUSALS: Final = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
 
 _log = logging.getLogger("lahar.agents")
 
@@ -136,6 +138,13 @@ class _Thread(driver.AIOKafkaConsumerThread):
             # Without a broker aiokafka cancels itself, and Faust would wait for this thread for ever.
             _log.warning("the group could not be left: %s", type(error).__name__)
 
+    @property
+    def refused(self) -> BaseException | None:
+        """Why the group does not let this process in: aiokafka tells it to nobody while there are no partitions."""
+        coordinator = None if self._consumer is None else self._consumer._coordinator  # noqa: SLF001  the same
+        error: BaseException | None = getattr(coordinator, "_pending_exception", None)
+        return error if isinstance(error, _REFUSALS) else None
+
     async def seek_to(self, offsets: Mapping[TP, int | None]) -> None:
         """Go on at these offsets; `None`: at the beginning."""
         await self.call_thread(self._seek_to, offsets)
@@ -195,6 +204,11 @@ class Consumer(driver.Consumer):
         given.generation_id = self.app.consumer_generation_id
         self._given[tp].append(given)
         return given
+
+    @property
+    def refused(self) -> BaseException | None:
+        """Why the group does not let this process in; `None`: it does, as far as is known."""
+        return self._thread.refused if self._thread else None
 
     async def standings(self, tps: Collection[TP]) -> dict[TP, Standing]:
         """Return how far partitions are done, without those that are no longer this process's."""
