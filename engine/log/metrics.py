@@ -123,13 +123,15 @@ class ProcessorMetrics(Collector):
         return [self._standing(processor) for processor in list(self._watched.values())]
 
     def _standing(self, processor: Watched) -> Standing:
-        moved = processor.moved
-        still = None if moved is None else max(self._monotonic() - moved, 0.0)
         try:
             behind = max((self._age(since) for since in processor.waiting_since), default=0.0)
         except LogError:
             behind = 0.0  # it is not open
-        return Standing(processor.shard, still, behind)
+        return Standing(processor.shard, self._still(processor), behind)
+
+    def _still(self, processor: Watched) -> float | None:
+        moved = processor.moved
+        return None if moved is None else max(self._monotonic() - moved, 0.0)
 
     def _age(self, since: int | None) -> float:
         return 0.0 if since is None else max(self._clock() - since / 1e6, 0.0)
@@ -141,7 +143,7 @@ class ProcessorMetrics(Collector):
         ends = self._ends.ask(processors)
         for processor in processors:
             names = _labels(processor.shard)
-            still = self._standing(processor).still
+            still = self._still(processor)
             if still is not None:
                 page.loop.add_metric(names, still)
             try:

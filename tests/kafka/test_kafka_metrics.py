@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import random
@@ -13,13 +12,12 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from aiokafka.admin import RecordsToDelete
 from broker import until
 from counting_stage import CountingStage, Shard, custom
 from lifecycle_inputs import inputs
 from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
-from topics_of_tests import administered
+from topics_of_tests import delete_records
 from worker_process import Lahar
 
 from engine.cli.serving import Address, Server
@@ -127,7 +125,7 @@ def test_inputs_that_are_gone_before_they_were_taken_are_counted_once(
     watched.processor.step()
     assert (gone(), watched.processor.received) == (0, 11)
     watched.log.append("pods", [custom("a", number, "add", at=number) for number in range(12, 20)])
-    asyncio.run(administered(settings, lambda admin: admin.delete_records({pods: RecordsToDelete(17)})))
+    delete_records(settings, pods, 17)
     for _ in range(2):
         watched.processor.step()
         assert (gone(), watched.processor.received) == (5, 14)

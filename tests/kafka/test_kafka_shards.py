@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import NewPartitions, RecordsToDelete
+from aiokafka.admin import NewPartitions
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import NodeNotReadyError, ProducerFenced
 from aiokafka.protocol.metadata import MetadataRequest
 from broker import until
 from log_contract import CLUSTER, EVENTS, INPUTS, PODS, SHARD, bodies, message, output, read_all
-from topics_of_tests import administered, make_anew
+from topics_of_tests import administered, delete_records, make_anew
 
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError, RecordTooLargeError
@@ -64,11 +64,6 @@ def grow(settings: KafkaSettings, log: KafkaLog, topics: list[str], count: int) 
 async def _heard_of(log: KafkaLog, name: str, count: int) -> None:
     while log.wire.count(name) < count:
         await log.wire._client.force_metadata_update()
-
-
-def delete_records(settings: KafkaSettings, log: KafkaLog, partition: Partition, before: int) -> None:
-    records = {log.name(partition): RecordsToDelete(before)}
-    asyncio.run(administered(settings, lambda admin: admin.delete_records(records)))
 
 
 # --- fencing -----------------------------------------------------------------------------------------------------------------
@@ -307,7 +302,7 @@ def test_inputs_of_which_retention_has_taken_some_are_read_from_what_is_left(mak
     log = make_log(1)
     sent = [message("a", number) for number in range(10)]
     log.append("pods", sent)
-    delete_records(settings, log, PODS, 4)
+    delete_records(settings, log.name(PODS), 4)
     assert bodies(log.read(PODS, 0, 100)) == sent[4:]
     assert log.read(PODS, 10, 1) == log.read(PODS, 99, 1) == []
 

@@ -6,14 +6,15 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from aiokafka.protocol.admin import DeleteGroupsRequest
+from aiokafka.structs import TopicPartition
 from broker import until
 
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared, plan
 
-__all__ = ["administered", "delete_group", "delete_topics", "make_anew"]
+__all__ = ["administered", "delete_group", "delete_records", "delete_topics", "make_anew"]
 
 
 async def administered(settings: KafkaSettings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
@@ -40,6 +41,12 @@ async def delete_group(settings: KafkaSettings, group: str) -> None:
         assert answer.results == [(group, 0)]
 
     await administered(settings, delete)
+
+
+def delete_records(settings: KafkaSettings, partition: TopicPartition, before: int) -> None:
+    """Delete what stands before an offset, as retention does."""
+    records = {partition: RecordsToDelete(before)}
+    asyncio.run(administered(settings, lambda admin: admin.delete_records(records)))
 
 
 def make_anew(settings: KafkaSettings, topic: str) -> None:
