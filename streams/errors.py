@@ -26,7 +26,7 @@ from aiokafka.errors import (
 
 from engine.log.errors import LogError, LogUnavailableError
 
-__all__ = ["TopicsDifferError", "TopicsMissingError", "unavailable", "unavailable_if"]
+__all__ = ["TopicsDifferError", "TopicsMissingError", "not_described", "unavailable", "unavailable_if"]
 
 # Its warnings about brokers that come and go are of no use without a handler, and Python would print them.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
@@ -75,6 +75,11 @@ def unavailable(what: str, error: BaseException, remedies: _Remedies | None = No
     said = f"{what}: {name}" + (f": {text}" if text and not text.startswith("[Error ") else "")
     remedy = {**_REMEDIES, **(remedies or {})}.get(type(error))
     return LogUnavailableError(said if remedy is None else f"{said}; {remedy}")
+
+
+def not_described(names: Sequence[str], where: str) -> LogUnavailableError:
+    """Return the error for topics that brokers do not let this user describe, whether they are there or not."""
+    return unavailable(f"the topics of {where} cannot be read", TopicAuthorizationFailedError(", ".join(names)))
 
 
 @contextmanager

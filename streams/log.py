@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
-from aiokafka.errors import TopicAuthorizationFailedError
 from aiokafka.structs import TopicPartition
 
 from engine.events import Message, Topic
@@ -25,7 +24,7 @@ from engine.log.errors import FencedError, LayoutError, LogUnavailableError, Rec
 from engine.log.partitioner import partition_of
 from engine.log.port import Partition, Position, Record, ShardId, ShardView
 from streams.codec import encode
-from streams.errors import TopicsMissingError, unavailable, unavailable_if
+from streams.errors import TopicsMissingError, not_described, unavailable_if
 from streams.fetched import RawRecord
 from streams.layout import equal, narrowed, remedy
 from streams.loop import BackgroundLoop
@@ -388,9 +387,7 @@ class KafkaLog:
 
     def _layout(self) -> dict[Topic, int]:
         if refused := self.wire.refused:
-            raise unavailable(
-                f"the topics of {self.settings.where} cannot be read", TopicAuthorizationFailedError(", ".join(refused))
-            )
+            raise not_described(refused, self.settings.where)
         found = {topic: self.wire.count(name) for topic, name in self._names.items()}
         if missing := [self._names[topic] for topic, count in found.items() if not count]:
             raise TopicsMissingError(missing, self.settings.where)

@@ -18,7 +18,7 @@ from streams.agents.app import AgentApp
 from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
 from streams.connecting import administrator
-from streams.errors import TopicsMissingError, unavailable, unavailable_if
+from streams.errors import TopicsMissingError, not_described, unavailable, unavailable_if
 from streams.settings import KafkaSettings
 
 __all__ = ["find", "run"]
@@ -125,5 +125,5 @@ async def _must_have_topics(app: AgentApp) -> None:
     if asked is None:
         return
     if refused := [name for code, name, *_ in asked.topics if for_code(code) is TopicAuthorizationFailedError]:
-        raise unavailable(f"the topics of {settings.where} cannot be read", TopicAuthorizationFailedError(", ".join(refused)))
+        raise not_described(refused, settings.where)
     raise TopicsMissingError(missing, settings.where)
