@@ -2,7 +2,8 @@
 
 LogError
 ├── LogUnavailableError
-│   └── TopicsMissingError   the cluster has no topics of ours
+│   ├── TopicsMissingError   the cluster has no topics of ours
+│   └── TopicsRefusedError   this user may not describe them
 ├── LayoutError              counts of partitions are not what they must be
 └── TopicsDifferError        topics stand in a way that cannot be changed in place
 """
@@ -26,7 +27,7 @@ from aiokafka.errors import (
 
 from engine.log.errors import LogError, LogUnavailableError
 
-__all__ = ["TopicsDifferError", "TopicsMissingError", "not_described", "unavailable", "unavailable_if"]
+__all__ = ["TopicsDifferError", "TopicsMissingError", "TopicsRefusedError", "unavailable", "unavailable_if"]
 
 # Its warnings about brokers that come and go are of no use without a handler, and Python would print them.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
@@ -42,7 +43,7 @@ _REMEDIES: Final[_Remedies] = {
     TopicAuthorizationFailedError: "let this user describe, read and write the topics",
     GroupAuthorizationFailedError: "let this user describe and read the groups that begin with the prefix and lahar-",
     TransactionalIdAuthorizationFailed: "let this user describe and write the transactional ids that begin with the prefix",
-    ClusterAuthorizationFailedError: "let this user write idempotently to the cluster",
+    ClusterAuthorizationFailedError: "let this user write to the topics",
 }
 """What brokers refuse for good: waiting does not help, somebody has to do something."""
 
@@ -52,6 +53,14 @@ class TopicsMissingError(LogUnavailableError):
 
     def __init__(self, names: Sequence[str], where: str) -> None:
         super().__init__(f"{where} has no topic {', '.join(names)}; make them with `lahar topics apply`")
+
+
+class TopicsRefusedError(LogUnavailableError):
+    """Raised when brokers do not let this user describe topics, whether they are there or not."""
+
+    def __init__(self, names: Sequence[str], where: str) -> None:
+        error = TopicAuthorizationFailedError
+        super().__init__(f"the topics of {where} cannot be read: {error.__name__}: {', '.join(names)}; {_REMEDIES[error]}")
 
 
 class TopicsDifferError(LogError):
@@ -75,11 +84,6 @@ def unavailable(what: str, error: BaseException, remedies: _Remedies | None = No
     said = f"{what}: {name}" + (f": {text}" if text and not text.startswith("[Error ") else "")
     remedy = {**_REMEDIES, **(remedies or {})}.get(type(error))
     return LogUnavailableError(said if remedy is None else f"{said}; {remedy}")
-
-
-def not_described(names: Sequence[str], where: str) -> LogUnavailableError:
-    """Return the error for topics that brokers do not let this user describe, whether they are there or not."""
-    return unavailable(f"the topics of {where} cannot be read", TopicAuthorizationFailedError(", ".join(names)))
 
 
 @contextmanager

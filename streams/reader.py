@@ -6,7 +6,6 @@ A fetch brings more than a caller asks for; the rest is kept for its next call.
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -201,41 +200,38 @@ class Reader:
             raise
 
     async def _fetch(self, partition: TopicPartition, start: int) -> Chunk:
-        written = self._written.get(partition, 0)
+        chunk = await self._wire.fetch(partition, start)
         deadline = time.monotonic() + _VISIBLE_SECONDS
-        while True:
-            chunk = await self._wire.fetch(partition, start)
-            if self._is_visible(partition, chunk.stable, written, deadline) or chunk.records or start >= written:
-                return chunk
-            await asyncio.sleep(_PAUSE_SECONDS)
+        while self._hides(partition, chunk.stable) and not chunk.records and start < self._written[partition]:
+            if time.monotonic() > deadline:
+                self._held_up.add(partition)
+            else:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                chunk = await self._wire.fetch(partition, start)
+        return chunk
 
-    def _is_visible(self, partition: TopicPartition, end: int, written: int, deadline: float) -> bool:
-        """Tell whether all that this process has written can be read, or is not to be waited for."""
-        if end >= written:
+    def _hides(self, partition: TopicPartition, end: int) -> bool:
+        """Tell whether, read up to `end`, a partition hides what this process has written, and that is to be waited for."""
+        if end >= self._written.get(partition, 0):
             self._held_up.discard(partition)
-        elif time.monotonic() > deadline:
-            self._held_up.add(partition)
-        else:
-            return partition in self._held_up
-        return True
+            return False
+        return partition not in self._held_up
 
     async def _fetch_each(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Chunk]:
         """Return what there is of some partitions; without those of which more is to be waited for, or asked again."""
         found = await self._wire.fetch_each(places)
-        return {
-            partition: chunk
-            for partition, chunk in found.items()
-            if self._is_visible(partition, chunk.stable, self._written.get(partition, 0), math.inf) or chunk.records
-        }
+        return {partition: chunk for partition, chunk in found.items() if not self._hides(partition, chunk.stable) or chunk.records}
 
     async def _ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        found = await self._wire.ends(partitions)
         deadline = time.monotonic() + _VISIBLE_SECONDS
-        while True:
-            found = await self._wire.ends(partitions)
-            visible = [self._is_visible(name, end, self._written.get(name, 0), deadline) for name, end in found.items()]
-            if all(visible):
-                return found
-            await asyncio.sleep(_PAUSE_SECONDS)
+        while hiding := [partition for partition, end in found.items() if self._hides(partition, end)]:
+            if time.monotonic() > deadline:
+                self._held_up.update(hiding)
+            else:
+                await asyncio.sleep(_PAUSE_SECONDS)
+                found = await self._wire.ends(partitions)
+        return found
 
 
 def record_of(partition: Partition, raw: RawRecord) -> Record:

@@ -108,7 +108,7 @@ class Wire:
         )
         heard = [answer for answer in answers if not isinstance(answer, BaseException)]
         if not heard:
-            raise KafkaConnectionError("no broker says what it has")
+            raise KafkaConnectionError("no broker says what it has") from next(iter(answers), None)
         for answer in heard:
             for code, topic, _, partitions in answer.topics:
                 if not code:
@@ -188,7 +188,10 @@ class Wire:
         request = _fetch_request({partition.topic: [(partition.partition, start, _CHUNK_BYTES)]})
         ended = self._ended.get(partition, 0)
         answer = await self._client.send(self._leader(partition), request)
-        ((_, ((_, code, _, stable, *_, aborted, records),)),) = _without_replica(answer)
+        parts = [part for _, found in _without_replica(answer) for part in found]
+        if not parts:
+            raise RequestTimedOutError(f"who leads {partition.topic}/{partition.partition} holds its answers back (a quota)")
+        ((_, code, _, stable, *_, aborted, records),) = parts
         error = for_code(code)
         if error is OffsetOutOfRangeError:
             first = (await self._offsets([partition], _EARLIEST, _COMMITTED))[partition]
@@ -209,8 +212,7 @@ class Wire:
         self._beyond.discard(partition)
         found, behind = committed(records, aborted, start)
         if behind == start < stable:
-            # The broker holds its answers back (a quota).
-            raise RequestTimedOutError(f"{partition} gives no record of those that it has")
+            raise RequestTimedOutError(f"{partition.topic}/{partition.partition} gives no record of those that it has")
         return Chunk(found, behind, stable)
 
     async def _offsets(self, partitions: list[TopicPartition], when: int, isolation: int) -> dict[TopicPartition, int]:

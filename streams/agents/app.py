@@ -43,13 +43,9 @@ for _name in ("faust", "mode"):
 
 
 class _WithoutWeb(BootStrategy):
-    """Starts no web server, whatever the options of `faust worker` say: it would listen on all addresses.
-
-    Nor a producer: most agents send nothing, and brokers give one only to who may write.
-    """
+    """Starts no web server, whatever the options of `faust worker` say: it would listen on all addresses."""
 
     enable_web = False
-    enable_kafka_producer = False
 
 
 class AgentApp(faust.App):
@@ -85,9 +81,6 @@ class AgentApp(faust.App):
         self._to_rebuild: dict[TP, int] = {}
         self._seeding = 0
         self._turned: float | None = None
-        self._producer_lock = asyncio.Lock()
-        self._sends = False
-        """The producer runs."""
         self.replaced = False
         """Another process of the group has this one's name; its place in the group is lost."""
         super().__init__(
@@ -179,26 +172,6 @@ class AgentApp(faust.App):
             for delivery, seed in zip(self.deliveries, found, strict=True):
                 cast("Seeded", delivery.handler).begin(Place(*tp), seed)
         return dict(offsets)
-
-    async def maybe_start_producer(self) -> Any:  # noqa: ANN401  a producer of Faust
-        """Return the producer, which is started when something is sent for the first time, and ends with the app.
-
-        Raises:
-            KafkaError: no broker gives one in time, or this user may write nothing. The next call tries again.
-        """
-        async with self._producer_lock:
-            producer = self.producer
-            if not self._sends:
-                try:
-                    await producer.start()
-                except BaseException:
-                    # Faust would take it for one that runs.
-                    self._producer = None
-                    await producer.stop()
-                    raise
-                self.add_dependency(producer)
-                self._sends = True
-        return producer
 
     def _lose(self, tps: set[TP]) -> None:
         """Give up partitions that another process has now."""

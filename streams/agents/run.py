@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Final
 
-from aiokafka.errors import TopicAuthorizationFailedError, for_code
+from aiokafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
 from engine.effects.modules import MODULE_NAME, import_named
@@ -18,7 +18,7 @@ from streams.agents.app import AgentApp
 from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
 from streams.connecting import administrator
-from streams.errors import TopicsMissingError, not_described, unavailable, unavailable_if
+from streams.errors import TopicsMissingError, TopicsRefusedError, unavailable, unavailable_if
 from streams.settings import KafkaSettings
 
 __all__ = ["find", "run"]
@@ -87,7 +87,8 @@ def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
 
 async def _run(app: AgentApp, stopped: Callable[[], bool]) -> None:
     await _must_have_topics(app)
-    life, refused = asyncio.ensure_future(_live(app)), app.refused
+    life = asyncio.ensure_future(_live(app))
+    refused: BaseException | None = None
     try:
         while not (stopped() or app.replaced or (refused := app.refused) or life.done()):
             await asyncio.wait({life}, timeout=_POLL_SECONDS)
@@ -118,12 +119,9 @@ async def _must_have_topics(app: AgentApp) -> None:
     settings: KafkaSettings = app.settings
     with unavailable_if(f"{settings.where} cannot be reached"):
         async with administrator(settings) as admin:
-            present = set(await admin.list_topics())
-            missing = [name for name in app.topics_read if name not in present]
-            # Those that this user may not describe are not listed.
-            asked = await admin._send_request(MetadataRequest(missing, allow_auto_topic_creation=False)) if missing else None  # noqa: SLF001
-    if asked is None:
-        return
-    if refused := [name for code, name, *_ in asked.topics if for_code(code) is TopicAuthorizationFailedError]:
-        raise not_described(refused, settings.where)
-    raise TopicsMissingError(missing, settings.where)
+            answer = await admin._send_request(MetadataRequest(app.topics_read, allow_auto_topic_creation=False))  # noqa: SLF001
+    errors = {name: for_code(code) for code, name, *_ in answer.topics}
+    if refused := [name for name, error in errors.items() if error is TopicAuthorizationFailedError]:
+        raise TopicsRefusedError(refused, settings.where)
+    if missing := [name for name, error in errors.items() if error is UnknownTopicOrPartitionError]:
+        raise TopicsMissingError(missing, settings.where)

@@ -8,8 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Collection, Iterator, Sequence
 from itertools import count
@@ -154,33 +152,33 @@ class Guarded:
 
     def grant(self, name: str, given: Sequence[Right], prefix: str = "made-") -> None:
         """Give somebody these rights too; they hold when this returns."""
-        asyncio.run(administered(self._settings, lambda admin: self._grant(admin, f"User:{name}", given, prefix)))
+        user = f"User:{name}"
+        wanted = self._rights_of(user) + len(given)
+        asyncio.run(administered(self._settings, lambda admin: _grant(admin, user, given, prefix)))
+        # Brokers hear of it a little after the controller has said yes.
+        until(lambda: self._rights_of(user) >= wanted, PATIENCE, "the broker knows the rights")
+
+    def _rights_of(self, user: str) -> int:
+        """Return how many rights somebody has, as the broker knows."""
+        answer = asyncio.run(administered(self._settings, lambda admin: admin._send_request(AclsOf(user))))
+        assert not answer.error_code
+        return sum(len(acls) for *_, acls in answer.resources)
 
     def command(self, given: Sequence[Right], prefix: str = "made-") -> Command:
         environment = self.user(given, prefix)
         return Command(environment.pop("LAHAR_LOG"), **environment)
 
-    def process(self, given: Sequence[Right], *arguments: str) -> Lahar:
-        return Lahar(self._settings, *arguments, folder=self.folder, **self.user(given))
-
-    async def _grant(self, admin: Any, user: str, given: Sequence[Right], prefix: str) -> None:
-        before = await _count(admin, user)
-        for kind, operation, name in given:
-            pattern = PREFIXED if name.endswith("*") else LITERAL
-            resource = prefix + name.removesuffix("*")
-            request = CreateAclsRequest(KINDS[kind], resource, pattern, user, "*", OPERATIONS[operation], ALLOW)
-            answer = await admin._send_request(request)
-            assert [code for code, _ in answer.creation_responses] == [0], answer
-        # Brokers hear of it a little after the controller has said yes.
-        while await _count(admin, user) < before + len(given):
-            pass
+    def process(self, given: Sequence[Right], *arguments: str, metrics: bool = True) -> Lahar:
+        return Lahar(self._settings, *arguments, folder=self.folder, metrics=metrics, **self.user(given))
 
 
-async def _count(admin: Any, user: str) -> int:
-    """Return how many rights somebody has, as the broker knows."""
-    answer = await admin._send_request(AclsOf(user))
-    assert not answer.error_code
-    return sum(len(acls) for *_, acls in answer.resources)
+async def _grant(admin: Any, user: str, given: Sequence[Right], prefix: str) -> None:
+    for kind, operation, name in given:
+        pattern = PREFIXED if name.endswith("*") else LITERAL
+        resource = prefix + name.removesuffix("*")
+        request = CreateAclsRequest(KINDS[kind], resource, pattern, user, "*", OPERATIONS[operation], ALLOW)
+        answer = await admin._send_request(request)
+        assert [code for code, _ in answer.creation_responses] == [0], answer
 
 
 @pytest.fixture(scope="module")
@@ -267,26 +265,14 @@ def test_what_is_missing_is_said_in_a_line(
     assert error in refused(lahar, *command.split(), given=POD)
 
 
-def followed(environment: dict[str, str]) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", "from engine.cli.main import main; main()", "events", "--follow"],
-        env=os.environ | environment | {"PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    )
-
-
 def test_a_lifecycle_worker_and_who_follows_what_it_decides(guarded: Guarded) -> None:
     with (
         guarded.process(rights(LIFECYCLE), "worker", "--stage", "lifecycle", "--instance", "a") as worker,
-        followed(guarded.user(rights(READING))) as follower,
+        guarded.process(rights(READING), "events", "--follow", metrics=False) as follower,
     ):
         worker.until(lambda: worker.is_ready)
         guarded.command(rights(BOTH))("apply", "-", given=job("third"))
-        assert follower.stdout is not None
-        assert any("ml/third" in line for line in follower.stdout)
-        follower.send_signal(signal.SIGTERM)
+        follower.until(lambda: "ml/third" in follower.said)
         worker.send(signal.SIGTERM)
         assert worker.wait() == 0
         assert "WARNING" not in worker.said
@@ -319,6 +305,20 @@ def test_agents_say_what_is_missing(guarded: Guarded, taken: str) -> None:
     with guarded.process(without(rights(OWN), taken), "agents", "run", "guarded") as agents:
         assert agents.wait() == 4
         assert "AuthorizationFailedError" in agents.said.splitlines()[-1]
+
+
+def test_usage_is_counted_from_the_beginning_by_who_may_read_no_snapshots(guarded: Guarded) -> None:
+    given = without(rights(USAGE), "Describe *", "Read snapshots")
+    with guarded.process(given, "agents", "run", "streams.agents.usage:app") as agents:
+        agents.until(lambda: agents.is_ready and 'lahar_usage_jobs{phase="Pending"' in agents.page("/metrics"))
+        assert "no snapshots are at hand, so all of the past is read: " in agents.said
+
+
+def test_a_worker_that_may_not_read_the_log_says_so_and_ends(guarded: Guarded) -> None:
+    left = without(rights(LIFECYCLE), "Read *")
+    with guarded.process(left, "worker", "--stage", "lifecycle", "--instance", "c") as worker:
+        assert worker.wait() == 4
+        assert "TopicAuthorizationFailedError" in worker.said.splitlines()[-1]
 
 
 def test_who_is_not_let_into_the_group_of_the_workers_says_so_and_ends(guarded: Guarded) -> None:

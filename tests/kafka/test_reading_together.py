@@ -70,14 +70,14 @@ def test_who_waits_for_some_partitions_is_not_woken_by_others(make_log: Callable
 
 
 def test_a_leader_that_does_not_know_yet_how_far_it_goes_is_asked_again(
-    make_log: Callable[[int], KafkaLog], monkeypatch: pytest.MonkeyPatch
+    make_log: Callable[[int], KafkaLog], open_log: Callable[[], KafkaLog], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So it is for half a second after it has taken over. What it does not show would be taken for what is not there."""
-    log = make_log(1)
-    log.append("pods", jobs(20))
+    make_log(1).append("pods", jobs(20))
+    log = open_log()
     pods, cluster = Partition("pods", 0), Partition("cluster", 0)
     end = log.end(pods)
-    genuine, short = log.wire._client.send, [3, 3]
+    genuine, short = log.wire._client.send, [3, 3, 3]
 
     async def send(node: int, request: object, **more: object) -> object:
         answer = await genuine(node, request, **more)
@@ -95,6 +95,30 @@ def test_a_leader_that_does_not_know_yet_how_far_it_goes_is_asked_again(
     assert [len(found) for found in log.read_each([(cluster, 0), (pods, 5)], 100)] == [0, 15]
     assert short.pop() == 0
     assert sum(len(chunk) for chunk in log.reader.chunks(pods, 0, end)) == 20
+    assert short.pop() == 0
+
+
+def test_a_leader_that_holds_its_answers_back_is_asked_again(
+    make_log: Callable[[int], KafkaLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a quota for consumers brokers answer a fetch without naming any topic."""
+    log = make_log(1)
+    log.append("pods", jobs(20))
+    genuine, held_back = log.wire._client.send, [2, 2]
+
+    async def send(node: int, request: object, **more: object) -> object:
+        answer = await genuine(node, request, **more)
+        if isinstance(request, FetchRequest) and held_back and held_back[-1]:
+            held_back[-1] -= 1
+            answer.topics[:] = []
+        return answer
+
+    monkeypatch.setattr(log.wire._client, "send", send)
+    pods, cluster = Partition("pods", 0), Partition("cluster", 0)
+    assert len(log.read(pods, 0, 100)) == 20
+    assert held_back.pop() == 0
+    assert [len(found) for found in log.read_each([(cluster, 0), (pods, 5)], 100)] == [0, 15]
+    assert held_back.pop() == 0
 
 
 def test_a_partition_that_was_cut_below_what_it_had_is_not_taken_for_read(

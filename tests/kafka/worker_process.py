@@ -31,10 +31,12 @@ _OPEN = re.compile(r'^lahar_shard_open\{shard="(\d+)",stage="lifecycle"\} 1\.0$'
 
 
 class Lahar:
-    """`lahar ARGUMENTS --metrics 0` as a process, which ends with the `with` block."""
+    """`lahar ARGUMENTS` as a process, which ends with the `with` block."""
 
-    def __init__(self, settings: KafkaSettings, *arguments: str, folder: Path | None = None, **environment: str) -> None:
-        """Start it on the log of a test; what it says goes to a file."""
+    def __init__(
+        self, settings: KafkaSettings, *arguments: str, folder: Path | None = None, metrics: bool = True, **environment: str
+    ) -> None:
+        """Start it on the log of a test, with metrics unless told otherwise; what it says goes to a file."""
         self._output = Path(tempfile.mkstemp(prefix="lahar-said-")[1])
         given = {
             "LAHAR_LOG": f"kafka://{settings.bootstrap_servers}",
@@ -48,7 +50,7 @@ class Lahar:
         }
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
-                [*_COMMAND, *arguments, "--metrics", "0"],
+                [*_COMMAND, *arguments, *(("--metrics", "0") if metrics else ())],
                 env={**os.environ, **given},
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
