@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kafka"))
 
-from broker import Cluster, obstacle
+from broker import AS_KAFKA_STARTS_IT, Cluster, Options, obstacle
 from chaos_table import Row, Table
 from chaos_world import EVENTS, World
 
@@ -31,11 +31,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
+def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     """Three brokers, whose topics are kept three times."""
     if reason := obstacle():
         pytest.skip(reason)
-    with Cluster(3) as found:
+    # Those of the long forms live for an hour.
+    long = any(item.get_closest_marker("chaos") is not None for item in request.session.items)
+    with Cluster(3, options=Options(jvm=AS_KAFKA_STARTS_IT) if long else Options()) as found:
         yield found
 
 
