@@ -8,7 +8,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import groupby
 from typing import NamedTuple
 
 from aiokafka import AIOKafkaConsumer
@@ -133,8 +132,12 @@ class Feeder:
                 if not chunk or self._hold.is_set() or self._is_ahead():
                     self._stop.wait(_PAUSE_SECONDS)
                     continue
-                for (topic, raw), run in groupby(chunk, lambda found: (found[0], isinstance(found[1], Raw))):
-                    self._append(topic, [record for _, record in run], raw)
+                # Topics have producers of their own: which of their records comes first is left to chance.
+                runs: dict[tuple[Topic, bool], list[Message | Raw]] = {}
+                for topic, record in chunk:
+                    runs.setdefault((topic, isinstance(record, Raw)), []).append(record)
+                for (topic, raw), run in runs.items():
+                    self._append(topic, run, raw)
                 if self._stop.is_set():
                     return
                 self.appended += len(chunk)
