@@ -27,7 +27,7 @@ from aiokafka.errors import (
 
 from engine.log.errors import LogError, LogUnavailableError
 
-__all__ = ["TopicsDifferError", "TopicsMissingError", "TopicsRefusedError", "unavailable", "unavailable_if"]
+__all__ = ["REFUSALS", "TopicsDifferError", "TopicsMissingError", "TopicsRefusedError", "unavailable", "unavailable_if"]
 
 # Its warnings about brokers that come and go are of no use without a handler, and Python would print them.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
@@ -46,6 +46,10 @@ _REMEDIES: Final[_Remedies] = {
     ClusterAuthorizationFailedError: "let this user write to the topics",
 }
 """What brokers refuse for good: waiting does not help, somebody has to do something."""
+
+
+REFUSALS: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)
+"""What brokers answer to who lacks a right on a topic or a group."""
 
 
 class TopicsMissingError(LogUnavailableError):

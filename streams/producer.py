@@ -9,17 +9,11 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import (
-    GroupAuthorizationFailedError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    ProducerFenced,
-    RecordListTooLargeError,
-    TopicAuthorizationFailedError,
-)
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced, RecordListTooLargeError
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streams.codec import Fields
+from streams.errors import REFUSALS
 from streams.loop import BackgroundLoop, TaskOwner
 from streams.settings import KafkaSettings
 
@@ -33,8 +27,6 @@ _RETRY_MS: Final = 20
 unless told otherwise, and a commit takes 7."""
 _STOP_SECONDS: Final = 1.0
 _TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
-_NOT_ALLOWED: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)
-"""What ends a transaction for aiokafka, which sends its batches nevertheless: they fail by another error."""
 
 T = TypeVar("T")
 
@@ -227,10 +219,13 @@ async def _within(seconds: float, coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 async def _all(waited_for: Any) -> list[Any]:  # noqa: ANN401  aiokafka has no types
-    """Wait for all, then raise what went wrong: first what explains the rest."""
+    """Wait for all, then raise what went wrong: first what explains the rest.
+
+    A refusal ends a transaction for aiokafka, which sends its batches nevertheless; they fail by another error.
+    """
     found = await asyncio.gather(*waited_for, return_exceptions=True)
     errors = [answer for answer in found if isinstance(answer, BaseException)]
-    for explains in (ProducerFenced, BatchTooLargeError, _NOT_ALLOWED):
+    for explains in (ProducerFenced, BatchTooLargeError, REFUSALS):
         for error in errors:
             if isinstance(error, explains):
                 raise error

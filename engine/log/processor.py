@@ -18,7 +18,7 @@ from engine.log.observer import Batch, Observer
 from engine.log.port import Commit, Log, Partition, Position, ShardId, ShardLog, Vector
 from engine.log.recovery import input_partitions, must_reach, output_partitions, recover
 from engine.log.remarks import Remarks
-from engine.log.run import OutputLimit, ShardRun, UnfiredError
+from engine.log.run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
 from engine.log.stage import Stage
 
 __all__ = ["SNAPSHOT_EVERY", "Processor"]
@@ -62,7 +62,8 @@ class Processor(Generic[S]):
         self.log: Final = log
         self.batch: Final = batch
         """Inputs a transaction, at most."""
-        self._limit = OutputLimit()
+        self._limits = Limit(batch), Limit(OUTPUT_LIMIT)
+        """Of the inputs and of the outputs of a commit."""
         self._every = snapshot_every
         self._clock = clock
         self._observer = observer
@@ -125,7 +126,7 @@ class Processor(Generic[S]):
         """Bring the state to where the shard stands; return how many events were folded."""
         recovered = recover(self.log, self.stage, self.shard, held, self._every)
         self._remarks.begin(self.stage.parked(recovered.state))
-        self._opened = ShardRun(self.stage, self.shard, held, recovered, self._inputs(held.position.vector), self._limit)
+        self._opened = ShardRun(self.stage, self.shard, held, recovered, self._inputs(held.position.vector), self._limits[1])
         return recovered.events
 
     def _inputs(self, offsets: Vector) -> Inputs:
@@ -299,7 +300,7 @@ class Processor(Generic[S]):
         taken: list[Taken] = []
         fired = 0
         timers, reasons, large = failures.timers, failures.inputs, failures.large
-        while len(taken) < self.batch and not run.full() and (found := source.peek()) is not None:
+        while len(taken) < self._limits[0].now and not run.full() and (found := source.peek()) is not None:
             place, record, time = found
             # Due by this input's time; or by the shard's own, which is ahead of it where producers' clocks differ. Otherwise
             # what fires before what would depend on whether the shard was idle in between.
@@ -355,7 +356,8 @@ class Processor(Generic[S]):
             self._let_go()
             if isinstance(error, LogError):
                 self._remarks.given_up(error)
-                self._limit.failed(len(run.outputs))
+                for limit, count in zip(self._limits, (inputs or 0, len(run.outputs)), strict=True):
+                    limit.failed(count)
             raise
 
     def _write_commit(self, run: ShardRun[S], inputs: int | None, done: int, began: float) -> None:
@@ -371,7 +373,8 @@ class Processor(Generic[S]):
         commit_began = perf_counter()
         run.held.commit(Commit(after.vector, after.now, run.outputs, changes))
         ended = perf_counter()
-        self._limit.written()
+        for limit in self._limits:
+            limit.written()
         self._remarks.committed(run.outputs)
         if self._observer is not None:
             seconds, taken = (ended - began, ended - commit_began), inputs or 0

@@ -19,7 +19,7 @@ from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
 from engine.log.recovery import Recovered
 from engine.log.stage import Stage
 
-__all__ = ["OUTPUT_LIMIT", "BrokenStageError", "OutputLimit", "ShardRun", "UnfiredError"]
+__all__ = ["OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredError"]
 
 OUTPUT_LIMIT: Final = 2_000
 """Outputs at which a commit takes no further input (kafka.md, Transactions)."""
@@ -41,34 +41,29 @@ class UnfiredError(Exception):
         self.reason = reason
 
 
-class OutputLimit:
-    """How many outputs make a commit full: fewer after one that failed, which may have been more than the log writes in time."""
+class Limit:
+    """How much of something a commit takes: less after one that failed, which may have been more than the log writes in time."""
 
-    def __init__(self) -> None:
-        """Begin with `OUTPUT_LIMIT`."""
-        self._lowered: int | None = None
+    def __init__(self, most: int) -> None:
+        """Begin with the most."""
+        self._most: Final = most
+        self.now = most
 
-    def reached(self, outputs: int) -> bool:
-        """Tell whether a commit of so many takes nothing further."""
-        return outputs >= (OUTPUT_LIMIT if self._lowered is None else self._lowered)
-
-    def failed(self, outputs: int) -> None:
-        """Note that a commit of so many has failed."""
-        self._lowered = max(outputs // 2, 1)
+    def failed(self, held: int) -> None:
+        """Note that a commit which held so much has failed: the next one takes half of it."""
+        if held:
+            self.now = max(min(self.now, held) // 2, 1)
 
     def written(self) -> None:
-        """Note that a commit was written: the next one may have an eighth more."""
-        if self._lowered is not None:
-            self._lowered += max(self._lowered // 8, 1)
-            if self._lowered >= OUTPUT_LIMIT:
-                self._lowered = None
+        """Note that a commit was written: the next one takes an eighth more."""
+        self.now = min(self.now + max(self.now // 8, 1), self._most)
 
 
 class ShardRun(Generic[S]):
     """What a processor has in memory while its shard is open, ahead of the log by at most one commit."""
 
     def __init__(
-        self, stage: Stage[S], shard: ShardId, held: ShardLog, recovered: Recovered[S], inputs: Inputs, limit: OutputLimit
+        self, stage: Stage[S], shard: ShardId, held: ShardLog, recovered: Recovered[S], inputs: Inputs, limit: Limit
     ) -> None:
         """Go on where the shard stands.
 
@@ -78,7 +73,7 @@ class ShardRun(Generic[S]):
             held: the right to commit.
             recovered: the state as of `held.position`.
             inputs: what waits behind it.
-            limit: of a commit.
+            limit: of the outputs of a commit.
         """
         position = held.position
         self.stage: Final[Stage[S]] = stage
@@ -116,7 +111,7 @@ class ShardRun(Generic[S]):
 
     def full(self) -> bool:
         """Tell whether the commit takes nothing further."""
-        return self._limit.reached(len(self.outputs))
+        return len(self.outputs) >= self._limit.now
 
     def fire(self, horizon: int, errors: Mapping[int, str]) -> int:
         """Fire timers due by a time (microseconds) until none is left or the commit is full; return how many.

@@ -18,12 +18,13 @@ from typing import Any, Final, NamedTuple, cast
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import GroupAuthorizationFailedError, KafkaError, TopicAuthorizationFailedError
+from aiokafka.errors import KafkaError
 from aiokafka.protocol.commit import OffsetCommitRequest
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types.tuples import TP, ConsumerMessage
 
+from streams.errors import REFUSALS
 from streams.group import FENCED_INSTANCE, Heartbeat
 from streams.wire import TEN_YEARS_MS
 
@@ -34,8 +35,6 @@ _POSITION_SECONDS: Final = 0.5
 _MAX_POLL_MS: Final = 24 * 3_600_000
 """How long agents may leave what was fetched alone before the group believes them dead: an event that fails again and again holds
 its partition, and no other process would fare better with it."""
-
-_REFUSALS: Final = (GroupAuthorizationFailedError, TopicAuthorizationFailedError)
 
 _log = logging.getLogger("lahar.agents")
 
@@ -143,7 +142,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
         """Why the group does not let this process in: aiokafka tells it to nobody while there are no partitions."""
         coordinator = None if self._consumer is None else self._consumer._coordinator  # noqa: SLF001  the same
         error: BaseException | None = getattr(coordinator, "_pending_exception", None)
-        return error if isinstance(error, _REFUSALS) else None
+        return error if isinstance(error, REFUSALS) else None
 
     async def seek_to(self, offsets: Mapping[TP, int | None]) -> None:
         """Go on at these offsets; `None`: at the beginning."""

@@ -69,7 +69,7 @@ class Feeder:
 
         Args:
             log: to which they go.
-            given: in this order.
+            given: in this order, of each topic.
             taken: tells how many have been taken.
             held: append nothing until `go_on`.
         """

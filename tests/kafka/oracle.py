@@ -20,7 +20,7 @@ from engine.log.inputs import Inputs, time_of
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
 from engine.log.recovery import Recovered, input_partitions, output_partitions, own_output
-from engine.log.run import OutputLimit, ShardRun
+from engine.log.run import OUTPUT_LIMIT, Limit, ShardRun
 from engine.log.snapshots import Loaded, Snapshots, state_hash
 
 __all__ = ["Sight", "Verdict", "compare", "judge"]
@@ -169,7 +169,7 @@ class _Again:
         held = MemoryLog(log.partitions("job-events")).open(shard, self.inputs)
         recovered = Recovered(stage.initial(), Accounts(), Snapshots(stage, Loaded(1), 10**9))
         inputs = Inputs(log, self.inputs, held.position.vector, 1)
-        self.run: ShardRun[Any] = ShardRun(stage, shard, held, recovered, inputs, OutputLimit())
+        self.run: ShardRun[Any] = ShardRun(stage, shard, held, recovered, inputs, Limit(OUTPUT_LIMIT))
 
     def until(self, place: int, record: Record) -> None:
         """Take and fire until so many outputs stand before this one, and it has been made."""

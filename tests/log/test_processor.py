@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -434,24 +435,31 @@ def test_log_that_fails_while_a_commit_is_made_closes_the_shard() -> None:
     assert not processor.is_open
 
 
+class Slow(MemoryLog):
+    """Too slow for a commit of more than `fits` outputs."""
+
+    def __init__(self, fits: int) -> None:
+        super().__init__()
+        self.fits = fits
+        self.sizes: list[int] = []
+
+    def open(self, shard: ShardId, inputs: Sequence[Partition]) -> MemoryShard:
+        held = super().open(shard, inputs)
+        write = held.commit
+
+        def commit(commit: Commit) -> Position:
+            self.sizes.append(len(commit.outputs))
+            if self.sizes[-1] > self.fits:
+                raise LogUnavailableError("no answer within 10 s")
+            return write(commit)
+
+        held.commit = commit  # type: ignore[method-assign]
+        return held
+
+
 @pytest.mark.parametrize("asked", ["add", "timer"])
 def test_a_log_that_is_too_slow_for_a_whole_commit_is_given_less_at_once(asked: str) -> None:
     """A broker that holds its answers back would be asked for the same again and again, and the shard would stand still."""
-    fits, sizes = 0, []
-
-    class Slow(MemoryLog):
-        def open(self, shard: ShardId, inputs: Sequence[Partition]) -> MemoryShard:
-            held = super().open(shard, inputs)
-            write = held.commit
-
-            def commit(commit: Commit) -> Position:
-                sizes.append(len(commit.outputs))
-                if sizes[-1] > fits:
-                    raise LogUnavailableError("no answer within 10 s")
-                return write(commit)
-
-            held.commit = commit  # type: ignore[method-assign]
-            return held
 
     def work(steps: int) -> int:
         """Return how many commits failed."""
@@ -469,25 +477,39 @@ def test_a_log_that_is_too_slow_for_a_whole_commit_is_given_less_at_once(asked: 
     def inputs(first: int, end: int) -> list[Message]:
         return [custom("a", number, asked, at=number, delays=[1_000]) for number in range(first, end)]
 
-    log = Slow()
+    log = Slow(0)
     log.append("pods", inputs(0, 200))
     processor = Processor(log, CountingStage(), batch=64)
     assert work(20) == 20
-    assert sizes[0] >= 64
-    assert max(sizes[10:]) <= 3, "an input, what it leads to, and the accounts"
+    assert log.sizes[0] >= 64
+    assert max(log.sizes[10:]) <= 3, "an input, what it leads to, and the accounts"
     assert log.read(Partition("job-events", 0), 0, 1) == []
-    fits = 20
-    sizes.clear()
+    log.fits = 20
+    log.sizes.clear()
     failed = work(1_000)
     assert processor.step() == processor.fire_due(2_000) == 0
     assert processor.received == 200
-    assert 0 < failed < len(sizes) / 4
-    fits = 1_000
-    sizes.clear()
+    assert 0 < failed < len(log.sizes) / 4
+    log.fits = 1_000
+    log.sizes.clear()
     log.append("pods", inputs(200, 2_000))
     assert work(1_000) == 0
     assert processor.received == 2_000
-    assert max(sizes) >= 64, "with time a commit is as large as before"
+    assert max(log.sizes) >= 64, "with time a commit is as large as before"
+
+
+def test_a_large_input_behind_small_ones_does_not_hold_them_up() -> None:
+    """Together they are more than the log can write in time; each for itself is not."""
+    log = Slow(20)
+    small = [custom("a", number, "add", at=number) for number in range(5)]
+    log.append("pods", [*small, custom("a", 9, "add", at=9, times=18)])
+    processor = Processor(log, CountingStage())
+    for _ in range(20):
+        with suppress(LogUnavailableError):
+            if not processor.is_open:
+                processor.open()
+            processor.step()
+    assert processor.received == 6
 
 
 def test_a_shard_whose_inputs_end_before_what_it_has_taken_is_not_opened() -> None:

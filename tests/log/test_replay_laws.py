@@ -17,7 +17,7 @@ from engine.events import Message, Topic
 from engine.events.jobs import Accounted
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
-from engine.log import recovery, run, snapshots
+from engine.log import processor, recovery, snapshots
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.log.processor import Processor
@@ -43,7 +43,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "_READ", 4)
     monkeypatch.setattr(snapshots, "_MARK_EVERY", 3)
     monkeypatch.setattr(snapshots, "_CYCLE_BYTES", 300)
-    monkeypatch.setattr(run, "OUTPUT_LIMIT", 25)
+    monkeypatch.setattr(processor, "OUTPUT_LIMIT", 25)
 
 
 def fill(log: AnyLog, given_inputs: Inputs) -> None:
