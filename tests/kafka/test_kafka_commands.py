@@ -229,7 +229,7 @@ def test_a_disabled_callback_is_resumed(
     lahar("run", "--once")  # takes the report of it
     (standing,) = lahar.records("callbacks", "list")
     assert (standing["state"], standing["last_failure"]["message"]) == ("disabled", "no pager")
-    module.write_text(CALLBACK.format(body='print("told", notice.name, notice.phase)') + "\n# the cause is mended\n")
+    module.write_text(CALLBACK.format(body='print(f"told {notice.name} {notice.phase}")') + "\n# the cause is mended\n")
     monkeypatch.delitem(sys.modules, "kafka_test_callbacks")
     done = lahar("callbacks", "resume", "announce")
     assert (done.out, done.err) == ("announce: resumed\n", NOTE)

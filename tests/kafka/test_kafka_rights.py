@@ -41,7 +41,7 @@ from streams.agents import agent, job_events
 
 @callback(level="job")
 def told(notice):
-    print("told of", notice.name, flush=True)
+    print(f"told of {notice.name}", flush=True)
 
 
 @callback(level="job")
@@ -51,7 +51,7 @@ def refusing(notice):
 
 @agent(job_events)
 async def given(event):
-    print("given", event.type, flush=True)
+    print(f"given {event.type}", flush=True)
 """
 READING: Final = "what only reads"
 APPENDING: Final = "what only appends"
