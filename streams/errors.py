@@ -2,8 +2,7 @@
 
 LogError
 ├── LogUnavailableError
-│   ├── TopicsMissingError   the cluster has no topics of ours
-│   └── TopicsRefusedError   this user may not describe them
+│   └── TopicsMissingError   the cluster has no topics of ours
 ├── LayoutError              counts of partitions are not what they must be
 └── TopicsDifferError        topics stand in a way that cannot be changed in place
 """
@@ -27,7 +26,7 @@ from aiokafka.errors import (
 
 from engine.log.errors import LogError, LogUnavailableError
 
-__all__ = ["REFUSALS", "TopicsDifferError", "TopicsMissingError", "TopicsRefusedError", "unavailable", "unavailable_if"]
+__all__ = ["REFUSALS", "TopicsDifferError", "TopicsMissingError", "must_be_described", "unavailable", "unavailable_if"]
 
 # Its warnings about brokers that come and go are of no use without a handler, and Python would print them.
 logging.getLogger("aiokafka").addHandler(logging.NullHandler())
@@ -57,14 +56,6 @@ class TopicsMissingError(LogUnavailableError):
 
     def __init__(self, names: Sequence[str], where: str) -> None:
         super().__init__(f"{where} has no topic {', '.join(names)}; make them with `lahar topics apply`")
-
-
-class TopicsRefusedError(LogUnavailableError):
-    """Raised when brokers do not let this user describe topics, whether they are there or not."""
-
-    def __init__(self, names: Sequence[str], where: str) -> None:
-        error = TopicAuthorizationFailedError
-        super().__init__(f"the topics of {where} cannot be read: {error.__name__}: {', '.join(names)}; {_REMEDIES[error]}")
 
 
 class TopicsDifferError(LogError):
@@ -97,3 +88,14 @@ def unavailable_if(what: str, remedies: _Remedies | None = None) -> Iterator[Non
         yield
     except (KafkaError, OSError, TimeoutError) as error:
         raise unavailable(what, error, remedies) from error
+
+
+def must_be_described(refused: Sequence[str], where: str) -> None:
+    """Check that there are no topics that brokers do not let this user describe, whether they are there or not.
+
+    Raises:
+        LogUnavailableError: there are.
+    """
+    with unavailable_if(f"the topics of {where} cannot be read"):
+        if refused:
+            raise TopicAuthorizationFailedError(", ".join(refused))

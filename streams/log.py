@@ -24,7 +24,7 @@ from engine.log.errors import FencedError, LayoutError, LogUnavailableError, Rec
 from engine.log.partitioner import partition_of
 from engine.log.port import Partition, Position, Record, ShardId, ShardView
 from streams.codec import encode
-from streams.errors import TopicsMissingError, TopicsRefusedError, unavailable_if
+from streams.errors import TopicsMissingError, must_be_described, unavailable_if
 from streams.fetched import RawRecord
 from streams.layout import equal, narrowed, remedy
 from streams.loop import BackgroundLoop
@@ -386,8 +386,7 @@ class KafkaLog:
         self.must_not_have_grown()
 
     def _layout(self) -> dict[Topic, int]:
-        if refused := self.wire.refused:
-            raise TopicsRefusedError(refused, self.settings.where)
+        must_be_described(self.wire.refused, self.settings.where)
         found = {topic: self.wire.count(name) for topic, name in self._names.items()}
         if missing := [self._names[topic] for topic, count in found.items() if not count]:
             raise TopicsMissingError(missing, self.settings.where)

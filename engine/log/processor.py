@@ -62,8 +62,8 @@ class Processor(Generic[S]):
         self.log: Final = log
         self.batch: Final = batch
         """Inputs a transaction, at most."""
-        self._limits = Limit(batch), Limit(OUTPUT_LIMIT)
-        """Of the inputs and of the outputs of a commit."""
+        self._most_inputs = Limit(batch)
+        self._most_outputs = Limit(OUTPUT_LIMIT)
         self._every = snapshot_every
         self._clock = clock
         self._observer = observer
@@ -126,7 +126,7 @@ class Processor(Generic[S]):
         """Bring the state to where the shard stands; return how many events were folded."""
         recovered = recover(self.log, self.stage, self.shard, held, self._every)
         self._remarks.begin(self.stage.parked(recovered.state))
-        self._opened = ShardRun(self.stage, self.shard, held, recovered, self._inputs(held.position.vector), self._limits[1])
+        self._opened = ShardRun(self.stage, self.shard, held, recovered, self._inputs(held.position.vector), self._most_outputs)
         return recovered.events
 
     def _inputs(self, offsets: Vector) -> Inputs:
@@ -300,7 +300,7 @@ class Processor(Generic[S]):
         taken: list[Taken] = []
         fired = 0
         timers, reasons, large = failures.timers, failures.inputs, failures.large
-        while len(taken) < self._limits[0].now and not run.full() and (found := source.peek()) is not None:
+        while len(taken) < self._most_inputs.now and not run.full() and (found := source.peek()) is not None:
             place, record, time = found
             # Due by this input's time; or by the shard's own, which is ahead of it where producers' clocks differ. Otherwise
             # what fires before what would depend on whether the shard was idle in between.
@@ -356,8 +356,8 @@ class Processor(Generic[S]):
             self._let_go()
             if isinstance(error, LogError):
                 self._remarks.given_up(error)
-                for limit, count in zip(self._limits, (inputs or 0, len(run.outputs)), strict=True):
-                    limit.failed(count)
+                self._most_inputs.failed(inputs or 0)
+                self._most_outputs.failed(len(run.outputs))
             raise
 
     def _write_commit(self, run: ShardRun[S], inputs: int | None, done: int, began: float) -> None:
@@ -373,8 +373,8 @@ class Processor(Generic[S]):
         commit_began = perf_counter()
         run.held.commit(Commit(after.vector, after.now, run.outputs, changes))
         ended = perf_counter()
-        for limit in self._limits:
-            limit.written()
+        self._most_inputs.written()
+        self._most_outputs.written()
         self._remarks.committed(run.outputs)
         if self._observer is not None:
             seconds, taken = (ended - began, ended - commit_began), inputs or 0

@@ -18,7 +18,7 @@ from streams.agents.app import AgentApp
 from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
 from streams.connecting import administrator
-from streams.errors import TopicsMissingError, TopicsRefusedError, unavailable, unavailable_if
+from streams.errors import TopicsMissingError, must_be_described, unavailable, unavailable_if
 from streams.settings import KafkaSettings
 
 __all__ = ["find", "run"]
@@ -121,7 +121,6 @@ async def _must_have_topics(app: AgentApp) -> None:
         async with administrator(settings) as admin:
             answer = await admin._send_request(MetadataRequest(app.topics_read, allow_auto_topic_creation=False))  # noqa: SLF001
     errors = {name: for_code(code) for code, name, *_ in answer.topics}
-    if refused := [name for name, error in errors.items() if error is TopicAuthorizationFailedError]:
-        raise TopicsRefusedError(refused, settings.where)
+    must_be_described([name for name, error in errors.items() if error is TopicAuthorizationFailedError], settings.where)
     if missing := [name for name, error in errors.items() if error is UnknownTopicOrPartitionError]:
         raise TopicsMissingError(missing, settings.where)

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol, runtime_checkable
 from engine.log.errors import LogError, LogUnavailableError
 from engine.log.port import Log
 from streams.agents.progress import Place
-from streams.errors import REFUSALS, TopicsMissingError, TopicsRefusedError
+from streams.errors import REFUSALS, TopicsMissingError
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
@@ -89,7 +89,7 @@ def _read(
                 if len(seeds) == len(handlers):
                     found[number] = seeds
     except LogUnavailableError as error:
-        if not isinstance(error, TopicsMissingError | TopicsRefusedError) and not isinstance(error.__cause__, REFUSALS):
+        if not isinstance(error, TopicsMissingError) and not isinstance(error.__cause__, REFUSALS):
             raise
         _log.warning("no snapshots are at hand, so all of the past is read: %s", error)
     return found

@@ -53,6 +53,14 @@ def settings(bootstrap: str, prefix: str) -> Iterator[KafkaSettings]:
 
 
 @pytest.fixture
+def elsewhere(settings: KafkaSettings) -> Iterator[KafkaSettings]:
+    """Settings of another log in the same cluster, to which the first one is moved."""
+    found = settings.model_copy(update={"topic_prefix": f"{settings.topic_prefix}new-"})
+    yield found
+    asyncio.run(delete_topics(found))
+
+
+@pytest.fixture
 def open_log(settings: KafkaSettings) -> Iterator[Callable[[], KafkaLog]]:
     """Opens the log of a test, as often as is wanted; all are closed at its end."""
     opened: list[KafkaLog] = []

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pytest
 from lahar_command import Command
-from topics_of_tests import delete_records, delete_topics, make_anew
+from topics_of_tests import delete_records, make_anew
 
 from engine.log.port import Partition
 from engine.simulation.workload import lives
@@ -17,13 +15,6 @@ from streams.settings import KafkaSettings
 
 TOPICS = ("--partitions", "1", "--replication", "1")
 BEGIN = 1_700_000_000_000_000
-
-
-@pytest.fixture
-def elsewhere(settings: KafkaSettings) -> Iterator[KafkaSettings]:
-    found = settings.model_copy(update={"topic_prefix": f"{settings.topic_prefix}restored-"})
-    yield found
-    asyncio.run(delete_topics(found))
 
 
 def append(settings: KafkaSettings, start: int, end: int | None) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewPartitions
 from lahar_command import Command
-from topics_of_tests import administered, delete_group, delete_topics
+from topics_of_tests import administered, delete_group
 
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
@@ -19,13 +19,6 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
 MANY = ("--partitions", "2", "--replication", "1")
-
-
-@pytest.fixture
-def elsewhere(settings: KafkaSettings) -> Iterator[KafkaSettings]:
-    found = settings.model_copy(update={"topic_prefix": f"{settings.topic_prefix}new-"})
-    yield found
-    asyncio.run(delete_topics(found))
 
 
 def give_more(settings: KafkaSettings, topics: list[str], count: int) -> None:
