@@ -6,6 +6,8 @@ STAMP := .venv/.installed
 KAFKA_VERSION ?= 4.3.0
 OLDEST_KAFKA := 3.9.1
 PROMETHEUS_VERSION ?= 0.313.5
+# As many tests at once as there are processors, at most four: each process has a broker of its own. A file stays in one process.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
@@ -65,11 +67,11 @@ kafka-if-possible:
 	fi
 
 test: $(STAMP) kafka-if-possible ## Run the default test suite.
-	$(BIN)/python -m pytest
+	$(PYTEST)
 
 test-slow: $(STAMP) kafka-if-possible ## Run the deep and long checks too, some of them on an older Kafka.
 	@test ! -e .kafka/$(KAFKA_VERSION)/.complete || $(MAKE) --no-print-directory kafka KAFKA_VERSION=$(OLDEST_KAFKA)
-	$(BIN)/python -m pytest -m 'not chaos'
+	$(PYTEST) -m 'not chaos'
 
 chaos: $(STAMP) kafka ## Break workers, brokers and clocks under load; print and check what was lost and doubled.
 	$(BIN)/python -m pytest -m chaos -s tests/chaos

@@ -13,11 +13,14 @@ import platform
 import re
 import sys
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Row", "Table", "markdown"]
+__all__ = ["ROW", "Row", "line", "markdown", "table"]
+
+ROW = "row of the chaos table"
+"""The property of a test that holds a row."""
 
 _BEGIN, _END = "<!-- chaos table -->", "<!-- end of chaos table -->"
 _COLUMNS = ("schedule", "events", "faults", "seconds", "outputs", "lost", "doubled", "differing", "ended")
@@ -42,29 +45,21 @@ class Row:
     remarks: str = ""
 
 
-class Table:
-    """The rows of a run."""
-
-    def __init__(self) -> None:
-        self.rows: list[Row] = []
-
-    def add(self, row: Row) -> None:
-        """Print a row as a line of JSON and keep it."""
-        self.rows.append(row)
-        print(f"\n{_MARK}{json.dumps(asdict(row))}", flush=True)
-
-    def show(self, events: int) -> None:
-        """Print the machine and all rows."""
-        if self.rows:
-            print(f"\n{_MARK}{json.dumps(machine(events))}\n{text([asdict(row) for row in self.rows])}", flush=True)
+def line(found: dict[str, Any]) -> str:
+    """Return a row, or what the figures depend on, as `markdown` reads it from what a run printed."""
+    return f"\n{_MARK}{json.dumps(found)}"
 
 
-def machine(events: int) -> dict[str, object]:
+def table(rows: list[dict[str, Any]]) -> str:
+    """Return the machine and all rows for a terminal."""
+    return f"{line(machine())}\n{text(rows)}"
+
+
+def machine() -> dict[str, object]:
     """Return what the figures depend on."""
     return {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "command": "make chaos" if events == 100_000 else f"LAHAR_CHAOS_EVENTS={events} make chaos",
     }
 
 
@@ -75,8 +70,8 @@ def _cells(rows: list[dict[str, Any]]) -> list[list[str]]:
 def text(rows: list[dict[str, Any]]) -> str:
     """Return the rows for a terminal."""
     cells = [list(_COLUMNS), *_cells(rows)]
-    widths = [max(len(line[place]) for line in cells) for place in range(len(_COLUMNS))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells)
+    widths = [max(len(row[place]) for row in cells) for place in range(len(_COLUMNS))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in cells)
 
 
 def markdown(lines: list[str]) -> str:
@@ -91,7 +86,7 @@ def markdown(lines: list[str]) -> str:
     table = ["| " + " | ".join(_COLUMNS) + " |", "|---|" + "---|" * (len(_COLUMNS) - 1)]
     table += ["| " + " | ".join(cells) + " |" for cells in _cells(rows)]
     remarks = [f"- {row['schedule']}: {row['remarks']}" for row in rows if row["remarks"]]
-    where = f"`{told['command']}` on {told['date']} ({told['machine']}; three brokers of Apache Kafka on the same machine)."
+    where = f"`make chaos` on {told['date']} ({told['machine']}; three brokers of Apache Kafka on the same machine)."
     return "\n".join([where, "", *table, "", *remarks])
 
 

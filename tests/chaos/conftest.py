@@ -1,10 +1,11 @@
-"""Three brokers for all schedules, a table of what they found, printed at the end."""
+"""Three brokers for all schedules; what they found is noted."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "kafka"))
 
 from broker import AS_KAFKA_STARTS_IT, Cluster, Options, obstacle
-from chaos_table import Row, Table
+from chaos_table import ROW, Row, line
 from chaos_world import EVENTS, World
-
-_table = Table()
 
 # Brokers that come and go are what this is about; aiokafka tells of each try.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
@@ -56,11 +55,11 @@ def world(cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> I
 
 
 @pytest.fixture
-def note() -> Callable[[Row], None]:
-    """Prints a row at once, keeps it for the table."""
-    return _table.add
+def note(record_property: Callable[[str, object], None]) -> Callable[[Row], None]:
+    """Prints a row at once, and keeps it for the table at the end."""
 
+    def keep(row: Row) -> None:
+        print(line(asdict(row)), flush=True)
+        record_property(ROW, asdict(row))
 
-def pytest_terminal_summary() -> None:
-    """Print the table."""
-    _table.show(EVENTS)
+    return keep
