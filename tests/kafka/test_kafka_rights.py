@@ -241,6 +241,17 @@ def test_commands_that_append(guarded: Guarded) -> None:
     assert "ml/second: appended" in lahar("apply", "-", given=job("second")).out
 
 
+def test_an_export_is_imported_and_processed_on(guarded: Guarded) -> None:
+    prefix = "moved-"
+    guarded.log(prefix)("topics", "apply", *TOPICS)
+    exported = guarded.command(rights(READING))("export").out
+    assert len(exported.splitlines()) > 3
+    guarded.command([*rights(LIFECYCLE), Right("topics", "Write", "*")], prefix)("import", "-", given=exported)
+    assert guarded.command(rights(READING), prefix)("export").out == exported
+    guarded.log(prefix)("apply", "-", given=job("later"))
+    assert guarded.command(rights(LIFECYCLE, EFFECTS), prefix).records("run", "--once")[0]["processed"] == 1
+
+
 LESS: Final = [
     (READING, "summary", "Read *", "TopicAuthorizationFailedError"),
     (READING, "summary", "Describe lahar-*", "GroupAuthorizationFailedError"),
