@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -19,9 +18,6 @@ __all__ = ["administrator", "connect"]
 
 _SOON: Final = 0.5
 """Share of the time for a request within which connecting has failed at once, so that it may be asked why."""
-
-_GOODBYE_SECONDS: Final = 0.1
-"""In which closed TLS connections say goodbye; a loop that ends before leaves them open behind it."""
 
 
 @asynccontextmanager
@@ -41,8 +37,6 @@ async def administrator(settings: KafkaSettings) -> AsyncIterator[Any]:
         yield admin
     finally:
         await admin.close()
-        if "ssl_context" in arguments:
-            await asyncio.sleep(_GOODBYE_SECONDS)
 
 
 async def connect(client: Any, arguments: Mapping[str, Any]) -> None:  # noqa: ANN401  aiokafka has no types

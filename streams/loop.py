@@ -13,6 +13,8 @@ from concurrent.futures import Future
 from contextvars import ContextVar
 from typing import Any, Final, TypeVar
 
+from streams.event_loop import EventLoop
+
 __all__ = ["BackgroundLoop", "TaskOwner"]
 
 T = TypeVar("T")
@@ -60,7 +62,7 @@ class BackgroundLoop:
         Args:
             name: of the thread.
         """
-        self._loop = asyncio.new_event_loop()
+        self._loop = EventLoop()
         self._loop.set_task_factory(_make_task)
         # Failures reach their callers as exceptions; what nobody waits for any more is of no interest.
         self._loop.set_exception_handler(lambda _loop, _context: None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,9 +45,10 @@ def show_plan(
     """Say how the cluster differs from what Lahar needs; exit code 1 if it does. Nothing is changed."""
     output = output_of(context, as_json)
     settings = _kafka_settings(settings_of(context, log).log)
-    from streams.topics import declared, plan  # noqa: PLC0415  an extra that most installations do without
+    from streams.event_loop import run  # noqa: PLC0415  an extra that most installations do without
+    from streams.topics import declared, plan  # noqa: PLC0415  the same
 
-    found = asyncio.run(plan(settings, declared(settings, partitions, replication)))
+    found = run(plan(settings, declared(settings, partitions, replication)))
     _tell(output, found, "the topics are as declared")
     if found:
         raise typer.Exit(FINDING)
@@ -65,9 +65,10 @@ def apply_plan(
     """Make missing topics and set what differs. Counts of partitions and copies are never changed."""
     output = output_of(context, as_json)
     settings = _kafka_settings(settings_of(context, log).log)
-    from streams.topics import apply, declared  # noqa: PLC0415  an extra that most installations do without
+    from streams.event_loop import run  # noqa: PLC0415  an extra that most installations do without
+    from streams.topics import apply, declared  # noqa: PLC0415  the same
 
-    found = asyncio.run(apply(settings, declared(settings, partitions, replication)))
+    found = run(apply(settings, declared(settings, partitions, replication)))
     _tell(output, found, "nothing to change")
 
 

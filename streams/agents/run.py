@@ -14,6 +14,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from engine.effects.modules import MODULE_NAME, import_named
 from engine.effects.receiver import describe
 from engine.log.errors import LogUnavailableError
+from streams import event_loop
 from streams.agents.app import AgentApp
 from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
@@ -82,7 +83,7 @@ def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
     """
     for name, level in _QUIET.items():
         logging.getLogger(name).setLevel(level)
-    asyncio.run(_run(app, stopped))
+    event_loop.run(_run(app, stopped))
 
 
 async def _run(app: AgentApp, stopped: Callable[[], bool]) -> None:

@@ -5,7 +5,6 @@ Certificates are made by Java's keytool when the tests run.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import logging
@@ -30,6 +29,7 @@ from running_agents import PATIENCE, Running, Told, history
 from worker_process import Lahar
 
 from engine.log.errors import LogUnavailableError
+from streams.event_loop import run
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared
@@ -222,7 +222,7 @@ def test_a_token_that_cannot_be_had_for_a_while_is_asked_for_again(secured: Secu
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("KAFKA_SASL_TOKEN_PROVIDER", f"{__name__}:flaky_token")
     settings = KafkaSettings()
-    asyncio.run(apply(settings, declared(settings, 1, 1)))
+    run(apply(settings, declared(settings, 1, 1)))
     log = KafkaLog(settings)
     client: Any = log.wire._client
 
@@ -297,7 +297,7 @@ def test_agents_log_in_as_the_log_does(
     for name, value in secured.environment("SECURE", **credentials(mechanism)).items():
         monkeypatch.setenv(name, value)
     settings = KafkaSettings()
-    asyncio.run(apply(settings, declared(settings, 1, 1)))
+    run(apply(settings, declared(settings, 1, 1)))
     log, agent = KafkaLog(settings), Told()
     log.append("job-events", history("a"))
     with Running(settings, agent.agent()):
