@@ -113,7 +113,8 @@ def committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: 
         while waiting and waiting[-1][1] <= batch.base_offset:
             given_up.add(waiting.pop()[0])
         if batch.is_control_batch:
-            if ControlRecord.parse(next(batch).key) == ABORT_MARKER:
+            # A log that is compacted may keep the batch of a marker without the marker.
+            if any(ControlRecord.parse(marker.key) == ABORT_MARKER for marker in batch):
                 given_up.discard(batch.producer_id)
         elif not (batch.is_transactional and batch.producer_id in given_up):
             found.append(Batch(batch, raw))

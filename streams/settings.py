@@ -26,6 +26,7 @@ from pydantic import Field, SecretStr, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from engine.log.url import must_name_no_login
 from streams.tokens import TokenProvider
 
 __all__ = ["URL_SCHEME", "KafkaSettings"]
@@ -81,12 +82,10 @@ class KafkaSettings(BaseSettings):
         Raises:
             ValueError: the URL is of another form, or a setting does not fit.
         """
+        must_name_no_login(url)
         if not url.startswith(URL_SCHEME):
             raise ValueError(f"{url!r} is no Kafka log; write kafka://HOST:PORT")
         servers = url.removeprefix(URL_SCHEME).rstrip("/")
-        if "@" in servers:
-            # Not repeated: what stands before the sign may be a password.
-            raise ValueError("kafka://… may name hosts and ports only; set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD")
         if any(sign in servers for sign in "/?#"):
             raise ValueError(f"{url!r} may name hosts and ports only; the rest stands in KAFKA_… variables")
         try:

@@ -27,6 +27,7 @@ from engine.cli.errors import describe
 from engine.cli.journal import LogFormat
 from engine.events.times import SECOND, Duration
 from engine.kubernetes.durations import parse_duration
+from engine.log.url import must_name_no_login
 
 __all__ = ["DEFAULT_LOG", "FILE_NAME", "Settings", "duration", "load_settings"]
 
@@ -89,7 +90,7 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
 
     Raises:
         ValueError: the file is no TOML, has an unknown key or a value that does not fit; the text names file and key. Or a
-            variable's value does not fit; the text names it.
+            variable's value does not fit; the text names it. Or the log's URL holds a password.
     """
     path = directory / FILE_NAME
     values: dict[str, Any] = {}
@@ -111,4 +112,6 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
                 Settings.model_validate({name: given})
             except ValidationError as error:
                 raise ValueError(f"{variable}={given}: {error.errors()[0]['msg']}") from None
-    return Settings.model_validate(values)
+    settings = Settings.model_validate(values)
+    must_name_no_login(settings.log)
+    return settings

@@ -6,7 +6,17 @@ from engine.log.errors import LogUnavailableError
 from engine.log.memory import MemoryLog
 from engine.log.sqlite import SqliteLog
 
-__all__ = ["open_log"]
+__all__ = ["must_name_no_login", "open_log"]
+
+
+def must_name_no_login(url: str) -> None:
+    """Check that the URL of a log on Kafka holds no user and password; messages may then repeat it.
+
+    Raises:
+        ValueError: it does; the text does not repeat it.
+    """
+    if url.startswith("kafka:") and "@" in url:
+        raise ValueError("kafka://… may name hosts and ports only; set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD")
 
 
 def open_log(url: str, partitions: int | None = None, *, create: bool = True, readonly: bool = False) -> MemoryLog | SqliteLog:
@@ -20,12 +30,13 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
         readonly: only read.
 
     Raises:
-        ValueError: the URL is of no known form, or the number of partitions is below 1.
+        ValueError: the URL is of no known form or holds a password, or the number of partitions is below 1.
         LogUnavailableError: the log cannot be opened, or is a Kafka log.
         LogError: as `SqliteLog` raises it.
     """
     if partitions is not None and partitions < 1:
         raise ValueError(f"a log has 1 or more partitions a topic, not {partitions}")
+    must_name_no_login(url)
     scheme, colon, rest = url.partition(":")
     if colon and scheme == "sqlite" and rest:
         return SqliteLog(rest, partitions, create=create, readonly=readonly)

@@ -191,6 +191,8 @@ class Consumer(driver.Consumer):
     def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401  handed on
         super().__init__(*arguments, **named)
         self._given: defaultdict[TP, deque[Given]] = defaultdict(deque)
+        self._reached: dict[TP, int] = {}
+        """Positions that are not committed yet."""
         self._seeking = asyncio.Lock()
         self._held: dict[TP, int] = {}
         """Positions of agents that read from the beginning; they are never committed to Kafka."""
@@ -224,10 +226,14 @@ class Consumer(driver.Consumer):
         # While Faust empties its queues it acknowledges what it throws away.
         if not self.app.flow_control.is_active():
             return None
-        given, offset = self._given[tp], None
+        given = self._given[tp]
         while given and given[0].done:
-            offset = given.popleft().offset + 1
-        return offset
+            self._reached[tp] = given.popleft().offset + 1
+        return self._reached.get(tp)
+
+    def _should_commit(self, tp: TP, offset: int) -> bool:  # noqa: ARG002  as Faust calls it
+        """Faust takes a position whose commit failed for committed, and would not try again before there is a later one."""
+        return True
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
         """Holes between offsets need no book: what counts is what was given."""
@@ -235,7 +241,7 @@ class Consumer(driver.Consumer):
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
         """Commit what is done before the partitions go to others."""
         await self.commit()
-        self._given.clear()
+        self._forget()
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
@@ -255,8 +261,12 @@ class Consumer(driver.Consumer):
     async def perform_seek(self) -> None:
         """Go back to what is not done; what was fetched comes again. Faust may ask for it twice at a time."""
         async with self._seeking:
-            self._given.clear()
+            self._forget()
             await super().perform_seek()
+
+    def _forget(self) -> None:
+        self._given.clear()
+        self._reached.clear()
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
         """Go to the position of these agents, and tell the app."""
@@ -274,8 +284,12 @@ class Consumer(driver.Consumer):
     async def _commit(self, offsets: Mapping[TP, int]) -> bool:
         if self.app.agents_declared.from_beginning:
             self._held.update(offsets)
-            return True
-        return bool(await super()._commit(offsets))
+        elif not await super()._commit(offsets):
+            return False
+        for tp, offset in offsets.items():
+            if self._reached.get(tp) == offset:
+                del self._reached[tp]
+        return True
 
 
 class Producer(driver.Producer):

@@ -17,8 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ROW", "Row", "line", "markdown", "table"]
+__all__ = ["EVENTS", "ROW", "Row", "line", "markdown", "table"]
 
+_USUAL = 100_000
+EVENTS = int(os.environ.get("LAHAR_CHAOS_EVENTS", _USUAL))
+"""Inputs of a long schedule."""
 ROW = "row of the chaos table"
 """The property of a test that holds a row."""
 
@@ -60,6 +63,7 @@ def machine() -> dict[str, object]:
     return {
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}, {platform.system()}",
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "events": EVENTS,
     }
 
 
@@ -86,7 +90,8 @@ def markdown(lines: list[str]) -> str:
     table = ["| " + " | ".join(_COLUMNS) + " |", "|---|" + "---|" * (len(_COLUMNS) - 1)]
     table += ["| " + " | ".join(cells) + " |" for cells in _cells(rows)]
     remarks = [f"- {row['schedule']}: {row['remarks']}" for row in rows if row["remarks"]]
-    where = f"`make chaos` on {told['date']} ({told['machine']}; three brokers of Apache Kafka on the same machine)."
+    command = "make chaos" if told["events"] == _USUAL else f"LAHAR_CHAOS_EVENTS={told['events']} make chaos"
+    where = f"`{command}` on {told['date']} ({told['machine']}; three brokers of Apache Kafka on the same machine)."
     return "\n".join([where, "", *table, "", *remarks])
 
 

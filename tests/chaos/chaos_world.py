@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 import threading
 import time
 from collections import Counter
@@ -32,9 +31,8 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared
 
-__all__ = ["EVENTS", "SESSION_SECONDS", "SHARDS", "TRANSACTION_SECONDS", "World"]
+__all__ = ["SESSION_SECONDS", "SHARDS", "TRANSACTION_SECONDS", "World"]
 
-EVENTS = int(os.environ.get("LAHAR_CHAOS_EVENTS", "100000"))
 """Of each schedule, at least. Fewer are for those who work on the schedules."""
 SHARDS = 4
 SESSION_SECONDS = 6.0

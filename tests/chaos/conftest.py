@@ -14,8 +14,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "kafka"))
 
 from broker import AS_KAFKA_STARTS_IT, Cluster, Options, obstacle
-from chaos_table import ROW, Row, line
-from chaos_world import EVENTS, World
+from chaos_table import EVENTS, ROW, Row, line
+from chaos_world import World
 
 # Brokers that come and go are what this is about; aiokafka tells of each try.
 logging.getLogger("aiokafka").setLevel(logging.CRITICAL)

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from chaos_feed import Given, workload
-from chaos_table import Row
+from chaos_table import EVENTS, Row
 from chaos_timers import Timers
-from chaos_world import EVENTS, World
+from chaos_world import World
 
 from engine.events import Message
 

@@ -17,8 +17,8 @@ from aiokafka.admin import NewTopic
 from aiokafka.structs import TopicPartition
 from broker import Cluster
 from chaos_feed import dice
-from chaos_table import Row
-from chaos_world import EVENTS, SHARDS
+from chaos_table import EVENTS, Row
+from chaos_world import SHARDS
 from topics_of_tests import administered
 
 from streams.settings import KafkaSettings
@@ -139,6 +139,8 @@ def test_a_the_same_kills_against_plain_faust(settings: KafkaSettings, note: Cal
         forwarders.end()
     out = forwarders.out
     doubled = sum(out.values()) - len(out)
+    assert kills
+    assert out
     note(
         Row(
             "(a) the same against Faust exactly_once, forwarding",

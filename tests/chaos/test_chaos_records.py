@@ -8,8 +8,8 @@ import pytest
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from chaos_feed import workload
 from chaos_garbage import with_garbage, with_large_jobs
-from chaos_table import Row
-from chaos_world import EVENTS, SHARDS, World
+from chaos_table import EVENTS, Row
+from chaos_world import SHARDS, World
 
 from engine.events import decode
 from engine.events.inputs import JobSubmitted

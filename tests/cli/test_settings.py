@@ -61,6 +61,14 @@ def test_a_wrong_file_is_named_with_the_key(tmp_path, text, message):
         load_settings(None, {}, write(tmp_path, text))
 
 
+@pytest.mark.parametrize("url", ["kafka://bob:hunter2@h:9092", "kafka:bob:hunter2@h"])
+def test_a_password_in_the_url_of_a_log_is_refused_wherever_it_stands_and_not_repeated(tmp_path, url):
+    for option, environment, text in ((url, {}, ""), (None, {"LAHAR_LOG": url}, ""), (None, {}, f'log = "{url}"')):
+        with pytest.raises(ValueError, match="KAFKA_SASL_PASSWORD") as raised:
+            load_settings(option, environment, write(tmp_path, text))
+        assert "hunter2" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     ("value", "micros"),
     [(0, 0), (5, 5_000_000), ("30d", 2_592_000_000_000), ("1h30m", 5_400_000_000), ("250ms", 250_000), ("0", 0)],

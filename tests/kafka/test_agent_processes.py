@@ -40,7 +40,8 @@ def start(settings: KafkaSettings, tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
     environment = os.environ | {
         "KAFKA_TOPIC_PREFIX": settings.topic_prefix,
-        "LAHAR_LOG": f"kafka://{settings.bootstrap_servers}",
+        "KAFKA_BOOTSTRAP_SERVERS": settings.bootstrap_servers,
+        "LAHAR_LOG": "kafka://",
         "PYTHONPATH": os.pathsep.join([str(HERE.parents[1]), *sys.path]),
     }
 
@@ -223,3 +224,17 @@ def test_the_plain_consumer_reads_everything_and_says_where_an_event_never_came(
         + [f"torn {number}" for number in (1, 2, 4, 5)]
         + ["GAP: torn lacks what stands between 2 and 4"]
     )
+
+
+def test_the_app_of_the_page_is_run_by_fausts_own_command(
+    make_log: Callable[[int], KafkaLog], start: Start, tmp_path: Path
+) -> None:
+    page = (HERE.parents[1] / "docs" / "agents.md").read_text(encoding="utf-8")
+    assert "`faust -A MODULE:app worker` runs it" in page
+    (tmp_path / "mixed.py").write_text(re.findall(r"```python\n(.*?)```", page, re.DOTALL)[-1], encoding="utf-8")
+    make_log(1).append("job-events", history("a"))
+    running = start("-m", "faust", "-A", "mixed:app", "worker")
+    # Faust takes what is printed for a warning.
+    wait(running, tmp_path, lambda: (tmp_path / "err").read_text().count("lahar.job.") == 3, "it is told")
+    assert not listens(running)
+    assert stopped(running) == 0

@@ -7,9 +7,11 @@ import struct
 import threading
 from collections import Counter
 from collections.abc import Callable
+from itertools import count
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.errors import KafkaConnectionError
 from broker import Cluster, obstacle, until
 from lifecycle_inputs import inputs
 from running_agents import PATIENCE, Running, Told, history
@@ -81,6 +83,28 @@ def test_an_agent_is_told_of_what_is_committed_in_order_and_of_nothing_that_was_
         write(settings, (history("end", 1), True))
         again.wait(("end", 1))
     assert again.events == [("end", 1)], "the position was not committed up to the end"
+
+
+def test_a_position_whose_commit_failed_is_committed_though_nothing_follows(
+    make_log: MakeLog, settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_log(1).append("job-events", history("a"))
+    as_ever, failures, committed = AIOKafkaConsumer.commit, count(1), threading.Event()
+
+    async def commit(consumer: AIOKafkaConsumer, offsets: object) -> None:
+        if next(failures) <= 2:
+            raise KafkaConnectionError("no broker")
+        await as_ever(consumer, offsets)
+        committed.set()
+
+    monkeypatch.setattr(AIOKafkaConsumer, "commit", commit)
+    with Running(settings, Told().agent()):
+        until(committed.is_set, PATIENCE, "the position is committed")
+    again = Told()
+    with Running(settings, again.agent()):
+        write(settings, (history("end", 1), True))
+        again.wait(("end", 1))
+    assert again.events == [("end", 1)]
 
 
 def test_an_event_that_one_agent_could_not_take_is_given_to_it_again_by_the_next_process(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from documentation_pages import ROOT, agrees, bare, commands_of, prepared, written_anew
+from topics_of_tests import delete_topics
 
 from streams.settings import KafkaSettings
 from streams.topics import SINGLE, TOPICS
@@ -19,11 +21,14 @@ from streams.topics import SINGLE, TOPICS
 PAGE = ROOT / "docs" / "kafka.md"
 LIMIT = 240
 """Seconds that the page may take."""
+SECOND = "second-"
+"""What the topics of the page's second log begin with."""
 PARTS = re.compile(r"\n<<(\d+)>>\n(.*?)\n<<=(\d+)>>", re.DOTALL)
 CHANGING = (
     (re.compile(r"in [\d.]+ s"), "in ? s"),
     # What workers do by the clock goes on behind what they were given.
     (re.compile(r"[\d,]+ outputs folded into [\d,]+ subjects?; (.*) \([0-9a-f]{32}\)"), r"? outputs folded; \1"),
+    (re.compile(r"[\d,]+ records restored"), "? records restored"),
     (re.compile(r"20[2-9]\d-\d\d-\d\d \d\d:\d\d:\d\d[.\d]*Z"), "now"),
 )
 """What depends on the machine and the hour."""
@@ -36,6 +41,7 @@ def played(settings: KafkaSettings, tmp_path: Path) -> Iterator[subprocess.Popen
     script = ["exec 2>&1"]
     for number, command in enumerate(commands):
         text = bare(command.text).replace("localhost:9092", settings.bootstrap_servers)
+        text = text.replace(SECOND, settings.topic_prefix + SECOND)
         script += [f"printf '\\n<<%d>>\\n' {number}", text, "printf '\\n<<=%d>>\\n' $?"]
     environment = prepared(tmp_path) | {"KAFKA_TOPIC_PREFIX": settings.topic_prefix}
     process = subprocess.Popen(
@@ -48,6 +54,7 @@ def played(settings: KafkaSettings, tmp_path: Path) -> Iterator[subprocess.Popen
         start_new_session=True,
     )
     yield process
+    asyncio.run(delete_topics(settings.model_copy(update={"topic_prefix": settings.topic_prefix + SECOND})))
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()

@@ -243,6 +243,7 @@ def test_commands_that_append(guarded: Guarded) -> None:
 
 def test_an_export_is_imported_and_processed_on(guarded: Guarded) -> None:
     prefix = "moved-"
+    guarded.log("made-")("run", "--once")
     guarded.log(prefix)("topics", "apply", *TOPICS)
     exported = guarded.command(rights(READING))("export").out
     assert len(exported.splitlines()) > 3
