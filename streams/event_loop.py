@@ -1,7 +1,7 @@
 """An event loop whose connections end with it.
 
 aiokafka lets go of a connection that fails without waiting until it is closed. TLS takes a while to say goodbye, and a loop that is
-closed meanwhile would leave the socket open until it is collected.
+closed meanwhile would leave the socket open until it is collected. The thread in which Faust reads has a loop of Faust's own.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class EventLoop(asyncio.SelectorEventLoop):
         return transport, protocol
 
     def close(self) -> None:
-        """End what is connected or says goodbye, and close. Idempotent."""
-        if not self.is_closed():
-            self.run_until_complete(self._end_connections())
-        super().close()
-
-    async def _end_connections(self) -> None:
-        for transport in tuple(self._opened):
-            transport.abort()
-        # Their sockets are closed in the next round.
-        await asyncio.sleep(0)
+        """End what is connected or says goodbye, and close. Idempotent; not for a thread in which another loop runs."""
+        try:
+            if not self.is_closed():
+                for transport in tuple(self._opened):
+                    transport.abort()
+                # Their sockets are closed in the round that comes, and it is the last one.
+                self.call_soon(self.stop)
+                self.run_forever()
+        finally:
+            super().close()
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:

@@ -66,8 +66,15 @@ class BackgroundLoop:
         self._loop.set_task_factory(_make_task)
         # Failures reach their callers as exceptions; what nobody waits for any more is of no interest.
         self._loop.set_exception_handler(lambda _loop, _context: None)
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         self._thread.start()
+
+    def _live(self) -> None:
+        # Closed where it ran: in the thread that wants it closed another loop may be running.
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
 
     def run(self, coroutine: Coroutine[Any, Any, T], owner: TaskOwner | None = None) -> T:
         """Run a coroutine in the loop and return its result, or raise its exception, in the calling thread.
@@ -96,8 +103,6 @@ class BackgroundLoop:
             asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop).result(_CLOSE_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSE_SECONDS)
-        if not self._thread.is_alive():
-            self._loop.close()
 
 
 async def _owned(coroutine: Coroutine[Any, Any, T], owner: TaskOwner) -> T:

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import Field, SecretStr, ValidationError, model_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -64,6 +64,12 @@ class KafkaSettings(BaseSettings):
     transaction_seconds: Annotated[float, Field(gt=0)] = 15.0
     """After which the broker ends a transaction whose producer is silent. So long a frozen worker can hold up readers; a commit
     that takes longer is lost."""
+
+    @field_validator("bootstrap_servers")
+    @classmethod
+    def _names_no_login(cls, servers: str) -> str:
+        must_name_no_login(servers)
+        return servers
 
     @model_validator(mode="after")
     def _complete(self) -> Self:

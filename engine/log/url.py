@@ -10,13 +10,15 @@ __all__ = ["must_name_no_login", "open_log"]
 
 
 def must_name_no_login(url: str) -> None:
-    """Check that the URL of a log on Kafka holds no user and password; messages may then repeat it.
+    """Check that a log's URL holds no user and password; messages may then repeat it. A file may be named as it likes.
 
     Raises:
         ValueError: it does; the text does not repeat it.
     """
-    if url.startswith("kafka:") and "@" in url:
-        raise ValueError("kafka://… may name hosts and ports only; set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD")
+    if "@" in url and not url.startswith("sqlite:"):
+        raise ValueError(
+            "'@' may stand in the name of a file alone (sqlite:PATH); a login stands in KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD"
+        )
 
 
 def open_log(url: str, partitions: int | None = None, *, create: bool = True, readonly: bool = False) -> MemoryLog | SqliteLog:

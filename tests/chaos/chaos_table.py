@@ -21,7 +21,7 @@ __all__ = ["EVENTS", "ROW", "Row", "line", "markdown", "table"]
 
 _USUAL = 100_000
 EVENTS = int(os.environ.get("LAHAR_CHAOS_EVENTS", _USUAL))
-"""Inputs of a long schedule."""
+"""Inputs of a long schedule, at least. Fewer are for those who work on the schedules."""
 ROW = "row of the chaos table"
 """The property of a test that holds a row."""
 

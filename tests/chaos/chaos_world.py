@@ -33,7 +33,6 @@ from streams.topics import apply, declared
 
 __all__ = ["SESSION_SECONDS", "SHARDS", "TRANSACTION_SECONDS", "World"]
 
-"""Of each schedule, at least. Fewer are for those who work on the schedules."""
 SHARDS = 4
 SESSION_SECONDS = 6.0
 TRANSACTION_SECONDS = 6.0

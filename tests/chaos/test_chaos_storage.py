@@ -14,8 +14,8 @@ from aiokafka.admin import NewPartitions, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import PolicyViolationError
 from aiokafka.structs import TopicPartition
-from chaos_table import Row
-from chaos_world import EVENTS, SHARDS, World
+from chaos_table import EVENTS, Row
+from chaos_world import SHARDS, World
 
 from engine.events import Message
 from engine.lifecycle.stage import LifecycleStage

@@ -61,7 +61,7 @@ def test_a_wrong_file_is_named_with_the_key(tmp_path, text, message):
         load_settings(None, {}, write(tmp_path, text))
 
 
-@pytest.mark.parametrize("url", ["kafka://bob:hunter2@h:9092", "kafka:bob:hunter2@h"])
+@pytest.mark.parametrize("url", ["kafka://bob:hunter2@h:9092", " kafka:bob:hunter2@h", "KAFKA://bob:hunter2@h"])
 def test_a_password_in_the_url_of_a_log_is_refused_wherever_it_stands_and_not_repeated(tmp_path, url):
     for option, environment, text in ((url, {}, ""), (None, {"LAHAR_LOG": url}, ""), (None, {}, f'log = "{url}"')):
         with pytest.raises(ValueError, match="KAFKA_SASL_PASSWORD") as raised:

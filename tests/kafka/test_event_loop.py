@@ -13,6 +13,7 @@ import pytest
 from streams.event_loop import EventLoop, run
 from streams.loop import BackgroundLoop
 
+PATIENCE = 10.0
 ANONYMOUS = "aNULL:@SECLEVEL=0"
 """Ciphers that need no certificate."""
 
@@ -36,11 +37,11 @@ def silent() -> Iterator[int]:
             with context(ssl.PROTOCOL_TLS_SERVER).wrap_socket(taken, server_side=True):
                 over.wait()
 
-        thread = threading.Thread(target=serve)
+        thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield server.getsockname()[1]
         over.set()
-        thread.join()
+        thread.join(PATIENCE)
 
 
 async def connected(port: int, closing: bool) -> socket.socket:
@@ -64,6 +65,20 @@ def in_the_background(port: int, closing: bool) -> socket.socket:
 @pytest.mark.parametrize("ended", [in_the_background, lambda *given: run(connected(*given))], ids=["thread", "run"])
 def test_no_socket_is_left_open(silent: int, ended: Callable[[int, bool], socket.socket], closing: bool) -> None:
     assert ended(silent, closing).fileno() == -1
+
+
+def test_a_background_loop_is_closed_where_another_loop_runs(silent: int) -> None:
+    async def close() -> socket.socket:
+        return in_the_background(silent, closing=True)
+
+    assert asyncio.run(close()).fileno() == -1
+
+
+def test_a_loop_is_closed_though_it_was_to_stop() -> None:
+    loop = EventLoop()
+    loop.call_soon(loop.stop)
+    loop.close()
+    assert loop.is_closed()
 
 
 def test_a_loop_is_closed_twice() -> None:

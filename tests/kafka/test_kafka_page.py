@@ -54,10 +54,10 @@ def played(settings: KafkaSettings, tmp_path: Path) -> Iterator[subprocess.Popen
         start_new_session=True,
     )
     yield process
-    asyncio.run(delete_topics(settings.model_copy(update={"topic_prefix": settings.topic_prefix + SECOND})))
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+    asyncio.run(delete_topics(settings.model_copy(update={"topic_prefix": settings.topic_prefix + SECOND})))
 
 
 def test_the_commands_of_the_page_do_what_it_shows(played: subprocess.Popen[str], settings: KafkaSettings) -> None:
