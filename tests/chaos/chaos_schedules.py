@@ -36,7 +36,8 @@ def freeze_workers(here: World, times: int, *, heirs: bool) -> int:
     Args:
         here: with two workers.
         times: how often.
-        heirs: another worker is started in place of the frozen one; otherwise their group gives its shards to the other one.
+        heirs: another worker is started in place of the frozen one; otherwise their group gives its shards to the other one. If
+            the thawed one finds no broker at first, it opens its shards again before it hears of its heir, which then ends.
 
     Returns:
         How many records of open transactions were left by them.

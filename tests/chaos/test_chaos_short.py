@@ -27,7 +27,7 @@ def test_a_worker_that_was_frozen_in_mid_transaction_is_fenced(world: Make, note
     here = world("(b) in short", seed=20_170_902, events=_EVENTS)
     here.by_ordinal()
     half = freeze_workers(here, 1, heirs=True)
-    here.finish(note, "a freeze", f"{half} records of open transactions were left behind")
+    here.finish(note, "a freeze", f"{half} records of open transactions were left behind", workers_end=True)
 
 
 def test_a_leader_that_dies_and_comes_back_costs_nothing(world: Make, note: Note) -> None:

@@ -30,9 +30,8 @@ def test_b_a_worker_is_frozen_in_mid_transaction_and_thawed_when_another_one_has
     here = world(f"(b) a worker frozen in mid-transaction, by {mode}", seed=20_170_802)
     here.by_ordinal() if mode == "ordinal" else here.by_group()
     half = freeze_workers(here, 3, heirs=mode == "ordinal")
-    here.finish(
-        note, "3 freezes", f"{half} records of open transactions were left behind; each worker was fenced when it was thawed"
-    )
+    remarks = f"{half} records of open transactions were left behind; each worker was fenced when it was thawed"
+    here.finish(note, "3 freezes", remarks, workers_end=mode == "ordinal")
 
 
 def test_c_workers_join_and_leave_every_few_seconds(world: Make, note: Note) -> None:
