@@ -17,7 +17,8 @@ def must_name_no_login(url: str) -> None:
     """
     if "@" in url and not url.startswith("sqlite:"):
         raise ValueError(
-            "'@' may stand in the name of a file alone (sqlite:PATH); a login stands in KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD"
+            "'@' may stand in the name of a file alone (sqlite:PATH), not in kafka://… or beside a broker; "
+            "set KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD"
         )
 
 

@@ -87,12 +87,12 @@ def markdown(lines: list[str]) -> str:
     found = [json.loads(line.split(_MARK, 1)[1]) for line in lines if re.match(rf"^\S*{_MARK}{{", line)]
     rows = [row for row in found if "schedule" in row]
     told = next(row for row in found if "machine" in row)
-    table = ["| " + " | ".join(_COLUMNS) + " |", "|---|" + "---|" * (len(_COLUMNS) - 1)]
-    table += ["| " + " | ".join(cells) + " |" for cells in _cells(rows)]
+    drawn = ["| " + " | ".join(_COLUMNS) + " |", "|---|" + "---|" * (len(_COLUMNS) - 1)]
+    drawn += ["| " + " | ".join(cells) + " |" for cells in _cells(rows)]
     remarks = [f"- {row['schedule']}: {row['remarks']}" for row in rows if row["remarks"]]
     command = "make chaos" if told["events"] == _USUAL else f"LAHAR_CHAOS_EVENTS={told['events']} make chaos"
     where = f"`{command}` on {told['date']} ({told['machine']}; three brokers of Apache Kafka on the same machine)."
-    return "\n".join([where, "", *table, "", *remarks])
+    return "\n".join([where, "", *drawn, "", *remarks])
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ def test_the_url_wins_over_the_environment(environment: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("url", ["sqlite:x", "kafka:a:1", "kafka://user:word@a:1", "kafka://a:1/topics"])
 def test_a_url_of_another_form_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match=r"(?i)kafka"):
+    with pytest.raises(ValueError, match="kafka"):
         KafkaSettings.of_url(url)
 
 
