@@ -387,6 +387,9 @@ class KafkaLog:
 
     def _layout(self) -> dict[Topic, int]:
         must_be_described(self.wire.refused, self.settings.where)
+        if not all(map(self.wire.count, self._names.values())):
+            # They may have been made a moment ago, and one broker has not heard of it.
+            self.learn()
         found = {topic: self.wire.count(name) for topic, name in self._names.items()}
         if missing := [self._names[topic] for topic, count in found.items() if not count]:
             raise TopicsMissingError(missing, self.settings.where)

@@ -15,7 +15,10 @@ from typing import Any, Final, Literal, get_args
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
+    KafkaConnectionError,
     KafkaError,
+    NodeNotReadyError,
+    RequestTimedOutError,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
@@ -25,6 +28,7 @@ from aiokafka.errors import (
 from engine.events import Topic
 from streams.connecting import administrator
 from streams.errors import TopicsDifferError, unavailable_if
+from streams.metadata import heard
 from streams.settings import KafkaSettings
 
 __all__ = [
@@ -43,6 +47,7 @@ __all__ = [
 _DAY_MS: Final = 86_400_000
 _FOREVER: Final = -1
 _SEEN_SECONDS: Final = 30.0
+_ANSWER_SECONDS: Final = 5.0
 _PAUSE_SECONDS: Final = 0.05
 
 _REMEDIES: Final = {
@@ -265,14 +270,26 @@ async def _set(admin: Any, wanted: list[Declared], differences: list[Difference]
 
 
 async def _wait_until_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa: ANN401  aiokafka has no types
-    # The controller has said yes; brokers learn of it a little later.
-    for _ in range(int(_SEEN_SECONDS / _PAUSE_SECONDS)):
-        # One broker may name a topic that the next one has not heard of.
-        with suppress(UnknownTopicOrPartitionError):
-            if not await _differences(admin, wanted):
-                return
-        await asyncio.sleep(_PAUSE_SECONDS)
-    raise KafkaError(f"the brokers do not show the change within {_SEEN_SECONDS:g} s")
+    # The controller has said yes; brokers learn of it a little later, one after the other. Whoever is told that the topics are
+    # made asks any of them next.
+    counts = {topic.name: topic.partitions for topic in wanted}
+    client = admin._client  # noqa: SLF001  it has the connections
+    behind: list[int] = []
+    try:
+        async with asyncio.timeout(_SEEN_SECONDS):
+            while True:
+                told = await heard(client, list(counts), _ANSWER_SECONDS)
+                behind = sorted(broker for broker, found in told.items() if found != counts)
+                # A broker may name a topic and not have its settings yet, or be gone before the cluster knows.
+                with suppress(UnknownTopicOrPartitionError, KafkaConnectionError, NodeNotReadyError, RequestTimedOutError):
+                    if not behind and not await _differences(admin, wanted):
+                        return
+                # Who has died is not waited for once the cluster does not name it any more.
+                await client.force_metadata_update()
+                await asyncio.sleep(_PAUSE_SECONDS)
+    except TimeoutError:
+        where = f" at broker {', '.join(map(str, behind))}" if behind else ""
+        raise KafkaError(f"the change does not show within {_SEEN_SECONDS:g} s{where}") from None
 
 
 def _must_be_done(code: int, name: str, text: str | None) -> None:

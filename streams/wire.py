@@ -28,12 +28,12 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from aiokafka.protocol.fetch import FetchRequest
-from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.structs import TopicPartition
 
 from streams.connecting import connect
 from streams.fetched import Chunk, RawRecords, committed
+from streams.metadata import heard
 
 __all__ = ["TEN_YEARS_MS", "Wire"]
 
@@ -101,22 +101,15 @@ class Wire:
         return sorted(self._client.cluster.unauthorized_topics.intersection(self._topics))
 
     async def learn(self) -> None:
-        """Ask all brokers for the numbers of partitions: some hear that a topic has grown later than others."""
-        request = MetadataRequest(self._topics, allow_auto_topic_creation=False)
-        answers = await asyncio.gather(
-            *(self._ask(broker.nodeId, request) for broker in self._client.cluster.brokers()), return_exceptions=True
-        )
-        heard = [answer for answer in answers if not isinstance(answer, BaseException)]
-        if not heard:
-            raise KafkaConnectionError("no broker says what it has") from next(iter(answers), None)
-        for answer in heard:
-            for code, topic, _, partitions in answer.topics:
-                if not code:
-                    self._counts[topic] = max(len(partitions), self._counts.get(topic, 0))
-
-    async def _ask(self, broker: int, request: MetadataRequest) -> Any:  # noqa: ANN401  aiokafka has no types
-        async with asyncio.timeout(min(_LEARN_SECONDS, self._seconds)):
-            return await self._client.send(broker, request)
+        """Ask all brokers for the numbers of partitions: some hear later than others that a topic was made, or has grown."""
+        answers = await heard(self._client, self._topics, min(_LEARN_SECONDS, self._seconds))
+        counts = [answer for answer in answers.values() if not isinstance(answer, Exception)]
+        if not counts:
+            failed = next((answer for answer in answers.values() if isinstance(answer, Exception)), None)
+            raise KafkaConnectionError("no broker says what it has") from failed
+        for found in counts:
+            for topic, count in found.items():
+                self._counts[topic] = max(count, self._counts.get(topic, 0))
 
     async def fetch(self, partition: TopicPartition, start: int) -> Chunk:
         """Return committed records from `start` on; none only if none is there at this moment.
