@@ -14,10 +14,9 @@ from itertools import count
 from pathlib import Path
 from typing import Final, Self
 
-from aiokafka.admin import AIOKafkaAdminClient
-
 from engine.events import Message
 from engine.log.port import Partition
+from streams.connecting import administrator
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared
@@ -267,7 +266,5 @@ def place(bootstrap: str) -> Iterator[Place]:
 
 
 async def _delete(settings: KafkaSettings) -> None:
-    admin = AIOKafkaAdminClient(**settings.client_arguments())
-    await admin.start()
-    await admin.delete_topics([topic.name for topic in declared(settings, 1, 1)])
-    await admin.close()
+    async with administrator(settings) as admin:
+        await admin.delete_topics([topic.name for topic in declared(settings, 1, 1)])

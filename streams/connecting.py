@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -16,6 +17,7 @@ from streams.tokens import TokenProvider
 
 __all__ = ["administrator", "connect"]
 
+_PAUSE_SECONDS: Final = 0.1
 _SOON: Final = 0.5
 """Share of the time for a request within which connecting has failed at once, so that it may be asked why."""
 
@@ -32,37 +34,49 @@ async def administrator(settings: KafkaSettings) -> AsyncIterator[Any]:
     arguments = settings.client_arguments()
     admin = AIOKafkaAdminClient(**arguments)
     try:
-        await connect(admin._client, arguments)  # noqa: SLF001  its `start` does the same and does not say why it failed
+        await connect(admin._client, arguments, settings.request_seconds)  # noqa: SLF001  its `start` does the same and does not say why it failed
         admin._started = True  # noqa: SLF001
         yield admin
     finally:
         await admin.close()
 
 
-async def connect(client: Any, arguments: Mapping[str, Any]) -> None:  # noqa: ANN401  aiokafka has no types
+async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> None:  # noqa: ANN401  aiokafka has no types
     """Connect a client of aiokafka's.
 
     Args:
         client: that is not connected.
         arguments: it was made with.
+        seconds: how long brokers that do not answer are tried. One that says no, or that is not there, is not asked again.
 
     Raises:
         KafkaError: no broker can be reached, or none takes the login.
         OSError: as above, by the network's own words.
     """
-    begun = time.monotonic()
-    try:
-        await client.bootstrap()
-    except KafkaConnectionError:
-        tokens: TokenProvider | None = arguments.get("sasl_oauth_token_provider")
-        if tokens is not None and tokens.failure is not None:
-            raise tokens.failure from None
-        if time.monotonic() - begun < arguments["request_timeout_ms"] / 1000 * _SOON:
-            await _ask_why(arguments)
-        raise
-    if not client.cluster.brokers():
-        # aiokafka takes the answer that refuses a token for one that accepts it, and understands nothing from then on.
-        raise SaslAuthenticationFailed("no broker names itself after the login: is the token refused?")
+    deadline = time.monotonic() + seconds
+    tokens: TokenProvider | None = arguments.get("sasl_oauth_token_provider")
+    while True:
+        begun = time.monotonic()
+        try:
+            await client.bootstrap()
+            break
+        except KafkaConnectionError:
+            if tokens is not None and tokens.failure is not None:
+                raise tokens.failure from None
+            if time.monotonic() - begun < arguments["request_timeout_ms"] / 1000 * _SOON:
+                await _ask_why(arguments)
+            if time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(_PAUSE_SECONDS)
+    while not client.cluster.brokers():
+        if tokens is not None:
+            # aiokafka takes the answer that refuses a token for one that accepts it, and understands nothing from then on.
+            raise SaslAuthenticationFailed("no broker names itself after the login: is the token refused?")
+        if time.monotonic() > deadline:
+            raise KafkaConnectionError("a broker answers, but none takes part in the cluster at this moment")
+        # One that stood still was thrown out, and is let in again as soon as it is heard.
+        await asyncio.sleep(_PAUSE_SECONDS)
+        await client.force_metadata_update()
 
 
 async def _ask_why(arguments: Mapping[str, Any]) -> None:

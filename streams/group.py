@@ -112,17 +112,20 @@ class GroupMember:
         self._coordinator: int | None = None
         # The broker holds the answer to a join until all members have joined, for half a session at most. A request beyond that is
         # lost, and is to be known as such while the session lasts.
-        self._arguments = {**arguments, "request_timeout_ms": int(session * 600)}
+        self._arguments = {**arguments, "request_timeout_ms": int(session * 800)}
         self._client: Any = AIOKafkaClient(**self._arguments)
 
-    async def start(self) -> None:
+    async def start(self, seconds: float) -> None:
         """Connect.
+
+        Args:
+            seconds: how long brokers that do not answer are tried.
 
         Raises:
             KafkaError: no broker answers, or none takes the login.
             OSError: as above, by the network's own words.
         """
-        await connect(self._client, self._arguments)
+        await connect(self._client, self._arguments, seconds)
         await self._client.set_topics({self._topic})
 
     async def close(self) -> None:

@@ -180,7 +180,7 @@ class GroupMembership:
         arguments = self._settings.client_arguments()
         self._member = GroupMember(arguments, self._group, self._topic, self._instance, self._session)
         try:
-            await self._member.start()
+            await self._member.start(self._settings.request_seconds)
         except BaseException:
             await self._member.close()
             raise

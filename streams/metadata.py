@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
-__all__ = ["heard"]
+__all__ = ["Heard", "answered", "heard"]
 
 
-async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int, dict[str, int] | Exception]:  # noqa: ANN401  aiokafka has no types
-    """Ask every broker that the cluster names for the numbers of partitions of topics.
+class Heard(NamedTuple):
+    """What a broker says of the topics that it was asked about."""
+
+    partitions: dict[str, int]
+    """Topic → number of partitions, of those that it has heard of."""
+    refused: frozenset[str]
+    """Those that it does not let us describe, whether they are there or not."""
+
+
+async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int, Heard | Exception]:  # noqa: ANN401  aiokafka has no types
+    """Ask every broker that the cluster names about topics.
 
     Args:
         client: aiokafka's, connected.
@@ -20,18 +30,31 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
         seconds: how long one broker of several is waited for.
 
     Returns:
-        broker → topic → number of partitions, without topics that it has not heard of or does not let us describe; or
-        broker → what kept it from answering.
+        what each broker says, or what kept it from answering, by its number.
     """
     request = MetadataRequest(list(topics), allow_auto_topic_creation=False)
 
-    async def ask(broker: int) -> dict[str, int] | Exception:
+    async def ask(broker: int) -> Heard | Exception:
         try:
             async with asyncio.timeout(seconds):
                 answer = await client.send(broker, request)
         except Exception as error:  # noqa: BLE001  whatever it is, this broker does not say
             return error
-        return {topic: len(partitions) for code, topic, _, partitions in answer.topics if not code}
+        partitions = {topic: len(found) for code, topic, _, found in answer.topics if not code}
+        refused = (topic for code, topic, *_ in answer.topics if for_code(code) is TopicAuthorizationFailedError)
+        return Heard(partitions, frozenset(refused))
 
     brokers = [broker.nodeId for broker in client.cluster.brokers()]
     return dict(zip(brokers, await asyncio.gather(*map(ask, brokers)), strict=True))
+
+
+def answered(told: Mapping[int, Heard | Exception]) -> list[Heard]:
+    """Return what the brokers say that have answered.
+
+    Raises:
+        KafkaConnectionError: none has.
+    """
+    failed = [answer for answer in told.values() if isinstance(answer, Exception)]
+    if len(failed) == len(told):
+        raise KafkaConnectionError("no broker says what it has") from next(iter(failed), None)
+    return [answer for answer in told.values() if not isinstance(answer, Exception)]

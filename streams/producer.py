@@ -13,6 +13,7 @@ from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
 from streams.codec import Fields
+from streams.connecting import connect
 from streams.errors import REFUSALS
 from streams.loop import BackgroundLoop, TaskOwner
 from streams.settings import KafkaSettings
@@ -159,8 +160,9 @@ class Producer:
         return self._background.run(_within(seconds, coroutine), self._owner)
 
     async def _start(self, settings: KafkaSettings, more: Mapping[str, Any]) -> None:
+        arguments = settings.client_arguments()
         self._producer = AIOKafkaProducer(
-            **settings.client_arguments(),
+            **arguments,
             **more,
             acks="all",
             retry_backoff_ms=_RETRY_MS,
@@ -168,7 +170,8 @@ class Producer:
             max_batch_size=self._batch_bytes,
             max_request_size=_REQUEST_BYTES,
         )
-        await self._producer.start()
+        await connect(self._producer.client, arguments, settings.request_seconds)
+        await self._producer._sender.start()  # noqa: SLF001  its own `start` connects once, and does not say why it failed
 
     async def _send(self, batches: Batches) -> dict[TopicPartition, int]:
         ends = await _all(self._send_in_order(*found) for found in batches.by_partition.items())

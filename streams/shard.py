@@ -289,8 +289,9 @@ def _recorded(
 def _read(log: KafkaLog, shard: ShardId) -> tuple[Stored | None, list[tuple[str, bytes]]]:
     """Return the position and the snapshot, all output up to it being readable."""
     name = str(shard)
+    outputs = [log.place(topic, shard.number) for topic in _OUTPUT_TOPICS]
     with unavailable_if(f"the position of shard {shard} on {log.settings.where} cannot be read"):
-        committed = log.background.run(_settled_offsets(log, shard))
+        committed = log.background.run(_settled_offsets(log, shard, [*outputs, log.place("snapshots", shard.number)]))
     found: dict[bytes, bytes] = {}
     partition = log.place("snapshots", shard.number)
     whole, prefix = name.encode(), f"{name}/".encode()
@@ -303,6 +304,9 @@ def _read(log: KafkaLog, shard: ShardId) -> tuple[Stored | None, list[tuple[str,
                 found[key] = raw.value
             else:
                 found.pop(key, None)
+    with unavailable_if(f"the outputs of shard {shard} on {log.settings.where} cannot be read"):
+        # Its holder may have gone on, and what it wrote last be seen in `snapshots` first.
+        log.background.run(_settled(log, outputs))
     stored = latest(from_record(found.pop(whole, b"")), from_group(committed))
     # A subject that is no text is none of ours, and cannot be deleted under its name.
     subjects = {key[len(prefix) :].decode(): value for key, value in found.items() if _is_text(key)}
@@ -348,10 +352,14 @@ async def _offsets_of(log: KafkaLog, shards: Iterable[ShardId]) -> list[dict[Par
     return await asyncio.gather(*(_offsets(log, shard) for shard in shards))
 
 
-async def _settled_offsets(log: KafkaLog, shard: ShardId) -> dict[Partition, tuple[int, str]]:
-    """Return the group's offsets, after all that stands in the shard's partitions can be read."""
-    await _settled(log, [log.place(topic, shard.number) for topic in (*_OUTPUT_TOPICS, "snapshots")])
-    return await _offsets(log, shard)
+async def _settled_offsets(log: KafkaLog, shard: ShardId, partitions: Sequence[Partition]) -> dict[Partition, tuple[int, str]]:
+    """Return the group's offsets; what was written to some partitions up to them can be read."""
+    # What the last holder has left open is ended first; offsets of a transaction are not shown before.
+    await _settled(log, partitions)
+    offsets = await _offsets(log, shard)
+    # A holder that goes on may have committed since, and its offsets be seen before its records.
+    await _settled(log, partitions)
+    return offsets
 
 
 async def _offsets(log: KafkaLog, shard: ShardId) -> dict[Partition, tuple[int, str]]:

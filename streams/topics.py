@@ -6,19 +6,14 @@ count: keys would move to other partitions and lose their order.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import (
-    KafkaConnectionError,
-    KafkaError,
-    NodeNotReadyError,
-    RequestTimedOutError,
+    StaleMetadata,
     TopicAlreadyExistsError,
     TopicAuthorizationFailedError,
     UnknownTopicOrPartitionError,
@@ -29,6 +24,7 @@ from engine.events import Topic
 from streams.connecting import administrator
 from streams.errors import TopicsDifferError, unavailable_if
 from streams.metadata import heard
+from streams.retry import retried
 from streams.settings import KafkaSettings
 
 __all__ = [
@@ -44,11 +40,12 @@ __all__ = [
     "topic_name",
 ]
 
+T = TypeVar("T")
+
 _DAY_MS: Final = 86_400_000
 _FOREVER: Final = -1
 _SEEN_SECONDS: Final = 30.0
 _ANSWER_SECONDS: Final = 5.0
-_PAUSE_SECONDS: Final = 0.05
 
 _REMEDIES: Final = {
     "partitions": "if the log was made so, name that number (--partitions); where a topic has grown since, `lahar export` reads "
@@ -171,7 +168,7 @@ async def plan(settings: KafkaSettings, wanted: list[Declared]) -> list[Differen
     """
     with unavailable_if(f"the topics of {settings.where} cannot be read", {TopicAuthorizationFailedError: _RIGHTS_TO_PLAN}):
         async with administrator(settings) as admin:
-            return await _differences(admin, wanted)
+            return await _retried(admin, lambda: _differences(admin, wanted), settings.request_seconds)
 
 
 async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Difference]:
@@ -186,27 +183,34 @@ async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Differe
     """
     with unavailable_if(f"the topics of {settings.where} cannot be made", {TopicAuthorizationFailedError: _RIGHTS_TO_APPLY}):
         async with administrator(settings) as admin:
-            found = await _differences(admin, wanted)
+            seconds = settings.request_seconds
+            found = await _retried(admin, lambda: _differences(admin, wanted), seconds)
             if fixed := [difference for difference in found if not difference.can_be_applied]:
                 settled = {difference.setting for difference in fixed}
                 raise TopicsDifferError(
                     [str(difference) for difference in fixed], [text for setting, text in _REMEDIES.items() if setting in settled]
                 )
             missing = {difference.topic for difference in found if difference.setting == "topic"}
-            await _create(admin, [topic for topic in wanted if topic.name in missing])
-            await _set(admin, wanted, found)
-            await _wait_until_seen(admin, wanted)
+            await _retried(admin, lambda: _create(admin, [topic for topic in wanted if topic.name in missing]), seconds)
+            await _retried(admin, lambda: _set(admin, wanted, found), seconds)
+            await _retried(admin, lambda: _must_be_seen(admin, wanted), _SEEN_SECONDS)
     return found
+
+
+async def _retried(admin: Any, ask: Callable[[], Awaitable[T]], seconds: float) -> T:  # noqa: ANN401  aiokafka has no types
+    return await retried(ask, seconds, admin._client)  # noqa: SLF001  it knows the cluster
 
 
 async def _differences(admin: Any, wanted: list[Declared]) -> list[Difference]:  # noqa: ANN401  aiokafka has no types
     present = set(await admin.list_topics())
     there = [topic for topic in wanted if topic.name in present]
-    described = {found["topic"]: found for found in await admin.describe_topics([topic.name for topic in there])} if there else {}
+    answers = await admin.describe_topics([topic.name for topic in there]) if there else []
+    # Of several brokers, the next one may not have heard of a topic that the last one named.
+    described = {found["topic"]: found for found in answers if not found["error_code"]}
     configs = await _configs(admin, [topic.name for topic in there])
     differences: list[Difference] = []
     for topic in wanted:
-        if topic.name not in configs:
+        if topic.name not in configs or topic.name not in described:
             text = f"{topic.partitions} partitions, {topic.replication} copies, {topic.config['cleanup.policy']}"
             differences.append(Difference(topic.name, "topic", "", text))
             continue
@@ -269,27 +273,16 @@ async def _set(admin: Any, wanted: list[Declared], differences: list[Difference]
             _must_be_done(code, name, text)
 
 
-async def _wait_until_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa: ANN401  aiokafka has no types
+async def _must_be_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa: ANN401  aiokafka has no types
     # The controller has said yes; brokers learn of it a little later, one after the other. Whoever is told that the topics are
     # made asks any of them next.
     counts = {topic.name: topic.partitions for topic in wanted}
-    client = admin._client  # noqa: SLF001  it has the connections
-    behind: list[int] = []
-    try:
-        async with asyncio.timeout(_SEEN_SECONDS):
-            while True:
-                told = await heard(client, list(counts), _ANSWER_SECONDS)
-                behind = sorted(broker for broker, found in told.items() if found != counts)
-                # A broker may name a topic and not have its settings yet, or be gone before the cluster knows.
-                with suppress(UnknownTopicOrPartitionError, KafkaConnectionError, NodeNotReadyError, RequestTimedOutError):
-                    if not behind and not await _differences(admin, wanted):
-                        return
-                # Who has died is not waited for once the cluster does not name it any more.
-                await client.force_metadata_update()
-                await asyncio.sleep(_PAUSE_SECONDS)
-    except TimeoutError:
-        where = f" at broker {', '.join(map(str, behind))}" if behind else ""
-        raise KafkaError(f"the change does not show within {_SEEN_SECONDS:g} s{where}") from None
+    told = await heard(admin._client, list(counts), _ANSWER_SECONDS)  # noqa: SLF001  it has the connections
+    behind = [broker for broker, answer in sorted(told.items()) if isinstance(answer, Exception) or answer.partitions != counts]
+    if behind:
+        raise StaleMetadata(f"the change does not show within {_SEEN_SECONDS:g} s at broker {', '.join(map(str, behind))}")
+    if await _differences(admin, wanted):
+        raise StaleMetadata(f"the change does not show within {_SEEN_SECONDS:g} s")
 
 
 def _must_be_done(code: int, name: str, text: str | None) -> None:

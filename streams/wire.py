@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
 from aiokafka.errors import (
-    KafkaConnectionError,
-    KafkaError,
-    KafkaTimeoutError,
-    NodeNotReadyError,
     OffsetOutOfRangeError,
     RequestTimedOutError,
     StaleMetadata,
@@ -33,7 +28,8 @@ from aiokafka.structs import TopicPartition
 
 from streams.connecting import connect
 from streams.fetched import Chunk, RawRecords, committed
-from streams.metadata import heard
+from streams.metadata import answered, heard
+from streams.retry import retried
 
 __all__ = ["TEN_YEARS_MS", "Wire"]
 
@@ -43,7 +39,6 @@ _LATEST: Final = -1
 _EARLIEST: Final = -2
 _CHUNK_BYTES: Final = 1 << 20
 """Of one fetch. A record that is larger comes alone."""
-_PAUSE_SECONDS: Final = 0.1
 _LEARN_SECONDS: Final = 5.0
 """How long one broker of several is waited for."""
 TEN_YEARS_MS: Final = 10 * 365 * 86_400_000
@@ -81,7 +76,7 @@ class Wire:
     async def start(self, topics: Iterable[str]) -> None:
         """Connect and learn who leads the partitions of some topics."""
         self._client = AIOKafkaClient(**self._arguments)
-        await connect(self._client, self._arguments)
+        await connect(self._client, self._arguments, self._seconds)
         self._topics = sorted(topics)
         await self._client.set_topics(self._topics)
 
@@ -102,13 +97,9 @@ class Wire:
 
     async def learn(self) -> None:
         """Ask all brokers for the numbers of partitions: some hear later than others that a topic was made, or has grown."""
-        answers = await heard(self._client, self._topics, min(_LEARN_SECONDS, self._seconds))
-        counts = [answer for answer in answers.values() if not isinstance(answer, Exception)]
-        if not counts:
-            failed = next((answer for answer in answers.values() if isinstance(answer, Exception)), None)
-            raise KafkaConnectionError("no broker says what it has") from failed
-        for found in counts:
-            for topic, count in found.items():
+        told = await heard(self._client, self._topics, min(_LEARN_SECONDS, self._seconds))
+        for answer in answered(told):
+            for topic, count in answer.partitions.items():
                 self._counts[topic] = max(count, self._counts.get(topic, 0))
 
     async def fetch(self, partition: TopicPartition, start: int) -> Chunk:
@@ -266,31 +257,13 @@ class Wire:
         return leader
 
     async def _retry(self, ask: Callable[[], Awaitable[T]]) -> T:
-        """Ask again while the cluster is changing hands, until time is over."""
-        deadline = time.monotonic() + self._seconds
-        last: KafkaError = KafkaTimeoutError(f"no answer within {self._seconds:g} s")
-        while True:
-            try:
-                async with asyncio.timeout_at(asyncio.get_running_loop().time() + max(deadline - time.monotonic(), 0)):
-                    return await ask()
-            except TimeoutError:
-                # What was said before says more than silence.
-                raise last from None
-            except KafkaError as error:
-                if not (error.retriable or isinstance(error, _PASSING)) or time.monotonic() > deadline:
-                    raise
-                last = error.with_traceback(None)
-            self._client.force_metadata_update()
-            await asyncio.sleep(_PAUSE_SECONDS)
+        return await retried(ask, self._seconds, self._client)
 
 
 def _fetch_request(wanted: Mapping[str, list[Place]]) -> FetchRequest:
     size = sum(len(places) for places in wanted.values()) * _CHUNK_BYTES
     # To be answered at once, with what there is.
     return FetchRequest(0, 1, size, _COMMITTED, list(wanted.items()))
-
-
-_PASSING: Final = (KafkaConnectionError, NodeNotReadyError, RequestTimedOutError, StaleMetadata)
 
 
 def _ends_before(partition: TopicPartition, ended: int) -> StaleMetadata:

@@ -8,9 +8,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Final
 
-from aiokafka.errors import TopicAuthorizationFailedError, UnknownTopicOrPartitionError, for_code
-from aiokafka.protocol.metadata import MetadataRequest
-
 from engine.effects.modules import MODULE_NAME, import_named
 from engine.effects.receiver import describe
 from engine.log.errors import LogUnavailableError
@@ -20,6 +17,7 @@ from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
 from streams.connecting import administrator
 from streams.errors import TopicsMissingError, must_be_described, unavailable, unavailable_if
+from streams.metadata import answered, heard
 from streams.settings import KafkaSettings
 
 __all__ = ["find", "run"]
@@ -120,8 +118,9 @@ async def _must_have_topics(app: AgentApp) -> None:
     settings: KafkaSettings = app.settings
     with unavailable_if(f"{settings.where} cannot be reached"):
         async with administrator(settings) as admin:
-            answer = await admin._send_request(MetadataRequest(app.topics_read, allow_auto_topic_creation=False))  # noqa: SLF001
-    errors = {name: for_code(code) for code, name, *_ in answer.topics}
-    must_be_described([name for name, error in errors.items() if error is TopicAuthorizationFailedError], settings.where)
-    if missing := [name for name, error in errors.items() if error is UnknownTopicOrPartitionError]:
+            told = answered(await heard(admin._client, app.topics_read, settings.request_seconds))  # noqa: SLF001
+    must_be_described(sorted({name for answer in told for name in answer.refused}), settings.where)
+    # Of several brokers, one may not have heard of topics that were made a moment ago.
+    known = {name for answer in told for name in answer.partitions}
+    if missing := [name for name in app.topics_read if name not in known]:
         raise TopicsMissingError(missing, settings.where)

@@ -11,11 +11,9 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,8 +21,9 @@ import yaml
 from broker import jars, until
 from built_image import Image
 from container_files import ROOT, compose, elsewhere, instructions, ours, seconds, words
+from ports import free_ports
 
-__all__ = ["NOT_RUN", "PROMETHEUS", "Process", "Stack", "free_ports"]
+__all__ = ["NOT_RUN", "PROMETHEUS", "Process", "Stack"]
 
 PROMETHEUS = ROOT / ".promtool" / "prometheus"
 """Made by `make promtool`, as promtool beside it."""
@@ -34,15 +33,6 @@ METRICS = 9100
 _PROMETHEUS = 9090
 _START_SECONDS = 120.0
 _JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto")
-
-
-def free_ports(count: int) -> list[int]:
-    """Return ports that nobody uses, all different."""
-    with ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for found in sockets:
-            found.bind(("127.0.0.1", 0))
-        return [found.getsockname()[1] for found in sockets]
 
 
 def _replicas(service: Mapping[str, Any]) -> int:

@@ -17,10 +17,11 @@ import pytest
 import yaml
 from broker import java_version, obstacle, until
 from built_image import Image
-from compose_stack import PROMETHEUS, Process, Stack, free_ports
+from compose_stack import PROMETHEUS, Process, Stack
 from container_files import ROOT, elsewhere, seconds
 from deployment_page import COMMANDS, blocks
 from monitoring import queries
+from ports import free_ports
 from prometheus_client.parser import text_string_to_metric_families
 from test_compose_file import faults
 

@@ -23,13 +23,14 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 import pytest
+from ports import free_ports
 
 __all__ = [
     "AS_KAFKA_STARTS_IT",
@@ -190,8 +191,9 @@ class Broker:
             "group.initial.rebalance.delay.ms": 0,
             # Thousands of small partitions are made in the tests, and each maps two indexes of this size.
             "log.index.size.max.bytes": 1 << 20,
-            # How soon a broker that was killed is fenced, so that its partitions get another leader.
-            "broker.session.timeout.ms": 3_000,
+            # How soon a broker that was killed is fenced, so that its partitions get another leader. One that is alone has nobody
+            # to give them to, and is not to fence itself when the machine stalls.
+            "broker.session.timeout.ms": 3_000 if len(ports) > 1 else 9_000,
             "broker.heartbeat.interval.ms": 500,
             "controlled.shutdown.enable": "true",
             **options.settings,
@@ -299,8 +301,8 @@ class Cluster:
         # Not a random one: it might begin with a dash, and be taken for an option.
         cluster_id = base64.urlsafe_b64encode(b"lahar" + uuid.uuid4().bytes[:11]).decode().rstrip("=")
         each = 2 + len(options.listeners)
-        with _free_ports(each * brokers) as found:
-            groups = [found[start : start + each] for start in range(0, len(found), each)]
+        found = free_ports(each * brokers)
+        groups = [found[start : start + each] for start in range(0, len(found), each)]
         groups[0][0] = options.port or groups[0][0]
         ports = [(clients, controllers) for clients, controllers, *_ in groups]
         self.brokers = [
@@ -351,16 +353,6 @@ class Cluster:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.stop()
-
-
-@contextlib.contextmanager
-def _free_ports(count: int) -> Iterator[list[int]]:
-    """Give ports that nobody uses; all are held until the end of the `with` block, so that none is given twice."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for found in sockets:
-            found.bind(("127.0.0.1", 0))
-        yield [found.getsockname()[1] for found in sockets]
 
 
 def main() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import socket
@@ -14,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from lahar_command import Command
-from topics_of_tests import administered
+from topics_of_tests import alter
 
 from engine.log.port import Partition, Record
 from streams.log import KafkaLog
@@ -150,11 +148,7 @@ def test_a_job_that_was_too_large_for_the_log_leaves_its_name_free(
 ) -> None:
     lahar("topics", "apply", *topics)
     for topic in ("job-events", "dead-letters"):
-        name = f"{settings.topic_prefix}{topic}"
-        small = ConfigResource(
-            ConfigResourceType.TOPIC, name, {"max.message.bytes": "20000", "message.timestamp.type": "LogAppendTime"}
-        )
-        asyncio.run(administered(settings, lambda admin, found=small: admin.alter_configs([found])))
+        alter(settings, topic, {"max.message.bytes": "20000", "message.timestamp.type": "LogAppendTime"})
     noise = random.Random(1).randbytes(50_000).hex()  # noqa: S311  what cannot be compressed
     lahar("apply", "-", given=MANIFEST.replace("containers: [{name: main", f"containers: [{{args: [{noise}], name: main"))
     lahar("run", "--once")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import NewPartitions
 from lahar_command import Command
-from topics_of_tests import administered, delete_group
+from topics_of_tests import add_partitions, delete_group
 
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
@@ -19,11 +18,6 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
 MANY = ("--partitions", "2", "--replication", "1")
-
-
-def give_more(settings: KafkaSettings, topics: list[str], count: int) -> None:
-    more = {settings.topic_prefix + topic: NewPartitions(count) for topic in topics}
-    asyncio.run(administered(settings, lambda admin: admin.create_partitions(more)))
 
 
 async def write(settings: KafkaSettings, topic: str, partition: int, count: int) -> None:
@@ -44,7 +38,7 @@ def test_a_log_that_has_grown_is_not_run_but_read_and_moved(
     log.close()
     lahar("run", "--once")
     before = lahar.records("job", "list"), lahar.records("verify"), lahar("export").out
-    give_more(settings, grown, 5)
+    add_partitions(settings, grown, 5)
 
     refused = lahar("run", "--once", code=4).err
     assert "`lahar export` reads the 2 that there were" in refused
@@ -73,7 +67,7 @@ def test_what_stood_before_is_still_read_when_brokers_have_forgotten_where_shard
     before = lahar("export").out
     if buried:
         asyncio.run(write(settings, "snapshots", 0, 100))
-    give_more(settings, ["pods", "jobs", "decisions", "job-events", "billing", "snapshots"], 5)
+    add_partitions(settings, ["pods", "jobs", "decisions", "job-events", "billing", "snapshots"], 5)
     asyncio.run(write(settings, "pods", 4, 1))
     for shard in range(2):
         asyncio.run(delete_group(settings, settings.group("lifecycle", shard)))

@@ -96,12 +96,12 @@ def test_what_stands_behind_an_open_transaction_is_the_lso_lag(watched: Watched,
     batches.add_state(other.name(EVENTS), b"half", b"half")
     within(neighbour, producer.begin_transaction(), neighbour._producer._send(batches))
     watched.log.append("pods", [custom("a", number, "add", at=number) for number in (1, 2)])
-    assert watched("lahar_lag_records") == 2
+    until(lambda: watched("lahar_lag_records") == 2, 30, "what waits")
     watched.processor.step()
-    assert watched("lahar_lag_records") == 0
+    until(lambda: watched("lahar_lag_records") == 0, 30, "that nothing waits")
     # The half, two events and the marker behind them, which comes a moment later.
     until(lambda: watched("lahar_lso_lag_records", topic="job-events", partition="0") == 4, 30, "the lag")
-    assert watched("lahar_lso_lag_records", topic="pods", partition="0") == 0
+    until(lambda: watched("lahar_lso_lag_records", topic="pods", partition="0") == 0, 30, "that inputs can be read")
     within(neighbour, producer.commit_transaction())
     until(lambda: watched("lahar_lso_lag_records", topic="job-events", partition="0") == 0, 30, "the end of the lag")
 

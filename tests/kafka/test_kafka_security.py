@@ -218,7 +218,7 @@ class FetchError(Exception):
 
 
 def test_a_token_that_cannot_be_had_for_a_while_is_asked_for_again(secured: Secured, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in secured.environment("OPEN", **credentials("OAUTHBEARER"), KAFKA_REQUEST_SECONDS="5").items():
+    for name, value in secured.environment("OPEN", **credentials("OAUTHBEARER")).items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("KAFKA_SASL_TOKEN_PROVIDER", f"{__name__}:flaky_token")
     settings = KafkaSettings()

@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.admin import NewPartitions
-from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import NodeNotReadyError, ProducerFenced
 from aiokafka.protocol.metadata import MetadataRequest
+from aiokafka.protocol.offset import OffsetRequest
 from broker import until
 from log_contract import CLUSTER, EVENTS, INPUTS, PODS, SHARD, bodies, message, output, read_all
-from topics_of_tests import administered, delete_records, make_anew
+from topics_of_tests import add_partitions, alter, delete_records, make_anew
 
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError, RecordTooLargeError
@@ -56,9 +55,8 @@ def write_half(shard: KafkaShard, *partitions: Partition) -> None:
 
 
 def grow(settings: KafkaSettings, log: KafkaLog, topics: list[str], count: int) -> None:
-    names = {settings.topic_prefix + topic: NewPartitions(count) for topic in topics}
-    asyncio.run(administered(settings, lambda admin: admin.create_partitions(names)))
-    log.background.run(_heard_of(log, next(iter(names)), count))
+    add_partitions(settings, topics, count)
+    log.background.run(_heard_of(log, settings.topic_prefix + topics[0], count))
 
 
 async def _heard_of(log: KafkaLog, name: str, count: int) -> None:
@@ -120,6 +118,51 @@ def test_a_foreign_transaction_holds_up_readers_of_what_was_appended_behind_it_o
     assert len(asked) > 1
 
 
+@pytest.mark.parametrize("first", ["offsets", "records"])
+def test_a_look_at_a_shard_that_goes_on_shows_nothing_that_cannot_be_read_yet(
+    make_log: Make, open_log: Open, monkeypatch: pytest.MonkeyPatch, first: str
+) -> None:
+    """Brokers end a transaction in one partition after the other; the group's offsets, or the snapshot, may come before outputs."""
+    log, other = make_log(1), open_log()
+    shard = log.open(SHARD, INPUTS)
+    shard.commit(Commit((1, 0), 1, [output(1)], [("job/1", b"one")]))
+    events = other.name(EVENTS)
+    genuine, group_offsets, ends, hidden = other.wire._client.send, other.group_offsets, other.reader.ends, [0]
+
+    def go_on() -> None:
+        shard.commit(Commit((2, 0), 2, [output(2)], [("job/1", b"two")]))
+        hidden[0] = 3
+
+    async def offsets(group: str) -> object:
+        await asyncio.get_running_loop().run_in_executor(None, go_on)
+        return await group_offsets(group)
+
+    def snapshot_ends(partitions: list[Partition]) -> list[int]:
+        before = ends(partitions)
+        go_on()
+        until(lambda: ends(partitions) > before, 30, "the snapshot can be read")
+        return ends(partitions)
+
+    async def send(node: int, request: object, **more: object) -> Any:
+        answer = await genuine(node, request, **more)
+        if isinstance(request, OffsetRequest) and request._isolation_level == 1 and hidden[0]:
+            for topic, parts in answer.topics:
+                if topic == events.topic:
+                    hidden[0] -= 1
+                    parts[:] = [(number, code, time, 0, *rest) for number, code, time, _, *rest in parts]
+        return answer
+
+    if first == "offsets":
+        monkeypatch.setattr(other, "group_offsets", offsets)
+    else:
+        monkeypatch.setattr(other.reader, "ends", snapshot_ends)
+    monkeypatch.setattr(other.wire._client, "send", send)
+    view = other.look(SHARD)
+    assert view is not None
+    assert (view.position, view.records) == (shard.position, [("job/1", b"two")])
+    assert hidden == [0]
+
+
 def test_what_is_no_text_among_snapshots_is_passed_over(make_log: Make, settings: KafkaSettings) -> None:
     log = make_log(1)
     held = log.open(SHARD, INPUTS)
@@ -166,7 +209,7 @@ def test_who_was_frozen_in_a_commit_finds_that_the_shard_is_another_ones_and_fen
     with pytest.raises(FencedError, match="lifecycle/0 was taken over"):
         log.open(SHARD, INPUTS)
     heir.commit(Commit((4, 0), 3, [output(4)]))
-    assert len(read_all(log, EVENTS)) == 4
+    until(lambda: len(read_all(log, EVENTS)) == 4, 30, "the last one can be read")
     # Told once, it may take the shard over on purpose.
     assert log.open(SHARD, INPUTS).position == heir.position
 
@@ -176,9 +219,7 @@ def test_who_gives_up_a_commit_that_is_too_large_fences_nobody_who_has_gone_on_m
 ) -> None:
     """It needs a new producer, which shuts out whoever has the shard; then it must not write what the other one has written."""
     log, other = make_log(1), open_log()
-    small = {"max.message.bytes": "100000"}
-    topic = ConfigResource(ConfigResourceType.TOPIC, f"{settings.topic_prefix}job-events", small)
-    asyncio.run(administered(settings, lambda admin: admin.alter_configs([topic])))
+    alter(settings, "job-events", {"max.message.bytes": "100000"})
     dice = random.Random(1)  # noqa: S311  bytes that cannot be compressed
     outputs = [Output("job-events", message("job", number, data=dice.randbytes(40_000)), (1, 0)) for number in range(5)]
     slow = log.open(SHARD, INPUTS)
@@ -362,8 +403,7 @@ def test_a_record_that_seems_out_of_place_may_be_one_of_a_new_layout(make_log: M
     """It is no dead letter: before one is written, the shard asks whether the topics have grown."""
     log = make_log(2)
     shard = log.open(SHARD, INPUTS)
-    names = {f"{settings.topic_prefix}pods": NewPartitions(3)}
-    asyncio.run(administered(settings, lambda admin: admin.create_partitions(names)))
+    add_partitions(settings, ["pods"], 3)
     with pytest.raises(LayoutError, match=r"pods has grown from 2 to 3 partitions"):
         shard.commit(Commit((1, 0), 1, [Output("dead-letters", message("job", 1), (1, 0))]))
 
@@ -437,9 +477,7 @@ def test_a_commit_of_many_and_of_large_records_keeps_its_order(make_log: Make) -
 def test_a_topic_that_takes_less_than_is_sent_at_once_gets_less_at_once(make_log: Make, settings: KafkaSettings) -> None:
     """A record fits, several together do not; one that does not fit is named."""
     log = make_log(1)
-    small = {"max.message.bytes": "100000"}
-    topic = ConfigResource(ConfigResourceType.TOPIC, f"{settings.topic_prefix}job-events", small)
-    asyncio.run(administered(settings, lambda admin: admin.alter_configs([topic])))
+    alter(settings, "job-events", {"max.message.bytes": "100000"})
     dice = random.Random(1)  # noqa: S311  bytes that cannot be compressed
     sent = [Output("job-events", message("job", number, data=dice.randbytes(40_000)), (1, 0)) for number in range(20)]
     large = Output("job-events", message("job", 99, data=dice.randbytes(110_000)), (1, 0))

@@ -122,19 +122,17 @@ def test_a_leader_that_holds_its_answers_back_is_asked_again(
 
 
 def test_a_partition_that_was_cut_below_what_it_had_is_not_taken_for_read(
-    make_log: Callable[[int], KafkaLog], settings: KafkaSettings
+    make_log: Callable[[int], KafkaLog], settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make_log(1).close()
-    log = KafkaLog(settings.model_copy(update={"request_seconds": 2}))
-    try:
-        pods = Partition("pods", 0)
-        log.append("pods", jobs(20))
-        end = log.end(pods)
-        make_anew(settings, "pods")
-        with pytest.raises(LogUnavailableError, match=rf"pods/0 .*does not know {end} offsets of it; if it stays so"):
-            log.read(pods, end, 100)
-        log.append("pods", jobs(1))
-        with pytest.raises(LogUnavailableError, match=rf"pods/0 .*does not know {end} offsets of it; if it stays so"):
-            log.read(pods, 0, 100)
-    finally:
-        log.close()
+    log = make_log(1)
+    pods = Partition("pods", 0)
+    log.append("pods", jobs(20))
+    end = log.end(pods)
+    make_anew(settings, "pods")
+    # It is asked for so long.
+    monkeypatch.setattr(log.wire, "_seconds", 2)
+    with pytest.raises(LogUnavailableError, match=rf"pods/0 .*does not know {end} offsets of it; if it stays so"):
+        log.read(pods, end, 100)
+    log.append("pods", jobs(1))
+    with pytest.raises(LogUnavailableError, match=rf"pods/0 .*does not know {end} offsets of it; if it stays so"):
+        log.read(pods, 0, 100)

@@ -3,28 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
+from aiokafka.admin import NewPartitions, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.protocol.admin import DeleteGroupsRequest
 from aiokafka.structs import TopicPartition
 from broker import until
 
+from streams.connecting import administrator
+from streams.metadata import heard
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared, plan
 
-__all__ = ["administered", "delete_group", "delete_records", "delete_topics", "make_anew"]
+__all__ = ["add_partitions", "administered", "alter", "delete_group", "delete_records", "delete_topics", "make_anew"]
+
+PATIENCE = 30
 
 
 async def administered(settings: KafkaSettings, work: Callable[[Any], Coroutine[Any, Any, Any]]) -> Any:
     """Return what becomes of some work with aiokafka's administrator."""
-    admin = AIOKafkaAdminClient(**settings.client_arguments())
-    await admin.start()
-    try:
+    async with administrator(settings) as admin:
         return await work(admin)
-    finally:
-        await admin.close()
+
+
+def add_partitions(settings: KafkaSettings, topics: Sequence[str], count: int) -> None:
+    """Give topics more partitions, as an administrator does; every broker knows of them when this returns."""
+    wanted = {settings.topic_prefix + topic: count for topic in topics}
+
+    async def add(admin: Any) -> None:
+        await admin.create_partitions({name: NewPartitions(count) for name in wanted})
+
+    async def known(admin: Any) -> bool:
+        told = await heard(admin._client, list(wanted), PATIENCE)
+        return all(not isinstance(answer, Exception) and answer.partitions == wanted for answer in told.values())
+
+    asyncio.run(administered(settings, add))
+    until(lambda: bool(asyncio.run(administered(settings, known))), PATIENCE, "the brokers know the partitions")
+
+
+def alter(settings: KafkaSettings, topic: str, config: dict[str, str]) -> None:
+    """Set the settings of a topic, and no others; the broker knows of them when this returns."""
+    name = settings.topic_prefix + topic
+
+    async def known(admin: Any) -> bool:
+        (answer,) = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name)])
+        found = {entry[0]: entry[1] for *_, entries in answer.resources for entry in entries}
+        return config.items() <= found.items()
+
+    asyncio.run(administered(settings, lambda admin: admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, config)])))
+    until(lambda: bool(asyncio.run(administered(settings, known))), PATIENCE, "the broker knows the settings")
 
 
 async def delete_topics(settings: KafkaSettings) -> None:

@@ -69,7 +69,7 @@ class Lahar:
         if address is None:
             return ""
         try:
-            with urlopen(address[1] + path, timeout=5) as answer:  # noqa: S310  the address was just read
+            with urlopen(address[1] + path, timeout=20) as answer:  # noqa: S310  the address was just read
                 return str(answer.read().decode())
         except HTTPError as answer:
             return answer.read().decode()

@@ -422,7 +422,7 @@ def test_closing_does_not_wait_for_ever(log: PlannedLog) -> None:
     with Runner(log, partial(processor, log)) as runner:
         runner.assign([1, 2])
         assert gate.reached.wait(PATIENCE)
-        assert runner.close(seconds=0.01) == [2]
+        assert 2 in runner.close(seconds=0.01)
         gate.open()
         assert runner.close() == []
     assert 2 not in log.opened or log.given_back.count(2) == 1
