@@ -1,14 +1,17 @@
-"""Of several brokers, one hears later than the others that topics were made; whoever asks that one is not refused."""
+"""Brokers that hear late, or say nothing for a while: whoever asks one of them is neither refused nor sent away."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import closing
 
 import pytest
+from aiokafka.client import AIOKafkaClient
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.metadata import MetadataRequest
 from broker import Broker, Cluster
+from running_agents import Running, Told, history
 
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
@@ -51,8 +54,8 @@ class Late:
                 then = None
             if self.left:
                 self.left -= 1
-                # Error code, name, the rest.
-                answer.topics = [(UNKNOWN_TOPIC, name, *more) for _, name, *more in answer.topics]
+                # Error code, name, internal, partitions.
+                answer.topics = [(UNKNOWN_TOPIC, name, internal, []) for _, name, internal, _ in answer.topics]
             return answer
 
         def send(connection: AIOKafkaConnection, request: object, *more: object, **named: object) -> object:
@@ -67,6 +70,11 @@ def settings_of(cluster: Cluster, prefix: str) -> KafkaSettings:
     return KafkaSettings(bootstrap_servers=cluster.bootstrap, topic_prefix=prefix, request_seconds=20)
 
 
+def settings_at(broker: Broker, settings: KafkaSettings) -> KafkaSettings:
+    """Return settings that know of this broker alone."""
+    return settings.model_copy(update={"bootstrap_servers": f"127.0.0.1:{broker.port}"})
+
+
 def test_topics_are_made_only_when_every_broker_has_heard_of_them(
     cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,7 +82,7 @@ def test_topics_are_made_only_when_every_broker_has_heard_of_them(
     late = Late(monkeypatch, cluster.broker(1), answers=12)
     asyncio.run(topics.apply(settings, topics.declared(settings, 2, 3)))
     assert late.left == 0
-    log = KafkaLog(settings.model_copy(update={"bootstrap_servers": f"127.0.0.1:{cluster.broker(1).port}"}))
+    log = KafkaLog(settings_at(cluster.broker(1), settings))
     assert log.width == 2
     log.close()
 
@@ -103,12 +111,75 @@ def test_a_log_is_opened_though_the_first_broker_asked_has_not_heard_of_its_topi
 ) -> None:
     settings = settings_of(cluster, prefix)
     asyncio.run(topics.apply(settings, topics.declared(settings, 2, 3)))
-    first = settings.model_copy(update={"bootstrap_servers": f"127.0.0.1:{cluster.broker(1).port}"})
     late = Late(monkeypatch, cluster.broker(1), answers=2)
-    log = KafkaLog(first, readonly=readonly)
+    log = KafkaLog(settings_at(cluster.broker(1), settings), readonly=readonly)
     assert log.width == 2
     assert late.left < 2
     if not readonly:
         log.append("pods", list(lives(range(4), 2, 1_700_000_000_000_000)))
         assert sum(log.end(Partition("pods", number)) for number in range(2)) > 0
     log.close()
+
+
+def test_agents_run_though_the_first_broker_asked_has_not_heard_of_their_topics(
+    cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(cluster, prefix)
+    asyncio.run(topics.apply(settings, topics.declared(settings, 2, 3)))
+    Late(monkeypatch, cluster.broker(1), answers=2)
+    told = Told()
+    with Running(settings_at(cluster.broker(1), settings), told.agent()), closing(KafkaLog(settings)) as log:
+        log.append("job-events", history("a"))
+        told.wait(("a", 1))
+
+
+def test_brokers_of_which_none_takes_part_at_first_are_asked_again(
+    cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker that stood still is thrown out of the cluster until it is heard again, and names nobody until then."""
+    settings = settings_of(cluster, prefix)
+    genuine, left = AIOKafkaConnection.send, [3]
+
+    async def alone(connection: AIOKafkaConnection, request: MetadataRequest) -> object:
+        answer = await genuine(connection, request)
+        if left[0]:
+            left[0] -= 1
+            answer.brokers = []
+        return answer
+
+    def send(connection: AIOKafkaConnection, request: object, *more: object, **named: object) -> object:
+        if isinstance(request, MetadataRequest):
+            return alone(connection, request)
+        return genuine(connection, request, *more, **named)
+
+    monkeypatch.setattr(AIOKafkaConnection, "send", send)
+    assert len(asyncio.run(topics.plan(settings, topics.declared(settings, 2, 3)))) == len(topics.TOPICS)
+    assert left == [0]
+    left[0] = 1_000_000
+    with pytest.raises(LogUnavailableError, match="a broker answers, but none takes part in the cluster at this moment"):
+        KafkaLog(settings.model_copy(update={"request_seconds": 1}))
+
+
+def test_a_broker_that_is_silent_at_first_is_asked_again_while_there_is_time(
+    cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_at(cluster.broker(3), settings_of(cluster, prefix))
+    asyncio.run(topics.apply(settings, topics.declared(settings, 2, 3)))
+    genuine, tries = AIOKafkaClient.bootstrap, 0
+
+    async def bootstrap(client: AIOKafkaClient) -> None:
+        nonlocal tries
+        tries += 1
+        try:
+            await genuine(client)
+        finally:
+            cluster.broker(3).thaw()
+
+    monkeypatch.setattr(AIOKafkaClient, "bootstrap", bootstrap)
+    cluster.broker(3).freeze()
+    try:
+        with closing(KafkaLog(settings)) as log:
+            assert log.width == 2
+            assert tries > 1
+    finally:
+        cluster.broker(3).thaw()
