@@ -10,14 +10,17 @@ from typing import Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import collect_hosts, create_conn
-from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed
+from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, SaslAuthenticationFailed
 
 from streams.settings import KafkaSettings
 from streams.tokens import TokenProvider
 
-__all__ = ["administrator", "connect"]
+__all__ = ["administrator", "client_of", "connect"]
 
 _PAUSE_SECONDS: Final = 0.1
+_TOKENS: Final = "sasl_oauth_token_provider"
+_TOKEN_TRIES: Final = 5
+"""How often a login by token ends in nothing before it counts as refused."""
 _SOON: Final = 0.5
 """Share of the time for a request within which connecting has failed at once, so that it may be asked why."""
 
@@ -34,11 +37,17 @@ async def administrator(settings: KafkaSettings) -> AsyncIterator[Any]:
     arguments = settings.client_arguments()
     admin = AIOKafkaAdminClient(**arguments)
     try:
-        await connect(admin._client, arguments, settings.request_seconds)  # noqa: SLF001  its `start` does the same and does not say why it failed
+        # Its `start` connects once, and does not say why it failed.
+        await connect(client_of(admin), arguments, settings.request_seconds)
         admin._started = True  # noqa: SLF001
         yield admin
     finally:
         await admin.close()
+
+
+def client_of(admin: Any) -> Any:  # noqa: ANN401  aiokafka has no types
+    """Return the client by which an administrator of aiokafka's is connected."""
+    return admin._client  # noqa: SLF001  it does not show it
 
 
 async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> None:  # noqa: ANN401  aiokafka has no types
@@ -47,40 +56,47 @@ async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> 
     Args:
         client: that is not connected.
         arguments: it was made with.
-        seconds: how long brokers that do not answer are tried. One that says no, or that is not there, is not asked again.
+        seconds: how long brokers that do not answer are tried. Where all say no, or are not there, they are not asked again.
 
     Raises:
         KafkaError: no broker can be reached, or none takes the login.
         OSError: as above, by the network's own words.
     """
     deadline = time.monotonic() + seconds
-    tokens: TokenProvider | None = arguments.get("sasl_oauth_token_provider")
+    failed: KafkaError = KafkaTimeoutError(f"no answer within {seconds:g} s")
+    nobody = 0
     while True:
         begun = time.monotonic()
+        limit = asyncio.timeout(max(deadline - begun, 0))
         try:
-            await client.bootstrap()
-            break
-        except KafkaConnectionError:
+            async with limit:
+                await client.bootstrap()
+            if client.cluster.brokers():
+                return
+            nobody += 1
+            if _TOKENS in arguments and nobody == _TOKEN_TRIES:
+                # aiokafka takes the answer that refuses a token for one that accepts it, and understands nothing from then on.
+                raise SaslAuthenticationFailed("no broker names itself after the login: is the token refused?")
+            # One that stood still was thrown out, and is let in again as soon as it is heard.
+            failed = KafkaConnectionError("a broker answers, but none takes part in the cluster at this moment")
+            await client.close()
+        except KafkaConnectionError as error:
+            tokens: TokenProvider | None = arguments.get(_TOKENS)
             if tokens is not None and tokens.failure is not None:
                 raise tokens.failure from None
             if time.monotonic() - begun < arguments["request_timeout_ms"] / 1000 * _SOON:
                 await _ask_why(arguments)
-            if time.monotonic() > deadline:
+            failed = error.with_traceback(None)
+        except TimeoutError:
+            if not limit.expired():
                 raise
-        await asyncio.sleep(_PAUSE_SECONDS)
-    while not client.cluster.brokers():
-        if tokens is not None:
-            # aiokafka takes the answer that refuses a token for one that accepts it, and understands nothing from then on.
-            raise SaslAuthenticationFailed("no broker names itself after the login: is the token refused?")
         if time.monotonic() > deadline:
-            raise KafkaConnectionError("a broker answers, but none takes part in the cluster at this moment")
-        # One that stood still was thrown out, and is let in again as soon as it is heard.
+            raise failed
         await asyncio.sleep(_PAUSE_SECONDS)
-        await client.force_metadata_update()
 
 
 async def _ask_why(arguments: Mapping[str, Any]) -> None:
-    """Connect once more to each broker; raises what the last one fails by."""
+    """Connect once more to each broker; raises what the last one fails by, if all fail."""
     wanted = {name: value for name, value in arguments.items() if name in _OF_CONNECTIONS}
     failed: Exception | None = None
     for host, port, _ in collect_hosts(arguments["bootstrap_servers"]):
@@ -88,6 +104,8 @@ async def _ask_why(arguments: Mapping[str, Any]) -> None:
             await (await create_conn(host, port, **wanted)).close()
         except Exception as error:  # noqa: BLE001  whatever it is, it is the reason
             failed = error
+        else:
+            return
     if failed is not None:
         # Without the frames of the login: they hold what was sent.
         raise failed.with_traceback(None)
@@ -102,6 +120,6 @@ _OF_CONNECTIONS: Final = frozenset(
         "sasl_mechanism",
         "sasl_plain_username",
         "sasl_plain_password",
-        "sasl_oauth_token_provider",
+        _TOKENS,
     }
 )

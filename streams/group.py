@@ -112,7 +112,7 @@ class GroupMember:
         self._coordinator: int | None = None
         # The broker holds the answer to a join until all members have joined, for half a session at most. A request beyond that is
         # lost, and is to be known as such while the session lasts.
-        self._arguments = {**arguments, "request_timeout_ms": int(session * 800)}
+        self._arguments = {**arguments, "request_timeout_ms": int(session * 700)}
         self._client: Any = AIOKafkaClient(**self._arguments)
 
     async def start(self, seconds: float) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from aiokafka.errors import KafkaConnectionError, TopicAuthorizationFailedError, for_code
+from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAuthorizationFailedError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
 __all__ = ["Heard", "answered", "heard"]
@@ -27,7 +28,7 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
     Args:
         client: aiokafka's, connected.
         topics: their names.
-        seconds: how long one broker of several is waited for.
+        seconds: how long one broker of several is waited for, to be connected and then to answer.
 
     Returns:
         what each broker says, or what kept it from answering, by its number.
@@ -45,6 +46,12 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
         return Heard(partitions, frozenset(refused))
 
     brokers = [broker.nodeId for broker in client.cluster.brokers()]
+    for broker in brokers:
+        # One after the other: aiokafka makes one connection at a time, and a broker that does not let itself be connected would
+        # use up the time of the others.
+        with suppress(TimeoutError, KafkaError, OSError):
+            async with asyncio.timeout(seconds):
+                await client.ready(broker)
     return dict(zip(brokers, await asyncio.gather(*map(ask, brokers)), strict=True))
 
 
@@ -56,5 +63,6 @@ def answered(told: Mapping[int, Heard | Exception]) -> list[Heard]:
     """
     failed = [answer for answer in told.values() if isinstance(answer, Exception)]
     if len(failed) == len(told):
-        raise KafkaConnectionError("no broker says what it has") from next(iter(failed), None)
+        reason = f": {type(failed[0]).__name__}" if failed else ""
+        raise KafkaConnectionError(f"no broker says what it has{reason}") from next(iter(failed), None)
     return [answer for answer in told.values() if not isinstance(answer, Exception)]

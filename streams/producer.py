@@ -108,7 +108,7 @@ class Producer:
                 "transaction_timeout_ms": int(settings.transaction_seconds * 1000) + 1_000,
             }
         try:
-            self._run(self._start(settings, more), settings.request_seconds)
+            self._background.run(self._start(settings, more), self._owner)
         except BaseException:
             self.close()
             raise
@@ -171,7 +171,8 @@ class Producer:
             max_request_size=_REQUEST_BYTES,
         )
         await connect(self._producer.client, arguments, settings.request_seconds)
-        await self._producer._sender.start()  # noqa: SLF001  its own `start` connects once, and does not say why it failed
+        # Its own `start` connects once, and does not say why it failed.
+        await _within(settings.request_seconds, self._producer._sender.start())  # noqa: SLF001
 
     async def _send(self, batches: Batches) -> dict[TopicPartition, int]:
         ends = await _all(self._send_in_order(*found) for found in batches.by_partition.items())

@@ -39,12 +39,15 @@ async def retried(ask: Callable[[], Awaitable[T]], seconds: float, client: Any) 
     deadline = time.monotonic() + seconds
     last: KafkaError = KafkaTimeoutError(f"no answer within {seconds:g} s")
     while True:
+        limit = asyncio.timeout(max(deadline - time.monotonic(), 0))
         try:
-            async with asyncio.timeout_at(asyncio.get_running_loop().time() + max(deadline - time.monotonic(), 0)):
+            async with limit:
                 return await ask()
         except TimeoutError:
-            # What was said before says more than silence.
-            raise last from None
+            if limit.expired():
+                # What was said before says more than silence.
+                raise last from None
+            last = RequestTimedOutError()
         except KafkaError as error:
             if not (error.retriable or isinstance(error, _PASSING)) or time.monotonic() > deadline:
                 raise

@@ -6,7 +6,7 @@ count: keys would move to other partitions and lose their order.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeVar, get_args
 
@@ -21,7 +21,7 @@ from aiokafka.errors import (
 )
 
 from engine.events import Topic
-from streams.connecting import administrator
+from streams.connecting import administrator, client_of
 from streams.errors import TopicsDifferError, unavailable_if
 from streams.metadata import heard
 from streams.retry import retried
@@ -193,24 +193,26 @@ async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Differe
             missing = {difference.topic for difference in found if difference.setting == "topic"}
             await _retried(admin, lambda: _create(admin, [topic for topic in wanted if topic.name in missing]), seconds)
             await _retried(admin, lambda: _set(admin, wanted, found), seconds)
-            await _retried(admin, lambda: _must_be_seen(admin, wanted), _SEEN_SECONDS)
+            shown = f"the topics of {settings.where} are made, but do not show everywhere"
+            with unavailable_if(shown, {TopicAuthorizationFailedError: _RIGHTS_TO_APPLY}):
+                await _retried(admin, lambda: _must_be_seen(admin, wanted), _SEEN_SECONDS)
     return found
 
 
 async def _retried(admin: Any, ask: Callable[[], Awaitable[T]], seconds: float) -> T:  # noqa: ANN401  aiokafka has no types
-    return await retried(ask, seconds, admin._client)  # noqa: SLF001  it knows the cluster
+    return await retried(ask, seconds, client_of(admin))
 
 
 async def _differences(admin: Any, wanted: list[Declared]) -> list[Difference]:  # noqa: ANN401  aiokafka has no types
     present = set(await admin.list_topics())
     there = [topic for topic in wanted if topic.name in present]
     answers = await admin.describe_topics([topic.name for topic in there]) if there else []
-    # Of several brokers, the next one may not have heard of a topic that the last one named.
     described = {found["topic"]: found for found in answers if not found["error_code"]}
     configs = await _configs(admin, [topic.name for topic in there])
+    _must_be_known([topic.name for topic in there], described, configs)
     differences: list[Difference] = []
     for topic in wanted:
-        if topic.name not in configs or topic.name not in described:
+        if topic.name not in present:
             text = f"{topic.partitions} partitions, {topic.replication} copies, {topic.config['cleanup.policy']}"
             differences.append(Difference(topic.name, "topic", "", text))
             continue
@@ -263,6 +265,7 @@ async def _set(admin: Any, wanted: list[Declared], differences: list[Difference]
         return
     # The request replaces all that was set for a topic: what others have set stays only if it is given again.
     held = await _configs(admin, sorted(to_set))
+    _must_be_known(to_set, held)
     resources = []
     for topic in wanted:
         if topic.name in to_set:
@@ -277,12 +280,22 @@ async def _must_be_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa: AN
     # The controller has said yes; brokers learn of it a little later, one after the other. Whoever is told that the topics are
     # made asks any of them next.
     counts = {topic.name: topic.partitions for topic in wanted}
-    told = await heard(admin._client, list(counts), _ANSWER_SECONDS)  # noqa: SLF001  it has the connections
+    client = client_of(admin)
+    await client.force_metadata_update()
+    told = await heard(client, list(counts), _ANSWER_SECONDS)
+    if refused := {name for answer in told.values() if not isinstance(answer, Exception) for name in answer.refused}:
+        raise TopicAuthorizationFailedError(", ".join(sorted(refused)))
     behind = [broker for broker, answer in sorted(told.items()) if isinstance(answer, Exception) or answer.partitions != counts]
     if behind:
-        raise StaleMetadata(f"the change does not show within {_SEEN_SECONDS:g} s at broker {', '.join(map(str, behind))}")
-    if await _differences(admin, wanted):
-        raise StaleMetadata(f"the change does not show within {_SEEN_SECONDS:g} s")
+        raise StaleMetadata(f"not at broker {', '.join(map(str, behind))}")
+    if differences := await _differences(admin, wanted):
+        raise StaleMetadata("; ".join(map(str, differences)))
+
+
+def _must_be_known(topics: Collection[str], *answers: Collection[str]) -> None:
+    # Of several brokers, the next one may not have heard of a topic that the last one named; or it has been deleted meanwhile.
+    if unknown := sorted(name for name in topics if any(name not in answer for answer in answers)):
+        raise StaleMetadata(f"not every broker knows {', '.join(unknown)}")
 
 
 def _must_be_done(code: int, name: str, text: str | None) -> None:

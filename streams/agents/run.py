@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import ModuleType
-from typing import Final
+from typing import Any, Final
 
 from engine.effects.modules import MODULE_NAME, import_named
 from engine.effects.receiver import describe
@@ -15,14 +16,16 @@ from streams import event_loop
 from streams.agents.app import AgentApp
 from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
-from streams.connecting import administrator
+from streams.connecting import administrator, client_of
 from streams.errors import TopicsMissingError, must_be_described, unavailable, unavailable_if
-from streams.metadata import answered, heard
+from streams.metadata import Heard, answered, heard
+from streams.retry import retried
 from streams.settings import KafkaSettings
 
 __all__ = ["find", "run"]
 
 _POLL_SECONDS: Final = 0.05
+_ANSWER_SECONDS: Final = 5.0
 _QUIET: Final = {
     "faust": logging.WARNING,
     "mode": logging.WARNING,
@@ -85,7 +88,14 @@ def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
 
 
 async def _run(app: AgentApp, stopped: Callable[[], bool]) -> None:
-    await _must_have_topics(app)
+    checked = asyncio.ensure_future(_must_have_topics(app))
+    while not (stopped() or checked.done()):
+        await asyncio.wait({checked}, timeout=_POLL_SECONDS)
+    if not checked.done():
+        checked.cancel()
+        await asyncio.wait({checked})
+        return
+    await checked
     life = asyncio.ensure_future(_live(app))
     refused: BaseException | None = None
     try:
@@ -118,9 +128,13 @@ async def _must_have_topics(app: AgentApp) -> None:
     settings: KafkaSettings = app.settings
     with unavailable_if(f"{settings.where} cannot be reached"):
         async with administrator(settings) as admin:
-            told = answered(await heard(admin._client, app.topics_read, settings.request_seconds))  # noqa: SLF001
+            told = await retried(partial(_told, client_of(admin), app.topics_read), settings.request_seconds, client_of(admin))
     must_be_described(sorted({name for answer in told for name in answer.refused}), settings.where)
     # Of several brokers, one may not have heard of topics that were made a moment ago.
     known = {name for answer in told for name in answer.partitions}
     if missing := [name for name in app.topics_read if name not in known]:
         raise TopicsMissingError(missing, settings.where)
+
+
+async def _told(client: Any, topics: Sequence[str]) -> list[Heard]:  # noqa: ANN401  aiokafka has no types
+    return answered(await heard(client, topics, _ANSWER_SECONDS))

@@ -44,7 +44,7 @@ def add_partitions(settings: KafkaSettings, topics: Sequence[str], count: int) -
 
 
 def alter(settings: KafkaSettings, topic: str, config: dict[str, str]) -> None:
-    """Set the settings of a topic, and no others; the broker knows of them when this returns."""
+    """Set the settings of a topic, all others to the brokers' defaults; the one broker knows of them when this returns."""
     name = settings.topic_prefix + topic
 
     async def known(admin: Any) -> bool:
