@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
-from aiokafka.errors import KafkaConnectionError, KafkaError, TopicAuthorizationFailedError, for_code
+from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError, TopicAuthorizationFailedError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
 __all__ = ["Heard", "answered", "heard"]
@@ -45,14 +44,20 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
         refused = (topic for code, topic, *_ in answer.topics if for_code(code) is TopicAuthorizationFailedError)
         return Heard(partitions, frozenset(refused))
 
-    brokers = [broker.nodeId for broker in client.cluster.brokers()]
-    for broker in brokers:
+    told: dict[int, Heard | Exception] = {}
+    connected: list[int] = []
+    for broker in [broker.nodeId for broker in client.cluster.brokers()]:
         # One after the other: aiokafka makes one connection at a time, and a broker that does not let itself be connected would
         # use up the time of the others.
-        with suppress(TimeoutError, KafkaError, OSError):
+        try:
             async with asyncio.timeout(seconds):
-                await client.ready(broker)
-    return dict(zip(brokers, await asyncio.gather(*map(ask, brokers)), strict=True))
+                if not await client.ready(broker):
+                    raise NodeNotReadyError(f"broker {broker} cannot be connected")
+        except (KafkaError, OSError, TimeoutError) as error:
+            told[broker] = error
+        else:
+            connected.append(broker)
+    return told | dict(zip(connected, await asyncio.gather(*map(ask, connected)), strict=True))
 
 
 def answered(told: Mapping[int, Heard | Exception]) -> list[Heard]:

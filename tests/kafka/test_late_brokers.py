@@ -193,22 +193,24 @@ def test_a_broker_that_is_silent_at_first_is_asked_again_while_there_is_time(
         cluster.broker(3).thaw()
 
 
-def test_a_silent_broker_does_not_use_up_the_time_of_the_others(
+def test_a_broker_that_cannot_be_connected_does_not_use_up_the_time_of_the_others(
     cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """aiokafka makes one connection at a time."""
     settings = settings_of(cluster, prefix)
     asyncio.run(topics.apply(settings, topics.declared(settings, 2, 3)))
     late = Late(monkeypatch, prefix, 1_000_000, cluster.broker(1))
-    genuine, silent = AIOKafkaClient.bootstrap, cluster.broker(2)
+    genuine = AIOKafkaConnection.connect
 
-    async def bootstrap(client: AIOKafkaClient) -> None:
-        await genuine(client)
-        silent.freeze()
+    async def connect(connection: AIOKafkaConnection) -> None:
+        if connection._port == cluster.broker(2).port:
+            async with asyncio.timeout(connection._request_timeout):
+                await asyncio.Event().wait()
+        await genuine(connection)
 
-    monkeypatch.setattr(AIOKafkaClient, "bootstrap", bootstrap)
-    try:
-        with closing(KafkaLog(settings_at(cluster.broker(1), settings))) as log:
-            assert log.width == 2
-    finally:
-        silent.thaw()
+    monkeypatch.setattr(AIOKafkaConnection, "connect", connect)
+    # The first that is asked is the one that hears late.
+    monkeypatch.setattr("aiokafka.client.random.shuffle", lambda nodes: nodes.sort())
+    with closing(KafkaLog(settings_at(cluster.broker(1), settings))) as log:
+        assert log.width == 2
     assert late.left < 1_000_000
