@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import NodeNotReadyError, ProducerFenced
+from aiokafka.errors import ProducerFenced
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 from broker import until
@@ -415,16 +415,18 @@ def test_that_a_topic_has_grown_is_heard_from_whichever_broker_knows(make_log: M
     client = log.wire._client
     pods, old, more, down = log.name(PODS).topic, (0, 0), (0, 0, 0), None
     answers = {1: old, 2: more, 3: down, 4: old}
-    genuine = client.send
+    genuine, genuinely_ready = client.send, client.ready
+
+    async def ready(node: int, **more: Any) -> bool:
+        return await genuinely_ready(node, **more) if node == 1 else answers[node] is not None
 
     async def send(node: int, request: object, **more: Any) -> Any:
         if not isinstance(request, MetadataRequest):
             return await genuine(node, request, **more)
-        if answers[node] is None:
-            raise NodeNotReadyError
         return SimpleNamespace(topics=[(0, pods, False, answers[node])])
 
     monkeypatch.setattr(client.cluster, "brokers", lambda: [SimpleNamespace(nodeId=node) for node in answers])
+    monkeypatch.setattr(client, "ready", ready)
     monkeypatch.setattr(client, "send", send)
     with pytest.raises(LayoutError, match=r"pods has grown from 2 to 3 partitions"):
         shard.commit(Commit((1, 0), 1, [Output("dead-letters", message("job", 1), (1, 0))]))
