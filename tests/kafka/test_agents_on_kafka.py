@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 import threading
 from collections import Counter
@@ -411,6 +412,16 @@ def test_agents_without_a_broker_or_topics_end_with_an_error_that_says_so(settin
     nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_seconds=1)
     with pytest.raises(LogUnavailableError, match="cannot be reached"), Running(nowhere, Told().agent()) as running:
         until(lambda: running.error is not None, PATIENCE, "it ends")
+
+
+def test_agents_that_nobody_answers_yet_can_be_stopped() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        settings = KafkaSettings(bootstrap_servers=f"127.0.0.1:{silent.getsockname()[1]}", request_seconds=10 * PATIENCE)
+        with Running(settings, Told().agent()):
+            asked, _ = silent.accept()
+        asked.close()
 
 
 @pytest.mark.slow
