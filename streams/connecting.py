@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.conn import collect_hosts, create_conn
-from aiokafka.errors import KafkaConnectionError, KafkaError, KafkaTimeoutError, SaslAuthenticationFailed
+from aiokafka.errors import KafkaConnectionError, KafkaTimeoutError, RequestTimedOutError, SaslAuthenticationFailed
+from aiokafka.protocol.metadata import MetadataRequest
 
 from streams.settings import KafkaSettings
 from streams.tokens import TokenProvider
@@ -22,7 +23,7 @@ _TOKENS: Final = "sasl_oauth_token_provider"
 _TOKEN_TRIES: Final = 5
 """How often a login by token ends in nothing before it counts as refused."""
 _SOON: Final = 0.5
-"""Share of the time for a request within which connecting has failed at once, so that it may be asked why."""
+"""Share of the time for a request within which connecting has failed at once: it was refused, or there is nobody."""
 
 
 @asynccontextmanager
@@ -63,52 +64,54 @@ async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> 
         OSError: as above, by the network's own words.
     """
     deadline = time.monotonic() + seconds
-    failed: KafkaError = KafkaTimeoutError(f"no answer within {seconds:g} s")
+    tokens: TokenProvider | None = arguments.get(_TOKENS)
+    silence = KafkaTimeoutError(f"no answer within {seconds:g} s")
+    failed: Exception = silence
     nobody = 0
-    while True:
+    while time.monotonic() < deadline:
         begun = time.monotonic()
-        limit = asyncio.timeout(max(deadline - begun, 0))
         try:
-            async with limit:
+            async with asyncio.timeout(deadline - begun):
+                named = await _names_brokers(arguments)
+            if named:
+                # Brokers are there. It asks once, and says only to the log why it has failed.
                 await client.bootstrap()
-            if client.cluster.brokers():
-                return
+                if client.cluster.brokers():
+                    return
+                await client.close()
+        except Exception as error:  # noqa: BLE001  whatever it is, it is the reason
+            if tokens is not None and tokens.failure is not None:
+                raise tokens.failure from None
+            # Without the frames of the login: they hold what was sent.
+            reason = error.with_traceback(None)
+            if time.monotonic() - begun < arguments["request_timeout_ms"] / 1000 * _SOON:
+                raise reason from None
+            failed = silence if isinstance(error, TimeoutError | RequestTimedOutError) else reason
+        else:
             nobody += 1
-            if _TOKENS in arguments and nobody == _TOKEN_TRIES:
+            if tokens is not None and nobody == _TOKEN_TRIES:
                 # aiokafka takes the answer that refuses a token for one that accepts it, and understands nothing from then on.
                 raise SaslAuthenticationFailed("no broker names itself after the login: is the token refused?")
             # One that stood still was thrown out, and is let in again as soon as it is heard.
             failed = KafkaConnectionError("a broker answers, but none takes part in the cluster at this moment")
-            await client.close()
-        except KafkaConnectionError as error:
-            tokens: TokenProvider | None = arguments.get(_TOKENS)
-            if tokens is not None and tokens.failure is not None:
-                raise tokens.failure from None
-            if time.monotonic() - begun < arguments["request_timeout_ms"] / 1000 * _SOON:
-                await _ask_why(arguments)
-            failed = error.with_traceback(None)
-        except TimeoutError:
-            if not limit.expired():
-                raise
-        if time.monotonic() > deadline:
-            raise failed
         await asyncio.sleep(_PAUSE_SECONDS)
+    raise failed
 
 
-async def _ask_why(arguments: Mapping[str, Any]) -> None:
-    """Connect once more to each broker; raises what the last one fails by, if all fail."""
+async def _names_brokers(arguments: Mapping[str, Any]) -> bool:
+    """Tell whether the first broker that answers names any; raises what the last one fails by, if none answers."""
     wanted = {name: value for name, value in arguments.items() if name in _OF_CONNECTIONS}
-    failed: Exception | None = None
+    failed: Exception = KafkaConnectionError("no broker is named")
     for host, port, _ in collect_hosts(arguments["bootstrap_servers"]):
         try:
-            await (await create_conn(host, port, **wanted)).close()
-        except Exception as error:  # noqa: BLE001  whatever it is, it is the reason
+            connection = await create_conn(host, port, **wanted)
+            try:
+                return bool((await connection.send(MetadataRequest([]))).brokers)
+            finally:
+                await connection.close()
+        except Exception as error:  # noqa: BLE001  the next one may answer
             failed = error
-        else:
-            return
-    if failed is not None:
-        # Without the frames of the login: they hold what was sent.
-        raise failed.with_traceback(None)
+    raise failed
 
 
 _OF_CONNECTIONS: Final = frozenset(

@@ -110,10 +110,8 @@ class GroupMember:
         self._heard = ("", -1)
         """As which member it heard last which partitions are its own, and in which generation."""
         self._coordinator: int | None = None
-        # The broker holds the answer to a join until all members have joined, for half a session at most. A request beyond that is
-        # lost, and is to be known as such while the session lasts.
-        self._arguments = {**arguments, "request_timeout_ms": int(session * 700)}
-        self._client: Any = AIOKafkaClient(**self._arguments)
+        self._arguments = arguments
+        self._client: Any = AIOKafkaClient(**arguments)
 
     async def start(self, seconds: float) -> None:
         """Connect.
@@ -126,6 +124,9 @@ class GroupMember:
             OSError: as above, by the network's own words.
         """
         await connect(self._client, self._arguments, seconds)
+        # The broker holds the answer to a join until all members have joined, for half a session at most. A request beyond that is
+        # lost, and is to be known as such while the session lasts.
+        self._client._request_timeout_ms = int(self._session * 700)  # noqa: SLF001  of connections that are made from now on
         await self._client.set_topics({self._topic})
 
     async def close(self) -> None:

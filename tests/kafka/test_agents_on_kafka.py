@@ -418,6 +418,7 @@ def test_agents_that_nobody_answers_yet_can_be_stopped() -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
+        silent.settimeout(PATIENCE)
         settings = KafkaSettings(bootstrap_servers=f"127.0.0.1:{silent.getsockname()[1]}", request_seconds=10 * PATIENCE)
         with Running(settings, Told().agent()):
             asked, _ = silent.accept()

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
-from aiokafka.client import AIOKafkaClient
+from aiokafka.cluster import ClusterMetadata
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.metadata import MetadataRequest
-from broker import Broker, Cluster
+from broker import Broker, Cluster, until
 from running_agents import Running, Told, history
+from topics_of_tests import administered
 
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
@@ -82,6 +84,17 @@ def settings_at(broker: Broker, settings: KafkaSettings) -> KafkaSettings:
     return settings.model_copy(update={"bootstrap_servers": f"127.0.0.1:{broker.port}"})
 
 
+def until_whole(cluster: Cluster) -> None:
+    """Return when every broker names all of them."""
+
+    async def named(admin: Any) -> int:
+        return len((await admin.describe_cluster())["brokers"])
+
+    for broker in cluster.brokers:
+        settings = settings_at(broker, settings_of(cluster, ""))
+        until(lambda here=settings: asyncio.run(administered(here, named)) == len(cluster.brokers), 60, "all brokers are named")
+
+
 def test_topics_are_made_only_when_every_broker_has_heard_of_them(
     cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,6 +123,7 @@ def test_a_broker_that_dies_meanwhile_is_not_waited_for(cluster: Cluster, prefix
         assert len(asyncio.run(topics.apply(settings, wanted))) == len(wanted)
     finally:
         cluster.broker(2).start()
+        until_whole(cluster)
 
 
 @pytest.mark.parametrize("readonly", [False, True])
@@ -165,32 +179,34 @@ def test_brokers_of_which_none_takes_part_at_first_are_asked_again(
     assert left == [0]
     left[0] = 1_000_000
     with pytest.raises(LogUnavailableError, match="a broker answers, but none takes part in the cluster at this moment"):
-        KafkaLog(settings.model_copy(update={"request_seconds": 1}))
+        KafkaLog(settings.model_copy(update={"request_seconds": 3}))
 
 
 def test_a_broker_that_is_silent_at_first_is_asked_again_while_there_is_time(
     cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = settings_at(cluster.broker(3), settings_of(cluster, prefix))
+    settings = settings_at(cluster.broker(3), settings_of(cluster, prefix)).model_copy(update={"request_seconds": 9})
     asyncio.run(topics.apply(settings, topics.declared(settings, 2, 3)))
-    genuine, tries = AIOKafkaClient.bootstrap, 0
+    genuine, silent = AIOKafkaConnection.connect, [0]
 
-    async def bootstrap(client: AIOKafkaClient) -> None:
-        nonlocal tries
-        tries += 1
+    async def connect(connection: AIOKafkaConnection) -> None:
         try:
-            await genuine(client)
-        finally:
-            cluster.broker(3).thaw()
+            await genuine(connection)
+        except TimeoutError:
+            silent[0] += 1
+            if silent == [2]:
+                cluster.broker(3).thaw()
+            raise
 
-    monkeypatch.setattr(AIOKafkaClient, "bootstrap", bootstrap)
+    monkeypatch.setattr(AIOKafkaConnection, "connect", connect)
     cluster.broker(3).freeze()
     try:
         with closing(KafkaLog(settings)) as log:
             assert log.width == 2
-            assert tries > 1
+            assert silent == [2]
     finally:
         cluster.broker(3).thaw()
+        until_whole(cluster)
 
 
 def test_a_broker_that_cannot_be_connected_does_not_use_up_the_time_of_the_others(
@@ -209,7 +225,9 @@ def test_a_broker_that_cannot_be_connected_does_not_use_up_the_time_of_the_other
         await genuine(connection)
 
     monkeypatch.setattr(AIOKafkaConnection, "connect", connect)
-    # The first that is asked is the one that hears late.
+    # The first that is asked is the one that hears late; the second one is in the way of the third.
+    brokers = ClusterMetadata.brokers
+    monkeypatch.setattr(ClusterMetadata, "brokers", lambda metadata: sorted(brokers(metadata)))
     monkeypatch.setattr("aiokafka.client.random.shuffle", lambda nodes: nodes.sort())
     with closing(KafkaLog(settings_at(cluster.broker(1), settings))) as log:
         assert log.width == 2
