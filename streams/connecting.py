@@ -72,9 +72,10 @@ async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> 
         begun = time.monotonic()
         try:
             async with asyncio.timeout(deadline - begun):
-                named = await _names_brokers(arguments)
-            if named:
-                # Brokers are there. It asks once, and says only to the log why it has failed.
+                server = await _server_that_names_brokers(arguments)
+            if server is not None:
+                # It asks each server once, silent ones too, and says only to the log why one has failed.
+                client._bootstrap_servers = server  # noqa: SLF001
                 await client.bootstrap()
                 if client.cluster.brokers():
                     return
@@ -98,20 +99,30 @@ async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> 
     raise failed
 
 
-async def _names_brokers(arguments: Mapping[str, Any]) -> bool:
-    """Tell whether the first broker that answers names any; raises what the last one fails by, if none answers."""
+async def _server_that_names_brokers(arguments: Mapping[str, Any]) -> str | None:
+    """Return the first server that names brokers of its cluster; `None` if those that answer name none.
+
+    If none answers, raises what the last one has failed by.
+    """
     wanted = {name: value for name, value in arguments.items() if name in _OF_CONNECTIONS}
-    failed: Exception = KafkaConnectionError("no broker is named")
+    answered = False
+    failed: Exception = KafkaConnectionError("no server is given")
     for host, port, _ in collect_hosts(arguments["bootstrap_servers"]):
         try:
             connection = await create_conn(host, port, **wanted)
             try:
-                return bool((await connection.send(MetadataRequest([]))).brokers)
+                answer = await connection.send(MetadataRequest([]))
             finally:
                 await connection.close()
         except Exception as error:  # noqa: BLE001  the next one may answer
             failed = error
-    raise failed
+            continue
+        answered = True
+        if answer.brokers:
+            return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if not answered:
+        raise failed
+    return None
 
 
 _OF_CONNECTIONS: Final = frozenset(
