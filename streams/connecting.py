@@ -70,8 +70,9 @@ async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> 
     nobody = 0
     while time.monotonic() < deadline:
         begun = time.monotonic()
+        limit = asyncio.timeout(deadline - begun)
         try:
-            async with asyncio.timeout(deadline - begun):
+            async with limit:
                 server = await _server_that_names_brokers(arguments)
             if server is not None:
                 # It asks each server once, silent ones too, and says only to the log why one has failed.
@@ -83,6 +84,9 @@ async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> 
         except Exception as error:  # noqa: BLE001  whatever it is, it is the reason
             if tokens is not None and tokens.failure is not None:
                 raise tokens.failure from None
+            if limit.expired():
+                # What was said before says more than that time is over.
+                break
             # Without the frames of the login: they hold what was sent.
             reason = error.with_traceback(None)
             if time.monotonic() - begun < arguments["request_timeout_ms"] / 1000 * _SOON:

@@ -182,6 +182,33 @@ def test_brokers_of_which_none_takes_part_at_first_are_asked_again(
         KafkaLog(settings.model_copy(update={"request_seconds": 3}))
 
 
+def test_what_a_broker_has_said_is_told_although_it_is_silent_when_time_is_over(
+    cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    genuine = AIOKafkaConnection.send
+    asked = 0
+
+    async def alone_then_silent(connection: AIOKafkaConnection, request: MetadataRequest) -> object:
+        nonlocal asked
+        asked += 1
+        if asked > 1:
+            await asyncio.Event().wait()
+        answer = await genuine(connection, request)
+        answer.brokers = []
+        return answer
+
+    def send(connection: AIOKafkaConnection, request: object, *more: object, **named: object) -> object:
+        if isinstance(request, MetadataRequest):
+            return alone_then_silent(connection, request)
+        return genuine(connection, request, *more, **named)
+
+    monkeypatch.setattr(AIOKafkaConnection, "send", send)
+    here = settings_at(cluster.broker(1), settings_of(cluster, prefix)).model_copy(update={"request_seconds": 3})
+    with pytest.raises(LogUnavailableError, match="a broker answers, but none takes part in the cluster at this moment"):
+        KafkaLog(here)
+    assert asked == 2
+
+
 def test_a_broker_that_is_silent_at_first_is_asked_again_while_there_is_time(
     cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
