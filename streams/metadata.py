@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
 
 from aiokafka.errors import KafkaConnectionError, KafkaError, NodeNotReadyError, TopicAuthorizationFailedError, for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
-__all__ = ["Heard", "answered", "heard"]
+__all__ = ["Heard", "heard", "known"]
+
+_ANSWER_SECONDS: Final = 5.0
 
 
 class Heard(NamedTuple):
@@ -27,11 +29,12 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
     Args:
         client: aiokafka's, connected.
         topics: their names.
-        seconds: how long one broker of several is waited for, to be connected and then to answer.
+        seconds: how long one broker is waited for, to be connected and then to answer; 5 s at most, for there may be others.
 
     Returns:
         what each broker says, or what kept it from answering, by its number.
     """
+    seconds = min(seconds, _ANSWER_SECONDS)
     request = MetadataRequest(list(topics), allow_auto_topic_creation=False)
 
     async def ask(broker: int) -> Heard | Exception:
@@ -60,14 +63,22 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
     return told | dict(zip(connected, await asyncio.gather(*map(ask, connected)), strict=True))
 
 
-def answered(told: Mapping[int, Heard | Exception]) -> list[Heard]:
-    """Return what the brokers say that have answered.
+async def known(client: Any, topics: Sequence[str], seconds: float) -> Heard:  # noqa: ANN401  aiokafka has no types
+    """Ask every broker as `heard` does; return what they say together, of a topic the greatest number of partitions.
 
     Raises:
-        KafkaConnectionError: none has.
+        KafkaConnectionError: none has answered.
     """
+    told = await heard(client, topics, seconds)
     failed = [answer for answer in told.values() if isinstance(answer, Exception)]
     if len(failed) == len(told):
         reason = f": {type(failed[0]).__name__}" if failed else ""
         raise KafkaConnectionError(f"no broker says what it has{reason}") from next(iter(failed), None)
-    return [answer for answer in told.values() if not isinstance(answer, Exception)]
+    partitions: dict[str, int] = {}
+    refused: set[str] = set()
+    for answer in told.values():
+        if not isinstance(answer, Exception):
+            refused |= answer.refused
+            for topic, count in answer.partitions.items():
+                partitions[topic] = max(count, partitions.get(topic, 0))
+    return Heard(partitions, frozenset(refused))

@@ -45,7 +45,6 @@ T = TypeVar("T")
 _DAY_MS: Final = 86_400_000
 _FOREVER: Final = -1
 _SEEN_SECONDS: Final = 30.0
-_ANSWER_SECONDS: Final = 5.0
 
 _REMEDIES: Final = {
     "partitions": "if the log was made so, name that number (--partitions); where a topic has grown since, `lahar export` reads "
@@ -282,7 +281,7 @@ async def _must_be_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa: AN
     counts = {topic.name: topic.partitions for topic in wanted}
     client = client_of(admin)
     await client.force_metadata_update()
-    told = await heard(client, list(counts), _ANSWER_SECONDS)
+    told = await heard(client, list(counts), _SEEN_SECONDS)
     if refused := {name for answer in told.values() if not isinstance(answer, Exception) for name in answer.refused}:
         raise TopicAuthorizationFailedError(", ".join(sorted(refused)))
     behind = [broker for broker, answer in sorted(told.items()) if isinstance(answer, Exception) or answer.partitions != counts]

@@ -28,7 +28,7 @@ from aiokafka.structs import TopicPartition
 
 from streams.connecting import connect
 from streams.fetched import Chunk, RawRecords, committed
-from streams.metadata import answered, heard
+from streams.metadata import known
 from streams.retry import retried
 
 __all__ = ["TEN_YEARS_MS", "Wire"]
@@ -39,8 +39,6 @@ _LATEST: Final = -1
 _EARLIEST: Final = -2
 _CHUNK_BYTES: Final = 1 << 20
 """Of one fetch. A record that is larger comes alone."""
-_LEARN_SECONDS: Final = 5.0
-"""How long one broker of several is waited for."""
 TEN_YEARS_MS: Final = 10 * 365 * 86_400_000
 """How long a group's offsets are kept; brokers forget others a week after the group's last member has left."""
 _logger: Final = logging.getLogger(__name__)
@@ -97,10 +95,8 @@ class Wire:
 
     async def learn(self) -> None:
         """Ask all brokers for the numbers of partitions: some hear later than others that a topic was made, or has grown."""
-        told = await heard(self._client, self._topics, min(_LEARN_SECONDS, self._seconds))
-        for answer in answered(told):
-            for topic, count in answer.partitions.items():
-                self._counts[topic] = max(count, self._counts.get(topic, 0))
+        for topic, count in (await known(self._client, self._topics, self._seconds)).partitions.items():
+            self._counts[topic] = max(count, self._counts.get(topic, 0))
 
     async def fetch(self, partition: TopicPartition, start: int) -> Chunk:
         """Return committed records from `start` on; none only if none is there at this moment.

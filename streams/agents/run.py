@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from engine.effects.modules import MODULE_NAME, import_named
 from engine.effects.receiver import describe
@@ -18,14 +17,13 @@ from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
 from streams.connecting import administrator, client_of
 from streams.errors import TopicsMissingError, must_be_described, unavailable, unavailable_if
-from streams.metadata import Heard, answered, heard
+from streams.metadata import known
 from streams.retry import retried
 from streams.settings import KafkaSettings
 
 __all__ = ["find", "run"]
 
 _POLL_SECONDS: Final = 0.05
-_ANSWER_SECONDS: Final = 5.0
 _QUIET: Final = {
     "faust": logging.WARNING,
     "mode": logging.WARNING,
@@ -128,13 +126,9 @@ async def _must_have_topics(app: AgentApp) -> None:
     settings: KafkaSettings = app.settings
     with unavailable_if(f"{settings.where} cannot be reached"):
         async with administrator(settings) as admin:
-            told = await retried(partial(_told, client_of(admin), app.topics_read), settings.request_seconds, client_of(admin))
-    must_be_described(sorted({name for answer in told for name in answer.refused}), settings.where)
-    # Of several brokers, one may not have heard of topics that were made a moment ago.
-    known = {name for answer in told for name in answer.partitions}
-    if missing := [name for name in app.topics_read if name not in known]:
+            client, seconds = client_of(admin), settings.request_seconds
+            # Of several brokers, one may not have heard of topics that were made a moment ago.
+            told = await retried(lambda: known(client, app.topics_read, seconds), seconds, client)
+    must_be_described(sorted(told.refused), settings.where)
+    if missing := [name for name in app.topics_read if name not in told.partitions]:
         raise TopicsMissingError(missing, settings.where)
-
-
-async def _told(client: Any, topics: Sequence[str]) -> list[Heard]:  # noqa: ANN401  aiokafka has no types
-    return answered(await heard(client, topics, _ANSWER_SECONDS))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,11 +25,26 @@ from streams.settings import KafkaSettings
 
 UNKNOWN_TOPIC = 3
 
+Ask = Callable[[], Awaitable[Any]]
+
 
 @pytest.fixture(scope="module")
 def cluster(jars: None) -> Iterator[Cluster]:
     with Cluster(3) as found:
         yield found
+
+
+def answer_for(monkeypatch: pytest.MonkeyPatch, reply: Callable[[Ask], Awaitable[object]], broker: Broker | None = None) -> None:
+    """Let `reply` answer questions for metadata to one broker, or to all; it is given what asks the broker itself."""
+    genuine = AIOKafkaConnection.send
+
+    def send(connection: AIOKafkaConnection, request: object, *more: object, **named: object) -> object:
+        ask = partial(genuine, connection, request, *more, **named)
+        if isinstance(request, MetadataRequest) and (broker is None or connection._port == broker.port):
+            return reply(ask)
+        return ask()
+
+    monkeypatch.setattr(AIOKafkaConnection, "send", send)
 
 
 class Late:
@@ -53,10 +69,9 @@ class Late:
         """
         self.left = answers
         self._knew = False
-        genuine = AIOKafkaConnection.send
 
-        async def told_late(connection: AIOKafkaConnection, request: MetadataRequest) -> object:
-            answer = await genuine(connection, request)
+        async def told_late(ask: Ask) -> object:
+            answer = await ask()
             if any(code == 0 and name.startswith(prefix) for code, name, *_ in answer.topics):
                 if not self._knew:
                     self._knew = True
@@ -67,12 +82,7 @@ class Late:
                     answer.topics = [(UNKNOWN_TOPIC, name, internal, []) for _, name, internal, _ in answer.topics]
             return answer
 
-        def send(connection: AIOKafkaConnection, request: object, *more: object, **named: object) -> object:
-            if isinstance(request, MetadataRequest) and (broker is None or connection._port == broker.port):
-                return told_late(connection, request)
-            return genuine(connection, request, *more, **named)
-
-        monkeypatch.setattr(AIOKafkaConnection, "send", send)
+        answer_for(monkeypatch, told_late, broker)
 
 
 def settings_of(cluster: Cluster, prefix: str) -> KafkaSettings:
@@ -160,21 +170,16 @@ def test_brokers_of_which_none_takes_part_at_first_are_asked_again(
 ) -> None:
     """A broker that stood still is thrown out of the cluster until it is heard again, and names nobody until then."""
     settings = settings_of(cluster, prefix)
-    genuine, left = AIOKafkaConnection.send, [3]
+    left = [3]
 
-    async def alone(connection: AIOKafkaConnection, request: MetadataRequest) -> object:
-        answer = await genuine(connection, request)
+    async def alone(ask: Ask) -> object:
+        answer = await ask()
         if left[0]:
             left[0] -= 1
             answer.brokers = []
         return answer
 
-    def send(connection: AIOKafkaConnection, request: object, *more: object, **named: object) -> object:
-        if isinstance(request, MetadataRequest):
-            return alone(connection, request)
-        return genuine(connection, request, *more, **named)
-
-    monkeypatch.setattr(AIOKafkaConnection, "send", send)
+    answer_for(monkeypatch, alone)
     assert len(asyncio.run(topics.plan(settings, topics.declared(settings, 2, 3)))) == len(topics.TOPICS)
     assert left == [0]
     left[0] = 1_000_000
@@ -185,24 +190,18 @@ def test_brokers_of_which_none_takes_part_at_first_are_asked_again(
 def test_what_a_broker_has_said_is_told_although_it_is_silent_when_time_is_over(
     cluster: Cluster, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    genuine = AIOKafkaConnection.send
     asked = 0
 
-    async def alone_then_silent(connection: AIOKafkaConnection, request: MetadataRequest) -> object:
+    async def alone_then_silent(ask: Ask) -> object:
         nonlocal asked
         asked += 1
         if asked > 1:
             await asyncio.Event().wait()
-        answer = await genuine(connection, request)
+        answer = await ask()
         answer.brokers = []
         return answer
 
-    def send(connection: AIOKafkaConnection, request: object, *more: object, **named: object) -> object:
-        if isinstance(request, MetadataRequest):
-            return alone_then_silent(connection, request)
-        return genuine(connection, request, *more, **named)
-
-    monkeypatch.setattr(AIOKafkaConnection, "send", send)
+    answer_for(monkeypatch, alone_then_silent)
     here = settings_at(cluster.broker(1), settings_of(cluster, prefix)).model_copy(update={"request_seconds": 3})
     with pytest.raises(LogUnavailableError, match="a broker answers, but none takes part in the cluster at this moment"):
         KafkaLog(here)

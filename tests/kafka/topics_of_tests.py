@@ -12,7 +12,7 @@ from aiokafka.protocol.admin import DeleteGroupsRequest
 from aiokafka.structs import TopicPartition
 from broker import until
 
-from streams.connecting import administrator
+from streams.connecting import administrator, client_of
 from streams.metadata import heard
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared, plan
@@ -36,7 +36,7 @@ def add_partitions(settings: KafkaSettings, topics: Sequence[str], count: int) -
         await admin.create_partitions({name: NewPartitions(count) for name in wanted})
 
     async def known(admin: Any) -> bool:
-        told = await heard(admin._client, list(wanted), PATIENCE)
+        told = await heard(client_of(admin), list(wanted), PATIENCE)
         return all(not isinstance(answer, Exception) and answer.partitions == wanted for answer in told.values())
 
     asyncio.run(administered(settings, add))
