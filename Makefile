@@ -11,7 +11,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist lo
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help run kafka broker promtool kafka-if-possible test test-slow chaos lint bench docs check-generated wheel-check lock clean
+.PHONY: help run kafka broker promtool kafka-if-possible test test-slow chaos mutants lint bench docs check-generated wheel-check lock clean
 
 help: ## Show what there is to make.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -75,6 +75,9 @@ test-slow: $(STAMP) kafka-if-possible ## Run the deep and long checks too, some 
 
 chaos: $(STAMP) kafka ## Break workers, brokers and clocks under load; print and check what was lost and doubled.
 	$(BIN)/python -m pytest -m chaos -s tests/chaos
+
+mutants: $(STAMP) ## Change the code in small ways and see whether tests fail (MUTANTS=area, SHARE=0.3; docs/mutants.md).
+	nice $(BIN)/python tests/mutants/mutants.py $(MUTANTS) --share $(or $(SHARE),1)
 
 lint: $(STAMP) ## Check style, types, import contracts.
 	$(BIN)/ruff format --check .

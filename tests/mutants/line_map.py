@@ -1,0 +1,64 @@
+"""Which tests run which lines, and how long each takes."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import coverage
+from mutations import Mutant
+
+__all__ = ["LineMap", "read_map"]
+
+
+@dataclass
+class LineMap:
+    """The tests of an area."""
+
+    seconds: dict[str, float]
+    """Node id → duration."""
+    lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
+    """Path → line → node ids of the tests that run it."""
+
+    def tests_of(self, mutant: Mutant, limit: float) -> list[str]:
+        """Return the tests that can see a mutant, quickest first, as many as take no longer than `limit` seconds together.
+
+        Those that run the changed lines; for what runs at import, those that run any line of the module, then all others.
+        """
+        lines = self.lines.get(mutant.module, {})
+        if mutant.function is None:
+            near = set().union(*lines.values())
+            chosen = [*self._by_duration(near), *self._by_duration(self.seconds.keys() - near)]
+        else:
+            # A default of an argument is evaluated at import, but it is a matter of the function's tests.
+            chosen = self._by_duration(self._running(lines, mutant.lines) or self._running(lines, mutant.function))
+        taken: list[str] = []
+        total = 0.0
+        for test in chosen:
+            total += self.seconds[test]
+            if total > limit and taken:
+                break
+            taken.append(test)
+        return taken
+
+    def _running(self, lines: dict[int, set[str]], wanted: range) -> set[str]:
+        return set().union(*(lines.get(line, set()) for line in wanted))
+
+    def _by_duration(self, tests: Iterable[str]) -> list[str]:
+        return sorted(tests, key=lambda test: (self.seconds[test], test))
+
+
+def read_map(root: Path, data: Path, durations: Path) -> LineMap:
+    """Read what a run of all tests left: coverage with a context for each test, and durations."""
+    found = LineMap(json.loads(durations.read_text()))
+    measured = coverage.CoverageData(str(data))
+    measured.read()
+    for path in measured.measured_files():
+        lines: dict[int, set[str]] = defaultdict(set)
+        for line, contexts in measured.contexts_by_lineno(path).items():
+            lines[line].update(test for context in contexts if (test := context.rpartition("|")[0]) in found.seconds)
+        found.lines[str(Path(path).relative_to(root))] = {line: tests for line, tests in lines.items() if tests}
+    return found
