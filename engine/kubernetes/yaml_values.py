@@ -1,18 +1,23 @@
-"""YAML as Kubernetes means it: JSON in other clothes. Whatever the bytes, the answer is plain JSON values or a reason."""
+"""YAML as Kubernetes means it: JSON in other clothes. Whatever the bytes, the answer is plain JSON values or a reason.
+
+Values are built from libyaml's events, not by its composer: that one recurses in C as deeply as a text nests, without a guard,
+and keeps a node of some 500 bytes for each scalar. Here nesting, size and expansion of aliases are counted as the text is read.
+"""
 
 from __future__ import annotations
 
-import re
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
 
 import yaml
 
+from engine.events.bounds import NESTING, NUMBER_CHARACTERS, YAML_TAG_DIRECTIVES, YAML_VALUES
+
 __all__ = ["UnreadableYamlError", "read_yaml"]
 
-_DEEPEST: Final = 200
-_SLIDE: Final = re.compile(rb"[ \t?:-]{1000}")
-"""Indentation deep enough to overflow the stack of the C parser, which does not guard it."""
 _TAGS: Final = "tag:yaml.org,2002:"
+_KINDS: Final = {"map": "mapping", "set": "mapping", "seq": "sequence", "omap": "sequence", "pairs": "sequence"}
+"""Tags of collections, and the kind of collection that may carry each."""
 
 
 class UnreadableYamlError(ValueError):
@@ -24,58 +29,187 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
-    """Reads times, and other scalars that JSON lacks, as the strings that stand there."""
-
-    merged = 0
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        super().flatten_mapping(node)
-        self.merged += len(node.value)
-        if self.merged > 100_000:
-            raise yaml.YAMLError("merge keys (<<) that grow without bound")
+    """Reads times as the strings that stand there."""
 
 
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, form) for tag, form in resolvers if tag not in {f"{_TAGS}timestamp", f"{_TAGS}value"}]
     for first, resolvers in _Base.yaml_implicit_resolvers.items()
 }
-for _tag in ("timestamp", "binary"):
-    _Loader.add_constructor(_TAGS + _tag, _Base.construct_yaml_str)
-for _tag in ("omap", "pairs"):
-    _Loader.add_constructor(_TAGS + _tag, _Base.construct_yaml_seq)
-_Loader.add_constructor(f"{_TAGS}set", _Base.construct_yaml_map)
 
 
-def read_yaml(content: bytes) -> list[object]:
+class _Built(NamedTuple):
+    """A value and what an alias of it costs."""
+
+    value: object
+    values: int
+    """Values in it, itself included, as if aliases were written out."""
+    levels: int
+    """Of collections."""
+
+
+class _Merge:
+    """The key `<<`."""
+
+
+class _Open:
+    """A collection that has not ended."""
+
+    __slots__ = ("anchor", "is_mapping", "items", "levels", "values")
+
+    def __init__(self, anchor: str | None, *, is_mapping: bool) -> None:
+        self.anchor = anchor
+        self.is_mapping = is_mapping
+        self.items: list[Any] = []
+        """Its entries; of a mapping keys and values in turn."""
+        self.values = 1
+        self.levels = 0
+
+
+def read_yaml(content: bytes, values: int = YAML_VALUES) -> list[object]:
     """Return the documents of a YAML stream as plain JSON values; empty documents are left out.
 
     Keys become strings; anchors and merge keys are resolved, within bounds.
 
+    Args:
+        content: the bytes.
+        values: most values that it may hold, those that aliases repeat counted each time.
+
     Raises:
-        UnreadableYamlError: it is no YAML, or refers to itself, nests too deeply, or expands without bound.
+        UnreadableYamlError: it is no YAML, refers to itself, nests more than `NESTING` levels, holds too many values or too long a
+            number; the text names the bound.
     """
-    if _SLIDE.search(content):
-        raise UnreadableYamlError("not YAML: indented by 1,000 columns or more")
     try:
-        found = [document for document in yaml.load_all(content, Loader=_Loader) if document is not None]
-    except Exception as error:  # noqa: BLE001  # PyYAML lets through whatever its constructors meet (ValueError, RecursionError, …)
+        return _Documents(content, values).read()
+    except UnreadableYamlError:
+        raise
+    except Exception as error:  # noqa: BLE001  # PyYAML lets through whatever its constructors meet (ValueError, OverflowError, …)
         raise UnreadableYamlError(f"not YAML: {_short(error)}") from None
-    # Without anchors there are fewer values than bytes; with them a few lines can stand for billions.
-    budget = [10 * len(content) + 1000]
-    return [_plain(document, budget, _DEEPEST) for document in found]
 
 
-def _plain(value: object, budget: list[int], depth: int) -> object:
-    budget[0] -= 1
-    if budget[0] < 0 or depth < 0:
-        raise UnreadableYamlError("anchors that refer to themselves, or expand without bound, or more than 200 levels")
-    if isinstance(value, dict):
-        return {_key(key): _plain(entry, budget, depth - 1) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_plain(entry, budget, depth - 1) for entry in value]
-    if isinstance(value, float) and value - value != 0:
-        raise UnreadableYamlError("a number that is not finite")
-    return value
+class _Documents:
+    """One stream on its way from events to values."""
+
+    def __init__(self, content: bytes, values: int) -> None:
+        if content.count(b"%TAG") > YAML_TAG_DIRECTIVES:
+            raise UnreadableYamlError(f"more than {YAML_TAG_DIRECTIVES} %TAG directives")  # libyaml compares each with all others
+        self._loader = _Loader(content)
+        # Without aliases there are fewer values than bytes; with them a few lines can stand for billions.
+        self._most = min(values, 10 * len(content) + 1000)
+        self._left = self._most
+        self._open: list[_Open] = []
+        self._anchors: dict[str, _Built | None] = {}
+        """`None`: begun, and not ended."""
+        self._found: list[object] = []
+
+    def read(self) -> list[object]:
+        loader = self._loader
+        while loader.check_event():
+            event = loader.get_event()
+            match event:
+                case yaml.ScalarEvent():
+                    self._add(_Built(self._scalar(event), 1, 0), event.anchor)
+                case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                    self._begin(event)
+                case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                    self._end()
+                case yaml.AliasEvent():
+                    self._add(self._aliased(str(event.anchor)), None)
+                case yaml.DocumentStartEvent():
+                    self._anchors.clear()
+        return self._found
+
+    def _begin(self, event: Any) -> None:  # noqa: ANN401 - PyYAML's types are not precise here
+        is_mapping = isinstance(event, yaml.MappingStartEvent)
+        if event.tag not in {None, "!"} and _KINDS.get(event.tag.removeprefix(_TAGS)) != ("mapping" if is_mapping else "sequence"):
+            raise UnreadableYamlError(f"not YAML: no JSON can stand for the tag {event.tag[:80]}")
+        if len(self._open) == NESTING:
+            raise _too_deep()
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        self._open.append(_Open(event.anchor, is_mapping=is_mapping))
+
+    def _end(self) -> None:
+        ended = self._open.pop()
+        value = self._mapping(ended) if ended.is_mapping else ended.items
+        self._add(_Built(value, ended.values, ended.levels + 1), ended.anchor)
+
+    def _add(self, built: _Built, anchor: str | None) -> None:
+        """Put a value where it belongs."""
+        self._spend(1)
+        if anchor is not None:
+            self._anchors[anchor] = built
+        if not self._open:
+            if built.value is not None:
+                self._found.append(built.value)
+            return
+        parent = self._open[-1]
+        parent.items.append(built.value)
+        parent.values += built.values
+        parent.levels = max(parent.levels, built.levels)
+
+    def _aliased(self, name: str) -> _Built:
+        built = self._anchors.get(name)
+        if built is None:
+            fault = "anchors that refer to themselves" if name in self._anchors else f"the alias {name[:80]} names no anchor"
+            raise UnreadableYamlError(fault)
+        if len(self._open) + built.levels > NESTING:
+            raise _too_deep()
+        self._spend(built.values)
+        return built
+
+    def _mapping(self, ended: _Open) -> dict[str, Any]:
+        pairs = list(zip(ended.items[::2], ended.items[1::2], strict=True))
+        content: dict[str, Any] = {}
+        for key, value in pairs:
+            if key is not _Merge:
+                continue
+            sources = value if isinstance(value, list) else [value]
+            for source in reversed(sources):  # the first one wins
+                if not isinstance(source, Mapping):
+                    raise UnreadableYamlError("not YAML: a merge key (<<) takes a mapping or a list of mappings")
+                self._spend(len(source))
+                ended.values += len(source)
+                content |= source
+        content |= {_key(key): value for key, value in pairs if key is not _Merge}
+        return content
+
+    def _scalar(self, event: yaml.ScalarEvent) -> object:
+        loader, text = self._loader, event.value
+        tag = event.tag
+        if tag in {None, "!"}:
+            tag = loader.resolve(yaml.ScalarNode, text, event.implicit)
+        match tag.removeprefix(_TAGS):
+            case "str" | "timestamp" | "binary":
+                return text
+            case "null":
+                return None
+            case "bool":
+                return loader.construct_yaml_bool(yaml.ScalarNode(tag, text))
+            case "int" | "float" as kind:
+                if len(text) > NUMBER_CHARACTERS:
+                    raise UnreadableYamlError(f"not YAML: a number of more than {NUMBER_CHARACTERS} characters")
+                node = yaml.ScalarNode(tag, text)
+                number = loader.construct_yaml_int(node) if kind == "int" else loader.construct_yaml_float(node)
+                if isinstance(number, float) and number - number != 0:
+                    raise UnreadableYamlError("not YAML: a number that is not finite")
+                return number
+            case "merge" if self._open and self._open[-1].is_mapping and len(self._open[-1].items) % 2 == 0:
+                return _Merge
+            case "merge":
+                return text
+        raise UnreadableYamlError(f"not YAML: no JSON can stand for the tag {tag[:80]}")
+
+    def _spend(self, values: int) -> None:
+        self._left -= values
+        if self._left < 0:
+            raise UnreadableYamlError(
+                f"more than {self._most:,} values: too large, or anchors and merge keys that expand without bound"
+            )
+
+
+def _too_deep() -> UnreadableYamlError:
+    return UnreadableYamlError(f"nested more than {NESTING} levels deep")
 
 
 def _key(key: object) -> str:
@@ -83,6 +217,8 @@ def _key(key: object) -> str:
         return key
     if isinstance(key, bool):
         return "true" if key else "false"
+    if isinstance(key, list | dict):
+        raise UnreadableYamlError("not YAML: a key that is a list or a mapping")
     return "null" if key is None else str(key)
 
 

@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.events.bounds import NESTING
 from engine.kubernetes.documents import Document, DocumentReader, Unreadable, read_documents, read_stream
+from engine.kubernetes.yaml_values import UnreadableYamlError, read_yaml
 
 POD: dict[str, Any] = {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "}{"}]}}
 JOB: dict[str, Any] = {"kind": "Job", "metadata": {"name": 'b"\\'}}
@@ -129,9 +131,20 @@ def bomb(merge: bool) -> bytes:
     ("data", "reason"),
     [
         (bomb(merge=False), "expand without bound"),
-        (bomb(merge=True), "grow without bound"),
+        (bomb(merge=True), "expand without bound"),
         (b"kind: &a [*a]", "refer to themselves"),
-        (b"- " * 300_000 + b"x", "indented by 1,000 columns"),
+        (b"main: " + b"[" * 60_000, "nested more than 100 levels"),
+        (b"main: " + b"{a: " * 500_000, "nested more than 100 levels"),
+        (b"- " * 300_000 + b"x", "nested more than 100 levels"),
+        (b"".join(b" " * level + b"-\n" for level in range(500)), "nested more than 100 levels"),
+        (b"".join(b" " * level + b"? \n" for level in range(500)), "nested more than 100 levels"),
+        (b"a: &a [*b]\nb: &b [*a]", "names no anchor"),
+        (
+            b"".join(b"a%d: &a%d [*a%d]\n" % (level + 1, level + 1, level) for level in range(1, 200)).replace(b"*a1]", b"x]"),
+            "nested",
+        ),
+        (b"kind: " + b"1:" * 50_000 + b"1", "a number of more than 100 characters"),
+        (b"? [a, b]\n: c", "not YAML"),
         (b"kind: Pod\n\tx: 1", "not YAML"),
         (b"kind: \xff", "not YAML"),
         (b"kind: !!python/object:os.system x", "not YAML"),
@@ -154,6 +167,23 @@ def test_what_is_no_object(data: bytes, reason: str) -> None:
     assert found
     assert isinstance(found[0], Unreadable)
     assert reason in found[0].reason
+
+
+def test_yaml_of_more_values_than_the_bound_is_refused() -> None:
+    with pytest.raises(UnreadableYamlError, match="more than 20 values"):
+        read_yaml(b"[" + b"a," * 20 + b"]", values=20)
+    assert read_yaml(b"[" + b"a," * 19 + b"]", values=20) == [["a"] * 19]
+
+
+def test_yaml_with_more_tag_directives_than_the_bound_is_refused() -> None:
+    with pytest.raises(UnreadableYamlError, match="%TAG directives"):
+        read_yaml(b"".join(b"%%TAG !a%d! b\n" % number for number in range(200)) + b"--- x")
+
+
+def test_yaml_may_nest_as_deep_as_the_bound() -> None:
+    assert read_yaml(b"[" * NESTING + b"]" * NESTING)
+    with pytest.raises(UnreadableYamlError, match="nested more than 100 levels"):
+        read_yaml(b"[" * (NESTING + 1) + b"]" * (NESTING + 1))
 
 
 def test_reading_goes_on_behind_garbage() -> None:
