@@ -6,7 +6,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from engine.events.bounds import SCHEMA_VALUES
 from engine.events.jobs import Fault
+from engine.kubernetes.bounded_values import more_than
 from engine.kubernetes.checks import at_least, one_of
 from engine.kubernetes.event_schemas import schema_fault
 from engine.kubernetes.lahar_spec import LaharSpec, LaharTask, RaiseShape, WhenShape
@@ -33,9 +35,13 @@ def lahar_faults(own: LaharSpec, replicas: Mapping[str, int], path: str) -> Iter
     for index, code in enumerate(own.permanent_exit_codes or []):
         if not 0 < code < 256:
             yield Fault(child(path, "permanentExitCodes", index), "must be between 1 and 255: 0 is no failure")
-    for name, schema in (own.custom_events or {}).items():
+    schemas = own.custom_events or {}
+    if too_large := more_than(SCHEMA_VALUES, list(schemas.values())):
+        yield Fault(child(path, "customEvents"), f"their schemas have more than {SCHEMA_VALUES} values together")
+    for name, schema in schemas.items():
         yield from _event_name_faults(name, child(path, "customEvents", name))
-        yield from _schema_faults(schema, child(path, "customEvents", name))
+        if not too_large:
+            yield from _schema_faults(schema, child(path, "customEvents", name))
     for index, rule in enumerate(own.rules or []):
         yield from _rule_faults(rule, replicas, child(path, "raise", index))
     for name, task in (own.tasks or {}).items():

@@ -7,19 +7,19 @@ means left out, and what a shape does not know is kept apart, to be named in a w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Final, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from engine.events.bounds import NESTING
 from engine.events.jobs import Fault
+from engine.kubernetes.bounded_values import deeper_than
 
-__all__ = ["Int32", "Int64", "Metadata", "Shape", "child", "deeper_than", "fields", "read_shape", "unknown_fields"]
+__all__ = ["Int32", "Int64", "Metadata", "Shape", "child", "fields", "read_shape", "unknown_fields"]
 
 Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
-
-_DEEPEST: Final = 100
 
 
 def fields(names: str) -> frozenset[str]:
@@ -68,8 +68,8 @@ def read_shape(shape: type[S], value: object, path: str = "") -> tuple[S | None,
         The shape and no faults, or `None` and a fault for each field that has the wrong type, or one fault for a value so deep
         that nobody wrote it in good faith (what follows may recurse without care).
     """
-    if deeper_than(_DEEPEST, value):
-        return None, [Fault(path, f"is nested more than {_DEEPEST} deep")]
+    if deeper_than(NESTING, value):
+        return None, [Fault(path, f"is nested more than {NESTING} deep")]
     try:
         return shape.model_validate(value), []
     except ValidationError as error:
@@ -77,17 +77,6 @@ def read_shape(shape: type[S], value: object, path: str = "") -> tuple[S | None,
             Fault(child(path, *one["loc"]), one["msg"].replace("Input should", "should").replace("Value error, ", ""))
             for one in error.errors(include_url=False, include_context=False, include_input=False)
         ]
-
-
-def deeper_than(levels: int, value: object) -> bool:
-    """Tell whether lists and mappings are nested in more levels than that."""
-    level = [value]
-    for _ in range(levels):
-        inner = [one for one in level if isinstance(one, dict | list)]
-        if not inner:
-            return False
-        level = [below for one in inner for below in (one.values() if isinstance(one, dict) else one)]
-    return any(isinstance(one, dict | list) for one in level)
 
 
 def unknown_fields(shape: Shape, path: str = "") -> Iterator[str]:

@@ -1,0 +1,40 @@
+"""How deep, how many, how large: of a decoded value, found out level by level and never by recursion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pydantic_core import to_json
+
+__all__ = ["deeper_than", "json_bytes", "more_than"]
+
+
+def _inner(level: Iterable[object]) -> list[Any]:
+    return [below for one in level if isinstance(one, dict | list) for below in (one.values() if isinstance(one, dict) else one)]
+
+
+def deeper_than(levels: int, value: object) -> bool:
+    """Tell whether lists and mappings are nested in more levels than that."""
+    level = [value]
+    for _ in range(levels):
+        level = [one for one in _inner(level) if isinstance(one, dict | list)]
+        if not level:
+            return False
+    return bool(level) and any(isinstance(one, dict | list) for one in level)
+
+
+def more_than(values: int, value: object) -> bool:
+    """Tell whether a value holds more values than that, itself and those of its lists and mappings counted."""
+    level, found = [value], 0
+    while level:
+        found += len(level)
+        if found > values:
+            return True
+        level = _inner(level)
+    return False
+
+
+def json_bytes(value: object) -> int:
+    """Return how long a value is as JSON (bytes)."""
+    return len(to_json(value, inf_nan_mode="constants"))
