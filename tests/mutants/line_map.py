@@ -22,19 +22,23 @@ class LineMap:
     """Node id → duration."""
     lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
     """Path → line → node ids of the tests that run it."""
+    imported: dict[str, set[int]] = field(default_factory=dict)
+    """Path → lines that run outside tests."""
 
     def tests_of(self, mutant: Mutant, limit: float) -> list[str]:
         """Return the tests that can see a mutant, quickest first, as many as take no longer than `limit` seconds together.
 
-        Those that run the changed lines; for what runs at import, those that run any line of the module, then all others.
+        Those that run the changed lines; of what runs at import, then those that run any line of the module, then all others.
         """
-        lines = self.lines.get(mutant.module, {})
-        if mutant.function is None:
-            near = set().union(*lines.values())
-            chosen = [*self._by_duration(near), *self._by_duration(self.seconds.keys() - near)]
-        else:
+        lines, imported = self.lines.get(mutant.module, {}), self.imported.get(mutant.module, set())
+        near: set[str] = set()
+        if mutant.function is not None:
             # A default of an argument is evaluated at import, but it is a matter of the function's tests.
-            chosen = self._by_duration(self._running(lines, mutant.lines) or self._running(lines, mutant.function))
+            near = self._running(lines, mutant.lines) or self._running(lines, mutant.function)
+        chosen = self._by_duration(near)
+        if mutant.function is None or not imported.isdisjoint(mutant.lines):
+            beside = set().union(*lines.values()) - near
+            chosen += [*self._by_duration(beside), *self._by_duration(self.seconds.keys() - near - beside)]
         taken: list[str] = []
         total = 0.0
         for test in chosen:
@@ -58,7 +62,10 @@ def read_map(root: Path, data: Path, durations: Path) -> LineMap:
     measured.read()
     for path in measured.measured_files():
         lines: dict[int, set[str]] = defaultdict(set)
-        for line, contexts in measured.contexts_by_lineno(path).items():
+        contexts_of = measured.contexts_by_lineno(path)
+        for line, contexts in contexts_of.items():
             lines[line].update(test for context in contexts if (test := context.rpartition("|")[0]) in found.seconds)
-        found.lines[str(Path(path).relative_to(root))] = {line: tests for line, tests in lines.items() if tests}
+        name = str(Path(path).relative_to(root))
+        found.lines[name] = {line: tests for line, tests in lines.items() if tests}
+        found.imported[name] = {line for line, contexts in contexts_of.items() if "" in contexts}
     return found

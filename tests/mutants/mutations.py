@@ -229,7 +229,7 @@ def _replacements(node: Any, parent: ast.AST) -> Iterator[str]:
             yield f"({ast.unparse(node.orelse)})"
         case ast.If() | ast.While() if not isinstance(node.test, ast.Compare | ast.UnaryOp):
             yield _with(node, lambda it: setattr(it, "test", ast.UnaryOp(ast.Not(), it.test)), expression=False)
-        case ast.Return(value=value) if value is not None and not (isinstance(value, ast.Constant) and value.value is None):
+        case ast.Return(value=value) if value is not None and not (isinstance(value, ast.Constant) and not value.value):
             yield "return None"
         case ast.Raise() | ast.Delete() | ast.Continue() | ast.Break() | ast.Expr(value=ast.Call() | ast.Await()):
             yield "pass"

@@ -15,6 +15,13 @@ CAP = """\
 CAP = 3_600_000_000
 
 
+def powers() -> list[int]:
+    return [2**power for power in range(3)]
+
+
+UNITS = powers()
+
+
 def capped(recorded: int, appended: int) -> int:
     return min(recorded, appended + CAP)
 
@@ -33,7 +40,7 @@ def unused(at: int) -> int:
     return at + 1
 """
 TESTS = """\
-from clocks.cap import capped, due, rounded
+from clocks.cap import UNITS, capped, due, rounded
 
 
 def test_a_time_is_capped():
@@ -46,10 +53,11 @@ def test_what_lies_ahead_is_not_due():
 
 
 def test_times_are_rounded_up():
-    assert rounded(5, 4) == 8
+    assert rounded(3, UNITS[-1]) == 4
 """
 OUTCOMES = {
     "CAP | 3_600_000_000 → 3600000000000": "killed",
+    "powers | 3 → 4": "killed",
     "due | at <= now → (at < now)": "survived",
     "rounded | at += 1 → pass": "timed out",
     "unused | return at + 1 → return None": "not run",

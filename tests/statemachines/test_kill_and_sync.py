@@ -223,3 +223,25 @@ def test_counting_by_task_adds_up(found):
     for name in ("pending", "running", "succeeded", "failed", "unknown"):
         assert getattr(whole, name) == sum(getattr(part, name) for part in parts)
     assert whole.terminating == sum(pod.deleting for pod in found)
+
+
+@pytest.mark.parametrize(
+    ("pod", "counted"),
+    [
+        (Pod("t", "p"), Counters(pending=1)),
+        (Pod("t", "p", "Pending"), Counters(pending=1)),
+        (Pod("t", "p", "Running"), Counters(running=1)),
+        (Pod("t", "p", "Succeeded"), Counters(succeeded=1)),
+        (Pod("t", "p", "Failed"), Counters(failed=1)),
+        (Pod("t", "p", "Unknown"), Counters(unknown=1)),
+        (Pod("t", "p", "Bound"), Counters(unknown=1)),
+        (Pod("t", "p", "Failed", deleting=True), Counters(terminating=1)),
+    ],
+)
+def test_a_pod_counts_in_one_counter(pod, counted):
+    assert count([pod]) == counted
+    assert count_tasks([pod]) == ({} if pod.deleting else {"t": counted})
+
+
+def test_containers_are_ready_unless_a_pod_says_otherwise():
+    assert ready_pods([Pod("t", "p", "Running")]) == 1

@@ -113,6 +113,10 @@ def test_job_machine_agrees_with_transitions_on_real_facts(state, trigger, facts
     assert compiled(JOB, state, trigger, facts, JOB.compiled) == JOB_ORACLE.fire(state, trigger, outcomes)
 
 
+def test_each_machine_begins_in_its_first_phase():
+    assert [table.initial for table in MACHINES] == ["Pending", "Waiting", "Pending"]
+
+
 def test_machines_cover_the_vocabulary():
     assert tuple(JOB.states) == JOB_PHASES
     assert tuple(TASK.states) == TASK_PHASES
