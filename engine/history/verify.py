@@ -101,7 +101,7 @@ def verify_shard(log: Any, stage: Stage[Any], number: int) -> Verdict:  # noqa: 
     verdict = Verdict(
         str(shard),
         view.position.shardsequence,
-        sum(1 for _ in stage.subjects(history.state)),
+        sum(1 for _ in stage.records(history.state)),
         state_hash(stage, history.state),
         state_hash(stage, snapshot.state),
         intact=intact,
@@ -115,8 +115,8 @@ def verify_shard(log: Any, stage: Stage[Any], number: int) -> Verdict:  # noqa: 
 
 
 def _parts(log: Any, stage: Stage[Any], number: int, history: Any, snapshot: Any) -> list[Part]:  # noqa: ANN401 - a stage's state
-    subjects = sorted({*stage.subjects(history), *stage.subjects(snapshot)})
-    differing = [subject for subject in subjects if stage.dump(history, subject) != stage.dump(snapshot, subject)]
+    records = sorted({*stage.records(history), *stage.records(snapshot)})
+    differing = dict.fromkeys(stage.subject(name) for name in records if stage.dump(history, name) != stage.dump(snapshot, name))
     last: dict[str, tuple[int, str]] = {}
     partition = Partition("job-events", number)
     for record in log.scan(("job-events",)):

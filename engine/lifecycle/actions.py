@@ -306,7 +306,7 @@ def _ask_rules(turn: Turn, job: Job) -> Events:
         subject = subject_of(transition)
         for number in matching(job.rules, transition):
             rule = job.rules[number]
-            matched = len(job.matched.get(f"{number}/{job.version}", ())) if rule.count > 1 else 1
+            matched = job.matches.get(number, 0) if rule.count > 1 else 1
             if not fires(rule, fired=fired_key(job, number, subject) in job.fired, matched=matched):
                 continue
             turn.cause = cause

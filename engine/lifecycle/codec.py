@@ -1,19 +1,33 @@
-"""How the state is written down: one record a subject, canonical, so that equal states have equal bytes.
+"""How the state is written down: canonical records, so that equal states have equal bytes.
 
-Subjects: `job/ID`, `node/NAME`, `object/KIND/NAME`, `forgotten/N`. A job's record is its `finished` time in decimal (empty while
-something about it is under way), a line feed, and JSON; so a finished job stays bytes until somebody asks for it, and 100,000 of
-them are ready as soon as they are read.
+Records: `job/ID`, `page/TABLE/NUMBER/ID`, `node/NAME`, `object/KIND/NAME`, `forgotten/N`. A job's record is its `finished` time in
+decimal (empty while something about it is under way), a line feed, and JSON; so a finished job stays bytes until somebody asks for
+it, and 100,000 of them are ready as soon as they are read. Its pages are those of `pages`, each the JSON of a job that has nothing
+else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from pydantic import TypeAdapter
 
-from engine.lifecycle.state import Job
+from engine.lifecycle.pages import first_page, join, later_page
+from engine.lifecycle.state import Job, Page
 
-__all__ = ["FORGOTTEN", "FORGOTTEN_BYTES", "FORGOTTEN_PER_CHUNK", "decode_job", "encode_job", "finished_time", "forgotten_chunk"]
+__all__ = [
+    "FORGOTTEN",
+    "FORGOTTEN_BYTES",
+    "FORGOTTEN_PER_CHUNK",
+    "decode_job",
+    "encode_job",
+    "encode_page",
+    "finished_time",
+    "forgotten_chunk",
+    "page_named",
+    "record_name",
+]
 
 FORGOTTEN: Final = "forgotten"
 """Begins the subjects that hold forgotten ids."""
@@ -26,14 +40,35 @@ _JOB: Final = TypeAdapter(Job)
 
 
 def encode_job(job: Job) -> bytes:
-    """Return the canonical record of a job."""
+    """Return the canonical record of a job, its later pages apart."""
     head = str(job.finished).encode() if job.idle else b""
-    return head + b"\n" + _JOB.dump_json(job, exclude_defaults=True)
+    return head + b"\n" + _JOB.dump_json(first_page(job), exclude_defaults=True)
 
 
-def decode_job(record: bytes) -> Job:
-    """Return the job that a record holds; what is derived is still to be rebuilt."""
-    return _JOB.validate_json(record[record.index(b"\n") + 1 :])
+def encode_page(job: Job, page: Page) -> bytes | None:
+    """Return the canonical record of a later page; `None`: there is no such page."""
+    part = later_page(job, page)
+    return None if part is None else _JOB.dump_json(part, exclude_defaults=True)
+
+
+def decode_job(record: bytes, pages: Mapping[Page, bytes]) -> Job:
+    """Return the job of a record and its later pages; what is derived is still to be rebuilt."""
+    job = _JOB.validate_json(record[record.index(b"\n") + 1 :])
+    for page in sorted(pages):
+        join(job, page, _JOB.validate_json(pages[page]))
+    return job
+
+
+def record_name(job: str, page: Page | None = None) -> str:
+    """Name the record of a job, or of one of its later pages."""
+    return "job/" + job if page is None else f"page/{page.table}/{page.number}/{job}"
+
+
+def page_named(name: str) -> tuple[str, Page] | None:
+    """Return the job and the page that the name of a record behind `page/` stands for; `None`: another release's."""
+    table, _, rest = name.partition("/")
+    number, _, job = rest.partition("/")
+    return (job, Page(table, int(number))) if number.isdecimal() else None
 
 
 def finished_time(record: bytes) -> int | None:

@@ -12,19 +12,20 @@ from engine.events import Data, Event
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.transitions import transition_of
 from engine.lifecycle import codec
+from engine.lifecycle.codec import record_name
 from engine.lifecycle.evolve_attempts import ATTEMPTS
 from engine.lifecycle.evolve_jobs import JOBS, forgotten_key
-from engine.lifecycle.indexes import (
-    index_job,
-)
+from engine.lifecycle.indexes import index_job, match
 from engine.lifecycle.state import Job, ShardState
 from engine.lifecycle.versions import is_newer
 from statemachines.raising import matching, subject_of
 
-__all__ = ["absorb", "evolve", "forgotten_key", "peek"]
+__all__ = ["absorb", "evolve", "forgotten_key", "keep_warm", "peek"]
 
 _WARM: Final = 1024
 """Jobs kept in `ShardState.warm`: more than are looked at between two changes of one of them in any one batch."""
+_WARM_ATTEMPTS: Final = 100_000
+"""Attempts that they may have altogether: some 100 MB."""
 
 _HANDLERS: Final = {**ATTEMPTS, **JOBS}
 
@@ -34,19 +35,33 @@ def peek(state: ShardState, subject: str) -> Job:
     job = state.jobs.get(subject) or state.warm.get(subject)
     if job is None:
         record = state.closed.get(subject)
-        job = Job(id=subject) if record is None else codec.decode_job(record)
+        if record is None:
+            job = Job(id=subject)
+        else:
+            pages = state.closed_pages.get(subject)
+            job = codec.decode_job(record, pages or {})
+            job.encoded = pages
         index_job(state, job)
-        state.warm[subject] = job
-        if len(state.warm) > _WARM:
-            state.warm.popitem(last=False)
+        keep_warm(state, job)
     return job
+
+
+def keep_warm(state: ShardState, job: Job) -> None:
+    """Keep a job at hand that is not in `jobs`, in place of those that were looked at before it."""
+    state.warm[job.id] = job
+    state.warm_attempts += len(job.attempts)
+    while len(state.warm) > _WARM or (state.warm_attempts > _WARM_ATTEMPTS and len(state.warm) > 1):
+        _, cold = state.warm.popitem(last=False)
+        state.warm_attempts -= len(cold.attempts)
 
 
 def _take(state: ShardState, subject: str) -> Job:
     """Return the job to be changed, now a part of the state."""
     job = peek(state, subject)
-    state.warm.pop(subject, None)
+    del state.warm[subject]
+    state.warm_attempts -= len(job.attempts)
     state.closed.pop(subject, None)
+    state.closed_pages.pop(subject, None)
     state.jobs[subject] = job
     return job
 
@@ -68,7 +83,13 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
         heappush(state.finished, (job.finished, job.id))
     if job.rules:
         _match_rules(job, event.data)
-    state.touched["job/" + subject] = None
+    state.touched[record_name(subject)] = None
+    if job.changed:
+        for page in job.changed:
+            state.touched[record_name(subject, page)] = None
+            if job.encoded:
+                job.encoded.pop(page, None)
+        job.changed = None
 
 
 def absorb(state: ShardState, event: Event[Data]) -> None:
@@ -101,4 +122,4 @@ def _match_rules(job: Job, data: Data) -> None:
         return
     for number in matching(job.rules, transition):
         if job.rules[number].count > 1:
-            job.matched.setdefault(f"{number}/{job.version}", {})[subject_of(transition)] = None
+            match(job, number, subject_of(transition))

@@ -26,6 +26,7 @@ from engine.lifecycle.indexes import (
     mark_seen,
     place,
 )
+from engine.lifecycle.pages import append, change, change_tasks
 from engine.lifecycle.state import Attempt, Job, ShardState, Task
 from statemachines.spec import TaskSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -41,9 +42,11 @@ _STOPPING: Final = FINISHED_JOB_PHASES | {"Aborting", "Aborted", "Completing", "
 def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: Event[Any]) -> None:
     task = job.tasks.get(data.task)
     if task is None:
-        task = job.tasks[data.task] = Task(TaskSpec(data.task, replicas=0, requests=data.requests), since=event.time, sized=False)
+        spec = TaskSpec(data.task, replicas=0, requests=data.requests)
+        task = job.tasks[data.task] = Task(spec, since=event.time, sized=False, place=len(job.tasks))
     if not task.sized and data.index >= task.spec.replicas:
         task.spec.replicas = data.index + 1  # the specification of such a task is our own
+        change_tasks(job, (data.task,))
     requests = task.spec.requests if task.spec.requests == data.requests else data.requests
     attempt = Attempt(
         task.spec.name,  # the same text for all attempts of the task
@@ -62,7 +65,8 @@ def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: 
     before = task.slots.get(data.index)
     if before is not None:
         leave(job, task, before)
-    job.attempts.append(attempt)
+        job.earlier[before.task, before.index, before.number] = before
+    append(job, attempt)
     task.slots[data.index] = attempt
     task.close_slot(data.index)
     task.next_index = max(task.next_index, data.index + 1)
@@ -80,6 +84,7 @@ def _find(job: Job, data: AttemptEvent) -> tuple[Task, Attempt]:
     if attempt is None or attempt.number != data.attempt:
         attempt = job.attempt(data.task, data.index, data.attempt)
         assert attempt is not None  # noqa: S101 - the fold of our own output: an attempt's first event is attempt.started
+    change(job, attempt)
     return task, attempt
 
 
@@ -135,6 +140,7 @@ def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event
     if task.slots.get(attempt.index) is attempt and leaves_slot_open(job, task, attempt):
         task.open_slot(attempt.index)
         task.restarting = job.managed and job.phase not in _STOPPING
+        change_tasks(job, (data.task,))
 
 
 def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: Event[Any]) -> None:
@@ -174,6 +180,7 @@ def _effect_requested(_state: ShardState, job: Job, data: EffectRequested, event
     attempt = job.attempt(data.task, data.index, data.attempt)
     if attempt is None:
         return
+    change(job, attempt)
     task = job.tasks[data.task]
     leave(job, task, attempt)
     if attempt.live:

@@ -34,11 +34,13 @@ from engine.events.jobs import (
 )
 from engine.lifecycle import codec
 from engine.lifecycle.indexes import (
+    begin_version,
     fired_key,
     mark_seen,
     run_timer,
     set_spec,
 )
+from engine.lifecycle.pages import change_tasks, discard, keep, later_pages
 from engine.lifecycle.state import Deferred, Job, ShardState, Timer
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -110,6 +112,7 @@ def _task_phase_changed(_state: ShardState, job: Job, data: TaskPhaseChanged, ev
     task.phase, task.since = data.phase, event.time
     if data.previous == "Restarting":
         task.restarting = False
+    change_tasks(job, (data.task,))
 
 
 def _job_rejected(_state: ShardState, job: Job, _data: JobRejected, event: Event[Any]) -> None:
@@ -126,6 +129,8 @@ def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, ev
 
 def _job_forgotten(state: ShardState, job: Job, _data: JobForgotten, _event: Event[Any]) -> None:
     del state.jobs[job.id]
+    for page in later_pages(job):
+        state.touched[codec.record_name(job.id, page)] = None
     key = forgotten_key(job.id)
     if key not in state.forgotten:  # a snapshot may hold it beside the job's own record, which was written earlier
         state.touched[codec.forgotten_chunk(len(state.forgotten))] = None
@@ -134,13 +139,12 @@ def _job_forgotten(state: ShardState, job: Job, _data: JobForgotten, _event: Eve
 
 
 def _event_raised(_state: ShardState, job: Job, data: EventRaised, event: Event[Any]) -> None:
-    if data.event == "TaskCompleted" and data.task in job.tasks:
-        job.tasks[data.task].completed_raised = True
-    elif data.event == "TaskFailed" and data.task in job.tasks:
-        job.tasks[data.task].failed_raised = True
+    if data.event in {"TaskCompleted", "TaskFailed"} and data.task in job.tasks:
+        setattr(job.tasks[data.task], "completed_raised" if data.event == "TaskCompleted" else "failed_raised", True)
+        change_tasks(job, (data.task,))
     if data.rule is not None:
         subject = (data.task or "") if data.index is None else f"{data.task}/{data.index}"
-        job.fired[fired_key(job, data.rule, subject)] = None
+        keep(job, "fired", fired_key(job, data.rule, subject), None)
     elif data.index is None:
         mark_seen(job, event)
 
@@ -152,11 +156,13 @@ def _action_taken(_state: ShardState, job: Job, data: ActionTaken, event: Event[
         job.deferred = None
     job.requeued = data.action == "RequeueJob"
     if data.action in _WHOLE_JOB:
-        job.version += 1
+        begin_version(job)
         job.grouped = False
-    for task in job.tasks.values() if data.action in _WHOLE_JOB else filter(None, [job.tasks.get(data.task or "")]):
+    names = list(job.tasks) if data.action in _WHOLE_JOB else [data.task] if data.task in job.tasks else []
+    for task in map(job.tasks.__getitem__, names):
         task.completed_raised = task.failed_raised = False
         task.restarting = task.restarting or data.action in _RESTARTS
+    change_tasks(job, names)
 
 
 def _action_deferred(_state: ShardState, job: Job, data: ActionDeferred, event: Event[Any]) -> None:
@@ -165,7 +171,7 @@ def _action_deferred(_state: ShardState, job: Job, data: ActionDeferred, event: 
 
 
 def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -> None:
-    job.timers[event.id] = Timer(
+    timer = Timer(
         event.id,
         data.timer,
         data.due,
@@ -178,11 +184,12 @@ def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -
         data.partition,
         data.pod,
     )
-    run_timer(state, job, job.timers[event.id])
+    keep(job, "timers", timer.id, timer)
+    run_timer(state, job, timer)
 
 
 def _timer_gone(_state: ShardState, job: Job, data: TimerCancelled | TimerFired, _event: Event[Any]) -> None:
-    timer = job.timers.pop(data.id, None)
+    timer: Timer | None = discard(job, "timers", data.id)
     if timer is None or timer.kind != "policy":
         return
     same_pod = job.delays[timer.pod]
@@ -205,16 +212,13 @@ def _job_unparked(_state: ShardState, job: Job, _data: JobUnparked, event: Event
 
 
 def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned, _event: Event[Any]) -> None:
-    (job.held if isinstance(data, InputParked) else job.waiting).append(data.input)
-    job.seen[str(data.input.get("id", ""))] = None
+    ident = str(data.input.get("id", ""))
+    keep(job, "held" if isinstance(data, InputParked) else "waiting", ident, data.input)
+    keep(job, "seen", ident, None)
 
 
 def _input_released(_state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:
-    kept = job.held if data.kept == "parked" else job.waiting
-    for position, held in enumerate(kept):
-        if held.get("id") == data.input:
-            del kept[position]
-            return
+    discard(job, "held" if data.kept == "parked" else "waiting", data.input)
 
 
 JOBS: Final[dict[type[Data], Handler]] = {

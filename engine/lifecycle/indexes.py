@@ -9,12 +9,14 @@ from heapq import heappush
 from typing import Any
 
 from engine.events import Event
+from engine.lifecycle.pages import change_spec, change_tasks, clear, keep
 from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, category
 from statemachines.raising import raise_rules
 from statemachines.spec import JobSpec
 from statemachines.task import initial_task_phase
 
 __all__ = [
+    "begin_version",
     "displace",
     "enter",
     "fired_key",
@@ -22,6 +24,7 @@ __all__ = [
     "leave",
     "leaves_slot_open",
     "mark_seen",
+    "match",
     "place",
     "run_timer",
     "set_spec",
@@ -29,22 +32,47 @@ __all__ = [
 
 
 def fired_key(job: Job, rule: int, subject: str) -> str:
-    """Name what a raise rule has fired for: once per (rule, job version, subject); one that counts has the job as its subject."""
-    return f"{rule}/{job.version}/{subject if job.rules[rule].count <= 1 else ''}"
+    """Name what a raise rule has fired for: once per (rule, job version, subject); one that counts has the job as its subject.
+
+    The version is not named: what was fired for is forgotten when it changes.
+    """
+    return f"{rule}/{subject if job.rules[rule].count <= 1 else ''}"
+
+
+def match(job: Job, rule: int, subject: str) -> None:
+    """Remember that a subject has matched a raise rule that counts."""
+    key = f"{rule}/{subject}"
+    if key not in job.matched:
+        keep(job, "matched", key, None)
+        job.matches[rule] = job.matches.get(rule, 0) + 1
+
+
+def begin_version(job: Job) -> None:
+    """Begin the job's next version, in which raise rules fire anew."""
+    job.version += 1
+    clear(job, "fired")
+    clear(job, "matched")
+    job.matches.clear()
 
 
 def index_job(state: ShardState, job: Job) -> None:
     """Rebuild what is derived from a job that was read from a snapshot."""
     job.by_uid = {attempt.uid: attempt for attempt in job.attempts if attempt.uid is not None}
     job.rules = raise_rules(job.spec)
-    for task in job.tasks.values():
+    for key in job.matched:
+        rule = int(key.partition("/")[0])
+        job.matches[rule] = job.matches.get(rule, 0) + 1
+    for at, task in enumerate(job.tasks.values()):
+        task.place = at
         if job.managed:
             task.open = list(range(task.spec.replicas))
-    for attempt in job.attempts:
+    for at, attempt in enumerate(job.attempts):
+        attempt.place = at
         task = job.tasks[attempt.task]
         before = task.slots.get(attempt.index)
         if before is not None:
             leave(job, task, before)
+            job.earlier[before.task, before.index, before.number] = before
         task.slots[attempt.index] = attempt
         task.close_slot(attempt.index)
         task.next_index = max(task.next_index, attempt.index + 1)
@@ -60,7 +88,7 @@ def index_job(state: ShardState, job: Job) -> None:
 
 def mark_seen(job: Job, event: Event[Any]) -> None:
     """Remember the input that an event follows from, so that it is known when it comes again."""
-    job.seen[event.causationid] = None
+    keep(job, "seen", event.causationid, None)
 
 
 def leave(job: Job, task: Task, attempt: Attempt) -> None:
@@ -121,12 +149,12 @@ def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
 
 def set_spec(job: Job, spec: JobSpec) -> None:
     """Give a job its specification: tasks, rules, and the replicas that wait for an attempt."""
-    job.spec = spec
+    change_spec(job, spec)
     job.rules = raise_rules(spec)
     for wanted in spec.tasks:
         task = job.tasks.get(wanted.name)
         if task is None:
-            task = job.tasks[wanted.name] = Task(wanted, since=job.since)
+            task = job.tasks[wanted.name] = Task(wanted, since=job.since, place=len(job.tasks))
             task.phase = initial_task_phase(wanted) if job.managed else "Pending"
             before = 0
         else:
@@ -141,3 +169,4 @@ def set_spec(job: Job, spec: JobSpec) -> None:
                 task.open_slot(index)
         while task.open and task.open[-1] >= wanted.replicas:
             task.open.pop()
+    change_tasks(job, job.tasks)

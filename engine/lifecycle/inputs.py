@@ -56,7 +56,7 @@ def take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
 
 def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"]) -> Events:
     """Decide again on all inputs that are held, in order; what released them is what causes what follows."""
-    for held in list(job.held if kept == "parked" else job.waiting):
+    for held in list((job.held if kept == "parked" else job.waiting).values()):
         event = hold.restore(held)
         turn.cause, turn.time = turn.root, turn.now
         outcome = yield from take(turn, job, event)

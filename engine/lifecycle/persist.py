@@ -1,4 +1,4 @@
-"""Snapshot records of a shard: which subjects there are, how each is written and read back."""
+"""Snapshot records of a shard: which there are, how each is written and read back."""
 
 from __future__ import annotations
 
@@ -8,16 +8,26 @@ from heapq import heapify
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.vocabulary import adapter
 from engine.lifecycle import codec
+from engine.lifecycle.evolve import keep_warm
 from engine.lifecycle.indexes import index_job
-from engine.lifecycle.state import ShardState
+from engine.lifecycle.pages import later_pages
+from engine.lifecycle.state import Job, Page, ShardState
 
-__all__ = ["dump", "load", "subjects"]
+__all__ = ["dump", "jobs", "load", "records", "subject_of"]
 
 
-def subjects(state: ShardState) -> Iterator[str]:
-    """Yield every subject that has a record. Subjects may be dumped meanwhile."""
-    for job in (*state.jobs, *state.closed):
-        yield "job/" + job
+def records(state: ShardState) -> Iterator[str]:
+    """Yield the name of every record. Records may be dumped meanwhile."""
+    # Both before the first is dumped: a job that is dumped may be closed by it.
+    live, closed = list(state.jobs.items()), list(state.closed)
+    for ident, job in live:
+        yield codec.record_name(ident)
+        for page in list(later_pages(job)):
+            yield codec.record_name(ident, page)
+    for ident in closed:
+        yield codec.record_name(ident)
+        for page in state.closed_pages.get(ident, ()):
+            yield codec.record_name(ident, page)
     for node in state.nodes:
         yield "node/" + node
     for kind, name in state.objects:
@@ -26,21 +36,23 @@ def subjects(state: ShardState) -> Iterator[str]:
         yield codec.forgotten_chunk(position)
 
 
-def dump(state: ShardState, subject: str) -> bytes | None:
-    """Return the canonical record of a subject; `None` if there is no such subject any more.
+def subject_of(record: str) -> str:
+    """Return the subject that a record is of: a page belongs to its job."""
+    kind, _, name = record.partition("/")
+    found = codec.page_named(name) if kind == "page" else None
+    return record if found is None else codec.record_name(found[0])
 
-    A finished job about which nothing is under way is kept as its record from here on.
+
+def dump(state: ShardState, record: str) -> bytes | None:
+    """Return what a record is to hold; `None` if there is no such thing any more.
+
+    A finished job about which nothing is under way is kept as its records from here on.
     """
-    kind, _, name = subject.partition("/")
+    kind, _, name = record.partition("/")
     if kind == "job":
-        job = state.jobs.get(name)
-        if job is None:
-            return state.closed.get(name)
-        record = codec.encode_job(job)
-        if job.idle:
-            del state.jobs[name]
-            state.closed[name] = record
-        return record
+        return _dump_job(state, name)
+    if kind == "page":
+        return _dump_page(state, name)
     if kind == "node":
         node = state.nodes.get(name)
         return None if node is None else adapter(NodeObserved).dump_json(node, exclude_defaults=True)
@@ -54,21 +66,48 @@ def dump(state: ShardState, subject: str) -> bytes | None:
     return bytes(state.forgotten_order[int(name) * size : (int(name) + 1) * size]) or None
 
 
+def _dump_job(state: ShardState, ident: str) -> bytes | None:
+    job = state.jobs.get(ident)
+    if job is None:
+        return state.closed.get(ident)
+    record = codec.encode_job(job)
+    if job.idle:
+        del state.jobs[ident]
+        state.closed[ident] = record
+        known = job.encoded or {}
+        pages = {page: known.get(page) or codec.encode_page(job, page) or b"" for page in later_pages(job)}
+        if pages:  # what comes about it later changes a few of them
+            state.closed_pages[ident] = job.encoded = pages
+            keep_warm(state, job)
+    return record
+
+
+def _dump_page(state: ShardState, name: str) -> bytes | None:
+    found = codec.page_named(name)
+    if found is None:
+        return None
+    ident, page = found
+    job = state.jobs.get(ident)
+    return state.closed_pages.get(ident, {}).get(page) if job is None else codec.encode_page(job, page)
+
+
 def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
     """Restore records into an initial state."""
+    heads, pages, others = _sorted(records)
+    for name, record in heads.items():
+        finished = codec.finished_time(record)
+        if finished is None:
+            job = state.jobs[name] = codec.decode_job(record, pages.get(name, {}))
+            index_job(state, job)
+        else:
+            state.closed[name] = record
+            state.finished.append((finished, name))
+            if name in pages:
+                state.closed_pages[name] = pages[name]
     chunks: dict[int, bytes] = {}
-    for subject, record in records:
+    for subject, record in others:
         kind, _, name = subject.partition("/")
-        if kind == "job":
-            finished = codec.finished_time(record)
-            if finished is None:
-                job = codec.decode_job(record)
-                state.jobs[name] = job
-                index_job(state, job)
-            else:
-                state.closed[name] = record
-                state.finished.append((finished, name))
-        elif kind == "node":
+        if kind == "node":
             node = adapter(NodeObserved).validate_json(record)
             state.nodes[node.name] = node
         elif kind == "object":
@@ -82,3 +121,27 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
         state.forgotten.update(ids[at : at + codec.FORGOTTEN_BYTES] for at in range(0, len(ids), codec.FORGOTTEN_BYTES))
     heapify(state.finished)
     heapify(state.timers)
+
+
+def jobs(records: Iterable[tuple[str, bytes]]) -> Iterator[Job]:
+    """Yield the jobs of a snapshot, what is derived still to be rebuilt."""
+    heads, pages, _ = _sorted(records)
+    return (codec.decode_job(record, pages.get(name, {})) for name, record in heads.items())
+
+
+def _sorted(
+    records: Iterable[tuple[str, bytes]],
+) -> tuple[dict[str, bytes], dict[str, dict[Page, bytes]], list[tuple[str, bytes]]]:
+    """Return the jobs' own records, their later pages, and all other records."""
+    heads: dict[str, bytes] = {}
+    pages: dict[str, dict[Page, bytes]] = {}
+    others: list[tuple[str, bytes]] = []
+    for subject, record in records:
+        kind, _, name = subject.partition("/")
+        if kind == "job":
+            heads[name] = record
+        elif kind == "page" and (found := codec.page_named(name)) is not None:
+            pages.setdefault(found[0], {})[found[1]] = record
+        else:
+            others.append((subject, record))
+    return heads, pages, others

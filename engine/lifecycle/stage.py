@@ -63,7 +63,7 @@ class LifecycleStage:
     """The stage as the processor runs it (`engine.log.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 1
+    state_version: Final = 2
     inputs: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
 
@@ -181,14 +181,14 @@ class LifecycleStage:
         return not job.sequence and event.sequence > 1 and not isinstance(event.data, JobForgotten)
 
     def touched(self, state: ShardState) -> list[str]:
-        """Return the subjects changed since the last call."""
+        """Return the records changed since the last call."""
         changed = list(state.touched)
         state.touched.clear()
         return changed
 
-    def dump(self, state: ShardState, subject: str) -> bytes | None:
-        """Return the canonical record of a subject; `None` if it is gone."""
-        return persist.dump(state, subject)
+    def dump(self, state: ShardState, record: str) -> bytes | None:
+        """Return what a record is to hold, canonical; `None` if what it was about is gone."""
+        return persist.dump(state, record)
 
     def load(self, state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
         """Restore records into an initial state."""
@@ -198,9 +198,13 @@ class LifecycleStage:
         """Return the ids of the parked jobs."""
         return (ident for ident, job in state.jobs.items() if job.parked)
 
-    def subjects(self, state: ShardState) -> Iterable[str]:
-        """Return all subjects that have a record."""
-        return persist.subjects(state)
+    def records(self, state: ShardState) -> Iterable[str]:
+        """Return the names of all records."""
+        return persist.records(state)
+
+    def subject(self, record: str) -> str:
+        """Return the subject that a record is of: a large job has several."""
+        return persist.subject_of(record)
 
     # --- timers -----------------------------------------------------------------------------------------------------------
 
@@ -243,7 +247,7 @@ class LifecycleStage:
 
     def _on_timer(self, turn: Turn, job: Job, timer: Timer) -> Events:
         if timer.kind == "orphan_wait":
-            first = hold.restore(job.waiting[0])
+            first = hold.restore(next(iter(job.waiting.values())))
             pod = first.data.last if isinstance(first.data, PodDeleted) else first.data
             assert isinstance(pod, PodObserved)  # noqa: S101 - only pods are held by a job that is not open
             yield from observed.open_from_pod(turn, job, pod)

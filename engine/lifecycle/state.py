@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -20,7 +20,7 @@ from statemachines.counters import Counters
 from statemachines.spec import JobSpec, RaiseRule, Requests, TaskSpec
 from statemachines.vocabulary import Action, AttemptPhase, JobPhase, Rank, TaskPhase
 
-__all__ = ["Attempt", "Deferred", "Derived", "Job", "ShardState", "Task", "Timer", "category"]
+__all__ = ["Apart", "Attempt", "Deferred", "Derived", "Job", "Page", "ShardState", "Table", "Task", "Timer", "category"]
 
 Derived = Field(exclude=True)
 """Marks what can be rebuilt from the rest and is therefore not written."""
@@ -65,6 +65,8 @@ class Attempt:
     rank: Rank = "node"
     late: tuple[str, str | None, int | None, Rank] | None = None
     """Last late fact: phase, reason, end, rank."""
+    place: Annotated[int, Derived] = 0
+    """In `Job.attempts`. Derived."""
 
     @property
     def live(self) -> bool:
@@ -99,6 +101,8 @@ class Task:
     """The number of replicas is known from a specification, not just from the pods seen."""
     slots: Annotated[dict[int, Attempt], Derived] = field(default_factory=dict)
     """Index → current attempt. Derived."""
+    place: Annotated[int, Derived] = 0
+    """In `Job.tasks`. Derived."""
     open: Annotated[list[int], Derived] = field(default_factory=list)
     """Replicas that wait for an attempt, ascending. Derived."""
     next_index: Annotated[int, Derived] = 0
@@ -154,6 +158,31 @@ class Deferred:
     """The event that deferred it."""
 
 
+Table = Literal["seen", "fired", "matched", "timers", "held", "waiting"]
+"""What a job has beside its tasks and attempts that may grow without them."""
+
+
+class Page(NamedTuple):
+    """Names a part of a job that is a record of its own (`pages`)."""
+
+    table: str
+    """`spec`, `tasks`, `attempts`, or a `Table`."""
+    number: int
+    """From 1: the first page of a table stands in the job's own record."""
+
+
+@dataclass(slots=True)
+class Apart:
+    """The later pages of a table."""
+
+    added: int = 0
+    """Entries that they were ever given."""
+    pages: Annotated[dict[int, dict[str, Any]], Derived] = field(default_factory=dict)
+    """Page → its entries. Derived."""
+    page_of: Annotated[dict[str, int], Derived] = field(default_factory=dict)
+    """Entry → its page. Derived."""
+
+
 @dataclass(slots=True)
 class Job:
     """One job; or, with `opened` 0, a subject of which no job is known yet (pods before their job, refused commands)."""
@@ -193,14 +222,14 @@ class Job:
     closing: str = ""
     """Id of the event that finished it."""
     fired: dict[str, None] = field(default_factory=dict)
-    """Raise rules that have fired: `rule/version/subject`."""
+    """Raise rules that have fired since the job's version is what it is: `rule/subject`."""
     seen: dict[str, None] = field(default_factory=dict)
     """Ids of the inputs without a version of their own that left an event."""
     parked: bool = False
-    held: list[dict[str, Any]] = field(default_factory=list)
-    """Parked inputs, as CloudEvents, in order."""
-    waiting: list[dict[str, Any]] = field(default_factory=list)
-    """Pods that wait for the job, as CloudEvents, in order."""
+    held: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Parked inputs, as CloudEvents by id, in order."""
+    waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Pods that wait for the job, as CloudEvents by id, in order."""
     tasks: dict[str, Task] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
     """All of them, in the order in which they started."""
@@ -209,14 +238,24 @@ class Job:
     """Timers of delayed actions by the name of their pod. Derived."""
     by_uid: Annotated[dict[str, Attempt], Derived] = field(default_factory=dict)
     """Derived."""
+    earlier: Annotated[dict[tuple[str, int, int], Attempt], Derived] = field(default_factory=dict)
+    """Attempts that are not the current one of their replica, by task, index and number. Derived."""
     rules: Annotated[list[RaiseRule], Derived] = field(default_factory=list)
     """Its raise rules, those of `main: true` included. Derived."""
-    matched: dict[str, dict[str, None]] = field(default_factory=dict)
-    """Raise rules that count: `rule/version` → subjects that have matched."""
+    matched: dict[str, None] = field(default_factory=dict)
+    """What has matched the raise rules that count since the job's version is what it is: `rule/subject`."""
+    matches: Annotated[dict[int, int], Derived] = field(default_factory=dict)
+    """How much that is, by rule. Derived."""
     counts: Annotated[Counters, Derived] = field(default_factory=Counters)
     """Sum of the tasks' counters. Derived."""
     live: Annotated[int, Derived] = 0
     """Attempts that have not ended. Derived."""
+    apart: dict[Table, Apart] | None = None
+    """Tables that have later pages. (Not a dict where there are none: small jobs are many.)"""
+    changed: Annotated[dict[Page, None] | None, Derived] = None
+    """Later pages that have changed since `ShardState.touched` was told. Not part of the state."""
+    encoded: Annotated[dict[Page, bytes] | None, Derived] = None
+    """Later pages as they were last encoded, of a job that was closed. Not part of the state."""
 
     def attempt(self, task: str, index: int, number: int) -> Attempt | None:
         """Return one attempt, or `None`."""
@@ -224,10 +263,7 @@ class Job:
         current = found.slots.get(index) if found else None
         if current is not None and current.number == number:
             return current
-        for attempt in reversed(self.attempts):
-            if attempt.number == number and attempt.index == index and attempt.task == task:
-                return attempt
-        return None
+        return self.earlier.get((task, index, number))
 
     @property
     def idle(self) -> bool:
@@ -253,6 +289,8 @@ class ShardState:
     jobs: dict[str, Job] = field(default_factory=dict)
     closed: dict[str, bytes] = field(default_factory=dict)
     """Finished jobs about which nothing is under way, encoded: id → what `codec` wrote."""
+    closed_pages: dict[str, dict[Page, bytes]] = field(default_factory=dict)
+    """Later pages of those among them that have some, encoded."""
     forgotten: set[bytes] = field(default_factory=set)
     """16-byte digests of the ids of forgotten jobs."""
     forgotten_order: bytearray = field(default_factory=bytearray)
@@ -269,5 +307,7 @@ class ShardState:
     warm: OrderedDict[str, Job] = field(default_factory=OrderedDict)
     """Jobs that were looked at and are not in `jobs` (closed ones, unknown ones), so that a decision and the events that follow
     from it concern the same object. Not part of the state."""
+    warm_attempts: int = 0
+    """Sum of their attempts. Not part of the state."""
     touched: dict[str, None] = field(default_factory=dict)
     """Subjects changed since they were last asked for."""

@@ -84,7 +84,7 @@ class Stage(Protocol[S]):
         """Return when the earliest timer fires (microseconds), or `None`."""
 
     def touched(self, state: S) -> list[str]:
-        """Return the subjects changed since the last call, each once; the call empties the list.
+        """Return the names of the snapshot records changed since the last call, each once; the call empties the list.
 
         The names `_manifest` and `_accounts` belong to the processor.
         """
@@ -92,14 +92,21 @@ class Stage(Protocol[S]):
     def outcome(self, event: Event[Data]) -> Outcome | None:
         """Return the outcome that the first event of an input stands for; `None` if no input but a timer caused it."""
 
-    def dump(self, state: S, subject: str) -> bytes | None:
-        """Return the canonical encoding of one subject; `None` if it is forgotten."""
+    def subject(self, record: str) -> str:
+        """Return the subject that a record is of, whether there is such a record (still) or not.
 
-    def load(self, state: S, subjects: Iterable[tuple[str, bytes]]) -> None:
-        """Restore subjects into an initial state."""
+        A subject may have several records, so that none grows with it and a change rewrites only a few. Those that have changed
+        are written by one commit: a snapshot holds all of a subject as of one moment.
+        """
+
+    def dump(self, state: S, record: str) -> bytes | None:
+        """Return the canonical content of one record; `None` if there is nothing for it to hold."""
+
+    def load(self, state: S, records: Iterable[tuple[str, bytes]]) -> None:
+        """Restore records into an initial state."""
 
     def parked(self, state: S) -> Iterable[str]:
         """Return the ids of the parked jobs. Asked when a shard is opened; from then on `JobParked` and `JobUnparked` tell."""
 
-    def subjects(self, state: S) -> Iterable[str]:
-        """Return all subjects of the state, in any order."""
+    def records(self, state: S) -> Iterable[str]:
+        """Return the names of all records of the state, in any order."""

@@ -9,17 +9,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
-from engine.lifecycle import codec
+from engine.lifecycle import persist
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Log, Partition, ShardId
 from engine.log.snapshots import load
 from streams.agents.usage_book import Owner, UsageBook
 
 __all__ = ["UsageSeed", "read_seed"]
-
-_JOB: Final = "job/"
 
 _log = logging.getLogger("lahar.agents")
 
@@ -58,7 +55,7 @@ def read_seed(log: Log, number: int, owner_of: Callable[[str, str], Owner] = Own
         if loaded.low is None and not fault:
             return None
         if not fault:
-            book.begin(codec.decode_job(record) for subject, record in loaded.records if subject.startswith(_JOB))
+            book.begin(persist.jobs(loaded.records))
     except (LookupError, ValueError) as error:
         fault, offset = f"it cannot be read: {error!r:.200}", 0
     if not fault and offset > (end := log.end(partition)):

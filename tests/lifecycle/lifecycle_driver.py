@@ -79,10 +79,10 @@ def records(state: ShardState) -> dict[str, bytes]:
     """The snapshot records of a state, taken without changing it."""
     stage = LifecycleStage()
     found = {}
-    for subject in stage.subjects(state):
+    for subject in stage.records(state):
         kind, _, name = subject.partition("/")
         if kind == "job" and name in state.jobs:
-            found[subject] = codec.encode_job(state.jobs[name])
+            found[subject] = codec.encode_job(state.jobs[name])  # a finished one would be closed by being dumped
         else:
             record = stage.dump(state, subject)
             assert record is not None
@@ -166,7 +166,7 @@ class Driver:
 
     def crash(self) -> None:
         """Go on from the snapshot records alone."""
-        written = [(subject, self.stage.dump(self.state, subject)) for subject in list(self.stage.subjects(self.state))]
+        written = [(subject, self.stage.dump(self.state, subject)) for subject in list(self.stage.records(self.state))]
         self.state = self.stage.initial()
         self.stage.load(self.state, [(subject, record) for subject, record in written if record is not None])
 

@@ -60,7 +60,7 @@ def test_the_job_takes_in_the_pods_that_waited_for_it_in_order(driver):
     assert [(one.kept, one.outcome) for one in driver.of(InputReleased, made)] == [("waiting", "applied")] * 2
     assert len(driver.of(TimerCancelled)) == 1
     assert driver.path() == ["Running", "Completed"]
-    assert (driver.job().waiting, driver.job().timers) == ([], {})
+    assert (driver.job().waiting, driver.job().timers) == ({}, {})
     submission = made[0].causationid
     assert {event.causationid for event in made if isinstance(event.data, InputReleased)} == {submission}
     driver.see(early(1))
@@ -97,7 +97,7 @@ def test_a_pod_that_opens_the_job_takes_in_those_that_waited(driver):
     assert len(driver.of(AttemptStarted)) == 2
     driver.wait(100)
     assert len(driver.of(JobOpened)) == 1
-    assert driver.job().waiting == []
+    assert not driver.job().waiting
 
 
 def test_a_rejected_job_leaves_its_pods_waiting(driver):
@@ -195,7 +195,7 @@ def test_later_inputs_of_a_parked_job_are_kept_in_order(parking):
     assert parking.outcome == "parked"
     parking.see(bad(2))
     assert parking.outcome == "duplicate"
-    assert [kept["type"] for kept in parking.job().held] == [
+    assert [kept["type"] for kept in parking.job().held.values()] == [
         "lahar.pod.observed.v1",
         "lahar.pod.observed.v1",
         "lahar.command.issued.v2",
@@ -213,7 +213,7 @@ def test_an_unparked_job_decides_on_everything_again_in_order(parking):
     assert (made[0].data.inputs, made[0].data.by) == (2, "op")
     assert [(one.kept, one.outcome) for one in parking.of(InputReleased, made)] == [("parked", "applied"), ("parked", "refused")]
     assert parking.phase() == "Completed"
-    assert (parking.job().parked, parking.job().held) == (False, [])
+    assert (parking.job().parked, parking.job().held) == (False, {})
     parking.see(bad(2))
     assert parking.outcome == "duplicate"
 
@@ -228,7 +228,7 @@ def test_a_job_that_was_parked_by_its_submission_takes_in_everything_once(parkin
     made = parking.command("Unpark")
     released = [(one.kept, one.outcome) for one in parking.of(InputReleased, made)]
     assert released == [("waiting", "applied"), ("parked", "applied"), ("parked", "applied")]
-    assert (parking.job().held, parking.job().waiting, parking.job().timers) == ([], [], {})
+    assert (parking.job().held, parking.job().waiting, parking.job().timers) == ({}, {}, {})
     assert parking.path() == ["Running", "Completed"]
 
 

@@ -61,7 +61,7 @@ def test_a_state_knows_which_events_it_holds(driver):
 def test_forgotten_ids_stand_in_chunks(driver):
     driver.see(pod("u", "j1", 1, "Succeeded", node="n", running=1, ended=2))
     driver.wait(31 * 86_400)
-    assert list(driver.stage.subjects(driver.state)) == ["forgotten/0"]
+    assert list(driver.stage.records(driver.state)) == ["forgotten/0"]
     driver.crash()
     driver.see(pod("u", "j1", 1, "Succeeded", node="n", running=1, ended=2))
     assert driver.outcome == "late"

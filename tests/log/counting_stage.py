@@ -210,7 +210,10 @@ class CountingStage:
     def parked(self, state: Shard) -> Iterable[str]:
         return [key for key, counter in state.counters.items() if counter.parked]
 
-    def subjects(self, state: Shard) -> Iterable[str]:
+    def subject(self, record: str) -> str:
+        return record
+
+    def records(self, state: Shard) -> Iterable[str]:
         return [*state.counters, *(f"node {name}" for name in state.nodes), "forgotten"]
 
 

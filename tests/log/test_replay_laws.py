@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from engine.events import Message, Topic
 from engine.events.jobs import Accounted
+from engine.lifecycle import pages
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
 from engine.log import processor, recovery, snapshots
@@ -44,6 +45,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "_MARK_EVERY", 3)
     monkeypatch.setattr(snapshots, "_CYCLE_BYTES", 300)
     monkeypatch.setattr(processor, "OUTPUT_LIMIT", 25)
+    monkeypatch.setattr(pages, "SIZES", dict.fromkeys(pages.SIZES, 2))
 
 
 def fill(log: AnyLog, given_inputs: Inputs) -> None:
@@ -216,7 +218,7 @@ def test_the_snapshot_of_another_version_is_replaced_bit_by_bit() -> None:
         crashed.run_until_quiet()
     assert crashed.snapshot_dirty == 0
     assert set(dict(log.open(crashed.shard, [Partition(topic, 0) for topic in crashed.stage.inputs]).snapshot())) == {
-        *(subject for subject in crashed.stage.subjects(crashed.state) if crashed.stage.dump(crashed.state, subject) is not None),
+        *(subject for subject in crashed.stage.records(crashed.state) if crashed.stage.dump(crashed.state, subject) is not None),
         "_manifest",
         "_accounts",
     }

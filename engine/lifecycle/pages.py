@@ -1,0 +1,208 @@
+"""Pages of a job: a large job is written down in records of bounded size, of which an event changes one or two.
+
+Each table of a job that grows with its replicas or its inputs is cut into pages. The first page of every table stands in the job's
+own record, so a small job is one record; each further page is a record of its own. Attempts and tasks keep their place for ever.
+Entries of the other tables come and go; a new one goes to the page begun last, so a table read back page by page has the order in
+which it was filled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Any, Final
+
+from engine.lifecycle.state import Apart, Attempt, Job, Page, Table
+from statemachines.spec import JobSpec
+
+__all__ = [
+    "append",
+    "change",
+    "change_spec",
+    "change_tasks",
+    "clear",
+    "discard",
+    "first_page",
+    "join",
+    "keep",
+    "later_page",
+    "later_pages",
+]
+
+SIZES: Final[dict[str, int]] = {
+    "attempts": 32,
+    "tasks": 16,
+    "seen": 128,
+    "fired": 128,
+    "matched": 128,
+    "timers": 32,
+    "held": 16,
+    "waiting": 16,
+}
+"""Entries of a page. 32 attempts are some 9 KB: what an observation of a large job rewrites, beside the job's own record."""
+
+_TABLES: Final[tuple[Table, ...]] = ("seen", "fired", "matched", "timers", "held", "waiting")
+
+
+# --- changes --------------------------------------------------------------------------------------------------------------
+
+
+def append(job: Job, attempt: Attempt) -> None:
+    """Put a new attempt behind all others."""
+    attempt.place = len(job.attempts)
+    job.attempts.append(attempt)
+    change(job, attempt)
+
+
+def change(job: Job, attempt: Attempt) -> None:
+    """Note that an attempt has changed."""
+    page = attempt.place // SIZES["attempts"]
+    if page:
+        _note(job, "attempts", page)
+
+
+def change_tasks(job: Job, names: Iterable[str]) -> None:
+    """Note that tasks have changed."""
+    if len(job.tasks) > SIZES["tasks"]:
+        for page in {job.tasks[name].place // SIZES["tasks"] for name in names if name in job.tasks}:
+            if page:
+                _note(job, "tasks", page)
+
+
+def change_spec(job: Job, spec: JobSpec) -> None:
+    """Give a job another specification."""
+    if _is_large(job.spec) or _is_large(spec):
+        _note(job, "spec", 1)
+    job.spec = spec
+
+
+def keep(job: Job, table: Table, key: str, value: Any) -> None:  # noqa: ANN401 - each table has entries of its own
+    """Put an entry behind all others of a table; one that is there stays as it is."""
+    entries: dict[str, Any] = getattr(job, table)
+    if key in entries:
+        return
+    entries[key] = value
+    apart = job.apart.get(table) if job.apart else None
+    if apart is None:
+        if len(entries) <= SIZES[table]:
+            return
+        job.apart = job.apart or {}
+        apart = job.apart[table] = Apart()
+    page = 1 + apart.added // SIZES[table]
+    apart.added += 1
+    apart.pages.setdefault(page, {})[key] = value
+    apart.page_of[key] = page
+    _note(job, table, page)
+
+
+def discard(job: Job, table: Table, key: str) -> Any:  # noqa: ANN401 - as `keep`
+    """Take an entry out of a table and return it; `None`: there is none."""
+    entries: dict[str, Any] = getattr(job, table)
+    value = entries.pop(key, None)
+    apart = job.apart.get(table) if job.apart else None
+    if apart is not None:
+        page = apart.page_of.pop(key, 0)
+        if page:
+            del apart.pages[page][key]
+            if not apart.pages[page]:
+                del apart.pages[page]
+            _note(job, table, page)
+        if not entries:
+            _join(job, table)
+    return value
+
+
+def clear(job: Job, table: Table) -> None:
+    """Empty a table."""
+    getattr(job, table).clear()
+    if job.apart and table in job.apart:
+        for page in job.apart[table].pages:
+            _note(job, table, page)
+        _join(job, table)
+
+
+def _join(job: Job, table: Table) -> None:
+    """Begin an empty table anew, in the job's own record."""
+    assert job.apart is not None  # noqa: S101 - its callers have found the table in it
+    del job.apart[table]
+    job.apart = job.apart or None
+
+
+def _note(job: Job, table: str, number: int) -> None:
+    if job.changed is None:
+        job.changed = {}
+    job.changed[Page(table, number)] = None
+
+
+# --- records --------------------------------------------------------------------------------------------------------------
+
+
+def _is_large(spec: JobSpec) -> bool:
+    """Tell whether a specification is a record of its own; without schemas and lists of rules it is a few kilobytes at most."""
+    rules = len(spec.policies) + len(spec.raise_rules) + sum(len(task.policies) for task in spec.tasks)
+    return bool(spec.custom_events) or len(spec.tasks) + rules > SIZES["tasks"]
+
+
+def first_page(job: Job) -> Job:
+    """Return what stands in the job's own record."""
+    large = _is_large(job.spec)
+    if not (large or job.apart) and len(job.attempts) <= SIZES["attempts"] and len(job.tasks) <= SIZES["tasks"]:
+        return job
+    head = replace(job, attempts=job.attempts[: SIZES["attempts"]], tasks=dict(islice(job.tasks.items(), SIZES["tasks"])))
+    if large:
+        head.spec = JobSpec()
+    for table, apart in (job.apart or {}).items():
+        entries: dict[str, Any] = getattr(job, table)
+        few = islice(entries.items(), SIZES[table])  # its own entries come first, and are no more than these
+        setattr(head, table, {key: value for key, value in few if key not in apart.page_of})
+    return head
+
+
+def later_pages(job: Job) -> Iterator[Page]:
+    """Yield the pages that are records of their own."""
+    if _is_large(job.spec):
+        yield Page("spec", 1)
+    for number in range(1, 1 + (len(job.tasks) - 1) // SIZES["tasks"]):
+        yield Page("tasks", number)
+    for number in range(1, 1 + (len(job.attempts) - 1) // SIZES["attempts"]):
+        yield Page("attempts", number)
+    for table in _TABLES:
+        if job.apart and table in job.apart:
+            for number in job.apart[table].pages:
+                yield Page(table, number)
+
+
+def later_page(job: Job, page: Page) -> Job | None:
+    """Return one page as a job that has nothing else; `None`: there is no such page (any more)."""
+    table, number = page
+    if table == "spec":
+        return Job(job.id, spec=job.spec) if _is_large(job.spec) else None
+    first = number * SIZES[table]
+    if table == "attempts":
+        attempts = job.attempts[first : first + SIZES[table]]
+        return Job(job.id, attempts=attempts) if attempts else None
+    if table == "tasks":
+        tasks = dict(islice(job.tasks.items(), first, first + SIZES[table]))
+        return Job(job.id, tasks=tasks) if tasks else None
+    apart = job.apart.get(table) if job.apart else None  # type: ignore[call-overload]  # the tables that are left
+    entries = apart.pages.get(number) if apart else None
+    return Job(job.id, **{table: entries}) if entries else None
+
+
+def join(job: Job, page: Page, part: Job) -> None:
+    """Put a later page behind what is there of a job; pages come in the order of their numbers."""
+    table, number = page
+    if table == "spec":
+        job.spec = part.spec
+    elif table == "attempts":
+        job.attempts += part.attempts
+    elif table == "tasks":
+        job.tasks |= part.tasks
+    else:
+        assert job.apart is not None  # noqa: S101 - the record of the same moment names every table that has later pages
+        entries: dict[str, Any] = getattr(part, table)
+        getattr(job, table).update(entries)
+        apart = job.apart[table]  # type: ignore[index]  # one of the tables that are left
+        apart.pages[number] = entries
+        apart.page_of.update(dict.fromkeys(entries, number))
