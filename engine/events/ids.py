@@ -9,13 +9,24 @@ from hashlib import blake2b
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
-__all__ = ["digest", "import_id", "imported_job_id", "observation_id", "output_id", "submitted_job_id", "timer_fired_id"]
+__all__ = [
+    "digest",
+    "import_id",
+    "imported_job_id",
+    "observation_id",
+    "output_id",
+    "routing_key",
+    "separate_job_id",
+    "submitted_job_id",
+    "timer_fired_id",
+]
 
 _NAMESPACE: Final = uuid5(NAMESPACE_URL, "https://lahar.dev/ids")
+_SEPARATOR: Final = "\x1f"
 
 
 def _hash(*parts: str) -> str:
-    return blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
+    return blake2b(_SEPARATOR.join(parts).encode(), digest_size=16).hexdigest()
 
 
 def digest(content: bytes) -> str:
@@ -51,3 +62,24 @@ def imported_job_id(cluster: str, source_format: str, row: str) -> str:
 def submitted_job_id(cluster: str, namespace: str, name: str, command: str) -> str:
     """Id of a job submitted through Lahar without a uid: uuid5 of (cluster, namespace/name, command id)."""
     return str(uuid5(_NAMESPACE, f"{cluster}\x1f{namespace}/{name}\x1f{command}"))
+
+
+_CLAIMED: Final = "~"
+"""Stands before the claimed id in the id of a separate job."""
+
+
+def separate_job_id(claimed: str, cluster: str, namespace: str, identity: str) -> str:
+    """Id of the job of somebody who names a job of another cluster or namespace: `UUID~CLAIMED`.
+
+    Args:
+        claimed: the id that was named.
+        cluster: where whoever names it is.
+        namespace: its namespace there.
+        identity: the uid of the pod, or of the object that owns it.
+    """
+    return f"{uuid5(_NAMESPACE, _SEPARATOR.join((claimed, cluster, namespace, identity)))}{_CLAIMED}{routing_key(claimed)}"
+
+
+def routing_key(key: str) -> str:
+    """Return the part of a key that chooses its partition: of a separate job's id the id that was claimed, else all of it."""
+    return key.rpartition(_CLAIMED)[2]

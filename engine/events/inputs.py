@@ -41,7 +41,7 @@ class PodObserved(Data):
 
     uid: str
     job: str
-    """Job id: the annotation `lahar/job`, else the uid of the controller owner, else the pod's own uid."""
+    """Job id: the uid of the controller owner, else the annotation `lahar/job`, else the pod's own uid."""
     name: str
     phase: AttemptPhase
     created: StatedMicros
@@ -53,7 +53,9 @@ class PodObserved(Data):
     owner: str | None = None
     """Name of the controller owner; `None`: the pod stands for itself."""
     managed: bool = False
-    """It carries `lahar/job`: made for a job of ours."""
+    """It carries `lahar/job`: made for a job of ours, as it says."""
+    claimed: str | None = None
+    """What `lahar/job` says where that is not the job, because the controller owner is another object."""
     task: str | None = None
     index: int | None = None
     """Slot of the task; `None`: the engine chooses one."""
@@ -123,6 +125,8 @@ class JobDeleted(Data):
     """The job object was deleted: its pods are to be stopped."""
 
     version: str | None = None
+    namespace: str | None = None
+    """`None`: not said."""
 
 
 @event("lahar.job.observed.v1", topic="jobs")

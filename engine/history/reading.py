@@ -8,6 +8,7 @@ from itertools import chain
 
 from engine.events import Data, Event, decode
 from engine.events.errors import EventError
+from engine.events.ids import routing_key
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.log.port import Searchable
 
@@ -39,12 +40,15 @@ def inputs_behind(log: Searchable, job: str, ids: Iterable[str]) -> dict[str, Ev
 
     Args:
         log: where to look.
-        job: the job that they led to; they are looked for among its own inputs, then among the cluster's.
+        job: the job that they led to; they are looked for among its own inputs, those that name the job that it is kept apart
+            from, then among the cluster's.
         ids: which are wanted.
     """
     missing = set(ids)
     found: dict[str, Event[Data]] = {}
-    for record in chain(log.records_of(job, ("jobs", "pods")), log.scan(("cluster",))):
+    named = dict.fromkeys((job, routing_key(job)))
+    own = (record for key in named for record in log.records_of(key, ("jobs", "pods")))
+    for record in chain(own, log.scan(("cluster",))):
         if not missing:
             break
         if record.message.id in missing:

@@ -112,7 +112,8 @@ def observe_job(content: dict[str, Any]) -> JobObserved:
 
 def delete_job(content: dict[str, Any]) -> JobDeleted:
     """Return the fact that a job object is gone."""
-    return JobDeleted(version=text(mapping(content.get("metadata")).get("resourceVersion")))
+    metadata = mapping(content.get("metadata"))
+    return JobDeleted(text(metadata.get("resourceVersion")), text(metadata.get("namespace")))
 
 
 def _batch(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
     if name is None:
         raise ProjectionError("metadata.name", "missing")
     annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
-    job = text(annotations.get("lahar/job"))
+    claimed = text(annotations.get("lahar/job"))
     owner = controller(metadata)
     owner_kind, api_version = text(owner.get("kind")), owner.get("apiVersion")
     if owner_kind == "ConfigMap" and text(annotations.get("FC_FRAMEWORK_NAME") or labels.get("FC_FRAMEWORK_NAME")):
@@ -75,7 +75,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
     containers = view.containers
     return PodObserved(
         uid=uid,
-        job=job or owner_uid or uid,
+        job=owner_uid or claimed or uid,
         name=name,
         phase=phase,
         created=times.created,
@@ -83,7 +83,8 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         version=text(metadata.get("resourceVersion")),
         kind=(job_kind(owner_kind, api_version) or "Other") if owner_uid else "Other",
         owner=text(owner.get("name")) if owner_uid else None,
-        managed=job is not None,
+        managed=claimed is not None and owner_uid in {None, claimed},
+        claimed=claimed if owner_uid not in {None, claimed} else None,
         task=task,
         index=index,
         attempt=whole(annotations.get("lahar/attempt")),

@@ -65,7 +65,7 @@ def _without_templates(spec: JobSpec) -> JobSpec:
 
 
 def _job_opened(_state: ShardState, job: Job, data: JobOpened, event: Event[Any]) -> None:
-    job.opened = event.sequence
+    job.opened, job.cluster = event.sequence, event.clusterid
     job.kind, job.namespace, job.name, job.managed = data.kind, data.namespace, data.name, data.managed
     job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels
     job.owner_known, job.object_version = data.owner, data.version

@@ -36,30 +36,54 @@ from engine.events.jobs import (
     TimerCancelled,
     TimerSet,
 )
-from engine.lifecycle import hold, managed, observe, observed
+from engine.lifecycle import authority, belonging, hold, managed, observe, observed
+from engine.lifecycle.evolve import forgotten_key
 from engine.lifecycle.state import Job, category
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn
 from engine.lifecycle.versions import is_newer
 
-__all__ = ["Decision", "release", "take"]
+__all__ = ["Decision", "decide", "release"]
 
 Outcome = Literal["duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
 Decision = Generator[Event[Data], None, Outcome]
 Rule = Callable[[Turn, Job, Event[Any]], Decision]
 
 
-def take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
-    """Decide on one input of a job that is not parked."""
+def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
+    """Decide on one input of a job."""
+    if job.parked and not (isinstance(event.data, CommandIssued) and event.data.action == "Unpark"):
+        yield from hold.park(turn, job, event, None)
+        return "parked"
+    if not job.opened and forgotten_key(job.id) in turn.state.forgotten:
+        return "late"
+    return (yield from _take(turn, job, event))
+
+
+def _take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
+    why = authority.objection(job, event)
+    if why is not None:
+        return _refuse(turn, job, event, why)
     return _RULES[type(event.data)](turn, job, event)
 
 
-def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"]) -> Events:
-    """Decide again on all inputs that are held, in order; what released them is what causes what follows."""
+def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain: bool = False) -> Events:
+    """Decide again on all inputs that are held, in order; what released them is what causes what follows.
+
+    Args:
+        turn: the turn.
+        job: the job.
+        kept: which of its inputs.
+        in_vain: the job has not come.
+    """
     for held in list((job.held if kept == "parked" else job.waiting).values()):
         event = hold.restore(held)
         turn.cause, turn.time = turn.root, turn.now
-        outcome = yield from take(turn, job, event)
+        whose = belonging.job_of(turn.state, event, alone=in_vain)
+        if whose is job:
+            outcome = yield from _take(turn, job, event)
+        else:
+            outcome = yield from decide(turn.about(whose, event.clusterid), whose, event)
         yield turn.event(job, InputReleased(event.id, kept, outcome), cause=turn.root)
 
 
@@ -76,7 +100,7 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
     deleted = isinstance(data, PodDeleted)
     pod: PodObserved = data.last if isinstance(data, PodDeleted) else data
     if not job.opened:
-        if pod.managed:
+        if pod.managed and job.id == event.subject:
             return _orphan(turn, job, event)
         if job.waiting:
             return _first_pod(turn, job, pod, deleted=deleted)
@@ -112,6 +136,9 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
     if attempt is None:
         yield from observe.start(turn, job, pod)
         attempt = job.by_uid[pod.uid]
+        claim = belonging.false_claim(job, pod)
+        if claim is not None:
+            yield turn.event(job, Anomaly(claim, "replica", attempt.task, attempt.index, attempt.number, pod.name))
     elif attempt.live:
         counted = category(attempt)
         if attempt.uid is not None:
@@ -134,7 +161,7 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
 
 def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
     if job.opened:
-        return (yield from _refuse(turn, job, "submit", f"a job with this id exists: {job.namespace}/{job.name}"))
+        return (yield from _refuse(turn, job, event, f"a job with this id exists: {job.namespace}/{job.name}"))
     accepted = yield from managed.submitted(turn, job, event.data)
     if not accepted:
         return "rejected"
@@ -144,13 +171,13 @@ def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
 
 def _updated(turn: Turn, job: Job, event: Event[JobUpdated]) -> Decision:
     if not job.opened or not job.managed:
-        return (yield from _refuse(turn, job, "update", "no managed job has this id"))
+        return (yield from _refuse(turn, job, event, "no managed job has this id"))
     return (yield from managed.updated(turn, job, event.data))
 
 
 def _deleted(turn: Turn, job: Job, event: Event[JobDeleted]) -> Decision:
     if not job.opened:
-        return (yield from _refuse(turn, job, "delete", "no job has this id"))
+        return (yield from _refuse(turn, job, event, "no job has this id"))
     if job.object_deleted:
         return "unchanged"
     if job.managed:
@@ -189,12 +216,12 @@ def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
             yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=turn.root)
         return "applied"
     if not job.opened:
-        return (yield from _refuse(turn, job, command.action, "no job has this id", command.by))
+        return (yield from _refuse(turn, job, event, "no job has this id"))
     if command.action == "Unpark":
-        return (yield from _refuse(turn, job, command.action, "the job is not parked", command.by))
+        return (yield from _refuse(turn, job, event, "the job is not parked"))
     why = managed.objection(job, command)
     if why is not None:
-        return (yield from _refuse(turn, job, command.action, why, command.by))
+        return (yield from _refuse(turn, job, event, why))
     yield from managed.commanded(turn, job, command)
     return "applied"
 
@@ -203,7 +230,7 @@ def _custom(turn: Turn, job: Job, event: Event[CustomEventRaised]) -> Decision:
     raised = event.data
     why = managed.objection_to_event(job, raised)
     if why is not None:
-        return (yield from _refuse(turn, job, raised.event, why, raised.by))
+        return (yield from _refuse(turn, job, event, why))
     yield from managed.custom_raised(turn, job, raised)
     return "applied"
 
@@ -246,7 +273,8 @@ def _absorbed(_turn: Turn, _job: Job, _event: Event[Data]) -> Decision:
     return "unchanged"
 
 
-def _refuse(turn: Turn, job: Job, command: str, reason: str, by: str = "") -> Decision:
+def _refuse(turn: Turn, job: Job, event: Event[Data], reason: str) -> Decision:
+    command, by = authority.asked(event.data)
     yield turn.event(job, CommandRefused(command, reason, by))
     return "refused"
 

@@ -28,7 +28,7 @@ from engine.events.jobs import (
     TimerFired,
 )
 from engine.events.times import SECOND
-from engine.lifecycle import codec, hold, inputs, managed, observed, persist
+from engine.lifecycle import belonging, codec, hold, inputs, managed, observed, persist
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import absorb, evolve, forgotten_key, peek
 from engine.lifecycle.inputs import Decision
@@ -85,16 +85,10 @@ class LifecycleStage:
 
     def decide(self, state: ShardState, event: Event[Data], now: int) -> Decision:
         """Say what follows from an input; returns its outcome."""
-        job = peek(state, event.subject)
-        turn = Turn(state, event.id, now, event.clusterid)
+        turn, job = _begin(state, event, now)
         if event.id in job.seen:
             return "duplicate"
-        if job.parked and not (isinstance(event.data, CommandIssued) and event.data.action == "Unpark"):
-            yield from hold.park(turn, job, event, None)
-            return "parked"
-        if not job.opened and forgotten_key(job.id) in state.forgotten:
-            return "late"
-        outcome = yield from inputs.take(turn, job, event)
+        outcome = yield from inputs.decide(turn, job, event)
         _check(job)
         return outcome
 
@@ -158,8 +152,7 @@ class LifecycleStage:
 
     def park(self, state: ShardState, event: Event[Data], now: int, error: str) -> Decision:
         """Park the job of an input that could not be decided on."""
-        job = peek(state, event.subject)
-        turn = Turn(state, event.id, now, event.clusterid)
+        turn, job = _begin(state, event, now)
         if job.parked and isinstance(event.data, CommandIssued):  # only Unpark is decided on while a job is parked
             yield turn.event(job, CommandRefused("Unpark", f"it stays parked: {error}", event.data.by))
             return "refused"
@@ -247,15 +240,25 @@ class LifecycleStage:
 
     def _on_timer(self, turn: Turn, job: Job, timer: Timer) -> Events:
         if timer.kind == "orphan_wait":
-            first = hold.restore(next(iter(job.waiting.values())))
-            pod = first.data.last if isinstance(first.data, PodDeleted) else first.data
-            assert isinstance(pod, PodObserved)  # noqa: S101 - only pods are held by a job that is not open
-            yield from observed.open_from_pod(turn, job, pod)
-            yield from inputs.release(turn, job, "waiting")
+            for held in job.waiting.values():
+                event = hold.restore(held)
+                pod = event.data.last if isinstance(event.data, PodDeleted) else event.data
+                assert isinstance(pod, PodObserved)  # noqa: S101 - only pods are held by a job that is not open
+                if pod.owner is not None:  # the job is that of its controller, too
+                    turn.cluster = event.clusterid
+                    yield from observed.open_from_pod(turn, job, pod)
+                    break
+            yield from inputs.release(turn, job, "waiting", in_vain=True)
         elif timer.kind == "ttl":
             yield turn.event(job, EffectRequested("delete_job"))
         else:
             yield from managed.on_timer(turn, job, timer)
+
+
+def _begin(state: ShardState, event: Event[Data], now: int) -> tuple[Turn, Job]:
+    """Begin the turn of an input; returns the job that it is about, too."""
+    turn, job = Turn(state, event.id, now, event.clusterid), belonging.job_of(state, event)
+    return turn if job.id == event.subject else turn.about(job), job
 
 
 def _check(job: Job) -> None:

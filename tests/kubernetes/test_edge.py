@@ -136,7 +136,7 @@ def test_tasks_of_training_jobs_are_named_as_their_pods_are() -> None:
 
 def test_a_deleted_job() -> None:
     [event] = taken(job(), "DELETED")
-    assert (event.data, event.subject) == (JobDeleted("12"), "j-1")
+    assert (event.data, event.subject) == (JobDeleted("12", "research"), "j-1")
 
 
 def test_a_job_that_names_lahar_is_submitted_once_and_updated_with_each_generation() -> None:

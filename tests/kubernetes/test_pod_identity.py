@@ -55,8 +55,17 @@ def test_lahars_own_annotations_win() -> None:
         "lahar/attempt": "2",
         "volcano.sh/task-spec": "other",
     }
-    seen = observed(annotations=annotations, **owner("Job"))
+    seen = observed(annotations=annotations)
     assert (seen.job, seen.managed, seen.task, seen.index, seen.attempt) == ("our-job", True, "worker", 3, 2)
+
+
+def test_a_pod_that_another_object_controls_is_of_that_object_whatever_its_annotation_says() -> None:
+    controlled = owner("Job")
+    uid = controlled["ownerReferences"][0]["uid"]
+    seen = observed(annotations={"lahar/job": "our-job"}, **controlled)
+    assert (seen.job, seen.managed, seen.claimed) == (uid, False, "our-job")
+    seen = observed(annotations={"lahar/job": uid}, **controlled)
+    assert (seen.job, seen.managed, seen.claimed) == (uid, True, None)
 
 
 @pytest.mark.parametrize(

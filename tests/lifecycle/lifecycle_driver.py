@@ -40,11 +40,13 @@ from statemachines.replica import next_attempt_phase
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["CLUSTER", "REQUESTS", "SECOND", "START", "Driver", "derived", "pod", "records", "vcjob"]
+__all__ = ["CLUSTER", "ELSEWHERE", "REQUESTS", "SECOND", "START", "Driver", "derived", "pod", "records", "vcjob"]
 
 SECOND = 1_000_000
 START = 1_000_000 * SECOND
 CLUSTER = "c1"
+ELSEWHERE = "c2"
+"""Another cluster."""
 REQUESTS = Requests(cpu_milli=1000, memory_bytes=1 << 30)
 SILENT = {"duplicate", "unchanged", "late"}
 
@@ -185,23 +187,29 @@ class Driver:
 
     # --- inputs -----------------------------------------------------------------------------------------------------------
 
-    def event(self, data: Data, subject: str, key: str | None = None, *, at: float | None = None) -> Event[Any]:
+    def event(
+        self, data: Data, subject: str, key: str | None = None, *, at: float | None = None, cluster: str = CLUSTER
+    ) -> Event[Any]:
         """Wrap data as an input, recorded now or `at` seconds after START."""
         self.commands += 1
         recorded = self.now if at is None else START + round(at * SECOND)
         return Event(
-            key or f"input-{self.commands:04d}", "test", data.TYPE, subject, recorded, recorded, 0, subject, "", CLUSTER, data
+            key or f"input-{self.commands:04d}", "test", data.TYPE, subject, recorded, recorded, 0, subject, "", cluster, data
         )
 
-    def see(self, seen: PodObserved, *, at: float | None = None, key: str | None = None) -> list[Event[Any]]:
+    def see(
+        self, seen: PodObserved, *, at: float | None = None, key: str | None = None, cluster: str = CLUSTER
+    ) -> list[Event[Any]]:
         """Take an observation of a pod."""
         known = key or (observation_id(seen.uid, seen.version, deleted=False) if seen.version else None)
-        return self.take(self.event(seen, seen.job, known, at=at))
+        return self.take(self.event(seen, seen.job, known, at=at, cluster=cluster))
 
-    def gone(self, last: PodObserved, *, inferred: bool = False, at: float | None = None) -> list[Event[Any]]:
+    def gone(
+        self, last: PodObserved, *, inferred: bool = False, at: float | None = None, cluster: str = CLUSTER
+    ) -> list[Event[Any]]:
         """Take the deletion of a pod."""
         known = observation_id(last.uid, last.version, deleted=True) if last.version else None
-        return self.take(self.event(PodDeleted(last, inferred), last.job, known, at=at))
+        return self.take(self.event(PodDeleted(last, inferred), last.job, known, at=at, cluster=cluster))
 
     def submit(
         self, manifest: dict[str, Any], job: str = "j1", *, strict: bool = False, key: str | None = None
@@ -322,7 +330,7 @@ class Driver:
         self.sequences[subject] = event.sequence
         assert event.recordedtime == self.now
         assert event.causationid
-        assert event.clusterid == CLUSTER
+        assert event.clusterid in {CLUSTER, ELSEWHERE}
         assert event.correlationid == subject
         data = event.data
         if isinstance(data, AttemptStarted):

@@ -67,16 +67,40 @@ def test_the_job_takes_in_the_pods_that_waited_for_it_in_order(driver):
     assert driver.outcome == "duplicate"
 
 
-def test_after_the_wait_the_pods_become_an_observed_job(driver):
+def own_job(driver):
+    """Id of the job that a pod has become that nothing but an annotation gave to a job."""
+    (opened,) = (event for event in driver.events if isinstance(event.data, JobOpened) and event.subject != "j1")
+    assert not opened.data.managed
+    return opened.subject
+
+
+def test_after_the_wait_the_pods_become_an_observed_job_of_their_own(driver):
     driver.see(early(1))
     driver.wait(5)
     driver.see(early(2, "Running", reason="CrashLooping", restarts=1))
     driver.crash()
     made = driver.wait(55)
     assert isinstance(made[0].data, TimerFired)
-    (opened,) = driver.of(JobOpened)
-    assert not opened.managed
     assert [one.outcome for one in driver.of(InputReleased)] == ["applied", "applied"]
+    assert driver.phase(own_job(driver)) == "Running"
+    assert not driver.job().opened
+
+
+def test_who_claimed_a_job_in_vain_is_not_taken_in_by_it_later(driver):
+    driver.see(early(1))
+    driver.wait(60)
+    own = own_job(driver)
+    driver.submit(vcjob({"name": "w"}))
+    assert driver.outcome == "applied"
+    driver.see(early(2, "Failed", reason="AppFailed", exit_code=1, ended=9))
+    assert (driver.phase(), driver.phase(own)) == ("Pending", "Failed")
+
+
+def test_after_the_wait_the_pods_of_an_owner_become_the_observed_job_of_that_owner(driver):
+    driver.see(early(1, owner="train"))
+    driver.see(early(1, uid="v", owner="train"))
+    driver.wait(60)
+    assert len(driver.of(AttemptStarted)) == 2
     assert driver.phase() == "Running"
     driver.submit(vcjob({"name": "w"}))
     assert driver.outcome == "refused"
@@ -113,7 +137,7 @@ def test_a_deletion_waits_like_any_observation(driver):
     driver.see(early(1))
     driver.gone(early(2, "Failed", reason="DeletedByApi"))
     driver.wait(60)
-    assert driver.phase() == "Failed"
+    assert driver.phase(own_job(driver)) == "Failed"
 
 
 def test_pods_that_carry_no_job_of_ours_wait_for_nothing(driver):
@@ -256,7 +280,7 @@ def test_pods_whose_wait_could_not_be_ended_wait_again_after_the_unparking(drive
     driver.command("Unpark")
     assert len(driver.job().timers) == 1
     driver.wait(60)
-    assert driver.phase() == "Running"
+    assert driver.phase(own_job(driver)) == "Running"
 
 
 class StillFaulty(LifecycleStage):

@@ -19,6 +19,7 @@ _ACTIONS = ("AbortJob", "ResumeJob", "RestartJob", "RestartTask", "TerminateJob"
 def inputs(jobs: int = 300) -> list[tuple[Topic, Message]]:
     """Make the inputs of some jobs, interleaved, the same in every process."""
     dice = random.Random(4711)  # noqa: S311  a workload, not a secret
+    strange = random.Random(4712)  # noqa: S311  as above
     # Every observation of a life may have been left out.
     lives = [life for number in range(jobs) if (life := _life(number, dice))]
     made: list[tuple[Topic, Message]] = []
@@ -36,6 +37,8 @@ def inputs(jobs: int = 300) -> list[tuple[Topic, Message]]:
             running.remove(life)
         at += dice.randrange(0, 5 * _SECOND)
         made.append((topic, _message(data, name, job, job, at)))
+        if strange.random() < 0.03 and isinstance(data, PodObserved | JobSubmitted):
+            made.append(("pods", _claim(job, len(made), at, strange)))
         if dice.random() < 0.05:
             made.append(made[dice.randrange(len(made))])
         if dice.random() < 0.02:
@@ -117,3 +120,13 @@ def _manifest(name: str, replicas: int) -> dict[str, Any]:
 
 def _message(data: Data, name: str, subject: str, job: str, at: int, key: str | None = None) -> Message:
     return encode(Event(name, "test", data.TYPE, subject, at, at, 0, job, "", "c1", data), key)
+
+
+def _claim(job: str, number: int, at: int, dice: random.Random) -> Message:
+    """A pod of another namespace that says it is of this job."""
+    uid = f"strange/{job}"
+    phase = dice.choice(("Running", "Failed"))
+    pod = PodObserved(
+        uid, job, "strange", phase, at, namespace="elsewhere", version=str(number), managed=True, task="main", index=0
+    )  # type: ignore[arg-type]  # a phase
+    return _message(pod, f"{uid}/{number}", job, job, at)

@@ -1,0 +1,80 @@
+"""Which job an input is about: that it names one is a claim, which holds only where cluster and namespace are the job's.
+
+A pod that names a job by annotation alone, and is not of its cluster and namespace, is an observed job of its own. So is a job
+object with the id of a job of another cluster or namespace, with its pods: a cluster that was restored from the backup of another
+one has the same uids. The id of such a job is a hash of cluster, namespace and uid, and behind a `~` the id that was claimed, which
+alone chooses the partition (`engine.events.ids.routing_key`): the shard that knows the job decides on all who claim to be it.
+"""
+
+from __future__ import annotations
+
+from engine.events import Data, Event
+from engine.events.ids import separate_job_id
+from engine.events.inputs import JobDeleted, JobObserved, JobSubmitted, JobUpdated, PodDeleted, PodObserved
+from engine.lifecycle.evolve import forgotten_key, peek
+from engine.lifecycle.state import Job, ShardState
+from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
+
+__all__ = ["false_claim", "is_elsewhere", "job_of"]
+
+
+def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job:
+    """Return the job that an input is about: the one that it names, or one of its own.
+
+    Args:
+        state: the shard.
+        event: the input.
+        alone: a pod that names its job by annotation alone has waited for it in vain.
+    """
+    job = peek(state, event.subject)
+    data = event.data.last if isinstance(event.data, PodDeleted) else event.data
+    if not isinstance(data, PodObserved | JobObserved | JobDeleted | JobSubmitted | JobUpdated):
+        return job  # who commands knows the job's id, and nothing else says which one is meant
+    namespace = _namespace(data)
+    while _is_separate(state, job, event, data, namespace, alone=alone):
+        identity = data.uid if isinstance(data, PodObserved) and _only_claims(data) else event.subject
+        job = peek(state, separate_job_id(job.id, event.clusterid, namespace or "", identity))
+        alone = False
+    return job
+
+
+def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, namespace: str | None, *, alone: bool) -> bool:
+    if job.opened and (is_elsewhere(job, event.clusterid) or (namespace is not None and namespace != job.namespace)):
+        return True
+    if not isinstance(data, PodObserved) or not _only_claims(data) or job.id != event.subject or data.uid in job.by_uid:
+        return False
+    if alone:
+        return True
+    own = separate_job_id(job.id, event.clusterid, data.namespace, data.uid)
+    if own in state.jobs or own in state.closed:
+        return True  # it became one before the job that it names was known
+    # A job is forgotten long after its last pod: one that lives claims the id of another.
+    return not job.opened and data.phase not in TERMINAL_ATTEMPT_PHASES and forgotten_key(job.id) in state.forgotten
+
+
+def is_elsewhere(job: Job, cluster: str) -> bool:
+    """Tell whether a job is of another cluster. One that was not said is no other one."""
+    return bool(job.cluster and cluster) and job.cluster != cluster
+
+
+def false_claim(job: Job, pod: PodObserved) -> str | None:
+    """Say which job a pod names that is not its own; `None`: it names none such."""
+    if pod.claimed is not None:
+        return f"pod {pod.name} names job {pod.claimed} by annotation, but its controller is {pod.owner}"
+    if pod.job != job.id:
+        return f"pod {pod.name} names job {pod.job}, which is no job of its namespace {pod.namespace} in cluster {job.cluster}"
+    return None
+
+
+def _only_claims(pod: PodObserved) -> bool:
+    """Tell whether nothing but an annotation says whose pod it is."""
+    return pod.managed and pod.owner is None
+
+
+def _namespace(data: PodObserved | JobObserved | JobDeleted | JobSubmitted | JobUpdated) -> str | None:
+    """Return the namespace that an input comes from; `None`: it does not say."""
+    if not isinstance(data, JobSubmitted | JobUpdated):
+        return data.namespace
+    metadata = data.manifest.get("metadata")
+    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
+    return namespace if isinstance(namespace, str) and namespace else "default"

@@ -1,0 +1,110 @@
+"""A pod or an object says whose it is; a user of another namespace or cluster changes nothing of somebody else's job."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+
+JOB = """\
+apiVersion: batch.volcano.sh/v1alpha1
+kind: Job
+metadata: {name: train, namespace: research}
+spec:
+  policies: [{event: PodFailed, action: RestartJob}]
+  tasks:
+  - {name: worker, replicas: 1, template: {spec: {containers: [{name: c, image: i}], restartPolicy: Never}}}
+"""
+
+
+def pod(uid: str, job: str, phase: str, version: int = 1, namespace: str = "research", **metadata: Any) -> dict[str, Any]:
+    """A pod as an API server shows it, with the annotations of replica 0 of a job."""
+    annotations = {"lahar/job": job, "lahar/task": "worker", "lahar/index": "0"}
+    state: dict[str, Any] = {"running": {"startedAt": "2026-03-01T10:00:00Z"}}
+    if phase == "Failed":
+        state = {"terminated": {"exitCode": 1, "startedAt": "2026-03-01T10:00:00Z", "finishedAt": "2026-03-01T10:01:00Z"}}
+    head = {
+        "name": f"pod-{uid}",
+        "namespace": namespace,
+        "uid": uid,
+        "resourceVersion": str(version),
+        "creationTimestamp": "2026-03-01T09:59:00Z",
+        "annotations": annotations,
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": head | metadata,
+        "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
+        "status": {"phase": phase, "containerStatuses": [{"name": "c", "state": state}]},
+    }
+
+
+def watched(*pods: dict[str, Any]) -> str:
+    return "".join(json.dumps({"type": "MODIFIED", "object": one}) + "\n" for one in pods)
+
+
+@pytest.fixture
+def research(lahar):
+    """Research's job, whose replica runs; returns its id."""
+    lahar("apply", "-", given=JOB)
+    (job,) = (line["id"] for line in lahar("job", "list", "--json").records)
+    lahar("ingest", "-", given=watched(pod("good", job, "Running")))
+    return job
+
+
+def phases(lahar):
+    return {line["namespace"]: line["phase"] for line in lahar("job", "list", "--all", "--json").records}
+
+
+def test_a_failed_pod_of_another_namespace_restarts_nobodys_job(lahar, research):
+    before = lahar("history", research, "--json").records
+    lahar("ingest", "-", given=watched(pod("evil", research, "Failed", namespace="tenant-evil")))
+    assert lahar("history", research, "--json").records == before
+    assert phases(lahar) == {"research": "Running", "tenant-evil": "Failed"}
+    (own,) = (line["id"] for line in lahar("job", "list", "--all", "--json").records if line["namespace"] == "tenant-evil")
+    history = lahar("history", own, "--json").records
+    assert [one["data"]["what"] for one in history if one["type"] == "lahar.anomaly.v1"] == [
+        f"pod pod-evil names job {research}, which is no job of its namespace tenant-evil in cluster default"
+    ]
+    assert "pod-evil" in lahar("why", own).out
+    assert lahar("verify", "--json").record["ok"]
+
+
+def test_a_pod_of_another_controller_is_of_that_one(lahar, research):
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "set-1", "controller": True}
+    lahar("ingest", "-", given=watched(pod("odd", research, "Failed", ownerReferences=[owner])))
+    assert lahar("job", "show", "set-1", "--json").record["phase"] == "Failed"
+    whats = [one["data"] for one in lahar("history", "set-1", "--json").records if one["type"] == "lahar.anomaly.v1"]
+    assert [one["what"] for one in whats] == [f"pod pod-odd names job {research} by annotation, but its controller is web"]
+    assert lahar("job", "show", research, "--json").record["phase"] == "Running"
+
+
+def test_a_pod_of_another_cluster_is_nobodys_here(lahar, research):
+    lahar("ingest", "--cluster", "beta", "-", given=watched(pod("good", research, "Failed", 2)))
+    assert lahar("job", "show", research, "--json").record["phase"] == "Running"
+    jobs = lahar("job", "list", "--all", "--json").records
+    assert {line["cluster"]: line["phase"] for line in jobs} == {"default": "Running", "beta": "Failed"}
+
+
+def test_a_pod_that_came_before_the_job_is_not_taken_in_by_that_of_another_namespace(lahar):
+    manifest = yaml.safe_load(JOB)
+    manifest["metadata"]["uid"] = "j-1"
+    lahar("ingest", "-", given=watched(pod("evil", "j-1", "Failed", namespace="tenant-evil")))
+    lahar("apply", "-", given=json.dumps(manifest))
+    assert phases(lahar) == {"research": "Pending", "tenant-evil": "Failed"}
+
+
+@pytest.mark.parametrize("change", ["ADDED", "DELETED"])
+def test_an_object_of_another_namespace_changes_no_job(lahar, change):
+    manifest = yaml.safe_load(JOB)
+    manifest["spec"]["managedBy"] = "lahar/engine"
+    manifest["metadata"] |= {"uid": "j-1", "resourceVersion": "4", "generation": 2}
+    lahar("ingest", "-", given=json.dumps(manifest))
+    manifest["metadata"] |= {"namespace": "tenant-evil", "resourceVersion": "5", "generation": 3}
+    manifest["spec"]["tasks"][0]["replicas"] = 5
+    lahar("ingest", "-", given=json.dumps({"type": change, "object": manifest}))
+    shown = lahar("job", "show", "j-1", "--json").record
+    assert (shown["phase"], shown["namespace"], shown["tasks"]["worker"]["replicas"]) == ("Pending", "research", 1)

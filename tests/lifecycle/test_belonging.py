@@ -1,0 +1,176 @@
+"""Annotations, owners and ids are claims: what one namespace or cluster says never changes a job of another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lifecycle_driver import ELSEWHERE, START, Driver, pod, records, vcjob
+
+from engine.events.ids import routing_key
+from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobObserved, JobSubmitted, JobUpdated
+from engine.events.jobs import Anomaly, AttemptStarted, CommandRefused, JobForgotten, JobOpened
+from engine.lifecycle.stage import LifecycleStage
+
+SECOND = 1_000_000
+RESTARTS = {"policies": [{"event": "PodFailed", "action": "RestartJob"}]}
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """A managed job `j1` of one running replica; a failed pod restarts it."""
+    driver = Driver()
+    driver.submit(vcjob({"name": "w"}, **RESTARTS))
+    driver.run("w")
+    return driver
+
+
+def claiming(version: int = 1, phase: str = "Failed", uid: str = "evil", **fields: Any) -> Any:
+    """A pod that names job `j1` by annotation, in another namespace unless said."""
+    ended = {"reason": "AppFailed", "exit_code": 1, "ended": 5} if phase == "Failed" else {}
+    fields = {"namespace": "tenant-evil", "task": "w", "index": 0, "managed": True, "node": "n", "running": 2, **ended, **fields}
+    return pod(uid, "j1", version, phase, **fields)
+
+
+def of(driver: Driver, job: str) -> list[Any]:
+    return [event.data for event in driver.events if event.subject == job]
+
+
+def opened(driver: Driver) -> list[str]:
+    """Ids of the jobs other than `j1` that were opened."""
+    return [event.subject for event in driver.events if isinstance(event.data, JobOpened) and event.subject != "j1"]
+
+
+@pytest.mark.parametrize(
+    ("where", "fields"),
+    [
+        ({}, {}),
+        ({}, {"attempt": 1}),
+        ({}, {"managed": False, "owner": "train"}),
+        ({"cluster": ELSEWHERE}, {"namespace": "default"}),
+        ({"cluster": ELSEWHERE}, {"namespace": "default", "uid": "j1-w-0-1"}),
+    ],
+    ids=["namespace", "attempt", "owner", "cluster", "uid of a replica"],
+)
+def test_a_pod_from_elsewhere_is_a_job_of_its_own(driver: Driver, where: dict[str, str], fields: dict[str, Any]) -> None:
+    before = records(driver.state)["job/j1"]
+    driver.see(claiming(1, "Running", **fields), **where)
+    driver.see(claiming(2, **fields), **where)
+    driver.gone(claiming(3, **fields), **where)
+    assert records(driver.state)["job/j1"] == before
+    (own,) = opened(driver)
+    assert driver.phase(own) == "Failed"
+    assert routing_key(own) == "j1"
+    (anomaly,) = (one for one in of(driver, own) if isinstance(one, Anomaly))
+    assert "names job j1, which is no job of its namespace" in anomaly.what
+    assert not any(isinstance(one, Anomaly) for one in of(driver, "j1"))
+
+
+def test_each_pod_that_only_claims_a_job_is_one_of_its_own(driver: Driver) -> None:
+    driver.see(claiming(uid="e1"))
+    driver.see(claiming(uid="e2"))
+    assert len(opened(driver)) == 2
+
+
+def test_pods_of_an_owner_with_the_uid_of_a_job_elsewhere_are_one_job_with_their_owner(driver: Driver) -> None:
+    for uid in ("e1", "e2"):
+        driver.see(
+            claiming(1, "Running", uid=uid, index=None, namespace="default", managed=False, owner="train"), cluster=ELSEWHERE
+        )
+    driver.take(driver.event(JobObserved("train", "Job", version="4", phase="Completed", ended=START), "j1", cluster=ELSEWHERE))
+    (own,) = opened(driver)
+    assert (driver.phase(own), driver.phase()) == ("Completed", "Running")
+    assert sum(isinstance(one, AttemptStarted) for one in of(driver, own)) == 2
+    driver.take(driver.event(JobDeleted("9", "default"), "j1", cluster=ELSEWHERE))
+    assert driver.job(own).object_deleted
+    assert not driver.job().object_deleted
+
+
+def test_its_own_job_is_found_again_after_a_crash(driver: Driver) -> None:
+    driver.see(claiming(1, "Running"))
+    driver.crash()
+    driver.see(claiming(2))
+    (own,) = opened(driver)
+    assert driver.phase(own) == "Failed"
+    driver.see(claiming(2))
+    assert driver.outcome == "duplicate"
+
+
+def test_a_pod_that_waited_for_a_job_of_another_namespace_is_not_taken_in() -> None:
+    driver = Driver()
+    driver.see(claiming())
+    assert driver.outcome == "waiting"
+    driver.see(claiming(1, "Running", uid="good", namespace="default"))
+    driver.submit(vcjob({"name": "w"}, **RESTARTS))
+    assert driver.path() == ["Running"]
+    assert list(driver.job().by_uid) == ["good"]
+    (own,) = opened(driver)
+    assert driver.job(own).namespace == "tenant-evil"
+
+
+def test_a_pod_that_waited_in_another_cluster_does_not_move_the_job_there() -> None:
+    driver = Driver()
+    driver.see(claiming(1, "Running", namespace="default"), cluster=ELSEWHERE)
+    driver.submit(vcjob({"name": "w"}))
+    (own,) = opened(driver)
+    clusters = {(event.subject, event.clusterid) for event in driver.events if isinstance(event.data, JobOpened)}
+    assert clusters == {("j1", "c1"), (own, ELSEWHERE)}
+
+
+def test_a_claim_does_not_keep_the_job_from_coming() -> None:
+    """The id of a job that is applied can be computed by whoever knows its manifest."""
+    driver = Driver()
+    driver.see(claiming())
+    driver.wait(100)
+    driver.see(claiming(1, "Running", uid="owned", managed=False, owner="train"))
+    driver.submit(vcjob({"name": "w"}))
+    assert driver.outcome == "applied"
+    assert [one.namespace for one in driver.of(JobOpened) if one.managed] == ["default"]
+
+
+@pytest.mark.parametrize("phase", ["Running", "Failed"])
+def test_a_living_pod_cannot_hide_behind_a_forgotten_job(phase: str) -> None:
+    driver = Driver(LifecycleStage(forget_after=10 * SECOND))
+    driver.submit(vcjob({"name": "w"}))
+    driver.run("w")
+    driver.end("w")
+    driver.wait(60)
+    assert len(driver.of(JobForgotten)) == 1
+    driver.see(claiming(1, phase, namespace="default"))
+    assert driver.outcome == ("applied" if phase == "Running" else "late")
+    driver.see(claiming(2, namespace="default"))
+    assert [driver.phase(own) for own in opened(driver)] == (["Failed"] if phase == "Running" else [])
+
+
+@pytest.mark.parametrize("data", [JobUpdated, JobSubmitted])
+def test_a_manifest_of_another_namespace_changes_no_job(driver: Driver, data: Any) -> None:
+    before = records(driver.state)["job/j1"]
+    manifest = vcjob({"name": "w", "replicas": 3})
+    manifest["metadata"]["namespace"] = "tenant-evil"
+    driver.take(driver.event(data(manifest), "j1"))
+    assert records(driver.state)["job/j1"] == before
+
+
+@pytest.mark.parametrize("namespace", ["tenant-evil", "default"])
+def test_an_object_of_another_namespace_or_cluster_deletes_no_job(driver: Driver, namespace: str) -> None:
+    cluster = ELSEWHERE if namespace == "default" else "c1"
+    driver.take(driver.event(JobDeleted("9", namespace), "j1", cluster=cluster))
+    assert driver.outcome == "refused"
+    assert driver.phase() == "Running"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [CommandIssued("AbortJob"), CustomEventRaised("Checkpointed"), EffectReported("effect", "failed")],
+    ids=lambda data: data.TYPE,
+)
+def test_what_is_said_of_a_job_of_another_cluster_is_refused(driver: Driver, data: Any) -> None:
+    driver.take(driver.event(data, "j1", cluster=ELSEWHERE))
+    assert driver.outcome == "refused"
+    assert driver.phase() == "Running"
+    assert driver.of(CommandRefused)[-1].reason == "the job is of cluster c1, not of cluster c2"
+
+
+def test_a_cluster_that_is_not_named_is_no_other_one(driver: Driver) -> None:
+    driver.take(driver.event(CommandIssued("AbortJob"), "j1", cluster=""))
+    assert driver.outcome == "applied"
