@@ -25,10 +25,11 @@ class LineMap:
     imported: dict[str, set[int]] = field(default_factory=dict)
     """Path → lines that run outside tests."""
 
-    def tests_of(self, mutant: Mutant, limit: float) -> list[str]:
-        """Return the tests that can see a mutant, quickest first, as many as take no longer than `limit` seconds together.
+    def tests_of(self, mutant: Mutant, folder: str, limit: float) -> list[str]:
+        """Return the tests of a folder that can see a mutant, as many as take no longer than `limit` seconds together.
 
-        Those that run the changed lines; of what runs at import, then those that run any line of the module, then all others.
+        Those that run the changed lines; of what runs at import, then those that run any line of the module, then all others; the
+        quickest of each first.
         """
         lines, imported = self.lines.get(mutant.module, {}), self.imported.get(mutant.module, set())
         near: set[str] = set()
@@ -41,7 +42,7 @@ class LineMap:
             chosen += [*self._by_duration(beside), *self._by_duration(self.seconds.keys() - near - beside)]
         taken: list[str] = []
         total = 0.0
-        for test in chosen:
+        for test in (test for test in chosen if test.startswith(folder)):
             total += self.seconds[test]
             if total > limit and taken:
                 break

@@ -7,6 +7,7 @@ a new interpreter needs. Child processes of a test see the change too, by PYTHON
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import resource
@@ -51,11 +52,11 @@ class Workshop:
             folder: an empty folder for the copy.
             patience: how long a test may take: so many seconds and ten times its duration on the unchanged code.
         """
+        # pytest collects garbage twice a run; what all forks share holds none.
+        gc.freeze()
         self._patience = patience
         self.folder = folder
         shutil.copytree(root, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "__pycache__", "run", "*.egg-info"))
-        if (jars := root / ".kafka").exists():
-            (folder / ".kafka").symlink_to(jars.resolve())
 
     def map_tests(self, tests: Sequence[str], packages: Sequence[str]) -> LineMap:
         """Run tests once on the unchanged code and note which lines each of them runs.

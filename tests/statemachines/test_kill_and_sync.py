@@ -113,9 +113,11 @@ def test_a_targeted_kill_reaches_its_target_only_and_retains_no_phase(target, de
     assert (names(plan.delete), plan.deleting) == (deleted, deleting)
 
 
-@pytest.mark.parametrize("target", [Target("partition", "a", partition="7"), Target("partition", "c", partition="0")])
+@pytest.mark.parametrize(
+    "target", [Target("partition", "a", partition="7"), Target("partition", "c", partition="0"), Target("partition", "b")]
+)
 def test_a_kill_of_an_unknown_partition_is_no_step_at_all(target):
-    assert kill_target(TARGETS, target) is None
+    assert kill_target([*TARGETS, Pod("b", "b1", "Running")], target) is None
 
 
 def test_only_a_kill_of_the_whole_job_bumps_the_version_and_deletes_the_group():
