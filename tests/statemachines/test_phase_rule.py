@@ -225,6 +225,10 @@ def test_only_the_users_failures_burn_retries(cause, delta, action):
     assert resolved.phase == ("Failed" if cause == "permanent" else "Pending")
 
 
+def test_a_permanent_failure_burns_the_retries_that_are_left():
+    assert move("Running", "RestartJob", spec(max_retry=3), cause="permanent", retry_count=1).retry_delta == 2
+
+
 def test_a_permanent_failure_with_no_retry_left_still_counts_one():
     assert move("Running", "RestartJob", spec(max_retry=0), cause="permanent").retry_delta == 1
 

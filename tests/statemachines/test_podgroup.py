@@ -30,6 +30,7 @@ CPU = Fraction(1, 20)
         (TaskSpec("t", 8, 3, partition=Partition(4, 2, 2)), 3),
         (TaskSpec("t", 8, partition=Partition(4, 2, 2)), 4),
         (TaskSpec("t", 8, partition=Partition(4, 2)), 8),
+        (TaskSpec("t", 8, partition=Partition(4, 0, 2)), 8),
         (TaskSpec("t", 8), 8),
         (TaskSpec("t", 8, 0), 0),
     ],
@@ -51,6 +52,10 @@ def test_an_update_keeps_members_of_unknown_tasks_and_the_queue():
     assert podgroup_spec(JobSpec(tasks=[TaskSpec("a", 2)], min_available=2, queue="new"), before) == PodGroupSpec(
         2, {"gone": 1, "a": 2}, "old", ""
     )
+
+
+def test_a_group_without_a_queue_takes_the_jobs():
+    assert podgroup_spec(JobSpec(queue="new"), PodGroupSpec()).queue == "new"
 
 
 def test_a_pod_counts_plain_as_requests_and_as_a_pod():
@@ -77,8 +82,12 @@ def task(replicas, cpu, minimum=None, priority=0):
         ([task(2, 1, 1), task(2, 10, 1, priority=5)], 3, 21, 3),
         ([task(2, 1, 0), task(2, 10, 1)], 2, 11, 2),
         ([task(2, 1, 2), task(2, 10, 2)], 9, 22, 4),
+        ([task(3, 1, 1, priority=5), task(1, 10, 1)], 2, 11, 2),
     ],
-    ids=["first pods", "first pods by priority", "minima then fill", "fill by priority", "no minimum", "more than there are"],
+    ids=[
+        *("first pods", "first pods by priority", "minima then fill", "fill by priority", "no minimum", "more than there are"),
+        "the minima alone",
+    ],
 )
 def test_minimum_resources(tasks, minimum, cpu, pods):
     found = min_resources(tasks, minimum)
@@ -88,6 +97,10 @@ def test_minimum_resources(tasks, minimum, cpu, pods):
 def test_tasks_of_one_priority_stay_in_order():
     tasks = [task(1, 1, priority=1), task(1, 10, priority=1), task(1, 100, priority=2)]
     assert first_pods(tasks, 2)["cpu"] == 101
+
+
+def test_a_task_without_a_priority_comes_after_one_with_any():
+    assert first_pods([GroupTask(1, {"cpu": Fraction(1)}), task(1, 10, priority=1)], 1)["cpu"] == 10
 
 
 def test_a_task_without_a_minimum_gives_its_pods_in_the_second_round():

@@ -45,6 +45,11 @@ def test_a_request_of_another_job_is_a_sync(request_uid, job_uid, matches):
     assert (found.action == "RestartJob") == matches
 
 
+def test_a_pod_that_has_not_terminated_has_no_exit_code_but_zero():
+    spec = job(Policy("AbortJob", exit_code=1), Policy("CompleteJob", exit_code=0))
+    assert match(Request("PodFailed"), spec).action == "CompleteJob"
+
+
 @pytest.mark.parametrize(("request_version", "matches"), [(1, False), (2, True), (3, True)])
 def test_an_outdated_request_is_a_sync(request_version, matches):
     found = match(Request("PodFailed", version=request_version), job(on("PodFailed")), version=2)
