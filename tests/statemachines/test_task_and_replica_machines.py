@@ -75,6 +75,10 @@ def facts(replicas=2, *, minimum=None, retrying=False, met=True, replacing=False
     return TaskFacts(spec or TaskSpec("t", replicas, minimum), Counters(**counters), retrying, met, replacing)
 
 
+def test_a_failure_stands_unless_a_retry_is_known_to_follow():
+    assert next_task_phase("Running", "Counted", TaskFacts(TaskSpec("t", 1, main=True), Counters(failed=1))) == "Failed"
+
+
 def test_a_task_begins_waiting_if_it_depends_on_others():
     assert initial_task_phase(TaskSpec("t")) == "Pending"
     assert initial_task_phase(TaskSpec("t", depends_on=DependsOn(["a"]))) == "Waiting"
@@ -105,6 +109,7 @@ def test_a_task_begins_waiting_if_it_depends_on_others():
         ("Running", facts(spec=TaskSpec("t", 2, main=True, min_succeeded=1), failed=2), "Failed"),
         ("Pending", facts(spec=TaskSpec("t", 0, main=True), replicas=0), "Pending"),
         ("Running", facts(spec=TaskSpec("t", 3, max_failed=0), running=2, failed=1), "Failed"),
+        ("Pending", facts(spec=TaskSpec("t", 3, max_failed=0), pending=2, failed=1), "Failed"),
         ("Running", facts(spec=TaskSpec("t", 3, min_succeeded=1), running=2, succeeded=1), "Completed"),
         ("Restarting", facts(terminating=1, replacing=True), "Restarting"),
         ("Restarting", facts(pending=2), "Pending"),
