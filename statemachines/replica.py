@@ -82,4 +82,4 @@ def skipped(phase: AttemptPhase, shown: AttemptPhase) -> tuple[AttemptPhase, ...
     for the observation's times to tell: an attempt may fail without a node.
     """
     until = 3 if shown in TERMINAL_ATTEMPT_PHASES else LIVE_ATTEMPT_PHASES.index(shown)
-    return LIVE_ATTEMPT_PHASES[LIVE_ATTEMPT_PHASES.index(phase) + 1 : min(until, 3)]
+    return LIVE_ATTEMPT_PHASES[LIVE_ATTEMPT_PHASES.index(phase) + 1 : until]

@@ -36,7 +36,7 @@ Outcome = Literal["killed", "timed out", "survived", "not run"]
 """not run: no test runs the changed lines."""
 
 PYTEST = ("-q", "-x", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
-PATIENCE_TIMES = 10
+PATIENCE_TIMES = 3
 FILE_BYTES, MEMORY_BYTES = 1 << 30, 4 << 30
 """What a mutant may write and use: one that grows without end fails soon."""
 
@@ -50,7 +50,7 @@ class Workshop:
         Args:
             root: the project.
             folder: an empty folder for the copy.
-            patience: how long a test may take: so many seconds and ten times its duration on the unchanged code.
+            patience: how long a test may take: so many seconds and three times its duration on the unchanged code.
         """
         # pytest collects garbage twice a run; what all forks share holds none.
         gc.freeze()
