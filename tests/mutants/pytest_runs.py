@@ -35,7 +35,7 @@ __all__ = ["Outcome", "Workshop"]
 Outcome = Literal["killed", "timed out", "survived", "not run"]
 """not run: no test runs the changed lines."""
 
-PYTEST = ("-q", "-x", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
+PYTEST = ("-q", "-p", "no:cacheprovider", "-W", "ignore::pytest.PytestAssertRewriteWarning")
 PATIENCE_TIMES = 3
 FILE_BYTES, MEMORY_BYTES = 1 << 30, 4 << 30
 """What a mutant may write and use: one that grows without end fails soon."""
@@ -59,17 +59,17 @@ class Workshop:
         shutil.copytree(root, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".*", "__pycache__", "run", "*.egg-info"))
 
     def map_tests(self, tests: Sequence[str], packages: Sequence[str]) -> LineMap:
-        """Run tests once on the unchanged code and note which lines each of them runs.
+        """Run tests once on the unchanged code and note which lines each of them runs. One that fails already is left out.
 
         Raises:
-            RuntimeError: one of them fails; the output is in the message.
+            RuntimeError: they cannot be run; the output is in the message.
         """
         durations, data = self.folder / ".durations.json", self.folder / ".coverage"
         recorder = _Recorder(durations)
         arguments = [*tests, "--cov-context=test", "--cov-report=", *(f"--cov={package}" for package in packages)]
         status = self._forked(lambda: pytest.main([*PYTEST, *arguments], plugins=[recorder]))
-        if status:
-            raise RuntimeError(f"the tests fail without a mutant:\n{self._output().read_text()}")
+        if os.waitstatus_to_exitcode(status) not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            raise RuntimeError(f"the tests do not run without a mutant:\n{self._output().read_text()}")
         return read_map(self.folder, data, durations)
 
     def run(self, mutant: Mutant, tests: Sequence[str], seconds: dict[str, float]) -> Outcome:
@@ -77,7 +77,7 @@ class Workshop:
         selection = _Selection({test: self._patience + PATIENCE_TIMES * seconds[test] for test in tests})
         files = sorted({test.partition("::")[0] for test in tests})
         with self._changed(mutant):
-            status = self._forked(lambda: pytest.main([*PYTEST, *files], plugins=[selection]))
+            status = self._forked(lambda: pytest.main([*PYTEST, "-x", *files], plugins=[selection]))
         if os.WIFSIGNALED(status):
             return "timed out" if os.WTERMSIG(status) == signal.SIGALRM else "killed"
         # A table that lost a row may have lost the parameters of all these tests with it.
@@ -125,8 +125,9 @@ class Workshop:
         for stream in (1, 2):
             os.dup2(output, stream)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
-        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+        # A test may set limits of its own, and lift them.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, resource.RLIM_INFINITY))
+        resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, resource.RLIM_INFINITY))
         os.chdir(self.folder)
         os.environ |= {"PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
         sys.dont_write_bytecode = True
@@ -134,21 +135,24 @@ class Workshop:
 
 
 class _Recorder:
-    """Notes how long each test takes."""
+    """Notes how long each test takes that passes."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._seconds: dict[str, float] = {}
+        self._failed: set[str] = set()
 
     def pytest_sessionstart(self) -> None:
         sys.dont_write_bytecode = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._failed.add(report.nodeid)
         if not report.skipped:
             self._seconds[report.nodeid] = self._seconds.get(report.nodeid, 0.0) + report.duration
 
     def pytest_sessionfinish(self) -> None:
-        self._path.write_text(json.dumps(self._seconds))
+        self._path.write_text(json.dumps({test: spent for test, spent in self._seconds.items() if test not in self._failed}))
 
 
 class _Selection:
