@@ -185,8 +185,10 @@ def test_max_retry_n_allows_n_minus_one_restarts():
 
 
 @pytest.mark.parametrize("phase", ["Aborting", "Aborted"])
-def test_resume_restarts_and_burns_a_retry(phase):
-    assert move(phase, "ResumeJob", counters=Counters(running=1)) == ("Restarting", 1, 0)
+@pytest.mark.parametrize("cause", [None, "user", "transient", "permanent"])
+def test_resume_restarts_and_burns_a_retry(phase, cause):
+    """Whatever led to it."""
+    assert move(phase, "ResumeJob", counters=Counters(running=1), cause=cause) == ("Restarting", 1, 0)
 
 
 @pytest.mark.parametrize(("phase", "to"), [("Aborting", "Aborted"), ("Completing", "Completed"), ("Terminating", "Terminated")])
