@@ -83,7 +83,9 @@ def apply(
         if jobs:
             feed.process()
             names = {job_name(part.document.content)[:2] for part in jobs}
-            _apply_jobs(feed, KnownJobs(target, queues_of(objects), names), settings, jobs, recorded, strict=strict)
+            _apply_jobs(
+                feed, KnownJobs(target, settings.cluster, queues_of(objects), names), settings, jobs, recorded, strict=strict
+            )
         feed.finish()
 
 

@@ -15,7 +15,7 @@ from engine.events.times import parse_time
 from engine.history.reading import job_events
 from engine.log.errors import LogError
 
-__all__ = ["By", "ById", "JobArgument", "JobOption", "NoProcessOption", "OptionalJob", "RecordedOption", "moment"]
+__all__ = ["By", "ById", "ClusterOption", "JobArgument", "JobOption", "NoProcessOption", "OptionalJob", "RecordedOption", "moment"]
 
 _SUGGESTED: Final = 200
 """Jobs that a shell is offered at most."""
@@ -49,20 +49,23 @@ def _complete_job(context: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
+_JOB_HELP: Final = (
+    "Job id, a unique prefix of it, namespace/name, or namespace/name@id; before a name, the cluster/ where there are several."
+)
+
 JobArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="JOB", help="Job id, a unique prefix of it, namespace/name, or namespace/name@id.", autocompletion=_complete_job
-    ),
+    typer.Argument(metavar="JOB", help=_JOB_HELP, autocompletion=_complete_job),
 ]
 OptionalJob = Annotated[
     str | None,
     typer.Argument(
         metavar="JOB",
-        help="Job id, a unique prefix of it, namespace/name, or namespace/name@id. Without it: the whole cluster.",
+        help=f"{_JOB_HELP} Without it: the whole cluster.",
         autocompletion=_complete_job,
     ),
 ]
+ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Only jobs of this cluster.")]
 JobOption = Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only this job.", autocompletion=_complete_job)]
 ById = Annotated[str | None, typer.Option("--id", metavar="ID", help="Id of the command; giving one twice changes nothing.")]
 By = Annotated[str, typer.Option("--by", metavar="USER", help="Who asks; kept in the history.")]

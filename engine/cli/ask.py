@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.arguments import JobArgument, OptionalJob, moment
+from engine.cli.arguments import ClusterOption, JobArgument, OptionalJob, moment
 from engine.cli.engine import opened
 from engine.cli.errors import NotFoundError as NotThereError
 from engine.cli.output import Output
@@ -40,6 +40,7 @@ KnownOption = Annotated[
 @app.command(rich_help_panel=Panel.ASK, examples=["lahar summary", "lahar summary --json | jq .gpu_seconds"])
 def summary(
     context: typer.Context,
+    cluster: ClusterOption = None,
     other: Annotated[bool, typer.Option("--all", help="Count jobs of kind Other (services, single pods) too.")] = False,
     log: LogOption = None,
     as_json: JsonOption = False,
@@ -50,7 +51,7 @@ def summary(
     with opened(settings_of(context, log)) as source, output.busy("reading the log"):
         for event in job_events(source):
             fold_.add(event)
-    result = fold_.result(include_other=other)
+    result = fold_.result(include_other=other, cluster=cluster)
     if output.as_json:
         output.line(dumps(result))
     else:

@@ -28,26 +28,24 @@ from engine.log.errors import FencedError, LogBusyError
 __all__ = ["Feed", "command_message", "input_message"]
 
 
-def input_message(settings: Settings, job: str, data: Data, identity: str, source: str, recordedtime: int) -> Message:
+def input_message(cluster: str, job: str, data: Data, identity: str, source: str, recordedtime: int) -> Message:
     """Return an input about a job as the log keeps it.
 
     Args:
-        settings: give the cluster.
+        cluster: the job's.
         job: the job's id.
         data: the input.
         identity: id of the input, chosen by whoever appends it.
         source: who says so.
         recordedtime: microseconds.
     """
-    event = Event(identity, source, data.TYPE, job, recordedtime, recordedtime, 0, job, "", settings.cluster, data)
+    event = Event(identity, source, data.TYPE, job, recordedtime, recordedtime, 0, job, "", cluster, data)
     return encode(event)
 
 
-def command_message(
-    settings: Settings, job: str, data: CommandIssued | CustomEventRaised, identity: str, recordedtime: int
-) -> Message:
+def command_message(cluster: str, job: str, data: CommandIssued | CustomEventRaised, identity: str, recordedtime: int) -> Message:
     """Return a command or custom event as the log keeps it; `identity` is the client's, hashed to the form of all ids."""
-    return input_message(settings, job, data, digest(f"command/{job}/{identity}".encode()), f"command/{data.by}", recordedtime)
+    return input_message(cluster, job, data, digest(f"command/{job}/{identity}".encode()), f"command/{data.by}", recordedtime)
 
 
 class _Expected(NamedTuple):

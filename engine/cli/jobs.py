@@ -11,13 +11,14 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.arguments import By, ById, JobArgument, NoProcessOption, RecordedOption, moment
+from engine.cli.arguments import By, ById, ClusterOption, JobArgument, NoProcessOption, RecordedOption, moment
 from engine.cli.engine import now, opened
 from engine.cli.feeding import Feed, command_message
 from engine.cli.output import Output
 from engine.cli.render import render_job
 from engine.cli.submitting import job_name, read_manifests, submission
 from engine.events.inputs import CommandIssued, CustomEventRaised
+from engine.events.jobs import JobOpened
 from engine.history.errors import NotFoundError
 from engine.history.exact import dumps
 from engine.history.fold import fold
@@ -41,6 +42,7 @@ def list_jobs(
     ] = None,
     user: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this user.")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this tenant.")] = None,
+    cluster: ClusterOption = None,
     other: Annotated[bool, typer.Option("--all", help="List jobs of kind Other (services, single pods) too.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, metavar="N", help="Only the last N.")] = None,
     log: LogOption = None,
@@ -52,7 +54,7 @@ def list_jobs(
     with opened(settings_of(context, log)) as source:
         for event in job_events(source, LISTED):
             listing.add(event)
-    lines = listing.lines(Filter(queue, phase, user, tenant, other=other))
+    lines = listing.lines(Filter(queue, phase, user, tenant, cluster, other=other))
     _show_lines(output, lines if limit is None else lines[-limit:])
 
 
@@ -62,11 +64,24 @@ def _show_lines(output: Output, lines: list[JobLine]) -> None:
             output.record(line.document())
         return
     table = Table(box=None, pad_edge=False)
-    for heading in ("JOB", "ID", "PHASE", "QUEUE", "USER", "ATTEMPTS", "SUBMITTED", "WAITED", "RAN"):
+    several = len({line.cluster for line in lines}) > 1
+    for heading in (
+        *(["CLUSTER"] if several else []),
+        "JOB",
+        "ID",
+        "PHASE",
+        "QUEUE",
+        "USER",
+        "ATTEMPTS",
+        "SUBMITTED",
+        "WAITED",
+        "RAN",
+    ):
         table.add_column(heading, justify="right" if heading in {"ATTEMPTS", "WAITED", "RAN"} else "left", no_wrap=True)
     for line in lines:
         document = line.document()
         table.add_row(
+            *([line.cluster] if several else []),
             f"{line.namespace}/{line.name}",
             line.id[:8],
             Text(line.phase + (" (parked)" if line.parked else "")),
@@ -225,7 +240,9 @@ def _issue(
     settings = settings_of(context, log)
     recorded = now() if at is None else moment(at)
     with opened(settings, readonly=False) as target:
-        message = command_message(settings, resolve(target, job), data, by_id or str(uuid4()), recorded)
+        ident = resolve(target, job)
+        cluster = next(event.clusterid for event in events_of(target, ident) if isinstance(event.data, JobOpened))
+        message = command_message(cluster, ident, data, by_id or str(uuid4()), recorded)
         feed = Feed(target, settings, output, process=process)
         feed.play_from(recorded)
         feed.append("jobs", [message])

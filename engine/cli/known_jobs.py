@@ -27,14 +27,16 @@ __all__ = ["KnownJobs"]
 class KnownJobs:
     """Jobs by their names, and the manifests that they were given."""
 
-    def __init__(self, log: Searchable, queues: list[dict[str, Any]], names: Collection[tuple[str, str]]) -> None:
+    def __init__(self, log: Searchable, cluster: str, queues: list[dict[str, Any]], names: Collection[tuple[str, str]]) -> None:
         """Read the log.
 
         Args:
             log: what is appended to it from now on is told by `take`.
+            cluster: whose jobs they are.
             queues: that the cluster has, by which submissions that wait will be judged.
             names: namespaces and names of the jobs that will be asked for.
         """
+        self._cluster: Final = cluster
         self._queues: Final = queues
         self._sequences: Final[dict[str, int]] = {}
         self._rejected: Final[defaultdict[str, set[str]]] = defaultdict(set)
@@ -51,7 +53,10 @@ class KnownJobs:
         self._open: Final = {
             (job.namespace, job.name): job.id
             for job in lines
-            if job.managed and job.phase not in FINISHED_JOB_PHASES and (job.namespace, job.name) in names
+            if job.cluster == cluster
+            and job.managed
+            and job.phase not in FINISHED_JOB_PHASES
+            and (job.namespace, job.name) in names
         }
         self._others: Final = self._opened - set(self._open.values())
         self._given: Final[dict[str, tuple[str, str]]] = {}
@@ -65,7 +70,7 @@ class KnownJobs:
     def take(self, message: Message) -> None:
         """Take note of a submission or update, in the order of the log; one that cannot be read is passed over."""
         job = message.key
-        if job in self._others:
+        if job in self._others or message.clusterid != self._cluster:
             return
         try:
             data = decode(message).data

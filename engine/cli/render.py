@@ -85,8 +85,9 @@ def render_summary(output: Output, result: dict[str, Any]) -> None:
             ]
         )
     )
-    for title, key in (("queue", "by_queue"), ("user", "by_user")):
-        output.console.print(_groups(title, result[key]))
+    for title, key in (("cluster", "by_cluster"), ("queue", "by_queue"), ("user", "by_user")):
+        if key in result:
+            output.console.print(_groups(title, result[key]))
 
 
 def _pairs(rows: list[tuple[str, str]]) -> Table:

@@ -94,7 +94,12 @@ def submission(
     job = uid if isinstance(uid, str) and uid else submitted_job_id(settings.cluster, namespace, name, command)
     identity = digest(f"submit/{job}/{command}{f'/{rejections}' if rejections else ''}".encode())
     return input_message(
-        settings, job, JobSubmitted(manifest, strict), identity, "lahar/cli", now() if recordedtime is None else recordedtime
+        settings.cluster,
+        job,
+        JobSubmitted(manifest, strict),
+        identity,
+        "lahar/cli",
+        now() if recordedtime is None else recordedtime,
     )
 
 
@@ -110,4 +115,4 @@ def update(settings: Settings, manifest: dict[str, Any], job: str, after: str, r
         recordedtime: microseconds.
     """
     identity = digest(f"update/{job}/{after}/{manifest_digest(manifest)}".encode())
-    return input_message(settings, job, JobUpdated(manifest), identity, "lahar/cli", recordedtime)
+    return input_message(settings.cluster, job, JobUpdated(manifest), identity, "lahar/cli", recordedtime)

@@ -19,6 +19,9 @@ __all__ = ["By", "ClusterAsOf", "job_as_of"]
 By = Literal["time", "recordedtime"]
 """`time`: what was so at the moment, by all that is known today. `recordedtime`: what was known at the moment."""
 
+_Key = tuple[str, str]
+"""Cluster and name."""
+
 _HOLDS_NODE = frozenset({"Bound", "Running", "Terminating"})
 
 
@@ -49,29 +52,37 @@ class ClusterAsOf:
         self._opened: dict[str, JobView] = {}
         """Jobs that were opened, but not yet at the moment."""
         self._clocks: dict[str, Clock] = {}
-        self._nodes: dict[str, NodeObserved] = {}
-        self._queues: dict[str, ObjectApplied] = {}
+        self._nodes: dict[_Key, NodeObserved] = {}
+        self._queues: dict[_Key, ObjectApplied] = {}
+        self._clusters: set[str] = set()
 
     def add(self, event: Event[Data]) -> None:
         """Take one job event or cluster fact."""
         data = event.data
+        if event.clusterid:  # what a shard says of itself is of no cluster
+            self._clusters.add(event.clusterid)
         match data:
             case NodeObserved() | NodeDeleted() | ObjectApplied() | ObjectDeleted():
                 if (event.time if self._by == "time" else event.recordedtime) <= self._moment:
-                    self._fact(data)
+                    self._fact(data, (event.clusterid, data.name))
             case _:
                 self._job(event)
 
-    def _fact(self, data: NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted) -> None:
+    def _fact(self, data: NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted, key: _Key) -> None:
         match data:
             case NodeObserved():
-                self._nodes[data.name] = data
+                self._nodes[key] = data
             case NodeDeleted():
-                self._nodes.pop(data.name, None)
+                self._nodes.pop(key, None)
             case ObjectApplied() if data.kind == "Queue":
-                self._queues[data.name] = data
+                self._queues[key] = data
             case ObjectDeleted() if data.kind == "Queue":
-                self._queues.pop(data.name, None)
+                self._queues.pop(key, None)
+
+    def _shown(self, key: _Key) -> str:
+        """Return how a node or queue is named: by its cluster too where the log has more than one."""
+        cluster, name = key
+        return f"{cluster}/{name}" if len(self._clusters) > 1 else name
 
     def _job(self, event: Event[Data]) -> None:
         job = event.subject
@@ -88,40 +99,41 @@ class ClusterAsOf:
         self._jobs[job].apply(event, time)
 
     def queues(self) -> dict[str, dict[str, Any]]:
-        """Return every queue that is known or has jobs, by name: what runs and what waits in it.
+        """Return every queue that is known or has jobs, by name (`CLUSTER/NAME` of several clusters): what runs and waits in it.
 
         `allocated` are the requests of attempts that hold a node, `requested` those of attempts that wait for one. Jobs of kind
         `Other` count in what is allocated, not among the jobs.
         """
-        found: dict[str, list[JobView]] = {name: [] for name in self._queues}
+        found: dict[_Key, list[JobView]] = {key: [] for key in self._queues}
         for job in self._jobs.values():
-            found.setdefault(job.queue, []).append(job)
+            found.setdefault((job.cluster, job.queue), []).append(job)
         return {
-            name: {
-                "spec": self._queues[name].spec if name in self._queues else None,
-                "jobs_by_phase": _by_phase(job for job in found[name] if job.kind != OTHER),
-                "allocated": _requests(_attempts(found[name], _HOLDS_NODE)),
-                "requested": _requests(_attempts(found[name], {"Pending"})),
+            self._shown(key): {
+                "spec": self._queues[key].spec if key in self._queues else None,
+                "jobs_by_phase": _by_phase(job for job in found[key] if job.kind != OTHER),
+                "allocated": _requests(_attempts(found[key], _HOLDS_NODE)),
+                "requested": _requests(_attempts(found[key], {"Pending"})),
             }
-            for name in sorted(found)
+            for key in sorted(found)
         }
 
     def document(self) -> dict[str, Any]:
         """Return the whole cluster as JSON: jobs, queues and nodes, each node with what it holds."""
-        held: dict[str, list[AttemptView]] = {name: [] for name in self._nodes}
-        for attempt in _attempts(self._jobs.values(), _HOLDS_NODE):
-            if attempt.node is not None:
-                held.setdefault(attempt.node, []).append(attempt)
+        held: dict[_Key, list[AttemptView]] = {key: [] for key in self._nodes}
+        for job in self._jobs.values():
+            for attempt in _attempts((job,), _HOLDS_NODE):
+                if attempt.node is not None:
+                    held.setdefault((job.cluster, attempt.node), []).append(attempt)
         return {
             "as_of": format_time(self._moment),
             "by": self._by,
             "jobs_by_phase": _by_phase(job for job in self._jobs.values() if job.kind != OTHER),
             "queues": self.queues(),
-            "nodes": {name: self._node(name, held[name]) for name in sorted(held)},
+            "nodes": {self._shown(key): self._node(key, held[key]) for key in sorted(held)},
         }
 
-    def _node(self, name: str, attempts: list[AttemptView]) -> dict[str, Any]:
-        node = self._nodes.get(name)
+    def _node(self, key: _Key, attempts: list[AttemptView]) -> dict[str, Any]:
+        node = self._nodes.get(key)
         return {
             "ready": None if node is None else node.ready,
             "unschedulable": None if node is None else node.unschedulable,

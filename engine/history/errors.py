@@ -40,13 +40,13 @@ class NotFoundError(HistoryError):
 
 
 class AmbiguousError(HistoryError):
-    """Raised when a prefix means several jobs or events; `matches` are their ids, in order."""
+    """Raised when a prefix means several jobs or events, or a name jobs of several clusters; `matches` are those, in order."""
 
     _SHOWN = 5
 
-    def __init__(self, given: str, matches: Sequence[str], kind: str = "jobs") -> None:
+    def __init__(self, given: str, matches: Sequence[str], kind: str = "jobs", missing: str = "more of the id") -> None:
         shown = ", ".join(matches[: self._SHOWN]) + (", …" if len(matches) > self._SHOWN else "")
-        super().__init__(f"{given!r} means {len(matches)} {kind}: {shown}; give more of the id")
+        super().__init__(f"{given!r} means {len(matches)} {kind}: {shown}; give {missing}")
         self.given = given
         self.matches = list(matches)
 

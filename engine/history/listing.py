@@ -90,6 +90,7 @@ class Filter:
     phase: str | None = None
     user: str | None = None
     tenant: str | None = None
+    cluster: str | None = None
     other: bool = False
     """List jobs of kind `Other` too: pods of services and of nobody."""
 
@@ -101,6 +102,7 @@ class Filter:
             and self.phase in {None, job.phase}
             and self.user in {None, job.user}
             and self.tenant in {None, job.tenant}
+            and self.cluster in {None, job.cluster}
         )
 
 

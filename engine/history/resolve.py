@@ -1,4 +1,7 @@
-"""Which job is meant: by id, a unique prefix of it, `namespace/name` (the newest of that name) or `namespace/name@id`."""
+"""Which job is meant: by id, a unique prefix of it, `namespace/name` (the newest of that name) or `namespace/name@id`.
+
+Where several clusters have a job of that name, `cluster/namespace/name` says which one is meant.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ def resolve(log: Searchable, given: str) -> str:
 
     Raises:
         NotFoundError: none is meant.
-        AmbiguousError: a prefix means several.
+        AmbiguousError: a prefix means several, or the name is one of several clusters.
     """
     return resolve_among(job_events(log, {JobOpened.TYPE, JobRevised.TYPE}), given)
 
@@ -28,18 +31,21 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
 
     Args:
         events: `lahar.job.opened` and `lahar.job.revised`, in the order of the log; others are passed over.
-        given: an id, a prefix of one, `namespace/name`, or `namespace/name@` and an id or a prefix of one.
+        given: an id, a prefix of one, `namespace/name`, `cluster/namespace/name`, or a name followed by `@` and an id or a prefix
+            of one.
 
     Raises:
         NotFoundError: none is meant.
-        AmbiguousError: a prefix means several.
+        AmbiguousError: a prefix means several, or the name is one of several clusters.
     """
     names: dict[str, tuple[str, str]] = {}
+    clusters: dict[str, str] = {}
     opened: dict[str, int] = {}
     for event in events:
         data = event.data
         if isinstance(data, JobOpened):
             names[event.subject], opened[event.subject] = (data.namespace, data.name), event.time
+            clusters[event.subject] = event.clusterid
         elif isinstance(data, JobRevised) and event.subject in names:
             namespace, name = names[event.subject]
             names[event.subject] = (data.namespace or namespace, data.name or name)
@@ -48,11 +54,13 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
     if "/" not in given:
         return _only(given, [job for job in names if given and job.startswith(given)])
     name, _, prefix = given.partition("@")
-    found = [job for job, (space, called) in names.items() if f"{space}/{called}" == name]
+    found = [job for job, (space, called) in names.items() if name in {f"{space}/{called}", f"{clusters[job]}/{space}/{called}"}]
     if prefix:
         return _only(given, [job for job in found if job.startswith(prefix)])
     if not found:
         raise NotFoundError("job", given)
+    if len({clusters[job] for job in found}) > 1:
+        raise AmbiguousError(given, sorted({f"{clusters[job]}/{name}" for job in found}), missing="the cluster")
     # Of two opened at the same time the later one in the log.
     return max(reversed(found), key=opened.__getitem__)
 

@@ -104,6 +104,7 @@ class _Open:
 
 @dataclass(slots=True)
 class _Job:
+    cluster: str
     kind: str
     queue: str
     user: str
@@ -147,19 +148,22 @@ class Summary:
             case RowRejected():
                 self._rejected_rows += 1
             case JobOpened():
-                self._jobs[event.subject] = _Job(data.kind, data.spec.queue, data.user, event.time)
+                self._jobs[event.subject] = _Job(event.clusterid, data.kind, data.spec.queue, data.user, event.time)
             case _:
                 job = self._jobs.get(event.subject)
                 if job is not None:
                     _take(job, data, event.time)
 
-    def result(self, *, include_other: bool = False) -> dict[str, Any]:
+    def result(self, *, include_other: bool = False, cluster: str | None = None) -> dict[str, Any]:
         """Return the summary, with the keys of `lahar summary --json` in their order; seconds are exact decimals.
+
+        Of several clusters, `by_cluster` has the sums of each and of its queues; `by_queue` adds up queues of one name.
 
         Args:
             include_other: count jobs of kind `Other` too.
+            cluster: count only jobs of this one.
         """
-        jobs = [job for job in self._jobs.values() if include_other or job.kind != OTHER]
+        jobs = [job for job in self._jobs.values() if (include_other or job.kind != OTHER) and cluster in {None, job.cluster}]
         phases: Counter[str] = Counter()
         reasons: Counter[str] = Counter()
         for job in jobs:
@@ -169,11 +173,21 @@ class Summary:
                 if reason is not None:
                     reasons[reason] += count
         total, users, queues = _Group(), dict[str, _Group](), dict[str, _Group]()
+        clusters, theirs = dict[str, _Group](), dict[tuple[str, str], _Group]()
         for job in jobs:
-            for group in (total, users.setdefault(job.user, _Group()), queues.setdefault(job.queue, _Group())):
+            for group in (
+                total,
+                users.setdefault(job.user, _Group()),
+                queues.setdefault(job.queue, _Group()),
+                clusters.setdefault(job.cluster, _Group()),
+                theirs.setdefault((job.cluster, job.queue), _Group()),
+            ):
                 group.jobs += 1
                 group.attempts += sum(job.ends.values()) + len(job.open)
                 group.use.add(job.use)
+        by_cluster = {name: {**clusters[name].result(), "by_queue": dict[str, Any]()} for name in sorted(clusters)}
+        for name, queue in sorted(theirs):
+            by_cluster[name]["by_queue"][queue] = theirs[name, queue].result()
         return {
             "jobs": total.jobs,
             "jobs_by_phase": _sorted(Counter(job.phase for job in jobs)),
@@ -190,6 +204,7 @@ class Summary:
             "peak_gpus": _peak(jobs),
             "by_user": {name: users[name].result() for name in sorted(users)},
             "by_queue": {name: queues[name].result() for name in sorted(queues)},
+            **({"by_cluster": by_cluster} if len(by_cluster) > 1 else {}),
         }
 
 

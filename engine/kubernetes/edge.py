@@ -180,7 +180,7 @@ def _cluster_object(kind: str, content: dict[str, Any], cluster: str, recordedti
         data = delete_object(content)
     else:
         data, warnings = apply_object(content)
-    uid = text(metadata.get("uid")) or f"{kind}/{text(metadata.get('name'))}"
+    uid = text(metadata.get("uid")) or f"{kind}/{cluster}/{text(metadata.get('name'))}"
     version = text(metadata.get("resourceVersion"))
     message = _message(data, uid, version, cluster, recordedtime, cluster, recordedtime, deleted=deleted)
     return Taken("cluster", (message._replace(correlationid=""),), tuple(warnings))

@@ -1,15 +1,16 @@
 """How the state is written down: canonical records, so that equal states have equal bytes.
 
-Records: `job/ID`, `page/TABLE/NUMBER/ID`, `node/NAME`, `object/KIND/NAME`, `forgotten/N`. A job's record is its `finished` time in
-decimal (empty while something about it is under way), a line feed, and JSON; so a finished job stays bytes until somebody asks for
-it, and 100,000 of them are ready as soon as they are read. Its pages are those of `pages`, each the JSON of a job that has nothing
-else.
+Records: `job/ID`, `page/TABLE/NUMBER/ID`, `node/CLUSTER/NAME`, `object/CLUSTER/KIND/NAME` (the cluster quoted as in a URL),
+`forgotten/N`. A job's record is its `finished` time in decimal (empty while something about it is under way), a line feed, and
+JSON; so a finished job stays bytes until somebody asks for it, and 100,000 of them are ready as soon as they are read. Its pages
+are those of `pages`, each the JSON of a job that has nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Final
+from urllib.parse import quote, unquote
 
 from pydantic import TypeAdapter
 
@@ -25,6 +26,10 @@ __all__ = [
     "encode_page",
     "finished_time",
     "forgotten_chunk",
+    "node_named",
+    "node_record",
+    "object_named",
+    "object_record",
     "page_named",
     "record_name",
 ]
@@ -80,3 +85,26 @@ def finished_time(record: bytes) -> int | None:
 def forgotten_chunk(position: int) -> str:
     """Return the subject that holds the forgotten id at this position."""
     return f"{FORGOTTEN}/{position // FORGOTTEN_PER_CHUNK}"
+
+
+def node_record(cluster: str, name: str) -> str:
+    """Return the name of the record of a node."""
+    return f"node/{quote(cluster, safe='')}/{name}"
+
+
+def node_named(name: str) -> tuple[str, str]:
+    """Return cluster and name of the node that a record is of, by what stands behind `node/`."""
+    cluster, _, node = name.partition("/")
+    return unquote(cluster), node
+
+
+def object_record(cluster: str, kind: str, name: str) -> str:
+    """Return the name of the record of a queue, tenant or priority class."""
+    return f"object/{quote(cluster, safe='')}/{kind}/{name}"
+
+
+def object_named(name: str) -> tuple[str, str, str]:
+    """Return cluster, kind and name of the object that a record is of, by what stands behind `object/`."""
+    cluster, _, rest = name.partition("/")
+    kind, _, called = rest.partition("/")
+    return unquote(cluster), kind, called

@@ -94,25 +94,27 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
 
 def absorb(state: ShardState, event: Event[Data]) -> None:
     """Apply one cluster fact; the newest one about a thing stands."""
-    data = event.data
+    data, cluster = event.data, event.clusterid
     if isinstance(data, NodeObserved):
-        known = state.nodes.get(data.name)
+        known = state.nodes.get((cluster, data.name))
         if known is not None and not is_newer(data.version, known.version):
             return
-        state.nodes[data.name] = data
-        state.touched["node/" + data.name] = None
+        state.nodes[cluster, data.name] = data
+        state.touched[codec.node_record(cluster, data.name)] = None
     elif isinstance(data, NodeDeleted):
-        state.nodes.pop(data.name, None)
-        state.touched["node/" + data.name] = None
+        state.nodes.pop((cluster, data.name), None)
+        state.touched[codec.node_record(cluster, data.name)] = None
     elif isinstance(data, ObjectApplied):
-        applied = state.objects.get((data.kind, data.name))
+        key = (cluster, data.kind, data.name)
+        applied = state.objects.get(key)
         if applied is not None and not is_newer(data.version, applied.version):
             return
-        state.objects[data.kind, data.name] = data
-        state.touched[f"object/{data.kind}/{data.name}"] = None
+        state.objects[key] = data
+        state.touched[codec.object_record(*key)] = None
     elif isinstance(data, ObjectDeleted):
-        state.objects.pop((data.kind, data.name), None)
-        state.touched[f"object/{data.kind}/{data.name}"] = None
+        key = (cluster, data.kind, data.name)
+        state.objects.pop(key, None)
+        state.touched[codec.object_record(*key)] = None
 
 
 def _match_rules(job: Job, data: Data) -> None:

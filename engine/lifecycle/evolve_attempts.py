@@ -135,7 +135,7 @@ def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event
     attempt.disruption = None
     _observed(job, attempt, data, event)
     job.live -= 1
-    displace(state, attempt)
+    displace(state, job, attempt)
     enter(job, task, attempt)
     if task.slots.get(attempt.index) is attempt and leaves_slot_open(job, task, attempt):
         task.open_slot(attempt.index)

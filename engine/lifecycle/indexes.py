@@ -128,16 +128,17 @@ def leaves_slot_open(job: Job, task: Task, attempt: Attempt) -> bool:
 def place(state: ShardState, job: Job, attempt: Attempt) -> None:
     """Note that an attempt is on its node."""
     if attempt.node is not None and attempt.uid is not None:
-        state.on_node.setdefault(attempt.node, {})[attempt.uid] = job.id
+        state.on_node.setdefault((job.cluster, attempt.node), {})[attempt.uid] = job.id
 
 
-def displace(state: ShardState, attempt: Attempt) -> None:
+def displace(state: ShardState, job: Job, attempt: Attempt) -> None:
     """Note that an attempt has left its node."""
-    there = state.on_node.get(attempt.node or "")
+    node = (job.cluster, attempt.node or "")
+    there = state.on_node.get(node)
     if there is not None:
         there.pop(attempt.uid or "", None)
         if not there:
-            del state.on_node[attempt.node or ""]
+            del state.on_node[node]
 
 
 def run_timer(state: ShardState, job: Job, timer: Timer) -> None:

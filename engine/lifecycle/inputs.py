@@ -78,12 +78,12 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
     """
     for held in list((job.held if kept == "parked" else job.waiting).values()):
         event = hold.restore(held)
-        turn.cause, turn.time = turn.root, turn.now
+        turn.cause, turn.time, turn.cluster = turn.root, turn.now, event.clusterid
         whose = belonging.job_of(turn.state, event, alone=in_vain)
         if whose is job:
             outcome = yield from _take(turn, job, event)
         else:
-            outcome = yield from decide(turn.about(whose, event.clusterid), whose, event)
+            outcome = yield from decide(turn.about(whose), whose, event)
         yield turn.event(job, InputReleased(event.id, kept, outcome), cause=turn.root)
 
 
@@ -250,11 +250,12 @@ def _row(turn: Turn, job: Job, event: Event[RowUnreadable]) -> Decision:
 def _node(turn: Turn, _job: Job, event: Event[NodeObserved]) -> Decision:
     """Suspect what runs on a node that has gone silent, and trust it again when the node speaks (table row 17)."""
     node = event.data
-    if turn.state.nodes.get(node.name) is not node:  # an older version than the one that was absorbed
+    where = (event.clusterid, node.name)
+    if turn.state.nodes.get(where) is not node:  # an older version than the one that was absorbed
         return "duplicate"
     suspect = node.ready == "Unknown"
     parts: dict[str, Turn] = {}
-    there = turn.state.on_node.get(node.name, {})
+    there = turn.state.on_node.get(where, {})
     for job_id, uid in sorted((job_id, uid) for uid, job_id in there.items()):
         job = turn.state.jobs[job_id]
         attempt = job.by_uid[uid]

@@ -59,9 +59,7 @@ _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"
 
 def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event[Data], None, bool]:
     """Open the job of a manifest, or reject it with every fault. Returns whether it was accepted."""
-    read = read_manifest(
-        submission.manifest, strict=submission.strict, queues=queues_of(turn.state.objects.values()), seed=turn.root
-    )
+    read = read_manifest(submission.manifest, strict=submission.strict, queues=queues_of(_objects(turn)), seed=turn.root)
     if read.faults:
         yield turn.event(job, JobRejected(read.name, read.faults))
         return False
@@ -88,6 +86,11 @@ def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event
         yield turn.event(job, TimerSet("active_deadline", due))
     yield from settle(turn, job)
     return True
+
+
+def _objects(turn: Turn) -> list[Data]:
+    """Return the objects of the cluster that the turn is about."""
+    return [applied for (cluster, _, _), applied in turn.state.objects.items() if cluster == turn.cluster]
 
 
 def queues_of(objects: Iterable[Data]) -> list[dict[str, Any]]:

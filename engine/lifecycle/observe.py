@@ -129,7 +129,7 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int)
     """
     key = (attempt.task, attempt.index, attempt.number)
     version = pod.version
-    phase, reason = _judge(turn, attempt, pod)
+    phase, reason = _judge(turn, job, attempt, pod)
     if attempt.uid is None:
         yield turn.event(job, AttemptChanged(*key, uid=pod.uid, version=version))
     order, at = _ORDER[phase], _ORDER[attempt.phase]
@@ -164,7 +164,7 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int)
         yield changed
 
 
-def _judge(turn: Turn, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase, str | None]:
+def _judge(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase, str | None]:
     """Return phase and reason of the pod table, corrected by what the pod alone cannot show.
 
     A deletion that we asked for is the cause of an end unless the pod succeeded; table rows 4 and 17 depend on the node.
@@ -172,7 +172,7 @@ def _judge(turn: Turn, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase
     phase, reason = pod.phase, pod.reason
     if attempt.kill is not None and phase in {"Failed", "Lost", "Terminating"} and not _ended_before_kill(attempt, pod):
         return ("Failed" if phase == "Lost" else phase), attempt.kill
-    node = turn.state.nodes.get(pod.node) if pod.node is not None else None
+    node = turn.state.nodes.get((job.cluster, pod.node)) if pod.node is not None else None
     if node is not None:
         if reason == "EvictedByTaint" and (node.unreachable or node.ready != "True"):
             return ("Lost" if phase == "Failed" else phase), "NodeLost"
@@ -187,7 +187,7 @@ def _ended_before_kill(attempt: Attempt, pod: PodObserved) -> bool:
 
 
 def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptBound]:
-    node = turn.state.nodes.get(pod.node or "")
+    node = turn.state.nodes.get((job.cluster, pod.node or ""))
     return turn.event(
         job,
         AttemptBound(
@@ -271,7 +271,7 @@ def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event
     """Keep what an observation says about a closed attempt, if it contradicts or adds to what is known."""
     if pod.phase in {"Pending", "Bound"} or (pod.phase == "Terminating" and attempt.phase != "Lost"):
         return  # the live past of a closed attempt: nothing new
-    phase, reason = _judge(turn, attempt, pod)
+    phase, reason = _judge(turn, job, attempt, pod)
     told = (phase, reason, pod.ended, pod.rank)
     same = phase == attempt.phase and reason == attempt.reason and pod.ended in {None, attempt.ended}
     if same or told == attempt.late:

@@ -29,9 +29,9 @@ def records(state: ShardState) -> Iterator[str]:
         for page in state.closed_pages.get(ident, ()):
             yield codec.record_name(ident, page)
     for node in state.nodes:
-        yield "node/" + node
-    for kind, name in state.objects:
-        yield f"object/{kind}/{name}"
+        yield codec.node_record(*node)
+    for found in state.objects:
+        yield codec.object_record(*found)
     for position in range(0, len(state.forgotten), codec.FORGOTTEN_PER_CHUNK):
         yield codec.forgotten_chunk(position)
 
@@ -54,11 +54,10 @@ def dump(state: ShardState, record: str) -> bytes | None:
     if kind == "page":
         return _dump_page(state, name)
     if kind == "node":
-        node = state.nodes.get(name)
+        node = state.nodes.get(codec.node_named(name))
         return None if node is None else adapter(NodeObserved).dump_json(node, exclude_defaults=True)
     if kind == "object":
-        what, _, name = name.partition("/")
-        found = state.objects.get((what, name))
+        found = state.objects.get(codec.object_named(name))
         return None if found is None else adapter(ObjectApplied).dump_json(found, exclude_defaults=True)
     if kind != codec.FORGOTTEN or not name.isdecimal():
         return None  # another release's
@@ -108,11 +107,9 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
     for subject, record in others:
         kind, _, name = subject.partition("/")
         if kind == "node":
-            node = adapter(NodeObserved).validate_json(record)
-            state.nodes[node.name] = node
+            state.nodes[codec.node_named(name)] = adapter(NodeObserved).validate_json(record)
         elif kind == "object":
-            applied = adapter(ObjectApplied).validate_json(record)
-            state.objects[applied.kind, applied.name] = applied
+            state.objects[codec.object_named(name)] = adapter(ObjectApplied).validate_json(record)
         else:
             chunks[int(name)] = record
     for number in sorted(chunks):

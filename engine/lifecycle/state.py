@@ -295,15 +295,16 @@ class ShardState:
     """16-byte digests of the ids of forgotten jobs."""
     forgotten_order: bytearray = field(default_factory=bytearray)
     """The same, one behind the other, in the order in which they were forgotten."""
-    nodes: dict[str, NodeObserved] = field(default_factory=dict)
-    objects: dict[tuple[str, str], ObjectApplied] = field(default_factory=dict)
-    """Queues, tenants, priority classes: (kind, name) → as applied."""
+    nodes: dict[tuple[str, str], NodeObserved] = field(default_factory=dict)
+    """(cluster, name) → as last observed."""
+    objects: dict[tuple[str, str, str], ObjectApplied] = field(default_factory=dict)
+    """Queues, tenants, priority classes: (cluster, kind, name) → as applied."""
     timers: list[tuple[int, str, str]] = field(default_factory=list)
     """Heap of (due, timer id, job id); entries whose timer is gone are skipped. Derived."""
     finished: list[tuple[int, str]] = field(default_factory=list)
     """Heap of (recorded time of the end, job id); entries that no longer hold are skipped. Derived."""
-    on_node: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Node → live attempts on it: pod uid → job id. Derived."""
+    on_node: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    """(Cluster, node) → live attempts on it: pod uid → job id. Derived."""
     warm: OrderedDict[str, Job] = field(default_factory=OrderedDict)
     """Jobs that were looked at and are not in `jobs` (closed ones, unknown ones), so that a decision and the events that follow
     from it concern the same object. Not part of the state."""

@@ -55,17 +55,13 @@ class Turn:
         self.transitions: list[tuple[Transition, str, int]] = []
         """Changes of phase that the job's raise rules have not been asked about: (transition, its event, depth)."""
 
-    def about(self, job: Job, cluster: str | None = None) -> Turn:
+    def about(self, job: Job) -> Turn:
         """Return the part of the turn that is about one of several jobs, or about another job than the input names.
 
         A cluster fact is taken by every shard, so ids of what follows are made of the job too: they neither clash with those of
         another shard nor depend on which jobs share one. The job's sequence tells two takings of one fact apart.
-
-        Args:
-            job: the job.
-            cluster: cluster of what is new; the turn's unless given.
         """
-        part = Turn(self.state, f"{self.root}\x1f{job.id}\x1f{job.sequence}", self.now, cluster or self.cluster)
+        part = Turn(self.state, f"{self.root}\x1f{job.id}\x1f{job.sequence}", self.now, self.cluster)
         part.cause = part.last = self.root
         return part
 

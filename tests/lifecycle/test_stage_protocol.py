@@ -25,7 +25,7 @@ def test_every_change_of_a_subject_is_reported_once(driver):
     driver.see(pod("u", "j1", 1, "Running", node="n", running=1))
     driver.node("n", ready="Unknown")
     driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 1}), "gpu"))
-    assert driver.stage.touched(driver.state) == ["job/j1", "node/n", "object/Queue/gpu"]
+    assert driver.stage.touched(driver.state) == ["job/j1", "node/c1/n", "object/c1/Queue/gpu"]
     assert driver.stage.touched(driver.state) == []
     driver.see(pod("u", "j1", 1, "Running", node="n", running=1))
     assert driver.stage.touched(driver.state) == []
@@ -36,16 +36,16 @@ def test_what_is_gone_has_no_record(driver):
     driver.take(driver.event(ObjectApplied("Queue", "gpu"), "gpu"))
     driver.node("n", gone=True)
     driver.take(driver.event(ObjectDeleted("Queue", "gpu"), "gpu"))
-    assert driver.stage.touched(driver.state) == ["node/n", "object/Queue/gpu"]
-    assert driver.stage.dump(driver.state, "node/n") is None
-    assert driver.stage.dump(driver.state, "object/Queue/gpu") is None
+    assert driver.stage.touched(driver.state) == ["node/c1/n", "object/c1/Queue/gpu"]
+    assert driver.stage.dump(driver.state, "node/c1/n") is None
+    assert driver.stage.dump(driver.state, "object/c1/Queue/gpu") is None
     assert records(driver.state) == {}
 
 
 def test_an_object_that_is_older_than_the_one_known_changes_nothing(driver):
     driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 2}, "9"), "gpu"))
     driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 1}, "8"), "gpu"))
-    assert driver.state.objects["Queue", "gpu"].spec == {"weight": 2}
+    assert driver.state.objects["c1", "Queue", "gpu"].spec == {"weight": 2}
 
 
 def test_a_state_knows_which_events_it_holds(driver):
