@@ -27,9 +27,11 @@ __all__ = [
     "Action",
     "AttemptPhase",
     "BusEvent",
+    "EffectFailure",
     "FailureClass",
     "JobPhase",
     "Level",
+    "ObjectState",
     "Rank",
     "TaskPhase",
     "TerminalPhase",
@@ -104,6 +106,14 @@ Action = Literal[
 FailureClass = Literal["transient", "user", "permanent", "none"]
 """Whose fault an end was: `transient` burns no retry, `permanent` is never retried, `none` is no failure at all."""
 
+EffectFailure = Literal["AlreadyExists", "NotFound", "Conflict"]
+"""Why an API server refused an effect: the name is taken, there is no such object, or it is another one than was meant."""
+
+ObjectState = Literal["absent", "asked", "exists", "deleting", "gone"]
+"""What is known of the pod object of an attempt, which may outlive it. `absent`: not asked for, or its creation failed; `asked`:
+its creation was asked for, it has not been seen; `deleting`: its deletion was asked for or seen; `gone`: seen gone, given up, or
+never made. Only in this last state is its name free."""
+
 Rank = Literal["node", "scheduler", "watcher", "inferred"]
 """Who says when an attempt ended, most trustworthy first."""
 
@@ -160,6 +170,7 @@ _TRANSIENT: Final[frozenset[str]] = LOST_REASONS | {
     "PreemptedByScheduler",
     "PreemptedByKubelet",
     "PreemptedByNotice",
+    "DeletedByApi",
 }
 _NO_FAILURE: Final[frozenset[str]] = frozenset({"KilledByAction", "StoppedByUser", "NeverStarted"})
 

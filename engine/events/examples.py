@@ -129,6 +129,7 @@ _DATA: Final[tuple[Data, ...]] = (
     ),
     jobs.AttemptChanged("worker", 1, 1, disruption="PreemptionByScheduler"),
     jobs.AttemptLateFact("worker", 1, 1, phase="Failed", reason="OomKilled", exit_code=137, ended=_START + 1_831 * SECOND),
+    jobs.AttemptObjectChanged("worker", 1, 1, object="gone"),
     jobs.EventRaised("PodFailed", task="worker", index=1, attempt=1, exit_code=137),
     jobs.ActionTaken("RestartPod", policy="spec.tasks[1].policies[0]", event="PodFailed", task="worker", index=1),
     jobs.ActionDeferred("AbortJob", by="ada", reason="wrong dataset"),

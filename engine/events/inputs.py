@@ -12,7 +12,7 @@ from engine.events.times import StatedMicros
 from engine.events.values import JsonObject
 from engine.events.vocabulary import Data, event, upcaster
 from statemachines.spec import Requests
-from statemachines.vocabulary import Action, AttemptPhase, JobPhase, Rank
+from statemachines.vocabulary import Action, AttemptPhase, EffectFailure, JobPhase, Rank
 
 __all__ = [
     "CommandIssued",
@@ -78,6 +78,8 @@ class PodObserved(Data):
     bound: StatedMicros | None = None
     running: StatedMicros | None = None
     terminating: StatedMicros | None = None
+    deleting: bool = False
+    """It carries a deletion timestamp, be it from before its end or after."""
     ended: StatedMicros | None = None
     """Latest `finishedAt`; `None` on an end without evidence, which is then inferred from the last proof of life."""
     proof: StatedMicros | None = None
@@ -203,6 +205,8 @@ class EffectReported(Data):
     name: str = ""
     """Callback or endpoint."""
     message: str = ""
+    reason: EffectFailure | None = None
+    """Why the API server refused it, where that is known."""
 
 
 @event("lahar.import.row_unreadable.v1", topic="jobs")

@@ -12,7 +12,17 @@ from typing import Any, Literal
 from engine.events.times import Duration, Micros
 from engine.events.vocabulary import Data, event, part
 from statemachines.spec import JobSpec, Requests
-from statemachines.vocabulary import Action, AttemptPhase, JobPhase, Level, Rank, TaskPhase, TerminalPhase
+from statemachines.vocabulary import (
+    Action,
+    AttemptPhase,
+    EffectFailure,
+    JobPhase,
+    Level,
+    ObjectState,
+    Rank,
+    TaskPhase,
+    TerminalPhase,
+)
 
 __all__ = [
     "Accounted",
@@ -24,6 +34,7 @@ __all__ = [
     "AttemptEnded",
     "AttemptEvent",
     "AttemptLateFact",
+    "AttemptObjectChanged",
     "AttemptRunning",
     "AttemptStarted",
     "AttemptTerminating",
@@ -152,6 +163,8 @@ class AttemptStarted(AttemptEvent):
     """How the replica was chosen: named by the pod (or by us), the lowest one whose last attempt ended badly, a new one."""
     job_version: int = 0
     reason: str | None = "Queued"
+    past: bool = False
+    """Its replica has a newer pod already, which stays the current attempt."""
 
 
 @event("lahar.attempt.bound.v1", topic="job-events")
@@ -206,6 +219,8 @@ class AttemptEnded(AttemptEvent):
     """From `started` to the end."""
     requests: Requests = field(default_factory=Requests)
     """As of the end."""
+    object: ObjectState = "exists"
+    """What is known of its pod object: an ended attempt keeps its name until that is gone."""
 
 
 @event("lahar.attempt.changed.v1", topic="job-events")
@@ -232,9 +247,23 @@ class AttemptLateFact(AttemptEvent):
     reason: str | None = None
     exit_code: int | None = None
     rank: Rank = "node"
+    started: Micros | None = None
+    """When its first container started, where the attempt was closed without having been seen to run."""
     ended: Micros | None = None
     uid: str | None = None
     """The pod, where the attempt was closed before it came into view."""
+
+
+@event("lahar.attempt.object_changed.v1", topic="job-events")
+class AttemptObjectChanged(AttemptEvent):
+    """The pod object of an attempt that has ended is being deleted, or is gone; its phase and reason stay."""
+
+    object: Literal["deleting", "gone"] = "gone"
+    """What is known of it now."""
+    replaceable: bool = False
+    """The replica is open for another attempt as soon as the object is gone (Volcano: a failed pod that somebody deletes)."""
+    why: str = ""
+    """Why it counts as gone though nobody saw it go; empty: it was seen."""
 
 
 @event("lahar.event.raised.v1", topic="job-events")
@@ -289,12 +318,16 @@ class ActionDeferred(Data):
     """A person asked for it, or the job's object was deleted."""
 
 
-TimerKind = Literal["policy", "active_deadline", "ttl", "orphan_wait"]
+TimerKind = Literal["policy", "active_deadline", "ttl", "orphan_wait", "effect", "lost"]
 
 
 @event("lahar.timer.set.v1", topic="job-events")
 class TimerSet(Data):
-    """A timer runs; its id is this event's id. `policy`: a delayed action; the other kinds are limits of the job."""
+    """A timer runs; its id is this event's id.
+
+    `policy`: a delayed action. `effect`: an effect that failed is asked for again. `lost`: pods of which nothing more is seen are
+    given up. The other kinds are limits of the job.
+    """
 
     timer: TimerKind
     due: Micros
@@ -306,6 +339,8 @@ class TimerSet(Data):
     attempt: int | None = None
     partition: int | None = None
     pod: str | None = None
+    node: str | None = None
+    """The node that is gone (`lost`)."""
 
 
 @event("lahar.timer.cancelled.v1", topic="job-events")
@@ -346,6 +381,8 @@ class EffectSettled(Data):
     outcome: Literal["done", "failed", "disabled", "resumed"]
     name: str = ""
     message: str = ""
+    reason: EffectFailure | None = None
+    """Why the API server refused it, where that is known."""
 
 
 @part

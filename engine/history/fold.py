@@ -16,6 +16,7 @@ from engine.events.jobs import (
     AttemptChanged,
     AttemptEvent,
     AttemptLateFact,
+    AttemptObjectChanged,
     AttemptStarted,
     JobOpened,
     JobPhaseChanged,
@@ -50,7 +51,7 @@ def _phase_of(data: Data) -> tuple[object, ...] | None:
             return ()
         case TaskPhaseChanged():
             return (data.task,)
-        case AttemptLateFact():
+        case AttemptLateFact() | AttemptObjectChanged():
             return None
         case AttemptChanged() if not data.reason_changed:
             return None

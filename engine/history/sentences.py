@@ -30,6 +30,7 @@ from engine.events.jobs import (
     AttemptEnded,
     AttemptEvent,
     AttemptLateFact,
+    AttemptObjectChanged,
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
@@ -52,12 +53,13 @@ from engine.events.jobs import (
     TaskPhaseChanged,
     TimerCancelled,
     TimerFired,
+    TimerKind,
     TimerSet,
 )
 from engine.history.wording import length, moment, plural
 from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
 
-__all__ = ["attempt_of", "exit_words", "fate", "tell"]
+__all__ = ["attempt_of", "exit_words", "fate", "limit", "tell"]
 
 _FATES: Final[dict[str, str]] = {
     "AppFailed": "failed",
@@ -190,6 +192,11 @@ def _late(data: AttemptLateFact, at: str) -> str:
     return f"it was learnt about the closed {attempt_of(data)} that it {fate(data.phase, data.reason)} {at}"
 
 
+def _object_changed(data: AttemptObjectChanged, at: str) -> str:
+    what = "was being deleted" if data.object == "deleting" else "was gone" if not data.why else "was given up"
+    return f"the pod object of the closed {attempt_of(data)} {what} {at}{_because(data.why)}"
+
+
 def _raised(data: EventRaised, _at: str) -> str:
     if data.rule is not None and data.event in _OF_MAIN_TASK and data.task is not None:
         source = f"the end of the main task {data.task} raised {data.event}"
@@ -231,8 +238,19 @@ def _deferred(data: ActionDeferred, at: str) -> str:
 def _timer_set(data: TimerSet, at: str) -> str:
     if data.timer == "policy":
         return f"policy {data.policy} answers {data.event} with {data.action}, delayed until {moment(data.due)}"
-    limits = {"active_deadline": "the active deadline", "ttl": "the time to live", "orphan_wait": "the wait for the pod's job"}
-    return f"{limits[data.timer]} was set {at} to end at {moment(data.due)}"
+    return f"{limit(data.timer, data.node)} was set {at} to end at {moment(data.due)}"
+
+
+def limit(timer: TimerKind, node: str | None) -> str:
+    """Name what ends with a timer that delays no policy."""
+    limits = {
+        "active_deadline": "the active deadline",
+        "ttl": "the time to live",
+        "orphan_wait": "the wait for the pod's job",
+        "effect": "the wait before a failed request is repeated",
+        "lost": f"the wait for pods of node {node}, which is gone," if node else "the wait for pods that nobody sees",
+    }
+    return limits[timer]
 
 
 def _timer_cancelled(data: TimerCancelled, at: str) -> str:
@@ -304,6 +322,7 @@ _TELLERS: Final[dict[type[Data], Teller]] = {
     AttemptEnded: _ended,
     AttemptChanged: _changed,
     AttemptLateFact: _late,
+    AttemptObjectChanged: _object_changed,
     EventRaised: _raised,
     ActionTaken: _acted,
     ActionDeferred: _deferred,

@@ -18,9 +18,11 @@ from engine.events.jobs import (
     AttemptChanged,
     AttemptEnded,
     AttemptLateFact,
+    AttemptObjectChanged,
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
+    EffectRequested,
     JobObjectDeleted,
     JobOpened,
     JobParked,
@@ -35,7 +37,7 @@ from engine.events.jobs import (
 )
 from engine.events.times import format_time
 from statemachines.spec import JobSpec, Requests
-from statemachines.vocabulary import Action, AttemptPhase, JobPhase, Rank, TaskPhase
+from statemachines.vocabulary import Action, AttemptPhase, JobPhase, ObjectState, Rank, TaskPhase
 
 __all__ = ["AttemptView", "JobView", "LateFact", "TaskView", "TimerView", "attempt_name"]
 
@@ -83,6 +85,8 @@ class AttemptView:
     disruption: str | None = None
     rank: Rank | None = None
     inferred_end: bool = False
+    object: ObjectState = "absent"
+    """What is known of its pod object; the replica of a managed job is taken until it is gone."""
     requests: Requests = field(default_factory=Requests)
     late: list[LateFact] = field(default_factory=list)
 
@@ -112,6 +116,7 @@ class TimerView:
     due: int
     action: Action | None = None
     policy: str | None = None
+    node: str | None = None
 
 
 @dataclass(slots=True)
@@ -265,6 +270,8 @@ def _started(view: JobView, data: AttemptStarted, time: int, _event: Event[Any])
     view.attempts[key] = AttemptView(
         *key, "Pending", time, time, reason=data.reason, uid=data.uid, pod=data.pod, requests=data.requests
     )
+    if data.uid is not None:
+        view.attempts[key].object = "exists"
 
 
 AttemptHandler = Callable[[AttemptView, Any, int, Event[Any]], None]
@@ -290,16 +297,20 @@ def _running(attempt: AttemptView, data: AttemptRunning, time: int, _event: Even
 
 def _terminating(attempt: AttemptView, data: AttemptTerminating, time: int, _event: Event[Any]) -> None:
     attempt.phase, attempt.reason, attempt.since, attempt.terminating = "Terminating", data.reason, time, time
+    attempt.object = "deleting"
 
 
 def _ended(attempt: AttemptView, data: AttemptEnded, time: int, _event: Event[Any]) -> None:
     attempt.phase, attempt.reason, attempt.since, attempt.ended = data.phase, data.reason, time, time
     attempt.exit_code, attempt.rank, attempt.inferred_end = data.exit_code, data.rank, data.inferred
+    if data.object != "exists" or attempt.object == "asked":
+        attempt.object = data.object
     attempt.disruption = None
 
 
 def _changed(attempt: AttemptView, data: AttemptChanged, _time: int, _event: Event[Any]) -> None:
-    attempt.uid = data.uid or attempt.uid
+    if data.uid is not None:
+        attempt.uid, attempt.object = data.uid, "exists"
     if data.reason_changed:
         attempt.reason = data.reason
     if data.restarts is not None:
@@ -311,8 +322,20 @@ def _changed(attempt: AttemptView, data: AttemptChanged, _time: int, _event: Eve
 
 
 def _late(attempt: AttemptView, data: AttemptLateFact, _time: int, event: Event[Any]) -> None:
-    attempt.uid = data.uid or attempt.uid
+    if data.uid is not None:
+        attempt.uid, attempt.object = data.uid, "exists"
     attempt.late.append(LateFact(event.recordedtime, data.phase, data.reason, data.exit_code, data.rank, data.ended))
+
+
+def _object_changed(attempt: AttemptView, data: AttemptObjectChanged, _time: int, _event: Event[Any]) -> None:
+    attempt.object = data.object
+
+
+def _requested(attempt: AttemptView, data: EffectRequested, _time: int, _event: Event[Any]) -> None:
+    if data.effect == "create_pod":
+        attempt.object = "asked"
+    elif attempt.uid is not None:
+        attempt.object = "deleting"
 
 
 def _parked(view: JobView, data: JobParked, _time: int, _event: Event[Any]) -> None:
@@ -337,7 +360,7 @@ def _acted(view: JobView, data: ActionTaken, _time: int, _event: Event[Any]) -> 
 
 
 def _timer_set(view: JobView, data: TimerSet, _time: int, event: Event[Any]) -> None:
-    view.timers[event.id] = TimerView(data.timer, data.due, data.action, data.policy)
+    view.timers[event.id] = TimerView(data.timer, data.due, data.action, data.policy, data.node)
 
 
 def _timer_gone(view: JobView, data: TimerCancelled | TimerFired, _time: int, _event: Event[Any]) -> None:
@@ -355,6 +378,8 @@ _HANDLERS: Final[dict[type[Data], Callable[[JobView, Any, int, Event[Any]], None
     AttemptEnded: _about(_ended),
     AttemptChanged: _about(_changed),
     AttemptLateFact: _about(_late),
+    AttemptObjectChanged: _about(_object_changed),
+    EffectRequested: _about(_requested),
     JobParked: _parked,
     JobUnparked: _unparked,
     JobObjectDeleted: _object_deleted,

@@ -23,7 +23,7 @@ from engine.events.jobs import (
 from engine.events.times import format_time
 from engine.history.fold import fold
 from engine.history.reading import JobHistory
-from engine.history.sentences import attempt_of, exit_words, fate, tell
+from engine.history.sentences import attempt_of, exit_words, fate, limit, tell
 from engine.history.view import AttemptView, JobView
 from engine.history.wording import length, moment, plural
 
@@ -112,7 +112,9 @@ def why_job(history: JobHistory) -> Explanation | None:
     details += _restarts(history, job)
     details += _failures(history, job, told={link.id for event in taken for link in history.causes(event)})
     details += _incidents(history, taken)
-    details += [_sentence(f"{timer.action or timer.kind} is due at {moment(timer.due)}") for timer in job.timers.values()]
+    details += [
+        _sentence(f"{timer.action or limit(timer.kind, timer.node)} is due at {moment(timer.due)}") for timer in job.timers.values()
+    ]
     return Explanation(_headline(job), details, steps)
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from engine.events.times import SECOND
 from engine.kubernetes.errors import ProjectionError
-from engine.kubernetes.fields import moment, whole
+from engine.kubernetes.fields import moment
 from engine.kubernetes.view import PodView
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES, AttemptPhase
 
@@ -64,8 +63,8 @@ def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
             running = latest = max(latest, running)
     if phase in TERMINAL_ATTEMPT_PHASES and finished and not any(one.running for one in pod.containers):
         ended = max(latest, *finished)
-    if pod.deletion is not None:
-        asked = pod.deletion - (whole(pod.metadata.get("deletionGracePeriodSeconds")) or 0) * SECOND
+    asked = pod.deletion_asked
+    if asked is not None:
         seen.append(asked)
         # A pod may be deleted long after its end: that was no Terminating.
         if ended is None or asked <= ended:

@@ -100,6 +100,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         bound=times.bound,
         running=times.running,
         terminating=times.terminating,
+        deleting=view.deletion is not None,
         ended=times.ended,
         proof=times.proof,
         rank=_rank(verdict, ended=times.ended is not None, inferred=inferred),

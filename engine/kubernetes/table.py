@@ -112,9 +112,20 @@ def _failed(pod: PodView) -> Verdict:
     code = exit_code(pod) or 0
     if not ends.isdisjoint(_START_ERRORS) or 126 <= code <= 128:
         return Verdict("Failed", "StartError", 12)
+    if _deleted_before_end(pod):
+        return Verdict("Failed", "DeletedByApi", 12)
     if 129 <= code <= 192:
         return Verdict("Failed", "KilledBySignal", 13)
     return Verdict("Failed", "AppFailed", 14)
+
+
+def _deleted_before_end(pod: PodView) -> bool:
+    """Tell whether the deletion came before the end that the containers show (row 12a).
+
+    Within one second it counts as before: Kubernetes cuts times down, and a program that heeds SIGTERM ends in that second.
+    """
+    finished = [one.finished for one in pod.containers if one.finished is not None]
+    return pod.deletion_asked is not None and (not finished or pod.deletion_asked <= max(finished))
 
 
 def _pending(pod: PodView) -> Verdict:

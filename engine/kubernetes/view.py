@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from engine.events.times import SECOND
 from engine.kubernetes.fields import code, mapping, mappings, moment, text, whole
 
 __all__ = ["Container", "PodView"]
@@ -76,6 +77,7 @@ class PodView:
         "conditions",
         "containers",
         "deletion",
+        "deletion_asked",
         "inits",
         "metadata",
         "node",
@@ -95,6 +97,9 @@ class PodView:
     node: str | None
     deletion: int | None
     """`metadata.deletionTimestamp` (microseconds); `None`: not being deleted."""
+    deletion_asked: int | None
+    """When the deletion was asked for: the timestamp less the grace period, whichever grace was given last (the API server keeps
+    the difference)."""
     conditions: dict[str, dict[str, Any]]
     """Condition by type; the first of a type counts."""
     containers: list[Container]
@@ -108,7 +113,9 @@ class PodView:
         self.phase = text(status.get("phase"))
         self.reason = text(status.get("reason"))
         self.node = text(self.spec.get("nodeName"))
-        self.deletion = moment(self.metadata.get("deletionTimestamp"))
+        self.deletion = self.deletion_asked = moment(self.metadata.get("deletionTimestamp"))
+        if self.deletion is not None:
+            self.deletion_asked = self.deletion - (whole(self.metadata.get("deletionGracePeriodSeconds")) or 0) * SECOND
         self.conditions = {}
         for condition in mappings(status.get("conditions")):
             kind = condition.get("type")

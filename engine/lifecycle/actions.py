@@ -19,6 +19,7 @@ from engine.events.jobs import (
 )
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import fired_key
+from engine.lifecycle.losses import wait_for_lost
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import delete, plan_of, start_missing
 from engine.lifecycle.state import Attempt, Job, Timer
@@ -123,7 +124,10 @@ def _change_phase(turn: Turn, job: Job, phase: str, *, reason: str | None, retry
     turn.cause = changed.id
     if job.phase in FINISHED_JOB_PHASES:
         for timer in list(job.timers.values()):
-            yield turn.event(job, TimerCancelled(timer.id, f"the job is {job.phase}"))
+            if timer.kind not in {"effect", "lost"}:  # pods may outlive their job
+                yield turn.event(job, TimerCancelled(timer.id, f"the job is {job.phase}"))
+        if job.live:
+            yield from wait_for_lost(turn, job)
         due = ttl_due(job.spec, job.phase, job.since)
         if due is not None:
             yield turn.event(job, TimerSet("ttl", due))
@@ -181,7 +185,7 @@ def _sync(turn: Turn, job: Job) -> Events:
         requeued=job.requeued,
     )
     phase, reason = answer.phase, _why(job, answer.phase)
-    if phase == job.phase == "Aborted" and job.object_deleted:  # nobody can resume it any more
+    if phase == job.phase == "Aborted" and job.object_deleted is not None:  # nobody can resume it any more
         phase, reason = "Terminated", "Deleted"
     if phase != job.phase:
         yield from _change_phase(turn, job, phase, reason=reason, retry_count=job.retry_count, restarts=job.restarts)

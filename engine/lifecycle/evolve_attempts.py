@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from sys import intern
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from engine.events import Data, Event
 from engine.events.jobs import (
@@ -13,6 +13,7 @@ from engine.events.jobs import (
     AttemptEnded,
     AttemptEvent,
     AttemptLateFact,
+    AttemptObjectChanged,
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
@@ -29,11 +30,13 @@ from engine.lifecycle.indexes import (
 from engine.lifecycle.pages import append, change, change_tasks
 from engine.lifecycle.state import Attempt, Job, ShardState, Task
 from statemachines.spec import TaskSpec
-from statemachines.vocabulary import FINISHED_JOB_PHASES
+from statemachines.vocabulary import FINISHED_JOB_PHASES, ObjectState
 
 __all__ = ["ATTEMPTS"]
 
 Handler = Callable[[ShardState, Job, Any, Event[Any]], None]
+
+_OBJECT_ORDER: Final[dict[ObjectState, int]] = {state: order for order, state in enumerate(get_args(ObjectState))}
 
 _STOPPING: Final = FINISHED_JOB_PHASES | {"Aborting", "Aborted", "Completing", "Terminating"}
 """Phases in which an attempt that ends is not replaced."""
@@ -61,14 +64,20 @@ def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: 
         reason=data.reason,
         requests=requests,
         job_version=data.job_version,
+        object="absent" if data.uid is None else "exists",
+        past=data.past,
     )
-    before = task.slots.get(data.index)
-    if before is not None:
-        leave(job, task, before)
-        job.earlier[before.task, before.index, before.number] = before
     append(job, attempt)
-    task.slots[data.index] = attempt
-    task.close_slot(data.index)
+    if data.past:
+        job.earlier[attempt.task, attempt.index, attempt.number] = attempt
+        task.numbers[data.index] = data.attempt
+    else:
+        before = task.slots.get(data.index)
+        if before is not None:
+            leave(job, task, before)
+            job.earlier[before.task, before.index, before.number] = before
+        task.slots[data.index] = attempt
+        task.close_slot(data.index)
     task.next_index = max(task.next_index, data.index + 1)
     job.live += 1
     if data.uid is not None:
@@ -122,6 +131,7 @@ def _attempt_terminating(_state: ShardState, job: Job, data: AttemptTerminating,
     task, attempt = _find(job, data)
     leave(job, task, attempt)
     attempt.phase, attempt.reason, attempt.since = "Terminating", data.reason, event.time
+    _show_object(job, attempt, "deleting")
     _observed(job, attempt, data, event)
     enter(job, task, attempt)
 
@@ -132,14 +142,17 @@ def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event
     attempt.phase, attempt.reason = data.phase, data.reason
     attempt.ended = attempt.since = event.time
     attempt.rank, attempt.replaceable, attempt.exit_code = data.rank, data.replaceable, data.exit_code
+    _show_object(job, attempt, data.object)
+    if attempt.kill is None:
+        _forget_effect(job, attempt)
     attempt.disruption = None
     _observed(job, attempt, data, event)
     job.live -= 1
     displace(state, job, attempt)
     enter(job, task, attempt)
-    if task.slots.get(attempt.index) is attempt and leaves_slot_open(job, task, attempt):
-        task.open_slot(attempt.index)
-        task.restarting = job.managed and job.phase not in _STOPPING
+    _follow_slot(job, task, attempt)
+    if attempt.replaceable and attempt.index < task.spec.replicas and task.slots.get(attempt.index) is attempt:
+        task.restarting = job.phase not in _STOPPING
         change_tasks(job, (data.task,))
 
 
@@ -148,6 +161,7 @@ def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: 
     if data.uid is not None:
         attempt.uid = data.uid
         job.by_uid[data.uid] = attempt
+        _show_object(job, attempt, "exists")
     if data.reason_changed:
         attempt.reason = data.reason
     if data.restarts is not None or data.ready is not None:
@@ -163,11 +177,14 @@ def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: 
 
 
 def _attempt_late_fact(_state: ShardState, job: Job, data: AttemptLateFact, event: Event[Any]) -> None:
-    _, attempt = _find(job, data)
+    task, attempt = _find(job, data)
     attempt.late = (data.phase, data.reason, data.ended, data.rank)
-    if data.uid is not None:
-        attempt.uid = data.uid
+    if data.uid is not None:  # it was given up before it came into view: its object stands after all
+        leave(job, task, attempt)
+        attempt.uid, attempt.object = data.uid, "exists"
         job.by_uid[data.uid] = attempt
+        enter(job, task, attempt)
+        _follow_slot(job, task, attempt)
     if data.version is not None:
         attempt.version = data.version
     else:
@@ -175,7 +192,7 @@ def _attempt_late_fact(_state: ShardState, job: Job, data: AttemptLateFact, even
 
 
 def _effect_requested(_state: ShardState, job: Job, data: EffectRequested, event: Event[Any]) -> None:
-    if data.effect != "delete_pod" or data.task is None or data.index is None or data.attempt is None:
+    if data.task is None or data.index is None or data.attempt is None:
         return
     attempt = job.attempt(data.task, data.index, data.attempt)
     if attempt is None:
@@ -183,13 +200,54 @@ def _effect_requested(_state: ShardState, job: Job, data: EffectRequested, event
     change(job, attempt)
     task = job.tasks[data.task]
     leave(job, task, attempt)
-    if attempt.live:
-        attempt.kill, attempt.killed = data.cause, event.time
-    else:
-        attempt.replaceable = True
-        if task.slots.get(attempt.index) is attempt and leaves_slot_open(job, task, attempt):
-            task.open_slot(attempt.index)
+    job.by_effect.pop(attempt.effect, None)
+    attempt.effect = event.id
+    job.by_effect[event.id] = attempt
+    if data.effect == "create_pod":
+        _show_object(job, attempt, "asked")
+    elif attempt.live:
+        if attempt.kill is None:
+            attempt.kill, attempt.killed, attempt.tries = data.cause, event.time, 0
+    elif attempt.object != "deleting":
+        attempt.replaceable, attempt.tries = True, 0
+    if data.effect == "delete_pod" and attempt.uid is not None:
+        _show_object(job, attempt, "deleting")
     enter(job, task, attempt)
+    _follow_slot(job, task, attempt)
+
+
+def _attempt_object_changed(_state: ShardState, job: Job, data: AttemptObjectChanged, event: Event[Any]) -> None:
+    task, attempt = _find(job, data)
+    leave(job, task, attempt)
+    attempt.replaceable = attempt.replaceable or data.replaceable
+    _show_object(job, attempt, data.object)
+    if data.version is not None:
+        attempt.version = data.version
+    elif not data.why:
+        mark_seen(job, event)
+    enter(job, task, attempt)
+    _follow_slot(job, task, attempt)
+
+
+def _show_object(job: Job, attempt: Attempt, shown: ObjectState) -> None:
+    if _OBJECT_ORDER[shown] > _OBJECT_ORDER[attempt.object]:
+        attempt.object = shown
+        if shown == "gone":
+            _forget_effect(job, attempt)
+
+
+def _forget_effect(job: Job, attempt: Attempt) -> None:
+    job.by_effect.pop(attempt.effect, None)
+    attempt.effect = ""
+
+
+def _follow_slot(job: Job, task: Task, attempt: Attempt) -> None:
+    if task.slots.get(attempt.index) is not attempt or attempt.live:
+        return
+    if leaves_slot_open(job, task, attempt):
+        task.open_slot(attempt.index)
+    else:
+        task.close_slot(attempt.index)
 
 
 ATTEMPTS: Final[dict[type[Data], Handler]] = {
@@ -200,5 +258,6 @@ ATTEMPTS: Final[dict[type[Data], Handler]] = {
     AttemptEnded: _attempt_ended,
     AttemptChanged: _attempt_changed,
     AttemptLateFact: _attempt_late_fact,
+    AttemptObjectChanged: _attempt_object_changed,
     EffectRequested: _effect_requested,
 }

@@ -40,7 +40,7 @@ from engine.lifecycle.indexes import (
     run_timer,
     set_spec,
 )
-from engine.lifecycle.pages import change_tasks, discard, keep, later_pages
+from engine.lifecycle.pages import change, change_tasks, discard, keep, later_pages
 from engine.lifecycle.state import Deferred, Job, ShardState, Timer
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -120,7 +120,7 @@ def _job_rejected(_state: ShardState, job: Job, _data: JobRejected, event: Event
 
 
 def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, event: Event[Any]) -> None:
-    job.object_deleted = True
+    job.object_deleted = event.recordedtime
     if data.version is None:
         mark_seen(job, event)
     else:
@@ -183,6 +183,7 @@ def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -
         data.attempt,
         data.partition,
         data.pod,
+        data.node,
     )
     keep(job, "timers", timer.id, timer)
     run_timer(state, job, timer)
@@ -190,12 +191,23 @@ def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -
 
 def _timer_gone(_state: ShardState, job: Job, data: TimerCancelled | TimerFired, _event: Event[Any]) -> None:
     timer: Timer | None = discard(job, "timers", data.id)
+    job.lost.pop(data.id, None)
     if timer is None or timer.kind != "policy":
         return
     same_pod = job.delays[timer.pod]
     del same_pod[timer.id]
     if not same_pod:
         del job.delays[timer.pod]
+
+
+def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Event[Any]) -> None:
+    attempt = job.by_effect.get(data.effect)
+    if attempt is not None and data.outcome == "failed":
+        change(job, attempt)
+        attempt.tries += 1
+        if attempt.object == "asked" and attempt.kill is None:
+            attempt.object = "absent"
+    mark_seen(job, event)
 
 
 def _marks_input(_state: ShardState, job: Job, _data: Data, event: Event[Any]) -> None:
@@ -235,7 +247,7 @@ JOBS: Final[dict[type[Data], Handler]] = {
     TimerSet: _timer_set,
     TimerCancelled: _timer_gone,
     TimerFired: _timer_gone,
-    EffectSettled: _marks_input,
+    EffectSettled: _effect_settled,
     CommandRefused: _marks_input,
     RowRejected: _marks_input,
     Anomaly: _marks_input,

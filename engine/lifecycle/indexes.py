@@ -58,6 +58,7 @@ def begin_version(job: Job) -> None:
 def index_job(state: ShardState, job: Job) -> None:
     """Rebuild what is derived from a job that was read from a snapshot."""
     job.by_uid = {attempt.uid: attempt for attempt in job.attempts if attempt.uid is not None}
+    job.by_effect = {attempt.effect: attempt for attempt in job.attempts if attempt.effect and attempt.object != "gone"}
     job.rules = raise_rules(job.spec)
     for key in job.matched:
         rule = int(key.partition("/")[0])
@@ -69,18 +70,22 @@ def index_job(state: ShardState, job: Job) -> None:
     for at, attempt in enumerate(job.attempts):
         attempt.place = at
         task = job.tasks[attempt.task]
-        before = task.slots.get(attempt.index)
-        if before is not None:
-            leave(job, task, before)
-            job.earlier[before.task, before.index, before.number] = before
-        task.slots[attempt.index] = attempt
-        task.close_slot(attempt.index)
+        if attempt.past:
+            job.earlier[attempt.task, attempt.index, attempt.number] = attempt
+            task.numbers[attempt.index] = attempt.number
+        else:
+            before = task.slots.get(attempt.index)
+            if before is not None:
+                leave(job, task, before)
+                job.earlier[before.task, before.index, before.number] = before
+            task.slots[attempt.index] = attempt
+            task.close_slot(attempt.index)
         task.next_index = max(task.next_index, attempt.index + 1)
         enter(job, task, attempt)
         if attempt.live:
             job.live += 1
             place(state, job, attempt)
-        elif leaves_slot_open(job, task, attempt):
+        elif task.slots.get(attempt.index) is attempt and leaves_slot_open(job, task, attempt):
             task.open_slot(attempt.index)
     for timer in job.timers.values():
         run_timer(state, job, timer)
@@ -95,12 +100,15 @@ def leave(job: Job, task: Task, attempt: Attempt) -> None:
     """Take an attempt out of the counters; before it changes."""
     if task.slots.get(attempt.index) is attempt:
         _count(job, task, attempt, -1)
+        task.left.pop(attempt.index, None)
 
 
 def enter(job: Job, task: Task, attempt: Attempt) -> None:
     """Put an attempt into the counters; after it has changed."""
     if task.slots.get(attempt.index) is attempt:
         _count(job, task, attempt, 1)
+        if attempt.replaceable and attempt.object == "exists":
+            task.left[attempt.index] = None
 
 
 def _count(job: Job, task: Task, attempt: Attempt, by: int) -> None:
@@ -119,10 +127,10 @@ def _count(job: Job, task: Task, attempt: Attempt, by: int) -> None:
 
 
 def leaves_slot_open(job: Job, task: Task, attempt: Attempt) -> bool:
-    """Tell whether an ended current attempt leaves its replica to another one."""
+    """Tell whether an ended current attempt leaves its replica to another one: of a managed job, when its object is gone."""
     if not job.managed:
         return attempt.phase != "Succeeded"
-    return attempt.replaceable and attempt.index < task.spec.replicas
+    return attempt.replaceable and attempt.object == "gone" and attempt.index < task.spec.replicas
 
 
 def place(state: ShardState, job: Job, attempt: Attempt) -> None:
@@ -144,7 +152,9 @@ def displace(state: ShardState, job: Job, attempt: Attempt) -> None:
 def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
     """Put a timer where it is found when it is due, and by its pod."""
     heappush(state.timers, (timer.due, timer.id, job.id))
-    if timer.kind == "policy":
+    if timer.kind == "lost":
+        job.lost[timer.id] = timer
+    elif timer.kind == "policy":
         job.delays.setdefault(timer.pod, {})[timer.id] = timer
 
 

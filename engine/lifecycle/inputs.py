@@ -36,14 +36,16 @@ from engine.events.jobs import (
     TimerCancelled,
     TimerSet,
 )
-from engine.lifecycle import authority, belonging, hold, managed, observe, observed
+from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed
+from engine.lifecycle.actions import settle
 from engine.lifecycle.evolve import forgotten_key
-from engine.lifecycle.state import Job, category
+from engine.lifecycle.pods import stray
+from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn
 from engine.lifecycle.versions import is_newer
 
-__all__ = ["Decision", "decide", "release"]
+__all__ = ["Decision", "decide", "give_up_lost", "release"]
 
 Outcome = Literal["duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
 Decision = Generator[Event[Data], None, Outcome]
@@ -122,12 +124,15 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
     attempt = observe.locate(job, pod)
     if attempt is not None and not is_newer(pod.version, attempt.version):
         # a deletion that carries the resourceVersion of the last change is newer than that change
-        deletes = deleted and attempt.live and pod.version == attempt.version
+        awaited = attempt.live or (job.managed and attempt.object != "gone")
+        deletes = deleted and awaited and pod.version == attempt.version
         if not deletes:
             return "duplicate"
     what = observe.contradiction(job, attempt, pod)
     if what is not None:
         yield turn.event(job, Anomaly(what, "replica", pod.task, pod.index, attempt.number if attempt else None, pod.name))
+        if job.managed and attempt is None and not deleted and not pod.deleting:
+            yield from stray(turn, job, pod)
         return "anomalous"
     if not job.opened:
         yield from observed.open_from_pod(turn, job, pod)
@@ -144,19 +149,55 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
         if attempt.uid is not None:
             before, seen = attempt.phase, attempt.seen
     else:
-        at = turn.index
-        yield from observe.tell_late(turn, job, attempt, pod)
-        return "unchanged" if turn.index == at else "late"
+        return (yield from _pod_of_closed(turn, job, attempt, pod, deleted=deleted))
     at, restarts = turn.index, attempt.restarts
-    yield from observe.advance(turn, job, attempt, pod, seen)
+    yield from observe.advance(turn, job, attempt, pod, seen, gone=deleted)
     if before is not None and turn.index == at:
         return "unchanged"
+    if job.lost and not attempt.live:
+        yield from losses.stop_waiting(turn, job)
     if job.managed:
-        yield from managed.pod_changed(turn, job, attempt, pod, before, restarts)
+        yield from managed.pod_changed(turn, job, attempt, before, restarts, pod.first_exit_code)
     elif category(attempt) != counted or job.finished is not None:  # until its end an observed job follows its counters alone
-        yield from follow_tasks(turn, job, (attempt.task,), attempt.since)
-        yield from observed.follow_attempts(turn, job, attempt.since)
+        yield from _follow_attempt(turn, job, attempt)
     return "applied"
+
+
+def _pod_of_closed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, deleted: bool) -> Decision:
+    at = turn.index
+    yield from observe.tell_late(turn, job, attempt, pod)
+    told = turn.index
+    if job.managed:
+        yield from observe.tell_object(turn, job, attempt, pod, gone=deleted)
+        if turn.index > at:
+            yield from managed.object_changed(turn, job, attempt)
+            yield from losses.stop_waiting(turn, job)
+    return "late" if told > at else "unchanged" if turn.index == at else "applied"
+
+
+def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
+    """Close what a timer has waited for in vain, with all that follows from each end."""
+    for attempt, why in list(losses.lost(turn, job, timer)):
+        if not attempt.live:
+            yield losses.give_up_object(turn, job, attempt, f"its node {attempt.node} is gone")
+            continue
+        before = attempt.phase
+        yield losses.end_without_evidence(turn, job, attempt, why)
+        if job.managed:
+            yield from managed.pod_changed(turn, job, attempt, before, attempt.restarts)
+        else:
+            yield from _follow_attempt(turn, job, attempt)
+    yield from losses.wait_on(turn, job, timer)
+    if job.managed:
+        yield from settle(turn, job)
+
+
+def _follow_attempt(turn: Turn, job: Job, attempt: Attempt) -> Events:
+    yield from follow_tasks(turn, job, (attempt.task,), attempt.since)
+    was = job.finished
+    yield from observed.follow_attempts(turn, job, attempt.since)
+    if job.finished != was:
+        yield from follow_tasks(turn, job, tuple(job.tasks), attempt.since)
 
 
 def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
@@ -178,7 +219,7 @@ def _updated(turn: Turn, job: Job, event: Event[JobUpdated]) -> Decision:
 def _deleted(turn: Turn, job: Job, event: Event[JobDeleted]) -> Decision:
     if not job.opened:
         return (yield from _refuse(turn, job, event, "no job has this id"))
-    if job.object_deleted:
+    if job.object_deleted is not None:
         return "unchanged"
     if job.managed:
         yield from managed.deleted(turn, job, event.data.version)
@@ -237,7 +278,8 @@ def _custom(turn: Turn, job: Job, event: Event[CustomEventRaised]) -> Decision:
 
 def _reported(turn: Turn, job: Job, event: Event[EffectReported]) -> Decision:
     report = event.data
-    yield turn.event(job, EffectSettled(report.effect, report.outcome, report.name, report.message))
+    yield turn.event(job, EffectSettled(report.effect, report.outcome, report.name, report.message, report.reason))
+    yield from managed.effect_settled(turn, job, report)
     return "applied"
 
 
@@ -268,6 +310,15 @@ def _node(turn: Turn, _job: Job, event: Event[NodeObserved]) -> Decision:
     return "applied" if parts else "unchanged"
 
 
+def _node_gone(turn: Turn, _job: Job, event: Event[NodeDeleted]) -> Decision:
+    """Wait for what ran on a node that is gone: whoever deletes its pods may be heard of, or not."""
+    jobs = sorted(set(turn.state.on_node.get(event.data.name, {}).values()))
+    for job_id in jobs:
+        job = turn.state.jobs[job_id]
+        yield from losses.wait_for_lost(turn.about(job), job, node=event.data.name)
+    return "applied" if jobs else "unchanged"
+
+
 def _absorbed(_turn: Turn, _job: Job, _event: Event[Data]) -> Decision:
     """Nothing follows from a cluster fact that only later decisions look at."""
     yield from ()
@@ -292,7 +343,7 @@ _RULES: Final[dict[type[Data], Rule]] = {
     EffectReported: _reported,
     RowUnreadable: _row,
     NodeObserved: _node,
-    NodeDeleted: _absorbed,
+    NodeDeleted: _node_gone,
     ObjectApplied: _absorbed,
     ObjectDeleted: _absorbed,
 }

@@ -9,7 +9,14 @@ from collections.abc import Generator, Iterable
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
-from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted, JobUpdated, ObjectApplied, PodObserved
+from engine.events.inputs import (
+    CommandIssued,
+    CustomEventRaised,
+    EffectReported,
+    JobSubmitted,
+    JobUpdated,
+    ObjectApplied,
+)
 from engine.events.jobs import (
     EventRaised,
     JobObjectDeleted,
@@ -18,6 +25,7 @@ from engine.events.jobs import (
     JobRevised,
     TimerSet,
 )
+from engine.events.times import SECOND
 from engine.kubernetes.event_schemas import data_fault
 from engine.kubernetes.manifests import read_manifest, update_spec
 from engine.lifecycle.actions import (
@@ -28,9 +36,10 @@ from engine.lifecycle.actions import (
     raise_event,
     settle,
 )
+from engine.lifecycle.losses import end_without_evidence, give_up_object, stop_waiting, wait_for_lost
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import delete_surplus, update_surplus
+from engine.lifecycle.pods import ask_again, meet, update_surplus
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.delays import cancelled_by_event
@@ -43,6 +52,8 @@ __all__ = [
     "commanded",
     "custom_raised",
     "deleted",
+    "effect_settled",
+    "object_changed",
     "objection",
     "objection_to_event",
     "on_timer",
@@ -52,6 +63,10 @@ __all__ = [
     "updated",
 ]
 
+
+_FIRST_RETRY: Final = 1 * SECOND
+_LONGEST_RETRY: Final = 300 * SECOND
+"""An effect that failed is asked for again after the first of these, twice as long each time, up to the second (microseconds)."""
 
 _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"})
 """Phases in which nothing but ResumeJob changes the course of a job."""
@@ -131,16 +146,16 @@ def deleted(turn: Turn, job: Job, version: str | None) -> Events:
 # --- pods -----------------------------------------------------------------------------------------------------------------
 
 
-def pod_changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, before: str | None, restarts: int) -> Events:
+def pod_changed(turn: Turn, job: Job, attempt: Attempt, before: str | None, restarts: int, first_exit_code: int = 0) -> Events:
     """Do what follows from a change of an attempt.
 
     Args:
         turn: the turn.
         job: the job.
         attempt: the attempt, as it is now.
-        pod: the observation.
         before: its phase before; `None` if its pod is seen for the first time.
         restarts: its container restarts before.
+        first_exit_code: exit code of the pod's first container.
     """
     turn.cause = turn.last
     turn.time = attempt.since
@@ -159,15 +174,45 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, before
             exit_code=attempt.exit_code,
             version=attempt.job_version,
         )
-        yield from raise_event(turn, job, raised, attempt, pod.first_exit_code)
+        yield from raise_event(turn, job, raised, attempt, first_exit_code)
     if _failed_too_often(job, attempt):
         failed = EventRaised(
             "TaskFailed", task=attempt.task, index=attempt.index, attempt=attempt.number, version=attempt.job_version
         )
         yield from raise_event(turn, job, failed, attempt)
     if before is None:
-        yield from delete_surplus(turn, job, attempt)
+        yield from meet(turn, job, attempt)
+    if attempt.reason == "NodeLost" and not attempt.live and attempt.object != "gone":
+        yield from wait_for_lost(turn, job, node=attempt.node)
     yield from settle(turn, job)
+
+
+def object_changed(turn: Turn, job: Job, attempt: Attempt) -> Events:
+    """Do what follows from a change of the object of a closed attempt: when it is gone, its replica is free."""
+    turn.cause = turn.last
+    yield from meet(turn, job, attempt)
+    yield from settle(turn, job)
+
+
+def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
+    """Ask again, with back-off, for an effect on a pod that has failed.
+
+    A deletion of which the API server has said twice that there is no such pod has no object any more to wait for.
+    """
+    attempt = job.by_effect.get(report.effect)
+    if attempt is None or report.outcome != "failed":
+        return
+    turn.cause = turn.last
+    if report.reason == "NotFound" and attempt.object != "absent" and attempt.tries > 1:
+        if attempt.live:
+            yield end_without_evidence(turn, job, attempt, "EndUnknown")
+        else:
+            yield give_up_object(turn, job, attempt, "the API server knows no such pod")
+        yield from settle(turn, job)
+        yield from stop_waiting(turn, job)
+    else:
+        due = turn.now + min(_FIRST_RETRY << (attempt.tries - 1), _LONGEST_RETRY)
+        yield turn.event(job, TimerSet("effect", due, task=attempt.task, index=attempt.index, attempt=attempt.number))
 
 
 def _failed_too_often(job: Job, attempt: Attempt) -> bool:
@@ -283,6 +328,10 @@ def on_timer(turn: Turn, job: Job, timer: Timer) -> Events:
     attempt = None
     if timer.task is not None and timer.index is not None and timer.attempt is not None:
         attempt = job.attempt(timer.task, timer.index, timer.attempt)
+    if timer.kind == "effect":
+        if attempt is not None:
+            yield from ask_again(turn, job, attempt)
+        return
     cause = failure_behind(job, timer.event or "", attempt)
     yield from execute(
         turn,

@@ -15,6 +15,7 @@ from engine.events.jobs import (
     AttemptChanged,
     AttemptEnded,
     AttemptLateFact,
+    AttemptObjectChanged,
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
@@ -22,9 +23,9 @@ from engine.events.jobs import (
 from engine.events.times import SECOND
 from engine.lifecycle.state import Attempt, Job
 from engine.lifecycle.turn import Events, Turn
-from statemachines.vocabulary import AttemptPhase, TerminalPhase
+from statemachines.vocabulary import FINISHED_JOB_PHASES, AttemptPhase, ObjectState, TerminalPhase
 
-__all__ = ["EVICTED", "advance", "contradiction", "locate", "start", "tell_late"]
+__all__ = ["EVICTED", "advance", "contradiction", "give_up", "locate", "start", "tell_late", "tell_object"]
 
 MAIN: Final = "main"
 """Task of pods that name none."""
@@ -81,15 +82,19 @@ def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved) -> str | 
 
 
 def _another_pod_was(job: Job, pod: PodObserved) -> str | None:
-    """Say that the past attempt that a pod claims to be was another pod; `None`: it claims none."""
+    """Say that the attempt that a pod claims to be was or is another pod; `None`: it claims none."""
     current = job.tasks[pod.task or MAIN].slots.get(pod.index) if pod.index is not None else None
-    if current is None or pod.attempt is None or pod.attempt >= current.number:
+    if current is None or pod.attempt is None or pod.attempt > current.number:
         return None
     return f"pod {pod.name} ({pod.uid}) says it is attempt {pod.attempt} of its replica, which was another pod"
 
 
 def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
-    """Begin the attempt of a pod that was not known."""
+    """Begin the attempt of a pod that was not known.
+
+    A pod takes over the index of an older one: if that was last seen alive and not being deleted, its end was missed. (Until a pod
+    that is being deleted is gone, an indexed Job may run both.)
+    """
     name = pod.task or MAIN
     task = job.tasks.get(name)
     if pod.index is not None:
@@ -99,12 +104,15 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
     else:
         index, how = (task.next_index if task else 0), "new"
     current = task.slots.get(index) if task else None
+    past = current is not None and not job.managed and pod.created < current.created
+    if current is not None and not past and current.live and (job.managed or current.phase != "Terminating"):
+        yield give_up(turn, job, current, "Lost", "EndUnknown")
     yield turn.event(
         job,
         AttemptStarted(
             name,
             index,
-            current.number + 1 if current else 1,
+            task.next_number(index) if task else 1,
             uid=pod.uid,
             pod=pod.name,
             requests=pod.requests,
@@ -112,12 +120,13 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
             job_version=pod.job_version,
             reason=pod.reason if pod.phase == "Pending" else "Queued",
             version=pod.version,
+            past=past,
         ),
         pod.created,
     )
 
 
-def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int) -> Events:
+def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int, *, gone: bool = False) -> Events:
     """Record everything that an observation shows of a live attempt beyond what is known.
 
     Args:
@@ -126,6 +135,7 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int)
         attempt: the attempt.
         pod: the observation.
         seen: recorded time of the last observation before this one that showed it live; 0: none did.
+        gone: the object is gone; `pod` is its last state.
     """
     key = (attempt.task, attempt.index, attempt.number)
     version = pod.version
@@ -157,7 +167,8 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int)
                 max(attempt.since, pod.terminating or 0),
             )
         if order == 4:
-            yield _ended(turn, job, attempt, pod, seen, phase, reason)  # type: ignore[arg-type]  # order 4: terminal
+            known: ObjectState = "gone" if gone else "deleting" if pod.deleting else "exists"
+            yield _ended(turn, job, attempt, pod, seen, phase, reason, known)  # type: ignore[arg-type]  # order 4: terminal
             return
     changed = _changed(turn, job, attempt, pod, reason)
     if changed is not None:
@@ -207,7 +218,14 @@ def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str
 
 
 def _ended(
-    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int, phase: TerminalPhase, reason: str | None
+    turn: Turn,
+    job: Job,
+    attempt: Attempt,
+    pod: PodObserved,
+    seen: int,
+    phase: TerminalPhase,
+    reason: str | None,
+    known: ObjectState,
 ) -> Event[AttemptEnded]:
     end = pod.ended
     if end is None:  # the last proof of life: the one use of the time of arrival
@@ -230,7 +248,34 @@ def _ended(
             started=attempt.running,
             ran=0 if attempt.running is None else end - attempt.running,
             requests=attempt.requests,
+            object=known,
             version=pod.version,
+        ),
+        end,
+    )
+
+
+def give_up(turn: Turn, job: Job, attempt: Attempt, phase: TerminalPhase, reason: str) -> Event[AttemptEnded]:
+    """Close a live attempt of which nothing more is seen, at its last proof of life; its object counts as gone."""
+    end = attempt.since if attempt.uid is None else max(attempt.since, attempt.seen)
+    return turn.event(
+        job,
+        AttemptEnded(
+            attempt.task,
+            attempt.index,
+            attempt.number,
+            phase=phase,
+            previous=attempt.phase,
+            reason=reason,
+            rank="inferred",
+            inferred=True,
+            replaceable=job.managed,
+            node=attempt.node,
+            started=attempt.running,
+            ran=0 if attempt.running is None else end - attempt.running,
+            requests=attempt.requests,
+            object="gone",
+            version=attempt.version,
         ),
         end,
     )
@@ -269,12 +314,13 @@ def _is_awaited(job: Job, task: str) -> bool:
 
 def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
     """Keep what an observation says about a closed attempt, if it contradicts or adds to what is known."""
-    if pod.phase in {"Pending", "Bound"} or (pod.phase == "Terminating" and attempt.phase != "Lost"):
+    unseen = attempt.uid is None
+    if not unseen and (pod.phase in {"Pending", "Bound"} or (pod.phase == "Terminating" and attempt.phase != "Lost")):
         return  # the live past of a closed attempt: nothing new
     phase, reason = _judge(turn, job, attempt, pod)
     told = (phase, reason, pod.ended, pod.rank)
     same = phase == attempt.phase and reason == attempt.reason and pod.ended in {None, attempt.ended}
-    if same or told == attempt.late:
+    if not unseen and (same or told == attempt.late):
         return
     yield turn.event(
         job,
@@ -286,9 +332,30 @@ def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event
             reason=reason,
             exit_code=pod.exit_code,
             rank=pod.rank,
+            started=pod.running if attempt.running is None else None,
             ended=pod.ended,
-            uid=pod.uid if attempt.uid is None else None,
+            uid=pod.uid if unseen else None,
             version=pod.version,
         ),
         pod.ended if pod.ended is not None else turn.now,
+    )
+
+
+def tell_object(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, gone: bool) -> Events:
+    """Take in that the object of a closed attempt of a managed job is being deleted, or is gone.
+
+    Volcano: a failed pod that somebody deletes is replaced. One that succeeded stays a success.
+    """
+    if attempt.object == "gone" or not (gone or (pod.deleting and attempt.object != "deleting")):
+        return
+    yield turn.event(
+        job,
+        AttemptObjectChanged(
+            attempt.task,
+            attempt.index,
+            attempt.number,
+            object="gone" if gone else "deleting",
+            replaceable=attempt.phase != "Succeeded" and job.phase not in FINISHED_JOB_PHASES,
+            version=pod.version,
+        ),
     )

@@ -6,14 +6,20 @@ attempt takes it back.
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.events import Event
 from engine.events.inputs import JobObserved, PodObserved
 from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised
+from engine.lifecycle.losses import wait_for_lost
 from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.observed import attempts_show, owner_shows
 from statemachines.spec import JobSpec, TaskSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
+
+_TRACE: Final = "Trace"
+"""Kind of an imported job: a trace tells the end of each pod, and tells them behind that of the job."""
 
 __all__ = ["contradiction", "follow_attempts", "job_observed", "object_deleted", "open_from_pod"]
 
@@ -92,6 +98,8 @@ def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
             object_version=seen.version,
             without_end=seen.without_end,
         )
+        if job.live and phase in FINISHED_JOB_PHASES and job.kind != _TRACE:
+            yield from wait_for_lost(turn, job)
 
 
 def _entered(turn: Turn, seen: JobObserved, phase: JobPhase) -> int:
@@ -139,6 +147,8 @@ def object_deleted(turn: Turn, job: Job, version: str | None) -> Events:
     """Take in that the job object is gone; a job without an end of its own is terminated by that."""
     deleted: Event[JobObjectDeleted] = turn.event(job, JobObjectDeleted(version))
     yield deleted
+    if job.live:
+        yield from wait_for_lost(turn, job)
     if job.phase not in FINISHED_JOB_PHASES or job.inferred:
         turn.cause = deleted.id
         yield _change(turn, job, "Terminated", turn.now, reason="Deleted")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.events.jobs import (
-    AttemptEnded,
-    AttemptStarted,
-    EffectRequested,
-)
+from engine.events.inputs import PodObserved
+from engine.events.jobs import AttemptStarted, EffectRequested
+from engine.lifecycle.losses import wait_for_sight
+from engine.lifecycle.observe import give_up
 from engine.lifecycle.orders import Order
 from engine.lifecycle.state import Attempt, Job, category
 from engine.lifecycle.tasks import may_start
@@ -17,25 +16,29 @@ from statemachines.counters import Pod
 from statemachines.kill import KillPlan, Target, kill_job, kill_target, retained
 from statemachines.sync import creates_pods, pod_name, surplus_indexes
 
-__all__ = ["delete", "delete_surplus", "plan_of", "start_missing", "update_surplus"]
+__all__ = ["ask_again", "delete", "meet", "plan_of", "start_missing", "stray", "update_surplus"]
 
 
 def start_missing(turn: Turn, job: Job) -> Events:
-    """Ask for the pods that are missing; a task waits for those that it depends on."""
+    """Ask for the pods that are missing, and for the deletion of what is left of those that they replace.
+
+    A replica is taken until the object of its last attempt is gone. A task waits for those that it depends on.
+    """
     # Without a scheduling stage the job's group counts as Inqueue as soon as it stands.
     if not creates_pods("Inqueue" if job.grouped else None):
         return
     for task in job.tasks.values():
+        for index in [index for index in task.left if index < task.spec.replicas]:
+            yield turn.event(job, _effect("delete_pod", task.slots[index], "KilledByAction"))
         if not task.open or not may_start(job, task):
             continue
         for index in list(task.open):
-            current = task.slots.get(index)
             started = turn.event(
                 job,
                 AttemptStarted(
                     task.spec.name,
                     index,
-                    current.number + 1 if current else 1,
+                    task.next_number(index),
                     pod=pod_name(job.name, task.spec.name, index),
                     requests=task.spec.requests,
                     job_version=job.version,
@@ -96,43 +99,54 @@ def _pods(job: Job, target: Target | None = None) -> Iterator[Pod]:
 
 
 def delete(turn: Turn, job: Job, plan: KillPlan, cause: str) -> Events:
-    """Request the deletions of a plan; an attempt whose pod was never seen ends at once."""
+    """Request the deletions of a plan. One whose pod has not come into view is closed by what is seen of it, or given up."""
+    unseen = False
     for pod in plan.delete:
         attempt = job.tasks[pod.task].slots[pod.index or 0]
         yield from _delete_one(turn, job, attempt, cause)
+        unseen = unseen or (attempt.live and attempt.uid is None)
+    if unseen:
+        yield from wait_for_sight(turn, job)
 
 
 def _delete_one(turn: Turn, job: Job, attempt: Attempt, cause: str) -> Events:
-    requested = turn.event(job, _effect("delete_pod", attempt, cause))
-    yield requested
-    if attempt.live and attempt.uid is None:
-        yield turn.event(
-            job,
-            AttemptEnded(
-                attempt.task,
-                attempt.index,
-                attempt.number,
-                phase="Failed",
-                previous=attempt.phase,
-                reason="NeverStarted",
-                rank="scheduler",
-                replaceable=True,
-                requests=attempt.requests,
-            ),
-            max(attempt.since, turn.now),
-            cause=requested.id,
-        )
+    if attempt.live and attempt.object == "absent":
+        yield give_up(turn, job, attempt, "Failed", "NeverStarted")
+        return
+    yield turn.event(job, _effect("delete_pod", attempt, cause))
 
 
 def update_surplus(turn: Turn, job: Job) -> Events:
     """Delete the pods beyond the replicas after a task was scaled down."""
-    for task in job.tasks.values():
-        for index in surplus_indexes(task.spec.replicas, task.slots):
-            yield from delete_surplus(turn, job, task.slots[index])
+    plan = KillPlan()
+    for name, task in job.tasks.items():
+        beyond = surplus_indexes(task.spec.replicas, task.slots)
+        plan.delete += [Pod(name, str(index), index=index) for index in beyond if _stands(task.slots[index])]
+    yield from delete(turn, job, plan, "KilledByAction")
 
 
-def delete_surplus(turn: Turn, job: Job, attempt: Attempt) -> Events:
-    """Delete a pod that is beyond the replicas of its task, unless that is under way."""
-    beyond = attempt.index >= job.tasks[attempt.task].spec.replicas
-    if beyond and category(attempt) not in {None, "terminating"}:
+def _stands(attempt: Attempt) -> bool:
+    """Tell whether the pod of an attempt stands, and its deletion is not under way."""
+    return category(attempt) not in {None, "terminating"}
+
+
+def meet(turn: Turn, job: Job, attempt: Attempt) -> Events:
+    """Take in a pod that comes into view: one that is not wanted any more is to be deleted, now that its uid is known."""
+    if attempt.object == "exists" and (attempt.kill is not None or attempt.reason == "NeverStarted"):
+        yield turn.event(job, _effect("delete_pod", attempt, attempt.kill or "KilledByAction"))
+    if attempt.index >= job.tasks[attempt.task].spec.replicas and _stands(attempt):
         yield from _delete_one(turn, job, attempt, "KilledByAction")
+
+
+def stray(turn: Turn, job: Job, pod: PodObserved) -> Events:
+    """Ask for the deletion of a pod made for an attempt that is another pod: it holds the name that the next one needs."""
+    asked = EffectRequested("delete_pod", pod=pod.name, uid=pod.uid, task=pod.task, index=pod.index, cause="KilledByAction")
+    yield turn.event(job, asked)
+
+
+def ask_again(turn: Turn, job: Job, attempt: Attempt) -> Events:
+    """Ask again for what failed, if it is still wanted."""
+    if attempt.object == "absent" and attempt.live:
+        yield turn.event(job, _effect("create_pod", attempt))
+    elif attempt.object != "gone" and (attempt.kill is not None or attempt.replaceable):
+        yield turn.event(job, _effect("delete_pod", attempt, attempt.kill or "KilledByAction"))

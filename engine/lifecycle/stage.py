@@ -251,6 +251,8 @@ class LifecycleStage:
             yield from inputs.release(turn, job, "waiting", in_vain=True)
         elif timer.kind == "ttl":
             yield turn.event(job, EffectRequested("delete_job"))
+        elif timer.kind == "lost":
+            yield from inputs.give_up_lost(turn, job, timer)
         else:
             yield from managed.on_timer(turn, job, timer)
 

@@ -18,7 +18,7 @@ from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.jobs import TimerKind
 from statemachines.counters import Counters
 from statemachines.spec import JobSpec, RaiseRule, Requests, TaskSpec
-from statemachines.vocabulary import Action, AttemptPhase, JobPhase, Rank, TaskPhase
+from statemachines.vocabulary import Action, AttemptPhase, JobPhase, ObjectState, Rank, TaskPhase
 
 __all__ = ["Apart", "Attempt", "Deferred", "Derived", "Job", "Page", "ShardState", "Table", "Task", "Timer", "category"]
 
@@ -59,10 +59,18 @@ class Attempt:
     killed: int = 0
     """When it was requested."""
     disruption: str | None = None
+    object: ObjectState = "absent"
+    """Its pod object, which may outlive it: the replica is taken until it is gone."""
+    effect: str = ""
+    """Id of the effect that was last requested for it."""
+    tries: int = 0
+    """How often that effect has failed."""
     replaceable: bool = False
-    """Ended, and its replica is open for another attempt."""
+    """Ended, and its replica is open for another attempt as soon as its object is gone."""
     exit_code: int | None = None
     rank: Rank = "node"
+    past: bool = False
+    """It came into view when its replica had a newer pod already."""
     late: tuple[str, str | None, int | None, Rank] | None = None
     """Last late fact: phase, reason, end, rank."""
     place: Annotated[int, Derived] = 0
@@ -75,13 +83,16 @@ class Attempt:
 
 
 def category(attempt: Attempt) -> str | None:
-    """Return the counter in which the current attempt of a replica counts; `None`: in none, the replica is open."""
+    """Return the counter in which the current attempt of a replica counts; `None`: in none, the replica is open.
+
+    Volcano: a pod whose deletion was asked for or seen is terminating and in no other counter, whatever its phase.
+    """
     if attempt.ended is None:
         if attempt.kill is not None or attempt.phase == "Terminating":
             return "terminating"
         return "running" if attempt.phase == "Running" else "pending"
-    if attempt.replaceable:
-        return None
+    if attempt.replaceable and attempt.object in {"deleting", "gone"}:
+        return "terminating" if attempt.object == "deleting" else None
     return "succeeded" if attempt.phase == "Succeeded" else "failed"
 
 
@@ -105,6 +116,10 @@ class Task:
     """In `Job.tasks`. Derived."""
     open: Annotated[list[int], Derived] = field(default_factory=list)
     """Replicas that wait for an attempt, ascending. Derived."""
+    left: Annotated[dict[int, None], Derived] = field(default_factory=dict)
+    """Replicas to be replaced whose last pod stands and whose deletion nobody has asked for. Derived."""
+    numbers: Annotated[dict[int, int], Derived] = field(default_factory=dict)
+    """Highest number of an attempt that came into view when its replica had a newer one already, by index. Derived."""
     next_index: Annotated[int, Derived] = 0
     """First index above all slots. Derived."""
     counts: Annotated[Counters, Derived] = field(default_factory=Counters)
@@ -113,6 +128,11 @@ class Task:
     """Current attempts that succeeded, or run with all containers ready. Derived."""
     restart_sum: Annotated[int, Derived] = 0
     """Container restarts over its pending and running attempts. Derived."""
+
+    def next_number(self, index: int) -> int:
+        """Return the number of the next attempt of a replica."""
+        current = self.slots.get(index)
+        return max(current.number if current else 0, self.numbers.get(index, 0)) + 1
 
     def open_slot(self, index: int) -> None:
         """Mark a replica as waiting for an attempt."""
@@ -142,6 +162,7 @@ class Timer:
     attempt: int | None = None
     partition: int | None = None
     pod: str | None = None
+    node: str | None = None
 
 
 @dataclass(slots=True)
@@ -215,7 +236,8 @@ class Job:
     requeued: bool = False
     """The restart under way is a RequeueJob, which does not test the retries."""
     deferred: Deferred | None = None
-    object_deleted: bool = False
+    object_deleted: int | None = None
+    """Recorded time at which the job object was seen gone."""
     sequence: int = 0
     finished: int | None = None
     """Recorded time at which it entered Completed, Failed or Terminated."""
@@ -234,12 +256,16 @@ class Job:
     attempts: list[Attempt] = field(default_factory=list)
     """All of them, in the order in which they started."""
     timers: dict[str, Timer] = field(default_factory=dict)
+    lost: Annotated[dict[str, Timer], Derived] = field(default_factory=dict)
+    """Timers that end the wait for pods of which nothing more is seen. Derived."""
     delays: Annotated[dict[str | None, dict[str, Timer]], Derived] = field(default_factory=dict)
     """Timers of delayed actions by the name of their pod. Derived."""
     by_uid: Annotated[dict[str, Attempt], Derived] = field(default_factory=dict)
     """Derived."""
     earlier: Annotated[dict[tuple[str, int, int], Attempt], Derived] = field(default_factory=dict)
     """Attempts that are not the current one of their replica, by task, index and number. Derived."""
+    by_effect: Annotated[dict[str, Attempt], Derived] = field(default_factory=dict)
+    """Attempts by the effect last requested for them, while their object is not gone. Derived."""
     rules: Annotated[list[RaiseRule], Derived] = field(default_factory=list)
     """Its raise rules, those of `main: true` included. Derived."""
     matched: dict[str, None] = field(default_factory=dict)

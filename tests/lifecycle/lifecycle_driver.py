@@ -11,6 +11,7 @@ from engine.events.ids import observation_id
 from engine.events.inputs import (
     CommandIssued,
     CustomEventRaised,
+    EffectReported,
     JobDeleted,
     JobObserved,
     JobSubmitted,
@@ -34,7 +35,7 @@ from engine.events.jobs import (
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.stage import LifecycleStage
-from engine.lifecycle.state import Job, ShardState, category
+from engine.lifecycle.state import Attempt, Job, ShardState, category
 from statemachines.counters import Counters
 from statemachines.replica import next_attempt_phase
 from statemachines.spec import Requests
@@ -232,6 +233,9 @@ class Driver:
     def owner(self, seen: JobObserved, job: str = "j1", *, at: float | None = None) -> list[Event[Any]]:
         return self.take(self.event(seen, job, at=at))
 
+    def report(self, effect: str, outcome: Any, *, job: str = "j1", **fields: Any) -> list[Event[Any]]:
+        return self.take(self.event(EffectReported(effect, outcome, **fields), job))
+
     def node(self, name: str, *, gone: bool = False, **fields: Any) -> list[Event[Any]]:
         data = NodeDeleted(name) if gone else NodeObserved(name, **fields)
         return self.take(self.event(data, name))
@@ -286,15 +290,34 @@ class Driver:
         return made
 
     def reap(self, job: str = "j1") -> list[Event[Any]]:
-        """Let every pod whose deletion was requested end."""
+        """Let every pod whose deletion was requested end, and its object go; of one that never came into view there is none."""
         made: list[Event[Any]] = []
-        at = (self.now - START) / SECOND
+        for attempt in list(self.job(job).attempts):
+            if attempt.uid is None and attempt.live and attempt.kill is not None:
+                for _ in range(2):
+                    made += self.report(attempt.effect, "failed", reason="NotFound", job=job)
+            elif attempt.object == "deleting":
+                made += self.gone(self._last(job, attempt))
+        return made
+
+    def kill(self, job: str = "j1") -> list[Event[Any]]:
+        """Let every pod whose deletion was requested end; their objects stay."""
+        made: list[Event[Any]] = []
         for attempt in list(self.job(job).attempts):
             if attempt.live and attempt.kill is not None and attempt.uid is not None:
-                fields = {"phase": "Failed", "reason": "KilledBySignal", "exit_code": 143, "terminating": at, "ended": at}
-                fields["node"] = attempt.node
-                made += self.see(self._made(attempt.uid, job, attempt.task, attempt.index, attempt.number, attempt.pod, fields))
+                made += self.see(self._last(job, attempt))
         return made
+
+    def _last(self, job: str, attempt: Attempt) -> PodObserved:
+        at = (self.now - START) / SECOND
+        fields: dict[str, Any] = {"phase": "Failed", "reason": "KilledBySignal", "exit_code": 143, "terminating": at, "ended": at}
+        if not attempt.live:
+            assert attempt.ended is not None
+            ended = (attempt.ended - START) / SECOND
+            fields = {"phase": attempt.phase, "reason": attempt.reason, "exit_code": attempt.exit_code, "ended": ended}
+        fields |= {"node": attempt.node, "deleting": True}
+        assert attempt.uid is not None
+        return self._made(attempt.uid, job, attempt.task, attempt.index, attempt.number, attempt.pod, fields)
 
     # --- asking -----------------------------------------------------------------------------------------------------------
 
@@ -386,7 +409,8 @@ def check_job(job: Job) -> None:
     live = 0
     current = {}
     for attempt in job.attempts:
-        current[attempt.task, attempt.index] = attempt
+        if not attempt.past:
+            current[attempt.task, attempt.index] = attempt
         live += attempt.live
     for name, task in job.tasks.items():
         counted = Counters()
@@ -401,12 +425,13 @@ def check_job(job: Job) -> None:
         if job.managed:
             assert set(task.open) <= set(range(task.spec.replicas))
         assert task.open == sorted(set(task.open))
-        assert not any(task.slots[index].live for index in task.open if index in task.slots)
+        taken = {index for index, attempt in task.slots.items() if attempt.live or (job.managed and attempt.object != "gone")}
+        assert taken.isdisjoint(task.open), "a replica is open while its pod's object stands"
     assert total == job.counts
     assert live == job.live
     assert (job.finished is not None) == (job.phase in FINISHED_JOB_PHASES)
     if job.phase in FINISHED_JOB_PHASES:
-        assert all(timer.kind == "ttl" for timer in job.timers.values()), "timers outlive their job"
+        assert all(timer.kind in {"ttl", "effect", "lost"} for timer in job.timers.values()), "timers outlive their job"
     if job.timers and not job.opened:
         assert all(timer.kind == "orphan_wait" for timer in job.timers.values())
         assert job.waiting, "a wait without anything that waits"

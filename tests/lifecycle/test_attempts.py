@@ -16,6 +16,7 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
+    EffectRequested,
     JobOpened,
     TaskPhaseChanged,
 )
@@ -380,7 +381,8 @@ def test_an_end_of_an_older_attempt_leaves_the_newer_one_alone(driver):
     driver.see(pod("b", "j", 2, "Running", index=0, node="m", running=2))
     driver.see(pod("a", "j", 3, "Failed", reason="NodeLost", index=0, node="n", running=1, ended=5))
     job = driver.job("j")
-    assert [attempt.phase for attempt in job.attempts] == ["Failed", "Running"]
+    assert [attempt.phase for attempt in job.attempts] == ["Lost", "Running"]  # its end was missed, and is told late
+    assert [late.reason for late in driver.of(AttemptLateFact)] == ["NodeLost"]
     assert (job.counts.running, job.live) == (1, 1)
 
 
@@ -399,10 +401,12 @@ def test_the_pod_of_a_wanted_attempt_is_that_attempt(driver):
 def test_a_pod_made_for_an_attempt_that_was_given_up_is_not_taken_for_the_next_one(driver):
     driver.submit(vcjob({"name": "w"}))
     stale = driver.replica("w", phase="Running", node="n", running=1)
-    driver.command("RestartJob")  # its pod was never seen, so it ends at once
+    driver.command("RestartJob")
+    driver.wait(60)  # its pod has not been seen
     assert [attempt.reason for attempt in driver.job().attempts] == ["NeverStarted", "Queued"]
-    driver.see(stale)
+    made = driver.see(stale)
     assert driver.outcome == "late"
+    assert driver.asked("delete_pod", made) == [("w", 0, 1)]  # it holds the name that the next one needs
     assert driver.job().tasks["w"].slots[0].uid is None
     driver.run("w")
     assert driver.job().tasks["w"].slots[0].phase == "Running"
@@ -414,12 +418,14 @@ def test_a_pod_first_seen_when_its_attempt_is_closed_is_known_again(driver):
     driver.submit(vcjob({"name": "w"}))
     stale = replace(driver.replica("w", phase="Running", node="n", running=1), attempt=None)
     driver.command("AbortJob")
+    driver.wait(60)
     driver.see(stale)
     assert driver.outcome == "late"
     driver.crash()
     driver.command("ResumeJob")
     driver.see(stale)
     assert driver.outcome == "duplicate"
+    driver.reap()
     assert [attempt.uid for attempt in driver.job().attempts] == [stale.uid, None]
 
 
@@ -473,6 +479,8 @@ def test_an_end_before_the_deletion_was_asked_for_keeps_its_own_cause(driver):
     driver.command("AbortJob")
     driver.see(driver.replica("w", phase="Failed", reason="OomKilled", node="n0", ended=30))
     assert only(driver, AttemptEnded).reason == "OomKilled"
+    assert driver.phase() == "Aborting"
+    driver.reap()
     assert driver.phase() == "Aborted"
 
 
@@ -567,7 +575,8 @@ def test_a_pod_that_claims_a_past_attempt_of_another_pod_is_an_anomaly(driver):
     driver.see(driver.replica("w", phase="Failed", reason="EvictedByApi", node="n0", ended=1))
     driver.see(pod("x", "j1", 1, "Running", task="w", index=0, attempt=1, managed=True, node="n", running=1))
     assert driver.outcome == "anomalous"
-    assert driver.job().tasks["w"].slots[0].number == 2
+    assert driver.of(EffectRequested)[-1].uid == "x"
+    assert driver.job().tasks["w"].slots[0].number == 1
 
 
 def test_a_pod_beyond_the_replicas_is_deleted(driver):

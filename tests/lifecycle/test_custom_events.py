@@ -219,6 +219,8 @@ def test_policies_for_the_main_events_come_before_their_defaults(driver):
 def test_a_main_task_that_its_policy_restarts_has_not_failed(driver):
     ensemble(driver, policies=[{"event": "PodFailed", "action": "RestartTask"}], maxRetry=9)
     driver.end("combiner", code=1)
+    assert driver.task("combiner") == "Restarting"
+    driver.reap()
     assert driver.task("combiner") == "Pending"
     assert "MainTaskFailedEvent" not in raised(driver)
     driver.run("combiner")
@@ -231,6 +233,7 @@ def test_a_main_task_that_a_delayed_policy_will_restart_has_not_failed_yet(drive
     driver.end("combiner", code=1)
     assert driver.task("combiner") == "Running"
     driver.wait(10)
+    driver.reap()
     assert driver.task("combiner") == "Pending"
     assert driver.asked("create_pod")[-1] == ("combiner", 0, 2)
 

@@ -271,7 +271,7 @@ def test_a_timer_that_cannot_be_decided_on_parks_its_job(driver):
     driver.command("AbortJob")
     assert driver.outcome == "parked"
     driver.command("Unpark")
-    assert driver.phase() == "Aborted"
+    assert driver.phase() == "Aborting"
 
 
 def test_pods_whose_wait_could_not_be_ended_wait_again_after_the_unparking(driver):

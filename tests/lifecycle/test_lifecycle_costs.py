@@ -87,6 +87,8 @@ def test_the_pods_of_a_managed_job_are_never_scanned():
         reason = ("AppFailed", "EvictedByApi", "AppFailed")[index]
         made = driver.see(pod(f"u{index}-1", "j1", 9, "Failed", reason=reason, **fields, **ended))
         assert len(made) <= 12
+        gone = driver.gone(pod(f"u{index}-1", "j1", 10, "Failed", reason=reason, deleting=True, **fields, **ended))
+        assert len(gone) <= 6
     assert driver.asked("create_pod")[-3:] == [("w", index, 2) for index in range(3)]
 
 

@@ -98,6 +98,8 @@ def test_a_gang_runs_when_enough_pods_have_started(driver):
 def test_a_gang_that_loses_too_many_is_pending_again(driver):
     started(driver, {"name": "a", "replicas": 2})
     driver.see(driver.replica("a", 0, phase="Lost", reason="NodeLost", node="n0", ended=1))
+    assert driver.path() == ["Running"]
+    driver.reap()
     assert driver.path() == ["Running", "Pending"]
     driver.run("a", 0)
     assert driver.path() == ["Running", "Pending", "Running"]
@@ -167,9 +169,12 @@ def test_a_stop_waits_until_the_pods_are_gone(driver, action, through, end, task
         assert driver.task("a") == task
 
 
-def test_pods_that_were_never_seen_end_at_once(driver):
+def test_pods_that_are_not_seen_after_a_stop_were_never_made(driver):
     driver.submit(vcjob({"name": "a", "replicas": 2}))
     driver.command("AbortJob")
+    driver.wait(59)
+    assert driver.phase() == "Aborting"
+    driver.wait(1)
     assert [end.reason for end in driver.of(AttemptEnded)] == ["NeverStarted", "NeverStarted"]
     assert driver.path() == ["Aborting", "Aborted"]
 

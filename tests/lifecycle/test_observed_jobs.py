@@ -77,7 +77,7 @@ def test_a_task_ends_with_its_inferred_job_when_an_older_pod_of_a_replica_is_see
     driver.see(running("old", index=5))
     driver.see(running("new", index=5))
     driver.see(ended("new"))
-    assert (driver.phase(), driver.job().tasks["main"].phase) == ("Completed", "Pending")
+    assert (driver.phase(), driver.job().tasks["main"].phase) == ("Completed", "Failed")
     driver.see(running("old", 2, index=5, restarts=1))
     assert (driver.phase(), driver.job().tasks["main"].phase) == ("Completed", "Failed")
 

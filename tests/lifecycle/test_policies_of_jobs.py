@@ -46,7 +46,7 @@ def test_the_action_of_a_policy_decides_what_follows(driver, action):
     driver.run("w")
     driver.end("w", 0, code=1)
     after = {"AbortJob": "Aborting", "TerminateJob": "Terminating", "CompleteJob": "Completing"}
-    assert driver.phase() == after.get(action, "Pending" if action == "RestartPod" else "Restarting")
+    assert driver.phase() == after.get(action, "Restarting")
     assert actions(driver) == [(action, "spec.policies[0]", "PodFailed")]
     driver.reap()
     assert driver.phase() == {"AbortJob": "Aborted", "TerminateJob": "Terminated", "CompleteJob": "Completed"}.get(
@@ -108,7 +108,9 @@ def test_an_evicted_pod_is_made_anew_without_any_policy(driver):
     driver.run("w")
     made = driver.see(driver.replica("w", 1, phase="Failed", reason="EvictedByApi", node="n1", ended=5))
     assert raised(driver, made) == ["PodEvicted"]
-    assert driver.asked("create_pod", made) == [("w", 1, 2)]
+    assert driver.asked("delete_pod", made) == [("w", 1, 1)]  # its name is taken until it is gone
+    assert driver.asked("create_pod", made) == []
+    assert driver.asked("create_pod", driver.reap()) == [("w", 1, 2)]
     assert driver.task("w") == "Pending"
     driver.run("w", 1)
     assert driver.task("w") == "Running"
@@ -244,6 +246,8 @@ def test_a_failed_replica_that_the_policy_replaces_does_not_count(driver):
     )
     driver.run("a")
     assert raised(driver, driver.end("a", 0, code=1)) == ["PodFailed"]
+    assert driver.task("a") == "Restarting"
+    driver.reap()
     assert driver.task("a") == "Pending"
 
 
@@ -316,6 +320,7 @@ def test_a_running_successor_cancels_what_its_predecessors_eviction_set(driver):
     driver.run("w")
     driver.see(driver.replica("w", 0, phase="Failed", reason="EvictedByApi", node="n0", ended=1))
     assert len(driver.job().timers) == 1
+    driver.reap()
     driver.run("w", 0)
     assert driver.job().timers == {}
 
@@ -329,6 +334,7 @@ def test_a_second_delay_with_the_same_action_is_ignored_and_another_one_takes_it
     driver.submit(vcjob({"name": "w", "replicas": 2, "policies": policies}))
     driver.run("w")
     driver.see(driver.replica("w", 0, phase="Failed", reason="EvictedByApi", node="n0", ended=1))
+    driver.reap()
     driver.see(driver.replica("w", 0, phase="Pending"))
     assert [one.event for one in driver.job().timers.values()] == ["PodEvicted"]
     driver.end("w", 0, code=1)
@@ -357,7 +363,7 @@ def test_a_finished_job_has_no_delays_left_and_gets_no_new_ones(driver):
     assert (driver.phase(), driver.job().timers) == ("Completed", {})
     driver.see(pod("x", "j1", 1, "Pending", task="w", index=0, managed=True, attempt=9))
     assert driver.job().timers == {}
-    assert driver.asked("delete_pod")[-1] == ("w", 0, 3)
+    assert driver.asked("delete_pod")[-1] == ("w", 0, 2)
 
 
 # --- retries ------------------------------------------------------------------------------------------------------------------
@@ -382,7 +388,7 @@ def lose(driver, reason, **fields):
         ("ExitUnknown", 0),
         ("AppFailed", 1),
         ("OomKilled", 1),
-        ("DeletedByApi", 1),
+        ("DeletedByApi", 0),
     ],
 )
 def test_only_the_users_failures_burn_a_retry(driver, reason, burnt):

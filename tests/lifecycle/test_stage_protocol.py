@@ -72,7 +72,13 @@ def test_timers_and_ends_of_keeping_fire_in_the_order_of_their_times():
     driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 40}), "j1")
     driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 60}), "j2")
     driver.see(pod("u", "j3", 1, "Succeeded", node="n", running=0, ended=0))
-    made = driver.wait(100)
+    driver.run("a", job="j1")
+    driver.run("a", job="j2")
+    made = driver.wait(40)
+    driver.reap("j1")
+    made += driver.wait(20)
+    driver.reap("j2")
+    made += driver.wait(40)
     fired = [(event.subject, event.time) for event in made if isinstance(event.data, TimerFired | JobForgotten)]
     assert fired == [
         ("j1", START + 40 * SECOND),

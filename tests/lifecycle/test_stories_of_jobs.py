@@ -194,6 +194,7 @@ def test_a_gang_that_loses_a_node_is_aborted_during_the_restart(story):
     )
     story._tell("sim-gang-1")
     story.obey()
+    story.remove("sim-gang-1")
     assert story.phase() == "Restarting"
     assert (story.job().retry_count, story.job().restarts) == (0, 1)
     story.command("AbortJob", by="ann", reason="the data are wrong")

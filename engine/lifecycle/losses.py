@@ -1,0 +1,100 @@
+"""Pods of which nothing more is seen: how long they are waited for, and what is assumed of them then.
+
+A deletion may be missed, a pod may never have been made. What waits for such a pod would wait for ever; a timer ends that, and what
+it assumes is an event. What is seen later all the same is a late fact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from engine.events import Event
+from engine.events.jobs import AttemptEnded, AttemptObjectChanged, TimerCancelled, TimerSet
+from engine.events.times import SECOND
+from engine.lifecycle.observe import give_up
+from engine.lifecycle.state import Attempt, Job, Timer
+from engine.lifecycle.turn import Events, Turn
+from statemachines.vocabulary import TerminalPhase
+
+__all__ = [
+    "LOSS_WAIT",
+    "SIGHT_WAIT",
+    "end_without_evidence",
+    "give_up_object",
+    "lost",
+    "stop_waiting",
+    "wait_for_lost",
+    "wait_for_sight",
+    "wait_on",
+]
+
+SIGHT_WAIT: Final = 60 * SECOND
+"""How long a pod that is not wanted any more may take to come into view before it counts as never made (microseconds)."""
+LOSS_WAIT: Final = 600 * SECOND
+"""How long pods may live on after their job has finished or is gone, or their node is gone, without being seen (microseconds)."""
+
+
+def wait_for_sight(turn: Turn, job: Job) -> Events:
+    """Wait for pods that were commanded away before they came into view, unless that is under way."""
+    if not any(timer.node is None for timer in job.lost.values()):
+        yield turn.event(job, TimerSet("lost", turn.now + SIGHT_WAIT))
+
+
+def wait_for_lost(turn: Turn, job: Job, *, node: str | None = None) -> Events:
+    """Wait for the pods of a job that has finished or is gone, or for those on a node that is gone, unless that is under way."""
+    if node is None or not any(timer.node == node for timer in job.lost.values()):
+        yield turn.event(job, TimerSet("lost", turn.now + LOSS_WAIT, node=node))
+
+
+def stop_waiting(turn: Turn, job: Job) -> Events:
+    """Cancel the waits that have nothing left to wait for."""
+    for timer in list(job.lost.values()):
+        if timer.node is not None:
+            waits = any(attempt.node == timer.node and _stands(job, attempt) for attempt in job.attempts)
+        else:
+            waits = job.live > 0
+        if not waits:
+            yield turn.event(job, TimerCancelled(timer.id, "nothing is left to wait for"))
+
+
+def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
+    """Yield what the timer has waited for in vain, and why it counts as lost: live attempts, closed ones whose object stands."""
+    if timer.node is not None:
+        if timer.node not in turn.state.nodes:  # else it came back
+            for attempt in job.attempts:
+                if attempt.node == timer.node and _stands(job, attempt):
+                    yield attempt, "NodeLost"
+        return
+    ends = [time for time in (job.finished, job.object_deleted) if time is not None]
+    over = bool(ends) and max(ends) + LOSS_WAIT <= turn.now
+    for attempt in job.attempts:
+        if attempt.live and (over or (_is_unseen(attempt) and attempt.killed + SIGHT_WAIT <= turn.now)):
+            yield attempt, "EndUnknown"
+
+
+def wait_on(turn: Turn, job: Job, timer: Timer) -> Events:
+    """Wait on for pods that were commanded away unseen later than those that the timer was set for."""
+    if timer.node is None and any(attempt.live and _is_unseen(attempt) for attempt in job.attempts):
+        yield from wait_for_sight(turn, job)
+
+
+def _stands(job: Job, attempt: Attempt) -> bool:
+    return attempt.live or (job.managed and attempt.replaceable and attempt.object != "gone")
+
+
+def _is_unseen(attempt: Attempt) -> bool:
+    return attempt.uid is None and attempt.kill is not None
+
+
+def end_without_evidence(turn: Turn, job: Job, attempt: Attempt, lost: str) -> Event[AttemptEnded]:
+    """Close an attempt of which nothing more is seen, for the reason for which its deletion was asked for, else as lost."""
+    phase: TerminalPhase = "Lost" if attempt.kill is None else "Failed"
+    reason = "NeverStarted" if attempt.uid is None else attempt.kill or lost
+    return give_up(turn, job, attempt, phase, reason)
+
+
+def give_up_object(turn: Turn, job: Job, attempt: Attempt, why: str) -> Event[AttemptObjectChanged]:
+    """Count the object of a closed attempt as gone though nobody saw it go."""
+    key = (attempt.task, attempt.index, attempt.number)
+    return turn.event(job, AttemptObjectChanged(*key, object="gone", replaceable=attempt.replaceable, why=why))
