@@ -312,7 +312,7 @@ def _node(turn: Turn, _job: Job, event: Event[NodeObserved]) -> Decision:
 
 def _node_gone(turn: Turn, _job: Job, event: Event[NodeDeleted]) -> Decision:
     """Wait for what ran on a node that is gone: whoever deletes its pods may be heard of, or not."""
-    jobs = sorted(set(turn.state.on_node.get(event.data.name, {}).values()))
+    jobs = sorted(set(turn.state.on_node.get((event.clusterid, event.data.name), {}).values()))
     for job_id in jobs:
         job = turn.state.jobs[job_id]
         yield from losses.wait_for_lost(turn.about(job), job, node=event.data.name)

@@ -61,7 +61,7 @@ def stop_waiting(turn: Turn, job: Job) -> Events:
 def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
     """Yield what the timer has waited for in vain, and why it counts as lost: live attempts, closed ones whose object stands."""
     if timer.node is not None:
-        if timer.node not in turn.state.nodes:  # else it came back
+        if (job.cluster, timer.node) not in turn.state.nodes:  # else it came back
             for attempt in job.attempts:
                 if attempt.node == timer.node and _stands(job, attempt):
                     yield attempt, "NodeLost"
