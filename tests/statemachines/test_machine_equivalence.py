@@ -166,6 +166,13 @@ def test_diagram_is_mermaid_and_names_every_state(table):
 ROW = TransitionRow(trigger="go", source="A", dest="B")
 
 
+@pytest.mark.parametrize("dest", ["A", None])
+def test_a_row_that_changes_no_phase_is_not_drawn(dest):
+    stay = TransitionRow(trigger="stay", source="A", dest=dest)
+    drawn = diagram(MachineTable("M", {"A": "a", "B": "b"}, "A", {"go": "Go.", "stay": "Stay."}, [ROW, stay], {}))
+    assert re.findall(r"(\w+) --> (\w+):", drawn) == [("A", "B")]
+
+
 @pytest.mark.parametrize(
     ("rows", "says"),
     [
