@@ -13,6 +13,7 @@ __all__ = [
     "RETAIN_NONE",
     "RETAIN_SOFT",
     "KillPlan",
+    "KillScope",
     "Target",
     "kill_job",
     "kill_target",
@@ -24,6 +25,9 @@ __all__ = [
 RETAIN_SOFT: Final[frozenset[str]] = frozenset({"Succeeded", "Failed"})
 """Pods of these phases survive a soft kill."""
 RETAIN_NONE: Final[frozenset[str]] = frozenset()
+
+KillScope = Literal["all", "unfinished", "target", "surplus"]
+"""What a kill reaches: every pod, those that have not finished, those of its target, those beyond the replicas."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -166,7 +166,7 @@ class Engine:
                     if done:
                         collector.tick()
                     else:
-                        self._log.wait(_IDLE_SECONDS)
+                        self._log.wait(min(processor.rest(_IDLE_SECONDS) for processor in self.processors))
                 except LogUnavailableError as error:
                     if delay == _FIRST_PAUSE:
                         say(f"{error}; trying again until it works")

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from engine.events.times import Duration, Micros
 from engine.events.vocabulary import Data, event, part
+from statemachines.kill import KillScope
 from statemachines.spec import JobSpec, Requests
 from statemachines.vocabulary import (
     Action,
@@ -318,7 +319,7 @@ class ActionDeferred(Data):
     """A person asked for it, or the job's object was deleted."""
 
 
-TimerKind = Literal["policy", "active_deadline", "ttl", "orphan_wait", "effect", "lost"]
+TimerKind = Literal["policy", "active_deadline", "ttl", "orphan_wait", "effect", "lost", "step"]
 
 
 @event("lahar.timer.set.v1", topic="job-events")
@@ -326,7 +327,7 @@ class TimerSet(Data):
     """A timer runs; its id is this event's id.
 
     `policy`: a delayed action. `effect`: an effect that failed is asked for again. `lost`: pods of which nothing more is seen are
-    given up. The other kinds are limits of the job.
+    given up. `step`: the next part of work on a large job. The other kinds are limits of the job.
     """
 
     timer: TimerKind
@@ -341,6 +342,10 @@ class TimerSet(Data):
     pod: str | None = None
     node: str | None = None
     """The node that is gone (`lost`)."""
+    kill: KillScope | None = None
+    """The step goes on with a kill that reaches this; `None`: with whatever the job lacks."""
+    reason: str | None = None
+    """Reason of the ends that the kill leads to; or why the step goes on."""
 
 
 @event("lahar.timer.cancelled.v1", topic="job-events")

@@ -21,12 +21,15 @@ from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import fired_key
 from engine.lifecycle.losses import wait_for_lost
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import delete, plan_of, start_missing
+from engine.lifecycle.pods import kill, plan_of, scope_of, start_missing
 from engine.lifecycle.state import Attempt, Job, Timer
+from engine.lifecycle.steps import when_killed
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn
 from statemachines import policies
+from statemachines.counters import Pod
 from statemachines.delays import Delay, cancelled_by_action, place
+from statemachines.kill import KillPlan
 from statemachines.limits import ttl_due
 from statemachines.phase_rule import deferred, effect_of, next_phase
 from statemachines.raising import fires, matching, subject_of, too_deep
@@ -56,8 +59,8 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
             ActionDeferred(order.action, order.by, order.reason, policy=order.policy, event=order.event, commanded=order.commanded),
         )
         return
-    effect = effect_of(phase, order.action)
-    plan = plan_of(job, effect, order)
+    scope = scope_of(job, effect_of(phase, order.action), order)
+    plan = plan_of(job, scope, order)
     if plan is None:  # a partition that does not exist: nothing follows, not even a phase (Volcano)
         return
     retry_count, restarts = job.retry_count, job.restarts
@@ -84,15 +87,17 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
         running = [_delay_of(job, timer) for timer in job.timers.values() if timer.kind == "policy"]
     made_pointless = cancelled_by_action(running, order.action, order.task, pod, order.partition)
     yield from cancel(turn, job, made_pointless, f"{order.action} was carried out")
-    yield from delete(turn, job, plan, "StoppedByUser" if order.commanded and order.action in _STOPS else "KilledByAction")
+    reason = "StoppedByUser" if order.commanded and order.action in _STOPS else "KilledByAction"
+    rest = yield from kill(turn, job, plan, scope, order, reason)
+    counts, tasks = when_killed(job, rest)
     answer = next_phase(
         phase,
         order.action,
         job.spec,
-        job.counts,
+        counts,
         retry_count,
         job.spec.min_available,
-        tasks={name: task.counts for name, task in job.tasks.items()},
+        tasks=tasks,
         cause=order.cause,
         requeued=job.requeued,
     )
@@ -124,7 +129,7 @@ def _change_phase(turn: Turn, job: Job, phase: str, *, reason: str | None, retry
     turn.cause = changed.id
     if job.phase in FINISHED_JOB_PHASES:
         for timer in list(job.timers.values()):
-            if timer.kind not in {"effect", "lost"}:  # pods may outlive their job
+            if timer.kind not in {"effect", "lost", "step"}:  # pods may outlive their job, and what was begun is carried out
                 yield turn.event(job, TimerCancelled(timer.id, f"the job is {job.phase}"))
         if job.live:
             yield from wait_for_lost(turn, job)
@@ -152,6 +157,8 @@ def settle(turn: Turn, job: Job) -> Events:
 
 def _sync(turn: Turn, job: Job) -> Events:
     """One SyncJob: what the phase does of itself, and the phase that follows."""
+    if job.kills:  # Volcano kills in one pass: there is nothing between a kill and its end to be judged
+        return
     waits = job.deferred
     if waits is not None and job.phase != "Restarting":
         turn.cause = waits.id
@@ -167,21 +174,22 @@ def _sync(turn: Turn, job: Job) -> Events:
         yield from _take(turn, job, order)
         return
     effect = effect_of(job.phase, "SyncJob")
+    rest: list[Pod] = []
     if effect == "sync":
         if waits is None:  # a job that is about to be stopped needs no more pods
             yield from start_missing(turn, job)
     elif effect == "kill_soft" and job.counts.pending + job.counts.running:
-        plan = plan_of(job, effect, Order("SyncJob"))
-        if plan is not None:
-            yield from delete(turn, job, plan, "KilledByAction")
+        plan = plan_of(job, "unfinished", Order("SyncJob")) or KillPlan()
+        rest = yield from kill(turn, job, plan, "unfinished", Order("SyncJob"), "KilledByAction")
+    counts, tasks = when_killed(job, rest)
     answer = next_phase(
         job.phase,
         "SyncJob",
         job.spec,
-        job.counts,
+        counts,
         job.retry_count,
         job.spec.min_available,
-        tasks={name: task.counts for name, task in job.tasks.items()},
+        tasks=tasks,
         requeued=job.requeued,
     )
     phase, reason = answer.phase, _why(job, answer.phase)

@@ -39,6 +39,7 @@ from engine.lifecycle.indexes import (
     mark_seen,
     run_timer,
     set_spec,
+    stop_timer,
 )
 from engine.lifecycle.pages import change, change_tasks, discard, keep, later_pages
 from engine.lifecycle.state import Deferred, Job, ShardState, Timer
@@ -184,20 +185,18 @@ def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -
         data.partition,
         data.pod,
         data.node,
+        data.kill,
+        data.reason,
     )
     keep(job, "timers", timer.id, timer)
     run_timer(state, job, timer)
 
 
-def _timer_gone(_state: ShardState, job: Job, data: TimerCancelled | TimerFired, _event: Event[Any]) -> None:
+def _timer_gone(state: ShardState, job: Job, data: TimerCancelled | TimerFired, _event: Event[Any]) -> None:
     timer: Timer | None = discard(job, "timers", data.id)
     job.lost.pop(data.id, None)
-    if timer is None or timer.kind != "policy":
-        return
-    same_pod = job.delays[timer.pod]
-    del same_pod[timer.id]
-    if not same_pod:
-        del job.delays[timer.pod]
+    if timer is not None:
+        stop_timer(state, job, timer)
 
 
 def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Event[Any]) -> None:

@@ -22,12 +22,12 @@ def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
     yield turn.event(job, InputParked(_keep(event)))
 
 
-def orphan(turn: Turn, job: Job, event: Event[Data], wait: int) -> Events:
-    """Keep a pod whose managed job is not known yet; the first one starts the wait (microseconds)."""
+def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
+    """Keep a pod whose managed job is not known yet, or that comes behind some that have waited; the first starts the wait."""
     kept = turn.event(job, InputOrphaned(_keep(event)))
     yield kept
-    if not job.timers:
-        yield turn.event(job, TimerSet("orphan_wait", turn.now + wait), cause=kept.id)
+    if not job.opened and not job.timers:
+        yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=kept.id)
 
 
 def _keep(event: Event[Data]) -> dict[str, Any]:

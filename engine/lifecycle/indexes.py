@@ -28,6 +28,7 @@ __all__ = [
     "place",
     "run_timer",
     "set_spec",
+    "stop_timer",
 ]
 
 
@@ -156,6 +157,28 @@ def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
         job.lost[timer.id] = timer
     elif timer.kind == "policy":
         job.delays.setdefault(timer.pod, {})[timer.id] = timer
+    elif timer.kind == "step":
+        state.steps[timer.id] = timer.due
+        _count_step(job, timer, 1)
+
+
+def stop_timer(state: ShardState, job: Job, timer: Timer) -> None:
+    """Note that a timer has fired or was cancelled."""
+    if timer.kind == "policy":
+        same_pod = job.delays[timer.pod]
+        del same_pod[timer.id]
+        if not same_pod:
+            del job.delays[timer.pod]
+    elif timer.kind == "step":
+        del state.steps[timer.id]
+        _count_step(job, timer, -1)
+
+
+def _count_step(job: Job, timer: Timer, by: int) -> None:
+    if timer.kill is None:
+        job.steps += by
+    else:
+        job.kills += by
 
 
 def set_spec(job: Job, spec: JobSpec) -> None:

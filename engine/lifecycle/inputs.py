@@ -6,6 +6,7 @@ They are tested in a fixed order: duplicate, parked, waiting, rejected, refused,
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
+from itertools import islice
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
@@ -36,16 +37,17 @@ from engine.events.jobs import (
     TimerCancelled,
     TimerSet,
 )
-from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed
+from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, steps
 from engine.lifecycle.actions import settle
 from engine.lifecycle.evolve import forgotten_key
 from engine.lifecycle.pods import stray
 from engine.lifecycle.state import Attempt, Job, Timer, category
+from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn
 from engine.lifecycle.versions import is_newer
 
-__all__ = ["Decision", "decide", "give_up_lost", "release"]
+__all__ = ["Decision", "decide", "give_up_lost", "go_on", "release"]
 
 Outcome = Literal["duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
 Decision = Generator[Event[Data], None, Outcome]
@@ -54,9 +56,13 @@ Rule = Callable[[Turn, Job, Event[Any]], Decision]
 
 def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     """Decide on one input of a job."""
-    if job.parked and not (isinstance(event.data, CommandIssued) and event.data.action == "Unpark"):
+    # What is held of a job that was unparked comes before anything new, step by step.
+    if (job.parked or job.held) and not (isinstance(event.data, CommandIssued) and event.data.action == "Unpark"):
         yield from hold.park(turn, job, event, None)
         return "parked"
+    if job.opened and job.waiting and isinstance(event.data, PodObserved | PodDeleted):
+        yield from hold.orphan(turn, job, event)
+        return "waiting"
     if not job.opened and forgotten_key(job.id) in turn.state.forgotten:
         return "late"
     return (yield from _take(turn, job, event))
@@ -70,7 +76,7 @@ def _take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
 
 
 def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain: bool = False) -> Events:
-    """Decide again on all inputs that are held, in order; what released them is what causes what follows.
+    """Decide again on inputs that are held, in order and step by step; what released them is what causes what follows.
 
     Args:
         turn: the turn.
@@ -78,7 +84,8 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         kept: which of its inputs.
         in_vain: the job has not come.
     """
-    for held in list((job.held if kept == "parked" else job.waiting).values()):
+    inputs = job.held if kept == "parked" else job.waiting
+    for held in list(islice(inputs.values(), RELEASED)):
         event = hold.restore(held)
         turn.cause, turn.time, turn.cluster = turn.root, turn.now, event.clusterid
         whose = belonging.job_of(turn.state, event, alone=in_vain)
@@ -87,6 +94,20 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         else:
             outcome = yield from decide(turn.about(whose), whose, event)
         yield turn.event(job, InputReleased(event.id, kept, outcome), cause=turn.root)
+    if inputs:
+        yield from steps.go_on(turn, job, IN_VAIN if in_vain else None)
+    elif kept == "parked" and job.waiting and not job.opened and not job.timers:  # the end of their wait is what parked the job
+        yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=turn.root)
+
+
+def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
+    """Take the next step of work on a large job: inputs that wait for it, then its pods."""
+    if job.held and not job.parked:
+        yield from release(turn, job, "parked")
+    elif job.waiting:
+        yield from release(turn, job, "waiting", in_vain=timer.reason == IN_VAIN)
+    if job.managed:
+        yield from managed.go_on(turn, job, timer)
 
 
 def _welcome(turn: Turn, job: Job) -> Events:
@@ -110,7 +131,7 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
 
 
 def _orphan(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
-    yield from hold.orphan(turn, job, event, turn.state.orphan_wait)
+    yield from hold.orphan(turn, job, event)
     return "waiting"
 
 
@@ -177,7 +198,8 @@ def _pod_of_closed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, 
 
 def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
     """Close what a timer has waited for in vain, with all that follows from each end."""
-    for attempt, why in list(losses.lost(turn, job, timer)):
+    found = list(islice(losses.lost(turn, job, timer), PODS + 1))
+    for attempt, why in found[:PODS]:
         if not attempt.live:
             yield losses.give_up_object(turn, job, attempt, f"its node {attempt.node} is gone")
             continue
@@ -187,6 +209,8 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
             yield from managed.pod_changed(turn, job, attempt, before, attempt.restarts)
         else:
             yield from _follow_attempt(turn, job, attempt)
+    if len(found) > PODS:
+        yield turn.event(job, TimerSet("lost", turn.now + PACE, node=timer.node))
     yield from losses.wait_on(turn, job, timer)
     if job.managed:
         yield from settle(turn, job)
@@ -253,8 +277,6 @@ def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
     if command.action == "Unpark" and job.parked:  # the first input of a job may have parked it
         yield turn.event(job, JobUnparked(len(job.held), command.by))
         yield from release(turn, job, "parked")
-        if job.waiting and not job.timers:  # the end of their wait is what parked it
-            yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=turn.root)
         return "applied"
     if not job.opened:
         return (yield from _refuse(turn, job, event, "no job has this id"))

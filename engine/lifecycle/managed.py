@@ -39,10 +39,11 @@ from engine.lifecycle.actions import (
 from engine.lifecycle.losses import end_without_evidence, give_up_object, stop_waiting, wait_for_lost
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import ask_again, meet, update_surplus
+from engine.lifecycle.pods import ask_again, kill, meet, plan_of, update_surplus
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.delays import cancelled_by_event
+from statemachines.kill import KillPlan
 from statemachines.limits import active_deadline_due
 from statemachines.notifications import pod_added, pod_deleted, pod_updated
 from statemachines.task_rules import task_completed, task_failed
@@ -53,6 +54,7 @@ __all__ = [
     "custom_raised",
     "deleted",
     "effect_settled",
+    "go_on",
     "object_changed",
     "objection",
     "objection_to_event",
@@ -317,6 +319,15 @@ def custom_raised(turn: Turn, job: Job, raised: CustomEventRaised) -> Events:
     """Raise a declared event that comes from outside."""
     event = EventRaised(raised.event, task=raised.task, version=job.version, data=raised.data, by=raised.by)
     yield from raise_event(turn, job, event)
+    yield from settle(turn, job)
+
+
+def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
+    """Take the next step of work on a large job."""
+    if timer.kill is not None:
+        order = Order(timer.action or "SyncJob", task=timer.task, index=timer.index, partition=timer.partition)
+        plan = plan_of(job, timer.kill, order) or KillPlan()
+        yield from kill(turn, job, plan, timer.kill, order, timer.reason or "KilledByAction")
     yield from settle(turn, job)
 
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
+from typing import Final
 
+from engine.events import Data, Event
 from engine.events.inputs import PodObserved
 from engine.events.jobs import AttemptStarted, EffectRequested
 from engine.lifecycle.losses import wait_for_sight
 from engine.lifecycle.observe import give_up
 from engine.lifecycle.orders import Order
 from engine.lifecycle.state import Attempt, Job, category
+from engine.lifecycle.steps import PODS, go_on, go_on_killing
 from engine.lifecycle.tasks import may_start
 from engine.lifecycle.turn import Events, Turn
 from statemachines.counters import Pod
-from statemachines.kill import KillPlan, Target, kill_job, kill_target, retained
-from statemachines.sync import creates_pods, pod_name, surplus_indexes
+from statemachines.kill import RETAIN_NONE, RETAIN_SOFT, KillPlan, KillScope, Target, kill_job, kill_target, retained
+from statemachines.sync import creates_pods, pod_name
 
-__all__ = ["ask_again", "delete", "meet", "plan_of", "start_missing", "stray", "update_surplus"]
+__all__ = ["ask_again", "kill", "meet", "plan_of", "scope_of", "start_missing", "stray", "update_surplus"]
+
+_SYNC: Final = Order("SyncJob")
 
 
 def start_missing(turn: Turn, job: Job) -> Events:
@@ -27,12 +32,18 @@ def start_missing(turn: Turn, job: Job) -> Events:
     # Without a scheduling stage the job's group counts as Inqueue as soon as it stands.
     if not creates_pods("Inqueue" if job.grouped else None):
         return
+    if job.steps:  # it goes on by itself
+        return
+    room = PODS
     for task in job.tasks.values():
-        for index in [index for index in task.left if index < task.spec.replicas]:
+        for index in [index for index in task.left if index < task.spec.replicas][:room]:
+            room -= 1
             yield turn.event(job, _effect("delete_pod", task.slots[index], "KilledByAction"))
         if not task.open or not may_start(job, task):
             continue
-        for index in list(task.open):
+        few = task.open[:room]
+        room -= len(few)
+        for index in few:
             started = turn.event(
                 job,
                 AttemptStarted(
@@ -47,6 +58,9 @@ def start_missing(turn: Turn, job: Job) -> Events:
             yield started
             attempt = task.slots[index]
             yield turn.event(job, _effect("create_pod", attempt), cause=started.id)
+        if not room:
+            yield from go_on(turn, job)
+            return
 
 
 def _effect(effect: str, attempt: Attempt, cause: str | None = None) -> EffectRequested:
@@ -61,14 +75,37 @@ def _effect(effect: str, attempt: Attempt, cause: str | None = None) -> EffectRe
     )
 
 
-def plan_of(job: Job, effect: str, order: Order) -> KillPlan | None:
-    """Return what a kill deletes; `None`: its partition does not exist."""
+def scope_of(job: Job, effect: str, order: Order) -> KillScope | None:
+    """Return what an effect deletes; `None`: nothing."""
     if effect in {"sync", "none"}:
-        return KillPlan()
+        return None
     if effect == "kill_target":
-        return kill_target(_pods(job, order.target), order.target)
+        return "target"
     retain = retained(effect, job.retry_count, job.spec.max_retry, action=order.action, cause=order.cause)
-    return kill_job(_pods(job), retain)
+    return "unfinished" if retain else "all"
+
+
+def plan_of(job: Job, scope: KillScope | None, order: Order) -> KillPlan | None:
+    """Return the deletions of a kill that are still to be asked for; `None`: its partition does not exist."""
+    if scope is None:
+        return KillPlan()
+    if scope == "target":
+        return kill_target(_pods(job, order.target), order.target)
+    if scope == "surplus":
+        beyond = (pod for pod in _pods(job) if pod.index is not None and pod.index >= job.tasks[pod.task].spec.replicas)
+        return kill_job(beyond, RETAIN_NONE)
+    return kill_job(_pods(job), RETAIN_SOFT if scope == "unfinished" else RETAIN_NONE)
+
+
+def kill(
+    turn: Turn, job: Job, plan: KillPlan, scope: KillScope | None, order: Order, reason: str
+) -> Generator[Event[Data], None, list[Pod]]:
+    """Ask for the deletions of a plan, as many as one step may; the rest, which is returned, comes step by step."""
+    rest = plan.delete[PODS:]
+    yield from _delete(turn, job, plan.delete[:PODS], reason)
+    if rest and scope is not None:
+        yield from go_on_killing(turn, job, scope, order, reason)
+    return rest
 
 
 def _pods(job: Job, target: Target | None = None) -> Iterator[Pod]:
@@ -98,10 +135,10 @@ def _pods(job: Job, target: Target | None = None) -> Iterator[Pod]:
                 )
 
 
-def delete(turn: Turn, job: Job, plan: KillPlan, cause: str) -> Events:
-    """Request the deletions of a plan. One whose pod has not come into view is closed by what is seen of it, or given up."""
+def _delete(turn: Turn, job: Job, pods: Iterable[Pod], cause: str) -> Events:
+    """Request deletions. An attempt whose pod has not come into view is closed by what is seen of it, or given up."""
     unseen = False
-    for pod in plan.delete:
+    for pod in pods:
         attempt = job.tasks[pod.task].slots[pod.index or 0]
         yield from _delete_one(turn, job, attempt, cause)
         unseen = unseen or (attempt.live and attempt.uid is None)
@@ -118,11 +155,8 @@ def _delete_one(turn: Turn, job: Job, attempt: Attempt, cause: str) -> Events:
 
 def update_surplus(turn: Turn, job: Job) -> Events:
     """Delete the pods beyond the replicas after a task was scaled down."""
-    plan = KillPlan()
-    for name, task in job.tasks.items():
-        beyond = surplus_indexes(task.spec.replicas, task.slots)
-        plan.delete += [Pod(name, str(index), index=index) for index in beyond if _stands(task.slots[index])]
-    yield from delete(turn, job, plan, "KilledByAction")
+    plan = plan_of(job, "surplus", _SYNC) or KillPlan()
+    yield from kill(turn, job, plan, "surplus", _SYNC, "KilledByAction")
 
 
 def _stands(attempt: Attempt) -> bool:

@@ -148,6 +148,10 @@ class LifecycleStage:
             return forget
         return timers[0][0] if forget is None else min(timers[0][0], forget)
 
+    def unfinished(self, state: ShardState) -> int | None:
+        """Return when work on a large job goes on (microseconds), or `None`."""
+        return min(state.steps.values(), default=None)
+
     # --- the rest of the protocol -----------------------------------------------------------------------------------------
 
     def park(self, state: ShardState, event: Event[Data], now: int, error: str) -> Decision:
@@ -249,6 +253,8 @@ class LifecycleStage:
                     yield from observed.open_from_pod(turn, job, pod)
                     break
             yield from inputs.release(turn, job, "waiting", in_vain=True)
+        elif timer.kind == "step":
+            yield from inputs.go_on(turn, job, timer)
         elif timer.kind == "ttl":
             yield turn.event(job, EffectRequested("delete_job"))
         elif timer.kind == "lost":

@@ -17,6 +17,7 @@ from pydantic import Field
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.jobs import TimerKind
 from statemachines.counters import Counters
+from statemachines.kill import KillScope
 from statemachines.spec import JobSpec, RaiseRule, Requests, TaskSpec
 from statemachines.vocabulary import Action, AttemptPhase, JobPhase, ObjectState, Rank, TaskPhase
 
@@ -163,6 +164,8 @@ class Timer:
     partition: int | None = None
     pod: str | None = None
     node: str | None = None
+    kill: KillScope | None = None
+    reason: str | None = None
 
 
 @dataclass(slots=True)
@@ -276,6 +279,10 @@ class Job:
     """Sum of the tasks' counters. Derived."""
     live: Annotated[int, Derived] = 0
     """Attempts that have not ended. Derived."""
+    steps: Annotated[int, Derived] = 0
+    """Steps to come that go on with what the job lacks: 0 or 1. Derived."""
+    kills: Annotated[int, Derived] = 0
+    """Steps to come that go on with a kill. Derived."""
     apart: dict[Table, Apart] | None = None
     """Tables that have later pages. (Not a dict where there are none: small jobs are many.)"""
     changed: Annotated[dict[Page, None] | None, Derived] = None
@@ -331,6 +338,8 @@ class ShardState:
     """Heap of (recorded time of the end, job id); entries that no longer hold are skipped. Derived."""
     on_node: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     """(Cluster, node) → live attempts on it: pod uid → job id. Derived."""
+    steps: dict[str, int] = field(default_factory=dict)
+    """Timers of kind `step` → when they are due. Derived."""
     warm: OrderedDict[str, Job] = field(default_factory=OrderedDict)
     """Jobs that were looked at and are not in `jobs` (closed ones, unknown ones), so that a decision and the events that follow
     from it concern the same object. Not part of the state."""

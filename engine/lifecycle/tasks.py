@@ -64,7 +64,7 @@ def _facts(job: Job, task: Task) -> TaskFacts:
         task.counts,
         retrying=task.spec.main and success_out_of_reach(task.spec, task.counts.failed) and _may_be_restarted(job, task),
         dependencies_met=not waits or may_start(job, task),
-        replacing=_restarts(job, task) and bool(task.counts.terminating or task.open),
+        replacing=_restarts(job, task) and bool(task.counts.terminating or task.open or job.kills),
     )
 
 

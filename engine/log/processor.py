@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic, perf_counter
 from typing import Final, Generic, TypeVar
 
+from engine.events.times import SECOND
 from engine.log.accounts import Accounts
 from engine.log.attempts import Failures, UndecidedError, not_written
 from engine.log.errors import LogError, RecordTooLargeError
@@ -25,6 +26,8 @@ __all__ = ["SNAPSHOT_EVERY", "Processor"]
 
 _BATCH: Final = 500
 """Inputs a transaction, at most. With twice as many the longest pause is twice as long, and 1 % of the work is saved on SQLite."""
+
+_SHORTEST_REST: Final = 0.001
 
 SNAPSHOT_EVERY: Final = 100_000
 """Inputs within which a changed subject is written to the snapshot; recovery folds the tail of as many, in about 2 s."""
@@ -204,6 +207,19 @@ class Processor(Generic[S]):
         """When the earliest timer fires (microseconds), as of the last commit; `None`: there is none."""
         return self._run.due
 
+    @property
+    def horizon(self) -> int:
+        """Until when timers fire where no input waits: the shard's time, or when the stage goes on with what it has put off."""
+        run = self._run
+        return max(run.now, self.stage.unfinished(run.state) or run.now)
+
+    def rest(self, most: float) -> float:
+        """Return how long it may do nothing unless inputs come (seconds): until its earliest timer, at most `most`."""
+        due = self._run.due
+        if due is None or self._clock is None:
+            return most
+        return min(most, max((due - self._clock()) / SECOND, _SHORTEST_REST))
+
     def lag(self) -> int:
         """Return the number of offsets that wait in the shard's input partitions."""
         taken = self.position.vector
@@ -240,7 +256,9 @@ class Processor(Generic[S]):
         return done
 
     def run_until_quiet(self) -> int:
-        """Step until no input waits and no timer is due by the shard's own time, then complete the snapshot.
+        """Step until no input waits, no timer is due by the shard's own time and no work is put off, then complete the snapshot.
+
+        What the stage has put off is done as if its time had come, which the shard's time follows.
 
         Returns:
             How many inputs were taken and timers fired.
@@ -249,7 +267,7 @@ class Processor(Generic[S]):
             LogError: as `step`.
         """
         total = 0
-        while done := self.step() or self.fire_due(self._run.now):
+        while done := self.step() or self.fire_due(self.horizon):
             total += done
         while self.snapshot_dirty:
             self._commit(None)

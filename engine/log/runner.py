@@ -203,7 +203,7 @@ def run_until_quiet(make: Callable[[int], Processor[Any]], shards: Collection[in
         processor, total = make(number), 0
         try:
             processor.open()
-            while not stop.is_set() and (done := processor.step() or processor.fire_due(processor.position.now)):
+            while not stop.is_set() and (done := processor.step() or processor.fire_due(processor.horizon)):
                 total += done
                 collector.tick()
             return total if stop.is_set() else total + processor.run_until_quiet()

@@ -15,7 +15,7 @@ from engine.log.processor import Processor
 __all__ = ["IDLE_SECONDS", "BackOff", "ShardThread"]
 
 IDLE_SECONDS: Final = 0.2
-"""How long a shard without inputs waits before it looks at its timers again."""
+"""How long a shard without inputs waits, at most, before it looks at its timers again."""
 _PACE_SECONDS: Final = 0.03
 """From the beginning of a transaction to that of the next one, while there is less to do than a batch (kafka.md, Transactions).
 What a transaction costs, and the questions to brokers before it, is then shared by more inputs."""
@@ -146,15 +146,15 @@ class ShardThread:
             # Where only inputs could not be read, the shard has stayed open.
             self.is_open, self.trouble, pause = True, "", self._back_off.first
             if not done:
-                self._rest(seen)
+                self._rest(seen, processor.rest(IDLE_SECONDS))
                 continue
             self._after_commit()
             if done < processor.batch:
                 self._stop.wait(max(began + _PACE_SECONDS - time.monotonic(), 0))
 
-    def _rest(self, seen: int) -> None:
+    def _rest(self, seen: int, seconds: float) -> None:
         self.rests = True
-        self._news.wait(seen, IDLE_SECONDS)
+        self._news.wait(seen, seconds)
         self.rests = False
 
     def _open(self, processor: Processor[Any]) -> None:

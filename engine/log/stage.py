@@ -83,6 +83,12 @@ class Stage(Protocol[S]):
     def due(self, state: S) -> int | None:
         """Return when the earliest timer fires (microseconds), or `None`."""
 
+    def unfinished(self, state: S) -> int | None:
+        """Return when the stage goes on with work that it has put off (microseconds), or `None`.
+
+        That is a timer like others; it is asked for by whoever runs until nothing is left to do.
+        """
+
     def touched(self, state: S) -> list[str]:
         """Return the names of the snapshot records changed since the last call, each once; the call empties the list.
 

@@ -115,11 +115,13 @@ def derived(state: ShardState) -> dict[str, Any]:
 class Driver:
     """One shard, its clock and everything it has said."""
 
-    def __init__(self, stage: LifecycleStage | None = None, *, checked: bool = True) -> None:
+    def __init__(self, stage: LifecycleStage | None = None, *, checked: bool = True, quiet: bool = True) -> None:
+        """Begin; if `quiet`, what an input leads to is carried out to its last step before the next one is taken."""
         self.stage = stage or LifecycleStage()
         self.state = self.stage.initial()
         self.shadow = self.stage.initial()
         self.checked = checked
+        self.quiet = quiet
         self.now = START
         self.events: list[Event[Any]] = []
         self.outcomes: Counter[str] = Counter()
@@ -149,6 +151,8 @@ class Driver:
         self.outcome = outcome
         self.outcomes[outcome] += 1
         self.check()
+        while self.quiet and (due := self.stage.unfinished(self.state)) is not None:
+            made += self.until(due)
         return made
 
     def until(self, time: int) -> list[Event[Any]]:
@@ -431,7 +435,7 @@ def check_job(job: Job) -> None:
     assert live == job.live
     assert (job.finished is not None) == (job.phase in FINISHED_JOB_PHASES)
     if job.phase in FINISHED_JOB_PHASES:
-        assert all(timer.kind in {"ttl", "effect", "lost"} for timer in job.timers.values()), "timers outlive their job"
+        assert all(timer.kind in {"ttl", "effect", "lost", "step"} for timer in job.timers.values()), "timers outlive their job"
     if job.timers and not job.opened:
         assert all(timer.kind == "orphan_wait" for timer in job.timers.values())
         assert job.waiting, "a wait without anything that waits"

@@ -134,6 +134,9 @@ class CountingStage:
             heappop(state.heap)
         return None
 
+    def unfinished(self, state: Shard) -> int | None:
+        return None
+
     def outcome(self, event: Event[Data]) -> Outcome | None:
         if isinstance(event.data, TimerFired):
             return None

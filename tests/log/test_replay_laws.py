@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from engine.events import Message, Topic
 from engine.events.jobs import Accounted
-from engine.lifecycle import pages
+from engine.lifecycle import pages, pods
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
 from engine.log import processor, recovery, snapshots
@@ -45,6 +45,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "_MARK_EVERY", 3)
     monkeypatch.setattr(snapshots, "_CYCLE_BYTES", 300)
     monkeypatch.setattr(processor, "OUTPUT_LIMIT", 25)
+    monkeypatch.setattr(pods, "PODS", 1)
     monkeypatch.setattr(pages, "SIZES", dict.fromkeys(pages.SIZES, 2))
 
 
@@ -163,7 +164,7 @@ def test_the_laws_hold_for_the_lifecycle_stage(splits: tuple[int, ...]) -> None:
         processor = Processor(disturbed, stage, batch=life, snapshot_every=100)
         processor.open()
         for _ in range(life):
-            if not processor.step() and not processor.fire_due(processor.position.now):
+            if not processor.step() and not processor.fire_due(processor.horizon):
                 done = True
                 break
             assert processor.accounts.balanced

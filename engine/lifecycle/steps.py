@@ -1,0 +1,71 @@
+"""Work on a large job in steps: a commit each, and inputs of others are taken in between.
+
+What is left to do is a timer of the job (`step`), due a little later. So it survives a restart, is decided on as the job stands
+then, and comes before or after other inputs by time alone, whether the shard is busy or not. A step that goes on with a kill says
+what it deletes; any other one does what the job lacks: inputs to be released, pods to be asked for or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from engine.events.jobs import TimerSet
+from engine.lifecycle.orders import Order
+from engine.lifecycle.state import Job
+from engine.lifecycle.turn import Events, Turn
+from statemachines.counters import Counters, Pod
+from statemachines.kill import KillScope
+
+__all__ = ["IN_VAIN", "PACE", "PODS", "RELEASED", "go_on", "go_on_killing", "when_killed"]
+
+PODS: Final = 250
+"""Pods that one step asks for or deletes: 20 ms."""
+RELEASED: Final = 100
+"""Inputs that one step releases: 20 ms."""
+IN_VAIN: Final = "the job has not come"
+"""Reason of a step that goes on with pods which have waited for their job in vain."""
+PACE: Final = 50_000
+"""From one step to the next (microseconds). Longer than a step takes, so that inputs of others wait for one or two."""
+
+
+def go_on(turn: Turn, job: Job, reason: str | None = None) -> Events:
+    """Let the next step come, unless it will."""
+    if not job.steps:
+        yield turn.event(job, TimerSet("step", turn.now + PACE, reason=reason))
+
+
+def go_on_killing(turn: Turn, job: Job, scope: KillScope, order: Order, reason: str) -> Events:
+    """Let the rest of a kill come as the next step."""
+    due = turn.now + PACE
+    yield turn.event(
+        job,
+        TimerSet(
+            "step",
+            due,
+            action=order.action,
+            task=order.task,
+            index=order.index,
+            partition=order.partition,
+            kill=scope,
+            reason=reason,
+        ),
+    )
+
+
+def when_killed(job: Job, rest: Sequence[Pod]) -> tuple[Counters, dict[str, Counters]]:
+    """Return the counters of a job and of its tasks as if the rest of a kill had been asked for.
+
+    The phase rule judges a kill as a whole, as Volcano carries it out in one pass.
+    """
+    if not rest:
+        return job.counts, {name: task.counts for name, task in job.tasks.items()}
+    counts = replace(job.counts)
+    tasks = {name: replace(task.counts) for name, task in job.tasks.items()}
+    for pod in rest:
+        for counters in (counts, tasks[pod.task]):
+            name = pod.phase.lower()
+            setattr(counters, name, getattr(counters, name) - 1)
+            counters.terminating += 1
+    return counts, tasks

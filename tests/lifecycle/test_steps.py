@@ -1,0 +1,187 @@
+"""Work on a large job goes in steps: others are taken in between, and it ends as if it had been done at once."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from time import process_time
+
+import pytest
+from lifecycle_driver import SECOND, Driver, pod, vcjob
+
+from engine.events import Event, encode
+from engine.events.inputs import JobSubmitted
+from engine.events.jobs import InputParked, InputReleased, JobParked
+from engine.lifecycle import inputs, pods
+from engine.lifecycle.errors import InvariantError
+from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.steps import PACE, PODS
+from engine.log.memory import MemoryLog
+from engine.log.port import Partition
+from engine.log.processor import Processor
+
+STEP = PACE / SECOND
+
+
+@pytest.fixture
+def small_steps(monkeypatch):
+    monkeypatch.setattr(pods, "PODS", 2)
+    monkeypatch.setattr(inputs, "RELEASED", 2)
+
+
+@pytest.fixture
+def driver(small_steps):
+    return Driver(quiet=False)
+
+
+def test_a_job_asks_for_its_pods_step_by_step(driver):
+    made = driver.submit(vcjob({"name": "a", "replicas": 3}, {"name": "b", "replicas": 2}))
+    assert driver.asked("create_pod", made) == [("a", 0, 1), ("a", 1, 1)]
+    driver.crash()
+    made = driver.wait(STEP)
+    assert driver.asked("create_pod", made) == [("a", 2, 1), ("b", 0, 1)]
+    made = driver.wait(STEP)
+    assert driver.asked("create_pod", made) == [("b", 1, 1)]
+    assert (driver.job().timers, driver.stage.unfinished(driver.state)) == ({}, None)
+
+
+def test_what_happens_to_the_job_meanwhile_does_not_hurry_it(driver):
+    driver.submit(vcjob({"name": "a", "replicas": 6}, minAvailable=1))
+    driver.run("a", 0)
+    assert driver.phase() == "Running"
+    assert len(driver.asked("create_pod")) == 2
+    driver.wait(10 * STEP)
+    assert len(driver.asked("create_pod")) == 6
+
+
+def test_a_half_begun_job_is_not_taken_for_a_whole_one(driver):
+    """All of its pods that there are have succeeded, more than its minimum; it is not complete."""
+    driver.submit(vcjob({"name": "a", "replicas": 4, "minAvailable": 1}, minAvailable=1))
+    driver.end("a", 0, 1)
+    assert driver.phase() == "Running"
+    assert driver.task("a") == "Running"
+    driver.wait(STEP)
+    driver.end("a", 2, 3)
+    assert (driver.phase(), driver.task("a")) == ("Completed", "Completed")
+
+
+def test_a_job_that_is_aborted_meanwhile_asks_for_nothing_more(driver):
+    driver.submit(vcjob({"name": "a", "replicas": 6}))
+    driver.command("AbortJob")
+    driver.wait(61)
+    assert len(driver.asked("create_pod")) == 2
+    assert driver.phase() == "Aborted"
+    driver.command("ResumeJob")
+    driver.wait(10 * STEP)
+    assert len(driver.asked("create_pod")) == 8
+
+
+@pytest.mark.parametrize(
+    ("action", "phase"),
+    [("RestartJob", "Restarting"), ("RestartTask", "Restarting"), ("AbortJob", "Aborting"), ("CompleteJob", "Completing")],
+)
+def test_a_kill_is_judged_as_a_whole_and_carried_out_step_by_step(driver, action, phase):
+    driver.submit(vcjob({"name": "a", "replicas": 5}, maxRetry=9))
+    driver.wait(10 * STEP)
+    driver.run("a")
+    made = driver.command(action, task="a")
+    assert driver.phase() == phase
+    assert len(driver.asked("delete_pod", made)) == 2
+    driver.crash()
+    made = driver.wait(STEP)
+    assert len(driver.asked("delete_pod", made)) == 2
+    driver.end("a", 0, code=137)
+    assert driver.phase() == phase, "half a kill is no end of it"
+    made = driver.wait(10 * STEP)
+    assert len(driver.asked("delete_pod", made)) == 1
+    assert driver.job().counts.running == 0
+
+
+def test_a_task_is_scaled_down_step_by_step(driver):
+    driver.submit(vcjob({"name": "a", "replicas": 6}, minAvailable=1))
+    driver.wait(10 * STEP)
+    driver.run("a")
+    made = driver.update(vcjob({"name": "a", "replicas": 1}, minAvailable=1))
+    assert len(driver.asked("delete_pod", made)) == 2
+    made = driver.wait(10 * STEP)
+    assert {index for _, index, _ in driver.asked("delete_pod")} == {1, 2, 3, 4, 5}
+    assert driver.phase() == "Running"
+
+
+class Broken(LifecycleStage):
+    """Parks the job at its first pod that says so."""
+
+    broken = True
+
+    def decide(self, state, event, now):
+        if self.broken and getattr(event.data, "name", "") == "bad":
+            raise InvariantError(event.subject, "broken on purpose")
+        return super().decide(state, event, now)
+
+
+def test_what_is_held_is_released_step_by_step_and_before_anything_new(small_steps):
+    driver = Driver(Broken(), quiet=False)
+    bad = driver.event(pod("bad", "j1", 1, "Running", name="bad", node="n", running=0), "j1")
+    for made in driver.stage.park(driver.state, bad, driver.now, "broken"):
+        driver.stage.evolve(driver.state, made)
+        driver.stage.evolve(driver.shadow, made)
+        driver.sequences["j1"] = made.sequence
+    driver.stage.broken = False
+    for number in range(4):
+        driver.see(pod(f"u{number}", "j1", 1, "Running", node="n", running=0))
+    made = driver.command("Unpark")
+    assert len(driver.of(InputReleased, made)) == 2
+    assert not driver.job().parked
+    driver.see(pod("new", "j1", 1, "Running", node="n", running=0))
+    assert driver.outcome == "parked"
+    driver.crash()
+    driver.wait(10 * STEP)
+    assert [attempt.uid for attempt in driver.job().attempts] == ["bad", "u0", "u1", "u2", "u3", "new"]
+    assert (driver.job().held, driver.job().timers) == ({}, {})
+    assert {one.outcome for one in driver.of(InputReleased)} == {"applied"}
+    assert driver.of(JobParked) == []
+    assert len(driver.of(InputParked)) == 5
+
+
+# --- in the processor -------------------------------------------------------------------------------------------------
+
+
+def submission(name: str, replicas: int, at: int) -> Event[JobSubmitted]:
+    data = JobSubmitted(vcjob({"name": "a", "replicas": replicas}, minAvailable=1))
+    return Event(f"submit-{name}", "test", data.TYPE, name, at, at, 0, name, "", "c1", data)
+
+
+def test_nobody_else_waits_for_a_large_job():
+    """What another tenant sends while 5,000 replicas are asked for is decided on between two steps."""
+    log = MemoryLog()
+    begin = 1_700_000_000 * SECOND
+    log.append("jobs", [encode(submission("large", 5_000, begin))])
+    for number in range(20):
+        log.append("jobs", [encode(submission(f"small-{number}", 1, begin + number * PACE + 1))])
+    processor = Processor(log, LifecycleStage())
+    processor.open()
+    processor.run_until_quiet()
+    subjects = [record.message.subject for record in log.read(Partition("job-events", 0), 0, 100_000)]
+    assert subjects.count("large") > 10_000
+    places = [subjects.index(f"small-{number}") for number in range(20)]
+    gaps = [later - earlier for earlier, later in pairwise(places)]
+    assert max(gaps) < 3 * PODS
+    assert processor.stage.unfinished(processor.state) is None
+
+
+def test_no_step_is_long():
+    """20,000 replicas begun and killed again: each turn is bounded in events and in time."""
+    driver = Driver(checked=False, quiet=False)
+    driver.submit(vcjob({"name": "a", "replicas": 20_000}, minAvailable=1))
+    most, longest = 0, 0.0
+    steps = 0
+    while (due := driver.stage.unfinished(driver.state)) is not None:
+        began = process_time()
+        made = driver.until(due)
+        longest = max(longest, process_time() - began)
+        most = max(most, len(made))
+        steps += 1
+        if steps == 5:
+            driver.command("AbortJob")
+    assert len(driver.asked("delete_pod")) == len(driver.asked("create_pod")) == 6 * PODS
+    assert most <= 2 * PODS + 10
+    assert longest < 1.0  # 20 ms on a free core; encoding, decoding and two folds of the driver included
