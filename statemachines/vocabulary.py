@@ -109,10 +109,12 @@ FailureClass = Literal["transient", "user", "permanent", "none"]
 EffectFailure = Literal["AlreadyExists", "NotFound", "Conflict"]
 """Why an API server refused an effect: the name is taken, there is no such object, or it is another one than was meant."""
 
-ObjectState = Literal["absent", "asked", "exists", "deleting", "gone"]
-"""What is known of the pod object of an attempt, which may outlive it. `absent`: not asked for, or its creation failed; `asked`:
-its creation was asked for, it has not been seen; `deleting`: its deletion was asked for or seen; `gone`: seen gone, given up, or
-never made. Only in this last state is its name free."""
+ObjectState = Literal["absent", "asked", "made", "exists", "deleting", "gone"]
+"""What is known of the pod object of an attempt, which may outlive it.
+
+`absent`: not asked for, or its creation failed. `asked`: its creation was asked for. `made`: that was reported done. `exists`: it
+was seen. `deleting`: its deletion was asked for or seen. `gone`: seen gone, given up, or never made: only then its name is free.
+"""
 
 Rank = Literal["node", "scheduler", "watcher", "inferred"]
 """Who says when an attempt ended, most trustworthy first."""

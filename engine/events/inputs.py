@@ -80,6 +80,8 @@ class PodObserved(Data):
     terminating: StatedMicros | None = None
     deleting: bool = False
     """It carries a deletion timestamp, be it from before its end or after."""
+    deadline: StatedMicros | None = None
+    """The deletion timestamp: when its grace period ends."""
     ended: StatedMicros | None = None
     """Latest `finishedAt`; `None` on an end without evidence, which is then inferred from the last proof of life."""
     proof: StatedMicros | None = None

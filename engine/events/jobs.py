@@ -198,6 +198,8 @@ class AttemptTerminating(AttemptEvent):
 
     previous: AttemptPhase = "Running"
     reason: str | None = None
+    deadline: Micros | None = None
+    """When its grace period ends."""
 
 
 @event("lahar.attempt.ended.v1", topic="job-events")

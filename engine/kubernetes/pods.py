@@ -101,6 +101,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         running=times.running,
         terminating=times.terminating,
         deleting=view.deletion is not None,
+        deadline=view.deletion,
         ended=times.ended,
         proof=times.proof,
         rank=_rank(verdict, ended=times.ended is not None, inferred=inferred),

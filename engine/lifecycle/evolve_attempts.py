@@ -131,6 +131,7 @@ def _attempt_terminating(_state: ShardState, job: Job, data: AttemptTerminating,
     task, attempt = _find(job, data)
     leave(job, task, attempt)
     attempt.phase, attempt.reason, attempt.since = "Terminating", data.reason, event.time
+    attempt.deadline = data.deadline
     _show_object(job, attempt, "deleting")
     _observed(job, attempt, data, event)
     enter(job, task, attempt)
@@ -204,7 +205,7 @@ def _effect_requested(_state: ShardState, job: Job, data: EffectRequested, event
     attempt.effect = event.id
     job.by_effect[event.id] = attempt
     if data.effect == "create_pod":
-        _show_object(job, attempt, "asked")
+        attempt.object = "asked"
     elif attempt.live:
         if attempt.kill is None:
             attempt.kill, attempt.killed, attempt.tries = data.cause, event.time, 0

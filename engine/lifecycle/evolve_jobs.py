@@ -201,11 +201,14 @@ def _timer_gone(state: ShardState, job: Job, data: TimerCancelled | TimerFired, 
 
 def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Event[Any]) -> None:
     attempt = job.by_effect.get(data.effect)
-    if attempt is not None and data.outcome == "failed":
+    if attempt is not None:
         change(job, attempt)
-        attempt.tries += 1
-        if attempt.object == "asked" and attempt.kill is None:
-            attempt.object = "absent"
+        creates = attempt.object == "asked" and attempt.kill is None
+        if data.outcome == "failed":
+            attempt.tries += 1
+            attempt.object = "absent" if creates else attempt.object
+        elif creates:
+            attempt.object, attempt.seen = "made", event.recordedtime
     mark_seen(job, event)
 
 

@@ -40,7 +40,7 @@ from engine.events.jobs import (
 from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, steps
 from engine.lifecycle.actions import settle
 from engine.lifecycle.evolve import forgotten_key
-from engine.lifecycle.pods import stray
+from engine.lifecycle.pods import ask_again, stray
 from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED
 from engine.lifecycle.tasks import follow_tasks
@@ -209,6 +209,8 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
             yield from managed.pod_changed(turn, job, attempt, before, attempt.restarts)
         else:
             yield from _follow_attempt(turn, job, attempt)
+    for attempt in losses.unseen(turn, job)[:PODS]:
+        yield from ask_again(turn, job, attempt)
     if len(found) > PODS:
         yield turn.event(job, TimerSet("lost", turn.now + PACE, node=timer.node))
     yield from losses.wait_on(turn, job, timer)

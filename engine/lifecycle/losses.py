@@ -24,6 +24,7 @@ __all__ = [
     "give_up_object",
     "lost",
     "stop_waiting",
+    "unseen",
     "wait_for_lost",
     "wait_for_sight",
     "wait_on",
@@ -66,25 +67,50 @@ def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
                 if attempt.node == timer.node and _stands(job, attempt):
                     yield attempt, "NodeLost"
         return
-    ends = [time for time in (job.finished, job.object_deleted) if time is not None]
-    over = bool(ends) and max(ends) + LOSS_WAIT <= turn.now
     for attempt in job.attempts:
-        if attempt.live and (over or (_is_unseen(attempt) and attempt.killed + SIGHT_WAIT <= turn.now)):
+        due = _due(turn, job, attempt)
+        if due is not None and due <= turn.now:
             yield attempt, "EndUnknown"
 
 
+def unseen(turn: Turn, job: Job) -> list[Attempt]:
+    """Return the wanted attempts whose pods were reported made and have not come into view: they may be gone again."""
+    return [one for one in job.attempts if _is_unseen(one) and one.seen + SIGHT_WAIT <= turn.now]
+
+
 def wait_on(turn: Turn, job: Job, timer: Timer) -> Events:
-    """Wait on for pods that were commanded away unseen later than those that the timer was set for."""
-    if timer.node is None and any(attempt.live and _is_unseen(attempt) for attempt in job.attempts):
-        yield from wait_for_sight(turn, job)
+    """Wait on for what was not due when the timer fired."""
+    if timer.node is None:
+        dues = [due for attempt in job.attempts if (due := _due(turn, job, attempt)) is not None]
+        dues += [attempt.seen + SIGHT_WAIT for attempt in job.attempts if _is_unseen(attempt)]
+        if dues:
+            yield turn.event(job, TimerSet("lost", max(min(dues), turn.now + SIGHT_WAIT)))
+
+
+def _is_unseen(attempt: Attempt) -> bool:
+    return attempt.object == "made" and attempt.live and attempt.kill is None
+
+
+def _due(turn: Turn, job: Job, attempt: Attempt) -> int | None:
+    """Return when an attempt counts as lost if nothing is seen of it (microseconds); `None`: it does not.
+
+    While its node is silent no end is inferred from time alone, nor before its grace period is over.
+    """
+    if not attempt.live:
+        return None
+    if attempt.uid is None:
+        return None if attempt.kill is None else attempt.killed + SIGHT_WAIT
+    ends = [time for time in (job.finished, job.object_deleted) if time is not None]
+    if not ends:
+        return None
+    node = turn.state.nodes.get((job.cluster, attempt.node or ""))
+    if node is not None and node.ready != "True":
+        return turn.now + LOSS_WAIT
+    return max([*ends, attempt.deadline or 0]) + LOSS_WAIT
 
 
 def _stands(job: Job, attempt: Attempt) -> bool:
     return attempt.live or (job.managed and attempt.replaceable and attempt.object != "gone")
-
-
-def _is_unseen(attempt: Attempt) -> bool:
-    return attempt.uid is None and attempt.kill is not None
 
 
 def end_without_evidence(turn: Turn, job: Job, attempt: Attempt, lost: str) -> Event[AttemptEnded]:

@@ -36,7 +36,7 @@ from engine.lifecycle.actions import (
     raise_event,
     settle,
 )
-from engine.lifecycle.losses import end_without_evidence, give_up_object, stop_waiting, wait_for_lost
+from engine.lifecycle.losses import end_without_evidence, give_up_object, stop_waiting, wait_for_lost, wait_for_sight
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import ask_again, kill, meet, plan_of, update_surplus
@@ -202,10 +202,13 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
     A deletion of which the API server has said twice that there is no such pod has no object any more to wait for.
     """
     attempt = job.by_effect.get(report.effect)
-    if attempt is None or report.outcome != "failed":
+    if attempt is None:
         return
     turn.cause = turn.last
-    if report.reason == "NotFound" and attempt.object != "absent" and attempt.tries > 1:
+    if report.outcome != "failed":
+        if attempt.object == "made":
+            yield from wait_for_sight(turn, job)
+    elif report.reason == "NotFound" and attempt.object != "absent" and attempt.tries > 1:
         if attempt.live:
             yield end_without_evidence(turn, job, attempt, "EndUnknown")
         else:

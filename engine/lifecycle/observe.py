@@ -163,7 +163,7 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int,
         if at < 3 and (order == 3 or (order == 4 and asked)):
             yield turn.event(
                 job,
-                AttemptTerminating(*key, previous=attempt.phase, reason=reason, version=version),
+                AttemptTerminating(*key, previous=attempt.phase, reason=reason, deadline=pod.deadline, version=version),
                 max(attempt.since, pod.terminating or 0),
             )
         if order == 4:
@@ -243,7 +243,8 @@ def _ended(
             exit_code=pod.exit_code,
             rank=pod.rank,
             inferred=pod.ended is None,
-            replaceable=job.managed and (attempt.kill is not None or reason in EVICTED),
+            replaceable=job.managed
+            and (attempt.kill is not None or reason in EVICTED or (known != "exists" and _is_replaced(job, phase))),
             node=attempt.node,
             started=attempt.running,
             ran=0 if attempt.running is None else end - attempt.running,
@@ -341,6 +342,11 @@ def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event
     )
 
 
+def _is_replaced(job: Job, phase: str) -> bool:
+    """Tell whether an attempt that ended in a phase is replaced when its object is deleted by somebody."""
+    return phase != "Succeeded" and job.phase not in FINISHED_JOB_PHASES
+
+
 def tell_object(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, gone: bool) -> Events:
     """Take in that the object of a closed attempt of a managed job is being deleted, or is gone.
 
@@ -355,7 +361,7 @@ def tell_object(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, gon
             attempt.index,
             attempt.number,
             object="gone" if gone else "deleting",
-            replaceable=attempt.phase != "Succeeded" and job.phase not in FINISHED_JOB_PHASES,
+            replaceable=_is_replaced(job, attempt.phase),
             version=pod.version,
         ),
     )

@@ -42,7 +42,8 @@ class Attempt:
     version: str | None = None
     """resourceVersion of the last observation from which something followed."""
     seen: int = 0
-    """Recorded time of the last observation that showed it live and from which something followed."""
+    """Recorded time of the last observation that showed it live and from which something followed, or of the report that it was
+    made."""
     created: int = 0
     bound: int | None = None
     running: int | None = None
@@ -60,6 +61,8 @@ class Attempt:
     killed: int = 0
     """When it was requested."""
     disruption: str | None = None
+    deadline: int | None = None
+    """When the grace period of its deletion ends."""
     object: ObjectState = "absent"
     """Its pod object, which may outlive it: the replica is taken until it is gone."""
     effect: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -366,3 +367,54 @@ def test_a_job_whose_pods_end_in_time_waits_no_longer(driver):
     driver.owner(JobObserved("train", "Job", version="2", phase="Completed", tasks={"main": 1}), "j")
     driver.see(on(0, "a", 2, "Succeeded", created=0, ended=30))
     assert driver.job("j").idle
+
+
+def test_no_end_is_inferred_while_the_node_is_silent(driver):
+    driver.node("n0")
+    started(driver, {"name": "w"})
+    driver.node("n0", version="2", ready="Unknown")
+    driver.command("TerminateJob")
+    driver.delete()
+    driver.wait(6000)
+    assert driver.of(AttemptEnded) == []
+    driver.node("n0", version="3")
+    driver.reap()
+    assert driver.phase() == "Terminated"
+
+
+def test_no_end_is_inferred_before_the_grace_period_is_over(driver):
+    driver.owner(JobObserved("train", "Job", version="1", phase="Running", tasks={"main": 1}), "j")
+    driver.see(on(0, "a", 1, created=0))
+    deadline = START + 3600 * SECOND
+    driver.see(replace(on(0, "a", 2, "Terminating", created=0, terminating=5, deleting=True), deadline=deadline))
+    driver.delete("j", "2")
+    driver.wait(4199)
+    assert driver.of(AttemptEnded) == []
+    driver.wait(60)
+    assert [end.reason for end in driver.of(AttemptEnded)] == ["EndUnknown"]
+
+
+@pytest.mark.parametrize("steps", [["Failed"], ["deleting"], ["Failed", "deleting"], []])
+def test_a_failed_pod_that_is_deleted_is_replaced_whatever_is_seen_first(driver, steps):
+    started(driver, {"name": "w", "replicas": 2}, minAvailable=2)
+    ended = {"phase": "Failed", "reason": "AppFailed", "node": "n0", "running": 0, "ended": 5}
+    for step in steps:
+        driver.see(driver.replica("w", 0, deleting=step == "deleting", **ended))
+    driver.gone(driver.replica("w", 0, deleting=True, **ended))
+    assert driver.asked("create_pod")[-1] == ("w", 0, 2)
+
+
+def test_a_pod_that_was_made_and_is_not_seen_is_asked_for_again(driver):
+    """It may be gone before anybody looked."""
+    driver.submit(vcjob({"name": "w", "replicas": 2}))
+    for event in [event for event in driver.events if isinstance(event.data, EffectRequested)]:
+        driver.report(event.id, "done")
+    driver.run("w", 1)
+    driver.wait(60)
+    assert driver.asked("create_pod") == [("w", 0, 1), ("w", 1, 1), ("w", 0, 1)]
+    driver.report(last_id(driver, "create_pod"), "failed", reason="AlreadyExists")
+    driver.wait(1)
+    driver.run("w", 0)
+    driver.wait(600)
+    assert driver.asked("create_pod") == [("w", 0, 1), ("w", 1, 1), ("w", 0, 1), ("w", 0, 1)]
+    assert driver.job().timers == {}
