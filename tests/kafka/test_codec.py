@@ -103,6 +103,42 @@ def test_the_headers_of_an_event() -> None:
     }
 
 
+def test_the_headers_of_what_is_no_event() -> None:
+    """Records stay; what they are called must, too."""
+    message = raw_message("ü", b"", 7)
+    fields = encode(message, "lifecycle/3", 9, (4, 0))
+    assert fields == Fields(
+        "ü".encode(),
+        b"null",
+        [
+            ("content-type", b"application/octet-stream"),
+            ("lahar_message", '["ü","","","","ü",7,7,0,"ü","",""]'.encode()),
+            ("lahar_empty", b"1"),
+            ("lahar_shard", b"lifecycle/3"),
+            ("lahar_shardsequence", b"9"),
+            ("lahar_basis", b"4,0"),
+        ],
+    )
+    assert decode(*fields, AT) == (message, Metadata("lifecycle/3", 9, (4, 0)))
+
+
+@pytest.mark.parametrize(
+    ("message", "opaque"),
+    [
+        (NODE, False),
+        (NODE._replace(id=""), True),
+        (NODE._replace(source=""), True),
+        (NODE._replace(type=""), True),
+        (NODE._replace(sequence=-1), True),
+    ],
+)
+def test_what_cloudevents_cannot_express_comes_back_too(message: Message, opaque: bool) -> None:
+    fields = encode(message)
+    assert ("lahar_message" in dict(fields.headers)) == opaque
+    assert ("ce_specversion" in dict(fields.headers)) != opaque
+    assert back(fields) == message
+
+
 def test_a_text_that_is_no_unicode_is_refused() -> None:
     with pytest.raises(ValueError, match="surrogates"):
         encode(NODE._replace(subject="\ud800"))
@@ -200,6 +236,8 @@ def test_a_time_without_a_recorded_time_is_recorded_when_it_was_appended() -> No
         ({"ce_time": b"yesterday"}, "yesterday"),
         ({"ce_sequence": b"-1"}, "not a whole number"),
         ({"ce_sequence": b"9" * 20}, "not a whole number"),
+        ({"ce_sequence": b"%d" % (2**63)}, "not a whole number"),
+        ({"ce_sequence": b"0" * 21}, "not a whole number"),
         ({"ce_subject": b"\xff"}, "utf-8"),
     ],
 )

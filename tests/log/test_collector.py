@@ -34,6 +34,29 @@ def test_it_is_given_back_after_a_failure() -> None:
     assert gc.isenabled()
 
 
+def test_cycles_made_before_are_not_set_aside() -> None:
+    lost = weakref.ref(Node())
+    with set_aside():
+        assert lost() is None
+
+
+def test_it_collects_once_in_ten_commits() -> None:
+    collections: list[int] = []
+
+    def note(phase: str, about: dict[str, int]) -> None:
+        if phase == "start":
+            collections.append(about["generation"])
+
+    with set_aside() as collector:
+        gc.callbacks.append(note)
+        try:
+            for _ in range(39):
+                collector.tick()
+        finally:
+            gc.callbacks.remove(note)
+    assert collections == [1, 1, 1]
+
+
 def test_cycles_made_meanwhile_are_found() -> None:
     with set_aside() as collector:
         lost = weakref.ref(Node())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -61,6 +62,14 @@ def test_the_lock_is_held_by_one(tmp_path: Path) -> None:
     assert not other.is_held()
     with other.hold():
         assert mine.is_held()
+
+
+def test_a_holder_that_has_not_said_who_it_is_is_unknown(tmp_path: Path) -> None:
+    lock = RunLock(tmp_path / "lahar.db")
+    with lock.path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(LogBusyError, match="held by process unknown"), lock.hold():
+            pass
 
 
 def test_a_log_has_one_lock_by_whatever_name_it_is_reached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
