@@ -17,8 +17,10 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.structs import TopicPartition
 
 from engine.events import Message
+from engine.events.topics import INPUT_TOPICS
 from engine.log.errors import LogDamagedError
 from engine.log.port import Partition, Record, Vector
+from engine.log.producer_time import capped
 from streams.codec import decode
 from streams.errors import unavailable_if
 from streams.fetched import Chunk, RawRecord
@@ -237,4 +239,8 @@ class Reader:
 def record_of(partition: Partition, raw: RawRecord) -> Record:
     """Return a record as the log's readers know it: its time in Kafka is when it was appended (`streams.topics`)."""
     message, (shard, shardsequence, basis) = decode(raw.key, raw.value, raw.headers, raw.timestamp)
-    return _new_record((partition, raw.offset, message, shard, shardsequence, basis, raw.timestamp * 1_000))
+    appended = raw.timestamp * 1_000
+    if partition.topic in INPUT_TOPICS:
+        # Here, not where it is appended: other producers' records are capped as well.
+        message = capped(message, appended)
+    return _new_record((partition, raw.offset, message, shard, shardsequence, basis, appended))

@@ -5,7 +5,6 @@ In one process the order is: lifecycle until quiet, then effects.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from engine.log.lock import RunLock
 from engine.log.observer import Observer
 from engine.log.port import ShardId
 from engine.log.processor import Processor
+from engine.log.producer_time import wall_clock as now
 
 __all__ = ["Engine", "lifecycle_stage", "now", "opened", "run_lock"]
 
@@ -32,11 +32,6 @@ _FIRST_PAUSE: Final = 0.2
 """How long a live engine waits (seconds) before it opens a log anew that could not be used; each further failure doubles it."""
 
 _LONGEST_PAUSE: Final = 10.0
-
-
-def now() -> int:
-    """Return the time of the wall clock (microseconds)."""
-    return time.time_ns() // 1000
 
 
 @contextmanager

@@ -2,9 +2,6 @@
 
 `cluster` comes first whenever one of its records waits. The others are merged by recorded time; at equal times by the order in
 which the stage names its inputs, and within a partition by offset.
-
-A shard's time is that of the latest input and never falls. One input of a producer whose clock is years ahead would make all timers
-due for good, so what it says counts up to an hour after the log appended it.
 """
 
 from __future__ import annotations
@@ -17,19 +14,10 @@ from typing import Final, Protocol
 from engine.log.errors import LogError
 from engine.log.port import Log, Partition, ReadsTogether, Record
 
-__all__ = ["Inputs", "Retaken", "Source", "Taken", "time_of"]
-
-_AHEAD: Final = 3_600 * 1_000_000
-"""By how much a producer's clock may be ahead of the log's (microseconds)."""
+__all__ = ["Inputs", "Retaken", "Source", "Taken"]
 
 Taken = tuple[int, Record, int]
 """Place of the partition among the shard's inputs, the record, and when it counts as recorded (microseconds)."""
-
-
-def time_of(record: Record) -> int:
-    """Return when an input counts as recorded (microseconds)."""
-    said, appended = record.message.recordedtime, record.appended
-    return said if not appended or said <= appended + _AHEAD else appended + _AHEAD
 
 
 class Source(Protocol):
@@ -168,7 +156,7 @@ class _Head:
 
     def _go_on(self) -> None:
         record = next(self._rest, None)
-        self.found = None if record is None else (self.place, record, time_of(record))
+        self.found = None if record is None else (self.place, record, record.message.recordedtime)
 
     def advance(self) -> None:
         """Go to the next record. A chunk that was full may have more behind it, one that was not had none when it was read."""

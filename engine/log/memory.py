@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import islice
 from operator import itemgetter
@@ -13,6 +13,7 @@ from engine.events import Message, Topic
 from engine.log.errors import FencedError, LayoutError, LogError, RecordTooLargeError
 from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardView
+from engine.log.producer_time import capped, wall_clock
 
 __all__ = ["MemoryLog"]
 
@@ -37,14 +38,16 @@ class MemoryLog:
     finds_by_key: Final = False
     """It looks at all records."""
 
-    def __init__(self, partitions: int = 1, largest: int | None = None) -> None:
+    def __init__(self, partitions: int = 1, largest: int | None = None, clock: Callable[[], int] = wall_clock) -> None:
         """Make an empty log.
 
         Args:
             partitions: of each topic, except of `cluster` and `scheduling`, which have one.
             largest: bytes of data that a record may have, to stand for a log with such a limit; `None`: any number.
+            clock: gives the time at which something is appended (microseconds).
         """
         self._largest = largest
+        self._clock = clock
         self._counts: dict[Topic, int] = {topic: 1 if topic in _SINGLE else partitions for topic in get_args(Topic)}
         self._records: dict[Partition, list[Record]] = {
             Partition(topic, number): [] for topic, count in self._counts.items() for number in range(count)
@@ -67,10 +70,10 @@ class MemoryLog:
             RecordTooLargeError: a message is larger than `largest`.
         """
         self._must_fit(messages)
-        count = self._counts[topic]
+        count, now = self._counts[topic], self._clock()
         with self._changed:
             for message in messages:
-                self._write(Partition(topic, partition_of(message.key, count)), message)
+                self._write(Partition(topic, partition_of(message.key, count)), capped(message, now))
             self._changed.notify_all()
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:

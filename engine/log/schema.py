@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Final, get_args
 
 from engine.events import Topic
+from engine.events.topics import INPUT_TOPICS
 from engine.log.errors import LogUnavailableError, NotALogError
 from engine.log.failures import BUSY_SECONDS, damaged, translated
 from engine.log.port import Partition
 
-__all__ = ["APPLICATION_ID", "INPUTS", "VERSION", "make_file", "open_file", "partition_counts", "table"]
+__all__ = ["APPLICATION_ID", "VERSION", "make_file", "open_file", "partition_counts", "table"]
 
 APPLICATION_ID: Final = 0x4C414852
 """`LAHR`, in the header of the file."""
@@ -27,8 +28,6 @@ VERSION: Final = 1
 """Of the tables; a file with a higher one is not read."""
 
 _SINGLE: Final = frozenset({"cluster", "scheduling"})
-INPUTS: Final = frozenset({"pods", "jobs", "cluster"})
-"""Topics that are appended to: their records stand where their keys put them, and have no index by key."""
 
 _TABLES: Final = """
 CREATE TABLE log (
@@ -190,5 +189,6 @@ def _add_partitions(connection: sqlite3.Connection, partitions: int) -> None:
         for number in range(count):
             name = table(Partition(topic, number))
             connection.execute(_RECORDS.format(table=name))
-            if topic not in INPUTS:
+            # Inputs stand where their keys put them.
+            if topic not in INPUT_TOPICS:
                 connection.execute(f'CREATE INDEX IF NOT EXISTS "{topic}/{number} by key" ON {name} (key)')

@@ -14,12 +14,14 @@ from pathlib import Path
 from typing import Final
 
 from engine.events import Message, Topic
+from engine.events.topics import INPUT_TOPICS
 from engine.log.errors import LayoutError, LogDamagedError, LogUnavailableError
 from engine.log.failures import damaged
 from engine.log.partitioner import partition_of
 from engine.log.port import Partition, Record, ShardId, ShardView
+from engine.log.producer_time import capped, wall_clock
 from engine.log.rows import Row, checksum, records, selection
-from engine.log.schema import INPUTS, make_file, partition_counts, table
+from engine.log.schema import make_file, partition_counts, table
 from engine.log.sqlite_file import SqliteFile
 from engine.log.sqlite_shard import RecordWriter, SqliteShard
 
@@ -40,7 +42,15 @@ class SqliteLog:
     finds_by_key: Final = True
     """It has an index of keys."""
 
-    def __init__(self, path: str | Path, partitions: int | None = None, *, create: bool = True, readonly: bool = False) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        partitions: int | None = None,
+        *,
+        create: bool = True,
+        readonly: bool = False,
+        clock: Callable[[], int] = wall_clock,
+    ) -> None:
         """Open a log.
 
         Args:
@@ -49,6 +59,7 @@ class SqliteLog:
                 new one.
             create: make the file if it is not there.
             readonly: only read.
+            clock: gives the time at which something is appended (microseconds).
 
         Raises:
             LogUnavailableError: the file is not there, or cannot be opened or made.
@@ -63,6 +74,7 @@ class SqliteLog:
             make_file(self.path, partitions or 1)
         self._file = SqliteFile(self.path, readonly=readonly)
         self._names: dict[int, str] = {}
+        self._clock = clock
         found = self._file.one("SELECT partitions FROM log")[0]
         if partitions is not None and partitions != found:
             self.close()
@@ -80,11 +92,11 @@ class SqliteLog:
             LogUnavailableError: the log cannot be written; nothing was appended.
             ValueError: a message holds a number beyond 64 bits or a text that is no Unicode; nothing was appended.
         """
-        count = self._counts[topic]
+        count, now = self._counts[topic], self._clock()
         with self._file.transaction() as connection:
             write = RecordWriter(connection)
             for message in messages:
-                write.add(Partition(topic, partition_of(message.key, count)), message)
+                write.add(Partition(topic, partition_of(message.key, count)), capped(message, now))
             write.finish()
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
@@ -179,7 +191,7 @@ class SqliteLog:
         partitions = [
             Partition(topic, number)
             for topic in topics
-            for number in ((partition_of(key, self._counts[topic]),) if topic in INPUTS else range(self._counts[topic]))
+            for number in ((partition_of(key, self._counts[topic]),) if topic in INPUT_TOPICS else range(self._counts[topic]))
         ]
         return self._search(partitions, {}, " AND key = ?", (key,))
 

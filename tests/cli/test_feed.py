@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,31 @@ class TestIngest:
     def test_a_recorded_stream_counts_by_its_own_times(self, lahar):
         lahar("ingest", "--recorded", given=json.dumps(pod("a")))
         assert lahar("status", "--json").record["now"].startswith("2026-01-01T00:00:")
+
+    @pytest.mark.parametrize("way", ["an event", "a recorded object", "an import"])
+    def test_an_input_from_the_next_century_fires_nobodys_timer(self, lahar, files, folder, way):
+        """On one tenant's word every deadline would be over, and ended jobs be forgotten, for good."""
+        files["job"].write_text(files["job"].read_text().replace("lahar: {", "lahar: {activeDeadlineSeconds: 86400, "))
+        lahar("apply", files["queue"], files["job"])
+        ahead = json.dumps(pod("b", creationTimestamp="2126-01-01T00:00:00Z"))
+        if way == "an event":
+            lahar("ingest", "--no-process", "--log", "sqlite:other.db", given=json.dumps(pod("b")))
+            (event,) = (line for line in lahar("export", "--log", "sqlite:other.db").out.splitlines() if "pod.observed" in line)
+            lahar("ingest", given=json.dumps(json.loads(event) | {"recordedtime": "2126-01-01T00:00:00Z"}))
+        elif way == "a recorded object":
+            lahar("ingest", "--recorded", given=ahead)
+        else:
+            lahar("ingest", "--no-process", given=json.dumps(pod("b")))
+            lines = [json.loads(line) for line in lahar("export").out.splitlines()]
+            lines[-2]["recordedtime"] = "2126-01-01T00:00:00Z"
+            (folder / "forged.jsonl").write_text("\n".join(map(json.dumps, lines)))
+            (folder / "lahar.db").unlink()
+            lahar("import", "forged.jsonl")
+            lahar("run", "--once")
+        status = lahar("status", "--json").record
+        assert (status["now"][:4], status["lag"]) == (f"{datetime.now(UTC):%Y}", 0)
+        assert sorted(names(lahar)) == ["b", "train"]
+        assert lahar("job", "show", "ml/train", "--json").record["phase"] == "Pending"
 
     def test_nothing(self, lahar, folder):
         assert lahar("ingest", given="").out == "0 taken; 0 processed\n"

@@ -11,22 +11,26 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.events import Message, raw_message
+from engine.events import Message, Topic, raw_message
+from engine.events.topics import INPUT_TOPICS
 from engine.log.errors import FencedError, LayoutError, LogError, RecordTooLargeError
 from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Log, Output, Partition, Position, Record, Searchable, ShardId, Vector
+from engine.log.producer_time import wall_clock
 
 SHARD = ShardId("lifecycle", 0)
 PODS = Partition("pods", 0)
 CLUSTER = Partition("cluster", 0)
+HOUR = 3_600_000_000
 LARGE = random.Random(1).randbytes(5_000_000)  # noqa: S311  bytes that cannot be compressed
 EVENTS = Partition("job-events", 0)
 INPUTS = (PODS, CLUSTER)
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 times = st.integers(min_value=-(2**62), max_value=2**62)
+past = st.integers(min_value=-(2**62), max_value=1_700_000_000_000_000)
 messages = st.builds(
-    Message, texts, texts, texts, texts, texts, times, times, st.integers(0, 2**40), texts, texts, texts, st.binary(max_size=60)
+    Message, texts, texts, texts, texts, texts, times, past, st.integers(0, 2**40), texts, texts, texts, st.binary(max_size=60)
 )
 
 
@@ -122,6 +126,26 @@ class LogContract(ABC):
             assert bodies(read_all(log, PODS))[before:] == sent
 
         check()
+
+    @pytest.mark.parametrize("topic", sorted(INPUT_TOPICS))
+    def test_a_recorded_time_counts_up_to_an_hour_past_the_moment_at_which_it_was_appended(self, log: Log, topic: Topic) -> None:
+        """One wrong clock would make everybody's timers due for good."""
+        before = wall_clock() // 1_000_000 * 1_000_000
+        century = before + 100 * 365 * 24 * HOUR
+        given = [before - HOUR, before + HOUR - 1_000_000, before + 3 * HOUR, century, 2**62]
+        log.append(topic, [message("a", number)._replace(time=century, recordedtime=at) for number, at in enumerate(given)])
+        after = wall_clock()
+        found = read_all(log, Partition(topic, 0))
+        counted = [record.message.recordedtime for record in found]
+        assert counted[:2] == given[:2]
+        assert all(before + HOUR <= at <= after + HOUR for at in counted[2:])
+        assert {record.message.time for record in found} == {century}, "a claim about itself alone"
+
+    def test_what_a_stage_wrote_keeps_its_time(self, log: Log) -> None:
+        """It is the shard's own; inputs appended on a machine with another clock may have brought it."""
+        ahead = message("job", 1)._replace(recordedtime=wall_clock() + 2 * HOUR)
+        log.open(SHARD, INPUTS).commit(Commit((1, 0), 1, [Output("job-events", ahead, (1, 0))]))
+        assert bodies(read_all(log, EVENTS)) == [ahead]
 
     def test_bytes_that_are_no_event_are_kept(self, log: Log) -> None:
         raw = raw_message("k", bytes(range(256)), 5)

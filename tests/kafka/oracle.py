@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from engine.events import EventError, Message, decode
 from engine.events.jobs import Accounted, DeadLettered
 from engine.log.accounts import SILENT, Accounts
-from engine.log.inputs import Inputs, time_of
+from engine.log.inputs import Inputs
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
 from engine.log.recovery import Recovered, input_partitions, output_partitions, own_output
@@ -191,7 +191,7 @@ class _Again:
         waiting.sort(key=lambda found: found[0] == last)
         for place, given in waiting:
             for taken in given.below(vector[place]):
-                found = (place, taken, time_of(taken))
+                found = (place, taken, taken.message.recordedtime)
                 self.must_have_fired(max(self.run.now, found[2]))
                 if record is not None and (reason := self._too_large(taken, record)):
                     # Only the log knows what is too large for it.

@@ -69,7 +69,7 @@ def test_an_input_from_the_future_does_not_take_the_shard_with_it(make_log: Make
     hour, sent = 3_600_000_000, message("a", 1)._replace(recordedtime=250_000_000_000_000_000)
     log.append("pods", [sent])
     (record,) = read_all(log, PODS)
-    assert record.message == sent
+    assert record.message == sent._replace(recordedtime=record.appended + hour)
     processor = Processor(log, LifecycleStage())
     processor.open()
     processor.run_until_quiet()

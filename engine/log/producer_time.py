@@ -1,0 +1,28 @@
+"""The recorded time of an input, which its producer stamps and the log bounds.
+
+A shard's time is that of the latest input and never falls. One input of a producer whose clock is years ahead would make all timers
+of everybody due for good, so every log caps what a producer says at one hour past the moment at which it appended the input.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from engine.events import Message
+
+__all__ = ["AHEAD", "capped", "wall_clock"]
+
+AHEAD: Final = 3_600 * 1_000_000
+"""By how much a producer's clock may be ahead of the log's (microseconds)."""
+
+
+def capped(message: Message, appended: int) -> Message:
+    """Return an input as it counts: recorded at most `AHEAD` past the moment at which it was appended (microseconds)."""
+    latest = appended + AHEAD
+    return message if message.recordedtime <= latest else message._replace(recordedtime=latest)
+
+
+def wall_clock() -> int:
+    """Return the time of the wall clock (microseconds)."""
+    return time.time_ns() // 1000
