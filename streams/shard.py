@@ -62,6 +62,8 @@ class KafkaShard:
         self._shard = shard
         self._inputs = tuple(inputs)
         self._group = log.settings.group(shard.stage, shard.number)
+        self._marks = log.settings.group("marks", f"{shard.stage}-{shard.number}")
+        self._marked = log.place("snapshots", shard.number)
         self._closed = False
         self._failure: LogError | None = None
         self._batch_bytes = BATCH_BYTES
@@ -126,6 +128,28 @@ class KafkaShard:
         self._log.wrote(written)
         self._position = position
         return position
+
+    marks_are_free: Final = False
+
+    def mark(self, text: str) -> None:
+        """Note what is being done, outside of all transactions: as metadata of a group that is the shard's own.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be written.
+        """
+        log = self._log
+        with unavailable_if(f"the mark of shard {self._shard} on {log.settings.where} cannot be written"):
+            log.background.run(log.wire.commit_group(self._marks, {log.name(self._marked): 0}, text))
+
+    def marked(self) -> str:
+        """Return the mark that an earlier holder has made last.
+
+        Raises:
+            LogUnavailableError: the cluster cannot be read.
+        """
+        log = self._log
+        with unavailable_if(f"the mark of shard {self._shard} on {log.settings.where} cannot be read"):
+            return log.background.run(log.group_offsets(self._marks)).get(self._marked, (0, ""))[1]
 
     def close(self) -> None:
         """Give the right back. Idempotent."""

@@ -133,14 +133,14 @@ class Wire:
         """Return what a group has committed: partition → (offset, metadata)."""
         return await self._retry(lambda: self._group_offsets(group))
 
-    async def commit_group(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets of a group without members, all or none.
+    async def commit_group(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:
+        """Commit offsets of a group without members, each with the same metadata, all or none.
 
         They are kept for ten years.
         """
         by_topic: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         for partition, offset in offsets.items():
-            by_topic[partition.topic].append((partition.partition, offset, ""))
+            by_topic[partition.topic].append((partition.partition, offset, metadata))
         request = OffsetCommitRequest(group, OffsetCommitRequest.DEFAULT_GENERATION_ID, "", TEN_YEARS_MS, list(by_topic.items()))
         await self._retry(lambda: self._commit_once(group, request))
 

@@ -122,6 +122,12 @@ class LifecycleStage:
         yield from self._on_timer(turn, job, timer)
         _check(job)
 
+    def timer(self, state: ShardState) -> str:
+        """Name the timer that fires next."""
+        if not state.timers or (state.finished and self._forgets_first(state)):
+            return peek(state, state.finished[0][1]).closing
+        return state.timers[0][1]
+
     def evolve(self, state: ShardState, event: Event[Data]) -> None:
         """Apply one event of the stage's own output."""
         evolve(state, event)

@@ -23,13 +23,14 @@ _SINGLE: Final = frozenset({"cluster", "scheduling"})
 class _Shard:
     """What is durable of a shard, as far as memory is."""
 
-    __slots__ = ("epoch", "inputs", "position", "snapshot")
+    __slots__ = ("epoch", "inputs", "mark", "position", "snapshot")
 
     def __init__(self, inputs: tuple[Partition, ...]) -> None:
         self.epoch = 0
         self.inputs = inputs
         self.position = Position((0,) * len(inputs))
         self.snapshot: dict[str, bytes] = {}
+        self.mark = ""
 
 
 class MemoryLog:
@@ -209,6 +210,16 @@ class MemoryShard:
             held.position = Position(commit.vector, commit.now, sequence)
             log._changed.notify_all()  # noqa: SLF001
             return held.position
+
+    marks_are_free: Final = True
+
+    def mark(self, text: str) -> None:
+        """Note what is being done, outside of all transactions."""
+        self._held.mark = text
+
+    def marked(self) -> str:
+        """Return the mark that an earlier holder has made last."""
+        return self._held.mark
 
     def close(self) -> None:
         """Give the right back."""

@@ -137,6 +137,30 @@ class ShardLog(Protocol):
                 cannot be known, the shard must be opened again before anything else is done with it.
         """
 
+    @property
+    def marks_are_free(self) -> bool:
+        """`mark` takes some microseconds; otherwise it is a question to a server."""
+
+    def mark(self, text: str) -> None:
+        """Note what is being done, outside of all transactions.
+
+        Whoever opens the shard next finds it, whatever has become of the transaction. It outlives the process, but may not
+        outlive a loss of power.
+
+        Args:
+            text: at most 200 characters of ASCII; it replaces the mark before it.
+
+        Raises:
+            LogUnavailableError: the log cannot be written.
+        """
+
+    def marked(self) -> str:
+        """Return the mark that an earlier holder has made last; empty: none, or one that cannot be read.
+
+        Raises:
+            LogUnavailableError: the log cannot be read.
+        """
+
     def close(self) -> None:
         """Give the right back. Idempotent; writes nothing."""
 

@@ -13,6 +13,7 @@ from typing import Final, Generic, TypeVar
 from engine.events.times import SECOND
 from engine.log.accounts import Accounts
 from engine.log.attempts import Failures, UndecidedError, not_written
+from engine.log.breaker import Breaker
 from engine.log.errors import LogError, RecordTooLargeError
 from engine.log.inputs import Inputs, Retaken, Source, Taken
 from engine.log.observer import Batch, Observer
@@ -21,6 +22,7 @@ from engine.log.recovery import input_partitions, must_reach, output_partitions,
 from engine.log.remarks import Remarks
 from engine.log.run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
 from engine.log.stage import Stage
+from engine.log.watchdog import Watchdog
 
 __all__ = ["SNAPSHOT_EVERY", "Processor"]
 
@@ -48,6 +50,7 @@ class Processor(Generic[S]):
         snapshot_every: int = SNAPSHOT_EVERY,
         clock: Callable[[], int] | None = None,
         observer: Observer | None = None,
+        watchdog: Watchdog | None = None,
     ) -> None:
         """Name what is to be run; nothing is touched until `open`.
 
@@ -59,6 +62,7 @@ class Processor(Generic[S]):
             snapshot_every: inputs within which a changed subject is written to the snapshot.
             clock: gives the time (microseconds) by which timers fire while no input waits; `None`: only recorded times do.
             observer: is told what it does.
+            watchdog: ends the process where a decision takes too long.
         """
         self.shard: Final = ShardId(stage.name, number)
         self.stage: Final[Stage[S]] = stage
@@ -70,6 +74,7 @@ class Processor(Generic[S]):
         self._every = snapshot_every
         self._clock = clock
         self._observer = observer
+        self._watchdog = watchdog
         self.reads: Final[Sequence[Partition]] = input_partitions(log, stage, number)
         self.writes: Final[Sequence[Partition]] = output_partitions(log, stage, number)
         self._opened: ShardRun[S] | None = None
@@ -89,7 +94,7 @@ class Processor(Generic[S]):
             LogDamagedError: what the log holds is not what was written.
         """
         self._let_go()
-        self._mine, self.moved = True, None
+        alive, self._mine, self.moved = self._mine, True, None
         if self._observer is not None:
             self._observer.opening(self)
         began = perf_counter()
@@ -100,7 +105,12 @@ class Processor(Generic[S]):
                 for partition, taken in zip(self.reads, held.position.vector, strict=True):
                     if taken:
                         must_reach(self.log, self.shard, partition, taken)
-                folded = self._load(held)
+                breaker = Breaker(self.shard, held, self.batch, alive=alive)
+                breaker.recovering()
+                folded = self._load(held, breaker)
+                breaker.rest()
+                if self._watchdog is not None:
+                    self._watchdog.watch(breaker)
             except BaseException:
                 held.close()
                 raise
@@ -113,6 +123,8 @@ class Processor(Generic[S]):
 
     def close(self) -> None:
         """Give the shard back; what is not committed is forgotten. Idempotent."""
+        if self.can_work:
+            self._breaker.close()
         self._let_go()
         if self._mine:
             self._mine = False
@@ -125,11 +137,13 @@ class Processor(Generic[S]):
             self._opened.held.close()
             self._opened = None
 
-    def _load(self, held: ShardLog) -> int:
+    def _load(self, held: ShardLog, breaker: Breaker) -> int:
         """Bring the state to where the shard stands; return how many events were folded."""
         recovered = recover(self.log, self.stage, self.shard, held, self._every)
         self._remarks.begin(self.stage.parked(recovered.state))
-        self._opened = ShardRun(self.stage, self.shard, held, recovered, self._inputs(held.position.vector), self._most_outputs)
+        inputs = self._inputs(held.position.vector)
+        self._opened = ShardRun(self.stage, self.shard, held, recovered, inputs, self._most_outputs, breaker.begin)
+        self._breaker = breaker
         return recovered.events
 
     def _inputs(self, offsets: Vector) -> Inputs:
@@ -296,15 +310,19 @@ class Processor(Generic[S]):
             while True:
                 try:
                     done, inputs = self._process(source, failures, horizon)
+                    self._breaker.rest()
                     if done:
                         self._commit(inputs, done, began, failures)
                     break
                 except UndecidedError as undecided:
                     failures.note(undecided)
                     # Not opened anew: that would fence a process that has taken over meanwhile.
-                    self._load(self._run.held)
+                    self._load(self._run.held, self._breaker)
                     source = Retaken(undecided.taken)
-        except BaseException:
+        except BaseException as error:
+            if not isinstance(error, LogError) and self.can_work:
+                # Ctrl-C, say: no process has ended in what was being decided.
+                self._breaker.close()
             # What is in memory is ahead of the log.
             self._let_go()
             raise

@@ -5,7 +5,7 @@ Everything here is lost with the process and built anew from the log; `processor
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from engine.events import Data, Event, EventError, Topic, decode, encode
@@ -63,7 +63,14 @@ class ShardRun(Generic[S]):
     """What a processor has in memory while its shard is open, ahead of the log by at most one commit."""
 
     def __init__(
-        self, stage: Stage[S], shard: ShardId, held: ShardLog, recovered: Recovered[S], inputs: Inputs, limit: Limit
+        self,
+        stage: Stage[S],
+        shard: ShardId,
+        held: ShardLog,
+        recovered: Recovered[S],
+        inputs: Inputs,
+        limit: Limit,
+        begin: Callable[[str], Sequence[str]] = lambda _name: (),
     ) -> None:
         """Go on where the shard stands.
 
@@ -74,6 +81,7 @@ class ShardRun(Generic[S]):
             recovered: the state as of `held.position`.
             inputs: what waits behind it.
             limit: of the outputs of a commit.
+            begin: told the name of an input or a timer before it is decided; returns why it is not to be (`Breaker.begin`).
         """
         position = held.position
         self.stage: Final[Stage[S]] = stage
@@ -84,6 +92,10 @@ class ShardRun(Generic[S]):
         self.snapshots: Final = recovered.snapshots
         self.inputs = inputs
         self._limit = limit
+        self._begin = begin
+        self._urgent = False
+        """What processes have ended in is set aside: that is committed before another one can end."""
+        self._names = [f"{topic}/{number}" for topic, number in inputs.partitions]
         self.now = position.now
         self.sequence = position.shardsequence
         self.vector = list(position.vector)
@@ -111,7 +123,7 @@ class ShardRun(Generic[S]):
 
     def full(self) -> bool:
         """Tell whether the commit takes nothing further."""
-        return len(self.outputs) >= self._limit.now
+        return self._urgent or len(self.outputs) >= self._limit.now
 
     def fire(self, horizon: int, errors: Mapping[int, str]) -> int:
         """Fire timers due by a time (microseconds) until none is left or the commit is full; return how many.
@@ -128,7 +140,8 @@ class ShardRun(Generic[S]):
             self.now = max(self.now, due)
             written = self.sequence
             self.begun.append((written, None))
-            error = errors.get(written) if errors else None
+            reasons = self._begun(f"timer {self.stage.timer(self.state)}")
+            error = reasons[0] if reasons else errors.get(written)
             try:
                 for event in self.stage.fire(self.state, self.now, error):
                     self._emit(event)
@@ -156,8 +169,9 @@ class ShardRun(Generic[S]):
             BrokenStageError: the stage gives an outcome without an event, or events without an outcome.
             Exception: whatever else the stage raises.
         """
-        self._receive(taken)
         place, record, _ = taken
+        reasons = (*self._begun(f"{self._names[place]}@{record.offset}"), *reasons)
+        self._receive(taken)
         if len(reasons) > 1:
             self._bury(record, reasons[-1])
             return
@@ -203,6 +217,11 @@ class ShardRun(Generic[S]):
         letter = too_large(self.shard, record, reason, self.now, self.accounts.outcomes["dead"] + 1)
         self._write(letter, "dead-letters", letter.data.key)
 
+    def _begun(self, name: str) -> Sequence[str]:
+        reasons = self._begin(name)
+        self._urgent = self._urgent or bool(reasons)
+        return reasons
+
     def _receive(self, taken: Taken) -> None:
         place, record, time = taken
         self.now = max(self.now, time)
@@ -247,6 +266,7 @@ class ShardRun(Generic[S]):
         """Note that all that was made is committed."""
         self.outputs = []
         self.begun = []
+        self._urgent = False
         self.committed = dict(self.accounts.outcomes)
         self.received = self.accounts.received
         self.due = self.stage.due(self.state)

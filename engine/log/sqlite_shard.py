@@ -12,6 +12,7 @@ from zlib import crc32
 from engine.events import Message, Topic
 from engine.log.errors import FencedError, LayoutError, LogError, LogUnavailableError
 from engine.log.failures import damaged
+from engine.log.mark_file import MarkFile
 from engine.log.port import Commit, Partition, Position, ShardId, ShardView, Vector
 from engine.log.rows import Metadata, Row, checksum, insertion, parse_vector, row, write_vector
 from engine.log.schema import table
@@ -64,6 +65,7 @@ class SqliteShard:
             self._epoch = epoch + 1
             self._position = position
             self._store(connection, position)
+        self._marks = MarkFile(file.path, self._number, self._epoch)
 
     @staticmethod
     def look(file: SqliteFile, shard: ShardId) -> ShardView | None:
@@ -129,9 +131,28 @@ class SqliteShard:
         self._position = position
         return position
 
+    marks_are_free: Final = True
+
+    def mark(self, text: str) -> None:
+        """Note what is being done, outside of all transactions.
+
+        Raises:
+            LogUnavailableError: the file of the marks cannot be written.
+        """
+        self._marks.write(text)
+
+    def marked(self) -> str:
+        """Return the mark that an earlier holder has made last.
+
+        Raises:
+            LogUnavailableError: the file of the marks cannot be read.
+        """
+        return self._marks.read()
+
     def close(self) -> None:
         """Give the right back."""
         self._closed = True
+        self._marks.close()
 
     def _write_snapshot(self, connection: sqlite3.Connection, changes: Sequence[tuple[str, bytes | None]]) -> None:
         kept = [

@@ -60,6 +60,9 @@ class Stage(Protocol[S]):
             error: why what follows from the timer could not be decided; then its job is parked, and nothing else follows.
         """
 
+    def timer(self, state: S) -> str:
+        """Return the id, in ASCII, of the timer that `fire` fires next; asked only after `due` gave a time."""
+
     def park(self, state: S, event: Event[Data], now: int, error: str) -> Decision:
         """Set aside an input that `decide` failed on (an exception or a broken invariant), and the job with it."""
 

@@ -30,6 +30,16 @@ class _Shard:
     def position(self) -> Position:
         return self._held.position
 
+    @property
+    def marks_are_free(self) -> bool:
+        return self._held.marks_are_free
+
+    def mark(self, text: str) -> None:
+        self._held.mark(text)
+
+    def marked(self) -> str:
+        return self._held.marked()
+
     def snapshot(self) -> Iterator[tuple[str, bytes]]:
         return self._held.snapshot()
 

@@ -231,6 +231,28 @@ class LogContract(ABC):
         with pytest.raises(LayoutError, match=r"pods/0, cluster/0.*jobs/0"):
             log.open(SHARD, (Partition("jobs", 0), CLUSTER))
 
+    def test_a_mark_outlives_its_holder_without_a_commit(self, log: Log) -> None:
+        first = log.open(SHARD, INPUTS)
+        assert first.marked() == ""
+        first.mark("0 pods/0@17")
+        first.mark("1 pods/0@3")
+        heir = log.open(SHARD, INPUTS)
+        assert (heir.marked(), heir.position) == ("1 pods/0@3", Position((0, 0), 0, 0))
+        heir.mark("x" * 200)
+        heir.close()
+        third = log.open(SHARD, INPUTS)
+        assert third.marked() == "x" * 200
+        third.mark("")
+        assert log.open(SHARD, INPUTS).marked() == ""
+
+    def test_marks_of_shards_are_apart(self, wide: Log) -> None:
+        shards = {number: (Partition("pods", number), CLUSTER) for number in range(4)}
+        for number, inputs in shards.items():
+            wide.open(ShardId("lifecycle", number), inputs).mark(f"0 pods/{number}@5")
+        wide.open(ShardId("billing", 0), INPUTS).mark("0 open")
+        found = [wide.open(ShardId("lifecycle", number), inputs).marked() for number, inputs in shards.items()]
+        assert found == [f"0 pods/{number}@5" for number in shards]
+
     def test_snapshot_records_are_replaced_and_forgotten(self, log: Log) -> None:
         shard = log.open(SHARD, INPUTS)
         shard.commit(Commit((1, 0), 1, (), [("a", b"1"), ("b", b"1"), ("c", b"")]))

@@ -8,7 +8,7 @@ and none may be due when an input is taken.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from engine.events import EventError, Message, decode
 from engine.events.jobs import Accounted, DeadLettered
 from engine.log.accounts import SILENT, Accounts
+from engine.log.breaker import REASON
 from engine.log.inputs import Inputs
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
@@ -47,7 +48,14 @@ class Verdict:
 
 
 def judge(
-    log: Log, stage: Any, number: int, *, whole: bool = True, rested: int | None = None, too_large_from: int | None = None
+    log: Log,
+    stage: Any,
+    number: int,
+    *,
+    whole: bool = True,
+    rested: int | None = None,
+    too_large_from: int | None = None,
+    ended_in: Collection[str] = (),
 ) -> Verdict:
     """Decide a shard again and compare.
 
@@ -59,13 +67,14 @@ def judge(
         rested: all timers due by this time (microseconds) are to have fired; `None`: those that were due when an input was taken.
         too_large_from: size of an input (bytes of its data) from which on the log may have refused what follows from it; `None`:
             of none.
+        ended_in: inputs (`pods/0@17`) and timers (`timer ID`) that were set aside because processes had ended in them.
     """
     shard = ShardId(stage.name, number)
     view = log.look(shard)
     assert view is not None
     written = list(own_output(log, shard, output_partitions(log, stage, number), {}, 0, view.position.shardsequence))
     expected = [record for record in written if record.message.type != Accounted.TYPE]
-    again = _Again(log, stage, number, too_large_from)
+    again = _Again(log, stage, number, too_large_from, ended_in)
     differences: list[str] = []
     try:
         for place, record in enumerate(expected):
@@ -156,7 +165,7 @@ class _NothingLeadsToItError(Exception):
 class _Again:
     """A shard in memory that takes what another one took."""
 
-    def __init__(self, log: Log, stage: Any, number: int, too_large_from: int | None) -> None:
+    def __init__(self, log: Log, stage: Any, number: int, too_large_from: int | None, ended_in: Collection[str]) -> None:
         self.stage = stage
         self.inputs = input_partitions(log, stage, number)
         self.taken = 0
@@ -169,7 +178,9 @@ class _Again:
         held = MemoryLog(log.partitions("job-events")).open(shard, self.inputs)
         recovered = Recovered(stage.initial(), Accounts(), Snapshots(stage, Loaded(1), 10**9))
         inputs = Inputs(log, self.inputs, held.position.vector, 1)
-        self.run: ShardRun[Any] = ShardRun(stage, shard, held, recovered, inputs, Limit(OUTPUT_LIMIT))
+        self.run: ShardRun[Any] = ShardRun(
+            stage, shard, held, recovered, inputs, Limit(OUTPUT_LIMIT), lambda name: (REASON,) if name in ended_in else ()
+        )
 
     def until(self, place: int, record: Record) -> None:
         """Take and fire until so many outputs stand before this one, and it has been made."""
@@ -219,7 +230,7 @@ class _Again:
     def _collect(self) -> None:
         # A run takes no more when its commit is full.
         self.made += self.run.outputs
-        self.run.outputs = []
+        self.run.settle()
 
 
 def _causes(cause: Record | None, effect: Record) -> bool:

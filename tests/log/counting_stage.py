@@ -137,6 +137,9 @@ class CountingStage:
     def unfinished(self, state: Shard) -> int | None:
         return None
 
+    def timer(self, state: Shard) -> str:
+        return state.heap[0][1]
+
     def outcome(self, event: Event[Data]) -> Outcome | None:
         if isinstance(event.data, TimerFired):
             return None

@@ -1,0 +1,155 @@
+"""The circuit breaker: an input or a timer in which processes end is not decided a third time.
+
+Before something is decided its name is noted outside the transaction, where it outlives the process (`ShardLog.mark`). Whoever
+opens the shard next finds it there, unless the process ended in good order. What two processes have ended in while they decided
+it, by a crash or because they ran out of time (`watchdog`), is set aside: parked with its job, or a dead letter where a process
+ended while it parked it.
+
+Where a mark costs nothing (a file) each input has one, and the third start sets the input aside. Where it is a round trip (Kafka) a
+shard that is open has one mark, which names nothing; only the start after a process has ended marks each input, for as many as may
+have been in the batch. There the input is decided once more: only an end of a process counts that a mark can pin on it, so that
+nothing is set aside because somebody killed processes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from engine.log.errors import LogError
+from engine.log.port import ShardId, ShardLog
+
+__all__ = ["REASON", "Breaker"]
+
+REASON: Final = "processes ended twice while they decided it"
+"""Why an input or a timer is set aside."""
+
+_FATAL: Final = 2
+"""Ends of processes in the same input after which it is set aside."""
+_NOTHING: Final = ""
+_OPEN: Final = "open"
+_RECOVERY: Final = "recovery"
+_logger: Final = logging.getLogger(__name__)
+
+
+class Breaker:
+    """Marks what a holder of a shard is about to decide, and knows what earlier holders ended in."""
+
+    def __init__(self, shard: ShardId, held: ShardLog, most: int, *, alive: bool) -> None:
+        """Read what the holder before has left.
+
+        Args:
+            shard: which shard.
+            held: where the marks are kept.
+            most: inputs and timers that may be decided in one transaction.
+            alive: this process had the shard last, as far as it knows, and no process has ended.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
+        self.shard: Final = shard
+        self.processor_seconds: Final = _thread_clock()
+        """Gives the processor time of the thread that has opened the shard (seconds)."""
+        self._held = held
+        text = "" if alive else held.marked()
+        self._suspect, self._ends = _read(text)
+        self._free = held.marks_are_free
+        self._careful = bool(text)
+        """Each input and timer is marked, whatever that costs."""
+        self._left = most
+        """Of those that are to be marked."""
+        self._resting = _NOTHING if self._free else f"0 {_OPEN}"
+        self._noted: str | None = None
+        self.deciding: tuple[str, int] | None = None
+        """Name of what is being decided, and how many processes have ended in it."""
+        self._warn()
+
+    def _warn(self) -> None:
+        if not self._suspect:
+            return
+        many = "a process" if self._ends == 1 else f"{self._ends} processes, one after the other,"
+        what = "recovered it" if self._suspect == _RECOVERY else f"decided {self._suspect}"
+        done = "" if self._suspect == _RECOVERY or self._ends < _FATAL else "; that is set aside now"
+        _logger.warning("shard %s: %s ended while they %s%s", self.shard, many, what, done)
+
+    def recovering(self) -> None:
+        """Note that the state is being built.
+
+        Raises:
+            LogError: the log cannot be written.
+        """
+        # What is known of a suspect must outlive the end of this process too.
+        known = "" if self._suspect in {_NOTHING, _RECOVERY} else f" {self._suspect}"
+        self._mark(f"{self._ends} {_RECOVERY}{known}")
+
+    def begin(self, name: str) -> Sequence[str]:
+        """Note what is decided next.
+
+        Args:
+            name: of an input or a timer, the same whoever decides it.
+
+        Returns:
+            Why it is not to be decided: empty; one reason to park it; more to make it a dead letter.
+
+        Raises:
+            LogError: the log cannot be written.
+        """
+        ends = self._ends if name == self._suspect else 0
+        self.deciding = name, ends
+        if self._free or self._careful:
+            self._left -= 1
+            self._mark(f"{ends} {name}")
+        return (REASON,) * (ends - _FATAL + 1)
+
+    def rest(self) -> None:
+        """Note that nothing is being decided, in good order or because of an error that this process survives.
+
+        Raises:
+            LogError: the log cannot be written.
+        """
+        self.deciding = None
+        self._careful = self._careful and self._left > 0
+        self._mark(self._resting)
+
+    def run_out(self) -> None:
+        """Name what is being decided before the process is ended because of it; from any thread.
+
+        Raises:
+            LogError: the log cannot be written.
+        """
+        if self.deciding is not None:
+            name, ends = self.deciding
+            self._held.mark(f"{ends} {name}")
+
+    def close(self) -> None:
+        """Note that the shard is given back in good order, if the log can be written."""
+        self.deciding = None
+        with suppress(LogError):
+            self._mark(_NOTHING)
+
+    def _mark(self, text: str) -> None:
+        if text != self._noted:
+            self._noted = text
+            self._held.mark(text)
+
+
+def _thread_clock() -> Callable[[], float]:
+    """Return the processor clock of this thread, for others to read; of the process where the system keeps none."""
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return time.process_time
+    clock = time.pthread_getcpuclockid(threading.get_ident())
+    return lambda: time.clock_gettime(clock)
+
+
+def _read(text: str) -> tuple[str, int]:
+    """Return the suspect that a mark names, and how many processes have ended in it by now."""
+    found, _, name = text.partition(" ")
+    if not found.isdecimal() or name == _OPEN:
+        return _NOTHING, 0
+    if name.startswith(f"{_RECOVERY} "):
+        return name.removeprefix(f"{_RECOVERY} "), int(found)
+    return name, int(found) + 1

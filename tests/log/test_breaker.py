@@ -1,0 +1,379 @@
+"""The circuit breaker: what processes end in is not decided for ever, and what they only happened to decide is not set aside."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from counting_stage import CountingStage, Shard, command, custom
+from deadly_stage import EXIT, INNOCENTS, deadly
+
+from engine.events import Event, Topic, decode
+from engine.events.jobs import DeadLettered, JobParked, TimerFired
+from engine.log.breaker import REASON, Breaker
+from engine.log.errors import LogUnavailableError
+from engine.log.mark_file import MarkFile
+from engine.log.memory import MemoryLog, MemoryShard
+from engine.log.port import Commit, Log, Partition, Position, ShardId
+from engine.log.processor import Processor
+from engine.log.sqlite import SqliteLog
+from engine.log.stage import Decision
+from engine.log.watchdog import ENDED, Watchdog
+
+WORKER = Path(__file__).with_name("deadly_stage.py")
+SHARD = ShardId("counting", 0)
+
+
+def written(log: Log, topic: Topic = "job-events") -> list[Event[Any]]:
+    return [decode(record.message) for record in log.read(Partition(topic, 0), 0, 1_000_000)]
+
+
+def parked(log: Log) -> list[tuple[str, str]]:
+    return [(event.subject, event.data.error) for event in written(log) if isinstance(event.data, JobParked)]
+
+
+def totals(state: Shard) -> dict[str, int]:
+    return {key: counter.total for key, counter in state.counters.items()}
+
+
+class TestProcesses:
+    """Real processes on a SQLite log."""
+
+    def run(self, path: Path, seconds: float) -> tuple[int, str]:
+        done = subprocess.run([sys.executable, WORKER, path, str(seconds)], capture_output=True, text=True, check=False, timeout=60)
+        return done.returncode, done.stderr
+
+    @pytest.mark.parametrize(("way", "code"), [("exit", EXIT), ("loop", ENDED), ("hold", -signal.SIGVTALRM)])
+    def test_the_input_is_decided_twice_and_everything_else_once(self, tmp_path: Path, way: str, code: int) -> None:
+        path = tmp_path / "lahar.db"
+        given = deadly(way)
+        log = SqliteLog(path)
+        log.append("pods", given)
+        runs = [self.run(path, 0.3) for _ in range(3)]
+        assert [found for found, _ in runs] == [code, code, 0], runs
+        assert "a process ended while they decided pods/0@41" in runs[1][1]
+        assert "2 processes, one after the other, ended while they decided pods/0@41; that is set aside now" in runs[2][1]
+        if way == "loop":
+            assert "pods/0@41 is not decided after 0.3 s of processor time: this process ends" in runs[0][1]
+        if way == "hold":
+            assert "deadly_stage.py" in runs[0][1], "where the interpreter was held"
+        assert parked(log) == [("victim", REASON)]
+        processor = Processor(log, CountingStage())
+        processor.open()
+        assert sum(totals(processor.state).values()) == INNOCENTS + 1
+        assert [kept["id"] for kept in processor.state.counters["victim"].parked] == ["victim-2", "victim-3"]
+        assert processor.accounts.outcomes["parked"] == 2
+        assert (processor.accounts.balanced, processor.received) == (True, len(given))
+        log.append("jobs", [command("victim", 4, at=INNOCENTS)])
+        processor.run_until_quiet()
+        assert totals(processor.state)["victim"] == 3, "what was mended is released, here by a stage that survives it"
+        processor.close()
+        log.close()
+
+
+class DiedError(BaseException):
+    """The process is gone: nothing of it writes any more."""
+
+
+class MortalLog(MemoryLog):
+    """A log that a process has until it dies, and another one after it."""
+
+    def __init__(self, *, free: bool) -> None:
+        super().__init__()
+        self.free, self.alive = free, True
+        self.marks: list[str] = []
+
+    def open(self, shard: ShardId, inputs: Sequence[Partition]) -> MortalShard:  # type: ignore[override]  # all that the port promises
+        return MortalShard(self, super().open(shard, inputs))
+
+
+class MortalShard:
+    def __init__(self, log: MortalLog, held: MemoryShard) -> None:
+        self._log, self._held = log, held
+
+    @property
+    def position(self) -> Position:
+        return self._held.position
+
+    def snapshot(self) -> Iterator[tuple[str, bytes]]:
+        return self._held.snapshot()
+
+    def commit(self, commit: Commit) -> Position:
+        return self._held.commit(commit)
+
+    @property
+    def marks_are_free(self) -> bool:
+        return self._log.free
+
+    def mark(self, text: str) -> None:
+        if self._log.alive:
+            self._log.marks.append(text)
+            self._held.mark(text)
+
+    def marked(self) -> str:
+        return self._held.marked()
+
+    def close(self) -> None:
+        self._held.close()
+
+
+class MortalStage(CountingStage):
+    """Dies in inputs named `exit`, in those of the ids given, and on timers of the key `exit`."""
+
+    def __init__(self, log: MortalLog, *deadly: str) -> None:
+        self._log, self._deadly = log, deadly
+
+    def _die(self) -> None:
+        self._log.alive = False
+        raise DiedError
+
+    def decide(self, state: Shard, event: Event[Any], now: int) -> Decision:
+        if event.id in self._deadly:
+            self._die()
+        return (yield from super().decide(state, event, now))
+
+    def park(self, state: Shard, event: Event[Any], now: int, error: str) -> Decision:
+        if event.data.data.get("unparkable"):
+            self._die()
+        return (yield from super().park(state, event, now, error))
+
+    def fire(self, state: Shard, now: int, error: str | None = None) -> Any:
+        _, _, key = state.heap[0]
+        if key in self._deadly and error is None:
+            self._die()
+        yield from super().fire(state, now, error)
+
+
+def live(log: MortalLog, *deadly: str, batch: int = 10) -> Shard | None:
+    """Let a process work until it is done or dies; return the state that it has reached, if it has not died."""
+    log.alive = True
+    processor = Processor(log, MortalStage(log, *deadly), batch=batch)
+    try:
+        processor.open()
+        processor.run_until_quiet()
+    except DiedError:
+        return None
+    state = processor.state
+    processor.close()
+    return state
+
+
+def survivor(log: MortalLog, *deadly: str) -> tuple[Shard, int]:
+    """Start processes until one is done; return its state and how many have died before it."""
+    for died in range(10):
+        if (state := live(log, *deadly)) is not None:
+            return state, died
+    raise AssertionError(log.marks[-9:])
+
+
+@pytest.fixture(params=[True, False], ids=["free", "costly"])
+def log(request: pytest.FixtureRequest) -> MortalLog:
+    return MortalLog(free=request.param)
+
+
+def adds(count: int) -> list[Any]:
+    return [custom("a", number, "add", at=number) for number in range(count)]
+
+
+class TestDeaths:
+    def test_how_often_an_input_is_decided(self, log: MortalLog) -> None:
+        """Where marks are costly the first process has not named it."""
+        log.append("pods", adds(30))
+        state, died = survivor(log, "a-13")
+        assert died == (2 if log.free else 3)
+        assert parked(log) == [("a", REASON)]
+        assert totals(state) == {"a": 13}
+        assert len(state.counters["a"].parked) == 17
+
+    def test_a_process_that_dies_while_it_parks_leaves_a_dead_letter(self, log: MortalLog) -> None:
+        log.append("pods", [custom("a", 0, "add", at=1), custom("b", 0, "add", at=2, unparkable=True), custom("c", 0, "add", at=3)])
+        state, _ = survivor(log, "b-0")
+        assert totals(state) == {"a": 1, "c": 1}
+        (letter,) = written(log, "dead-letters")
+        assert isinstance(letter.data, DeadLettered)
+        assert (letter.data.offset, letter.data.reason) == (1, REASON)
+
+    def test_a_timer_parks_its_job_and_no_other_timer_of_that_moment(self, log: MortalLog) -> None:
+        log.append("pods", [custom(key, 1, "timer", at=10, delays=[5, 5, 5]) for key in ("a", "exit", "b")])
+        log.append("pods", [custom("late", 1, "add", at=99)])
+        state, _ = survivor(log, "exit")
+        assert {subject for subject, _ in parked(log)} == {"exit"}
+        fired = [event.subject for event in written(log) if isinstance(event.data, TimerFired)]
+        assert sorted(fired) == sorted(["a", "exit", "b"] * 3)
+        assert totals(state)["late"] == 1
+
+    def test_processes_that_are_killed_elsewhere_set_nothing_aside(self, log: MortalLog) -> None:
+        """As an operator or the system does: each time in another input."""
+        log.append("pods", adds(60))
+        for number in (3, 7, 12, 13, 25, 26, 27, 40, 59):
+            assert live(log, f"a-{number}", batch=1) is None
+        state = live(log)
+        assert state is not None
+        assert (totals(state), parked(log)) == ({"a": 60}, [])
+
+    def test_a_second_death_elsewhere_clears_the_first(self, log: MortalLog) -> None:
+        log.append("pods", adds(10))
+        for number in (5, 2, 5, 2, 5):
+            live(log, f"a-{number}")
+        assert parked(log) == []
+
+    def test_a_process_that_dies_at_its_commit_blames_no_input(self, log: MortalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+        def die(_self: MortalShard, _commit: Commit) -> Position:
+            log.alive = False
+            raise DiedError
+
+        log.append("pods", adds(10))
+        with monkeypatch.context() as patch:
+            patch.setattr(MortalShard, "commit", die)
+            assert [live(log) for _ in range(5)] == [None] * 5
+        assert live(log) is not None
+        assert parked(log) == []
+
+    def test_a_process_that_dies_while_it_recovers_keeps_what_is_known(
+        self, log: MortalLog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def die(_self: MortalShard) -> Iterator[tuple[str, bytes]]:
+            log.alive = False
+            raise DiedError
+
+        log.append("pods", adds(10))
+        for _ in range(1 if log.free else 2):
+            live(log, "a-5")
+        with monkeypatch.context() as patch:
+            patch.setattr(MortalShard, "snapshot", die)
+            for _ in range(3):
+                live(log)
+        live(log, "a-5")
+        assert parked(log) == [], "three processes died, but not in this input"
+        live(log, "a-5")
+        assert parked(log) == [("a", REASON)]
+        caplog.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(MortalShard, "snapshot", die)
+            for _ in range(3):
+                live(log)
+        assert "2 processes, one after the other, ended while they recovered it" in caplog.text
+
+    def test_an_interrupted_process_has_not_died(self, log: MortalLog) -> None:
+        class Interrupted(CountingStage):
+            def decide(self, state: Shard, event: Event[Any], now: int) -> Decision:
+                raise KeyboardInterrupt
+                yield
+
+        log.append("pods", adds(1))
+        for _ in range(3):
+            with pytest.raises(KeyboardInterrupt):
+                _run(Processor(log, Interrupted()))
+            assert log.marks[-1] == ""
+        assert live(log) is not None
+        assert parked(log) == []
+
+
+def _run(processor: Processor[Any]) -> None:
+    processor.open()
+    processor.run_until_quiet()
+
+
+class TestCost:
+    def test_costly_marks_are_made_when_a_shard_is_opened_and_closed(self) -> None:
+        log = MortalLog(free=False)
+        log.append("pods", adds(500))
+        live(log)
+        assert log.marks == ["0 recovery", "0 open", ""]
+
+    def test_after_a_death_inputs_are_marked_for_one_batch(self) -> None:
+        log = MortalLog(free=False)
+        log.append("pods", adds(500))
+        live(log, "a-117")
+        log.marks.clear()
+        live(log)
+        named = [mark for mark in log.marks if "@" in mark]
+        assert named == [f"0 pods/0@{number}" for number in range(110, 120)]
+
+    def test_a_shard_that_this_process_opens_again_is_not_one_that_a_process_died_in(self) -> None:
+        log = MortalLog(free=False)
+        log.append("pods", adds(5))
+        processor = Processor(log, CountingStage())
+        processor.open()
+        processor.open()
+        log.marks.clear()
+        processor.run_until_quiet()
+        assert log.marks == []
+
+
+class TestMarks:
+    @pytest.mark.parametrize("text", ["x", "open", "0 open", "-1 pods/0@0", "1.5 pods/0@0", "² pods/0@0", "\x00", " ", "9" * 150])
+    def test_what_is_no_mark_sets_nothing_aside(self, text: str) -> None:
+        log = MortalLog(free=True)
+        log.append("pods", adds(3))
+        log.open(SHARD, Processor(log, CountingStage()).reads).mark(text)
+        assert live(log) is not None
+        assert parked(log) == []
+
+    def test_the_marks_of_a_log_that_was_replaced_are_not_this_ones(self, tmp_path: Path) -> None:
+        old = MarkFile(tmp_path / "lahar.db", 1, 7)
+        old.write("1 pods/0@0")
+        assert MarkFile(tmp_path / "lahar.db", 1, 8).read() == "1 pods/0@0"
+        assert MarkFile(tmp_path / "lahar.db", 1, 1).read() == ""
+        assert MarkFile(tmp_path / "lahar.db", 2, 8).read() == ""
+        old.close()
+
+    def test_a_file_that_cannot_be_written_is_the_logs_trouble(self, tmp_path: Path) -> None:
+        (tmp_path / "lahar.db-marks").mkdir()
+        for act in (MarkFile(tmp_path / "lahar.db", 1, 1).read, lambda: MarkFile(tmp_path / "lahar.db", 1, 1).write("0 open")):
+            with pytest.raises(LogUnavailableError, match=r"lahar\.db-marks"):
+                act()
+
+
+class TestWatchdog:
+    def breaker(self, log: MortalLog) -> Breaker:
+        return Breaker(SHARD, log.open(SHARD, Processor(log, CountingStage()).reads), 10, alive=False)
+
+    def test_only_one_decision_that_goes_on_is_too_long(self, log: MortalLog, caplog: pytest.LogCaptureFixture) -> None:
+        ends: list[int] = []
+        spent = iter([0.0, 9.0, 18.0, 27.0, 36.0, 37.5])
+        breaker = self.breaker(log)
+        breaker.processor_seconds = lambda: next(spent)  # type: ignore[misc]  # a clock that obeys
+        dog = Watchdog(10, ends.append)
+        dog.watch(breaker)
+        for number in range(2):
+            breaker.begin(f"pods/0@{number}")
+            dog.look()
+        breaker.rest()
+        dog.look()
+        breaker.begin("pods/0@2")
+        dog.look()
+        dog.look()
+        assert ends == []
+        dog.look()
+        assert ends == [ENDED]
+        assert "counting/0: pods/0@2 is not decided after 10 s" in caplog.text
+        assert log.marks[-1] == "0 pods/0@2", "the next process knows it, also where marks are costly"
+
+    def test_a_shard_that_was_given_back_is_not_looked_at(self, log: MortalLog) -> None:
+        dog = Watchdog(10, lambda code: pytest.fail(f"ended with {code}"))
+        breaker = self.breaker(log)
+        dog.watch(breaker)
+        breaker.begin("pods/0@2")
+        breaker.close()
+        dog.look()
+        del breaker
+        dog.look()
+
+
+def test_the_log_names_what_is_set_aside(caplog: pytest.LogCaptureFixture) -> None:
+    log = MortalLog(free=True)
+    log.append("pods", adds(3))
+    with caplog.at_level(logging.WARNING):
+        for _ in range(3):
+            live(log, "a-1")
+    assert (
+        "shard counting/0: 2 processes, one after the other, ended while they decided pods/0@1; that is set aside now"
+        in caplog.text
+    )
