@@ -12,6 +12,7 @@ from typing import Final
 
 from engine.cli.logs import open_log
 from engine.cli.settings import Settings
+from engine.events.times import SECOND
 from engine.history.transfer import Exportable
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
@@ -22,8 +23,9 @@ from engine.log.observer import Observer
 from engine.log.port import ShardId
 from engine.log.processor import Processor
 from engine.log.producer_time import wall_clock as now
+from engine.log.watchdog import Watchdog
 
-__all__ = ["Engine", "lifecycle_stage", "now", "opened", "run_lock"]
+__all__ = ["Engine", "lifecycle_stage", "now", "opened", "run_lock", "watchdog_of"]
 
 _IDLE_SECONDS: Final = 0.2
 """How long a live engine waits for inputs before it looks at its timers again."""
@@ -65,6 +67,11 @@ def lifecycle_stage(settings: Settings) -> LifecycleStage:
     return LifecycleStage(forget_after=settings.forget_after, orphan_wait=settings.orphan_wait)
 
 
+def watchdog_of(settings: Settings) -> Watchdog:
+    """Return what ends this process where a decision takes longer than configured."""
+    return Watchdog(settings.decide_limit / SECOND)
+
+
 class Engine:
     """All shards of the lifecycle stage on one log."""
 
@@ -78,9 +85,10 @@ class Engine:
             observer: is told what the processors do.
         """
         self._log = log
+        self._watchdog = watchdog_of(settings)
         stage = lifecycle_stage(settings)
         self.processors: list[Processor[ShardState]] = [
-            Processor(log, stage, number, clock=now if live else None, observer=observer)
+            Processor(log, stage, number, clock=now if live else None, observer=observer, watchdog=self._watchdog)
             for number in range(log.partitions("job-events"))
         ]
 
@@ -116,7 +124,7 @@ class Engine:
             Inputs taken and timers fired.
         """
         total = 0
-        with set_aside() as collector:
+        with self._watchdog, set_aside() as collector:
             for processor in self.processors:
                 while done := processor.step():
                     total += done
@@ -148,7 +156,7 @@ class Engine:
         """
         delay = _FIRST_PAUSE
         reopen = False
-        with set_aside() as collector:
+        with self._watchdog, set_aside() as collector:
             while not stop():
                 try:
                     if reopen:

@@ -9,8 +9,9 @@
     callbacks = ["my_platform.callbacks"]
     log_format = "json"
     ready_lag = "60s"
+    decide_limit = "60s"
 
-`LAHAR_LOG_FORMAT` and `LAHAR_READY_LAG` win over the last two.
+`LAHAR_LOG_FORMAT`, `LAHAR_READY_LAG` and `LAHAR_DECIDE_LIMIT` win over the last three.
 """
 
 from __future__ import annotations
@@ -21,20 +22,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from engine.cli.errors import describe
 from engine.cli.journal import LogFormat
 from engine.events.times import SECOND, Duration
 from engine.kubernetes.durations import parse_duration
 from engine.log.url import must_name_no_login
+from engine.log.watchdog import DECIDE_SECONDS
 
 __all__ = ["DEFAULT_LOG", "FILE_NAME", "Settings", "duration", "load_settings"]
 
 FILE_NAME: Final = "lahar.toml"
 DEFAULT_LOG: Final = "sqlite:./lahar.db"
 
-_VARIABLES: Final = {"LAHAR_LOG_FORMAT": "log_format", "LAHAR_READY_LAG": "ready_lag"}
+_VARIABLES: Final = {"LAHAR_LOG_FORMAT": "log_format", "LAHAR_READY_LAG": "ready_lag", "LAHAR_DECIDE_LIMIT": "decide_limit"}
 
 _DAY: Final = 86_400 * SECOND
 _DAYS: Final = re.compile(r"\d{1,6}d", re.ASCII)
@@ -78,6 +80,9 @@ class Settings(BaseModel):
     ready_lag: Annotated[Duration, BeforeValidator(duration)] = 60 * SECOND
     """How long an input may wait in a process that is ready (`/readyz`). In a rolling update the next worker is not stopped
     before this one has caught up."""
+    decide_limit: Annotated[Duration, BeforeValidator(duration), Field(ge=SECOND)] = round(DECIDE_SECONDS) * SECOND
+    """Processor time that deciding one input or timer may take; then the process ends, and the second time it is set aside. At
+    least a second."""
 
 
 def load_settings(log: str | None, environment: Mapping[str, str], directory: Path) -> Settings:
@@ -85,7 +90,7 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
 
     Args:
         log: the option `--log`; `None` if it was not given.
-        environment: the process's environment; `LAHAR_LOG`, `LAHAR_LOG_FORMAT` and `LAHAR_READY_LAG` are read.
+        environment: the process's environment; `LAHAR_LOG` and the variables above are read.
         directory: where `lahar.toml` is looked for; its absence is no error.
 
     Raises:

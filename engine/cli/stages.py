@@ -18,6 +18,7 @@ from engine.log.membership import Membership
 from engine.log.observer import Observer
 from engine.log.processor import Processor
 from engine.log.runner import BackOff, Runner
+from engine.log.watchdog import Watchdog
 
 __all__ = ["TURN_SECONDS", "UNSETTLED", "Effects", "lifecycle_processor", "run_shards", "waiting_for"]
 
@@ -32,7 +33,7 @@ UNSETTLED: Final = "the group of the workers has not said yet which shards are t
 
 
 def lifecycle_processor(
-    log: Exportable, settings: Settings, observer: Observer, *, live: bool = True
+    log: Exportable, settings: Settings, observer: Observer, watchdog: Watchdog, *, live: bool = True
 ) -> Callable[[int], Processor[ShardState]]:
     """Return what gives the processor of a lifecycle shard, by number.
 
@@ -40,14 +41,15 @@ def lifecycle_processor(
         log: writable.
         settings: how the stage is configured.
         observer: is told what the processors do.
+        watchdog: ends the process where a decision takes too long.
         live: it runs for good: timers fire from the wall clock when no input waits, transactions are large. Otherwise they have
             the size that they have on other logs, so that the same inputs leave the same records (a transaction has one
             `shard.accounted`).
     """
     stage = lifecycle_stage(settings)
     if not live:
-        return lambda number: Processor(log, stage, number, observer=observer)
-    return lambda number: Processor(log, stage, number, batch=_LIVE_BATCH, clock=now, observer=observer)
+        return lambda number: Processor(log, stage, number, observer=observer, watchdog=watchdog)
+    return lambda number: Processor(log, stage, number, batch=_LIVE_BATCH, clock=now, observer=observer, watchdog=watchdog)
 
 
 def run_shards(

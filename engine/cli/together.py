@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from engine.cli.callbacks import Callbacks
-from engine.cli.engine import now, opened
+from engine.cli.engine import now, opened, watchdog_of
 from engine.cli.output import Output
 from engine.cli.probes import Monitoring, served
 from engine.cli.settings import Settings
@@ -39,7 +39,7 @@ def run_all_stages(settings: Settings, output: Output, address: str | None) -> N
         effects = Effects(log, callbacks, output.warn, monitoring.registry, lambda: not fenced)
         monitoring.metrics.sized("lifecycle", log.partitions("job-events"))
         membership = StaticMembership(0, 1, log.partitions("job-events"))
-        make = lifecycle_processor(log, settings, monitoring.observer)
+        make = lifecycle_processor(log, settings, monitoring.observer, stack.enter_context(watchdog_of(settings)))
         runner = stack.enter_context(Runner(log, make, changed=signals.wake))
         stack.enter_context(served(address, monitoring, output, lambda: [*waiting_for(runner, membership), *effects.trouble]))
         output.note(f"running {settings.log}; Ctrl-C stops")
@@ -71,9 +71,14 @@ def run_all_once(settings: Settings, output: Output, address: str | None) -> int
         LogError: the log cannot be used.
     """
     started = now()
-    with Monitoring(settings) as monitoring, opened(settings, readonly=False) as log, served(address, monitoring, output):
+    with (
+        Monitoring(settings) as monitoring,
+        opened(settings, readonly=False) as log,
+        served(address, monitoring, output),
+        watchdog_of(settings) as watchdog,
+    ):
         callbacks = Callbacks(settings, output, monitoring.executor)
-        make = lifecycle_processor(log, settings, monitoring.observer, live=False)
+        make = lifecycle_processor(log, settings, monitoring.observer, watchdog, live=False)
         done = run_until_quiet(make, range(log.partitions("job-events")))
         callbacks.open(log, started, monitoring.registry)
         try:

@@ -11,7 +11,7 @@ import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.callbacks import Callbacks
-from engine.cli.engine import opened
+from engine.cli.engine import opened, watchdog_of
 from engine.cli.journal import written
 from engine.cli.logs import is_shared
 from engine.cli.output import Output
@@ -117,7 +117,7 @@ def _run_lifecycle(
             membership = _group(log, "lifecycle", "job-events", name, leave=False, observer=monitoring.metrics)
         else:
             membership = StaticMembership(*place, log.partitions("job-events"))
-        make = lifecycle_processor(log, settings, monitoring.observer)
+        make = lifecycle_processor(log, settings, monitoring.observer, stack.enter_context(watchdog_of(settings)))
         runner = stack.enter_context(Runner(log, make, changed=signals.wake))
         stack.enter_context(served(address, monitoring, output, lambda: waiting_for(runner, membership)))
         membership.start(signals.wake)
