@@ -62,7 +62,7 @@ class KafkaShard:
         self._shard = shard
         self._inputs = tuple(inputs)
         self._group = log.settings.group(shard.stage, shard.number)
-        self._marks = log.settings.group("marks", f"{shard.stage}-{shard.number}")
+        self._marks = log.settings.group(shard.stage, shard.number, "marks")
         self._marked = log.place("snapshots", shard.number)
         self._closed = False
         self._failure: LogError | None = None
