@@ -31,7 +31,7 @@ _HINT: Final = (
     "what differs from the manifest that the job was given cannot change while it runs: only minAvailable, the tasks' replicas and "
     "minAvailable, and priorityClassName can; submit it under another name"
 )
-_KINDS: Final = ("Job", "Queue", "Node", "Tenant", "PriorityClass")
+_KINDS: Final = ("Job", "Queue", "Node", "Tenant", "PriorityClass", "Grant")
 
 
 class _Part(NamedTuple):
@@ -61,7 +61,7 @@ def apply(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give Lahar jobs to manage, and queues, nodes, tenants and priority classes.
+    """Give Lahar jobs to manage, and queues, nodes, tenants, priority classes and grants.
 
     Applying a file twice changes nothing. A job that is known by its name and has not finished is updated, also one that nobody has
     processed yet; one that was rejected is judged anew. Nothing is applied unless all files can be read.

@@ -12,6 +12,7 @@ from engine.cli.arguments import NoProcessOption
 from engine.cli.callbacks import registered
 from engine.cli.engine import now, opened
 from engine.cli.feeding import Feed
+from engine.cli.principal import principal_of
 from engine.effects.dispatcher import Dispatcher
 from engine.effects.standing import Standing, standings
 from engine.events.times import format_time
@@ -77,7 +78,9 @@ def resume(
         feed = Feed(target, settings, output, process=not no_process)
         # That it was disabled may have been reported and not processed.
         feed.process(tell=False)
-        Dispatcher(target, registry, started=started).resume(name, now())
+        dispatcher = Dispatcher(target, registry, started=started)
+        dispatcher.principal = principal_of(settings.log)
+        dispatcher.resume(name, now())
         if output.as_json:
             output.record({"name": name, "outcome": "resumed"})
         else:

@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from engine.cli.engine import now
 from engine.cli.output import Output
+from engine.cli.principal import principal_of
 from engine.cli.settings import Settings
 from engine.effects.dispatcher import Dispatcher
 from engine.effects.executor import Executor, ThreadExecutor
@@ -38,6 +39,7 @@ class Callbacks:
             CallbackError: a module cannot be imported, or a callback in it is declared wrongly.
         """
         self._output = output
+        self._principal = principal_of(settings.log)
         self._executor = executor
         self._registry = registered(settings)
         self._dispatcher: Dispatcher | None = None
@@ -61,6 +63,7 @@ class Callbacks:
         """
         if self._dispatcher is None:
             self._dispatcher = Dispatcher(log, self._registry, started=started, executor=self._executor(), our_turn=our_turn)
+            self._dispatcher.principal = self._principal
             if metrics is not None and not self._counted:
                 self._counted = True
                 EffectMetrics(metrics, self._status)

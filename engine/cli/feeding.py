@@ -14,6 +14,7 @@ from engine.cli.engine import Engine, now, run_lock
 from engine.cli.errors import BAD_INPUT
 from engine.cli.logs import is_shared
 from engine.cli.output import Output
+from engine.cli.principal import principal_of, spoken_by
 from engine.cli.settings import Settings
 from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.ids import digest
@@ -78,6 +79,7 @@ class Feed:
         self._settings = settings
         self._output = output
         self._process = process and not is_shared(settings.log)
+        self._principal = principal_of(settings.log)
         self._engine: Engine | None = None
         self._callbacks = Callbacks(settings, output)
         self._started = now()
@@ -90,12 +92,12 @@ class Feed:
         self._started = min(self._started, time)
 
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
-        """Append inputs, all or none.
+        """Append inputs, all or none; it is this process that says what they say.
 
         Raises:
             LogUnavailableError: the log cannot be written.
         """
-        self._log.append(topic, messages)
+        self._log.append(topic, spoken_by(messages, self._principal) if topic == "jobs" else messages)
         self.appended += len(messages)
 
     def expect(self, message: Message, name: str = "", place: str = "", hint: str = "") -> None:

@@ -98,6 +98,8 @@ class Dispatcher:
         self._replay = mode == "replay"
         self._executor: Executor = ThreadExecutor() if executor is None else executor
         self._our_turn = our_turn
+        self.principal = ""
+        """In whose name it is reported what becomes of deliveries."""
         self._lines = {receiver.name: self._line(receiver) for receiver in registry}
         starts = {
             partition: min((line.lanes[number].position for line in self._lines.values()), default=0)
@@ -183,7 +185,7 @@ class Dispatcher:
         if not line.stops:
             raise NotDisabledError(name)
         for stop in line.stops.values():
-            self._report(report(name, stop, "resumed", now))
+            self._report(report(name, stop, "resumed", now, principal=self.principal))
         _resume(line, *line.stops)
         self._send_reports()
 
@@ -304,8 +306,8 @@ class Dispatcher:
         if line.stops or not (given_up or outcome.kind == "disable"):
             return
         stop = Stop.at(name, notice, outcome.message)
-        self._reports.append(report(name, stop, "failed", now, notice.id))
-        self._report(report(name, stop, "disabled", now, notice.id))
+        self._reports.append(report(name, stop, "failed", now, notice.id, self.principal))
+        self._report(report(name, stop, "disabled", now, notice.id, self.principal))
         _logger.error(
             "callback %s is disabled until it is resumed: %s", name, outcome.message, extra=_fields(name, notice, outcome)
         )

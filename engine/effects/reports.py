@@ -42,7 +42,9 @@ class Stop:
         return cls(notice.job, notice.cluster, delivery_id(name, notice.id), message)
 
 
-def report(name: str, stop: Stop, outcome: Literal["failed", "disabled", "resumed"], now: int, cause: str = "") -> Message:
+def report(
+    name: str, stop: Stop, outcome: Literal["failed", "disabled", "resumed"], now: int, cause: str = "", principal: str = ""
+) -> Message:
     """Return the input that says what became of a delivery or its receiver.
 
     Args:
@@ -51,8 +53,9 @@ def report(name: str, stop: Stop, outcome: Literal["failed", "disabled", "resume
         outcome: `failed`: the delivery is given up for now; `disabled`, `resumed`: the receiver.
         now: the time (microseconds).
         cause: id of the event that was to be told; empty where a person asked.
+        principal: who says so.
     """
-    data = EffectReported(stop.effect, outcome, name, stop.message)
+    data = EffectReported(stop.effect, outcome, name, stop.message, principal=principal)
     subject = stop.job if outcome == "failed" else f"callback/{name}"
     # The same delivery may be disabled again after a resume: only the time tells these reports apart.
     identity = digest(f"report\x1f{stop.effect}\x1f{outcome}\x1f{now}".encode())

@@ -115,6 +115,8 @@ class JobSubmitted(Data):
     manifest: JsonObject
     strict: bool = False
     """Warnings (a name that Kubernetes would refuse) are errors."""
+    principal: str = ""
+    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
 @event("lahar.job.updated.v1", topic="jobs")
@@ -122,6 +124,8 @@ class JobUpdated(Data):
     """A user changes a managed job: the whole manifest anew. Only what Volcano lets change may differ."""
 
     manifest: JsonObject
+    principal: str = ""
+    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
 @event("lahar.job.deleted.v1", topic="jobs")
@@ -131,6 +135,8 @@ class JobDeleted(Data):
     version: str | None = None
     namespace: str | None = None
     """`None`: not said."""
+    principal: str = ""
+    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
 @event("lahar.job.observed.v1", topic="jobs")
@@ -166,13 +172,15 @@ class CommandIssued(Data):
 
     action: Literal[Action, "Unpark"]
     by: str = ""
-    """Who asks."""
+    """Who asks, as they say themselves."""
     reason: str = ""
     task: str | None = None
     index: int | None = None
     """Replica of the task (RestartPod)."""
     partition: int | None = None
     """Partition of the task (RestartPartition)."""
+    principal: str = ""
+    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
 @upcaster("lahar.command.issued.v1", "lahar.command.issued.v2")
@@ -195,6 +203,8 @@ class CustomEventRaised(Data):
     data: JsonObject = field(default_factory=dict)
     task: str | None = None
     by: str = ""
+    principal: str = ""
+    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
 @event("lahar.effect.reported.v1", topic="jobs")
@@ -209,6 +219,8 @@ class EffectReported(Data):
     message: str = ""
     reason: EffectFailure | None = None
     """Why the API server refused it, where that is known."""
+    principal: str = ""
+    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
 @event("lahar.import.row_unreadable.v1", topic="jobs")
@@ -253,9 +265,9 @@ class NodeDeleted(Data):
 
 @event("lahar.object.applied.v1", topic="cluster")
 class ObjectApplied(Data):
-    """A Queue, Tenant or PriorityClass was given with `lahar apply` or observed."""
+    """A Queue, Tenant, PriorityClass or Grant was given with `lahar apply` or observed."""
 
-    kind: Literal["Queue", "Tenant", "PriorityClass"]
+    kind: Literal["Queue", "Tenant", "PriorityClass", "Grant"]
     name: str
     spec: JsonObject = field(default_factory=dict)
     """Its specification, validated at the edge."""
@@ -264,8 +276,8 @@ class ObjectApplied(Data):
 
 @event("lahar.object.deleted.v1", topic="cluster")
 class ObjectDeleted(Data):
-    """A Queue, Tenant or PriorityClass is gone."""
+    """A Queue, Tenant, PriorityClass or Grant is gone."""
 
-    kind: Literal["Queue", "Tenant", "PriorityClass"]
+    kind: Literal["Queue", "Tenant", "PriorityClass", "Grant"]
     name: str
     version: str | None = None

@@ -176,6 +176,8 @@ def _cluster_object(kind: str, content: dict[str, Any], cluster: str, recordedti
         data = delete_node(content) if deleted else observe_node(content)
     elif kind == "Queue" and not _is_volcano_or_ours(content):
         return Ignored("a Queue of another scheduler")
+    elif kind == "Grant" and "lahar" not in _group(content):
+        return Ignored("a Grant of something else: write apiVersion lahar.dev/v1")
     elif deleted:
         data = delete_object(content)
     else:
@@ -190,8 +192,12 @@ _CLUSTER_KINDS: Final = frozenset({"Node", *OBJECT_KINDS})
 
 
 def _is_volcano_or_ours(content: dict[str, Any]) -> bool:
-    group = (text(content.get("apiVersion")) or "").partition("/")[0]
+    group = _group(content)
     return "lahar" in group or group.endswith("volcano.sh") or not group or group == "v1"
+
+
+def _group(content: dict[str, Any]) -> str:
+    return (text(content.get("apiVersion")) or "").partition("/")[0]
 
 
 def _cloudevent(content: dict[str, Any], cluster: str, recordedtime: int) -> Outcome:

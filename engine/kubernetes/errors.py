@@ -51,7 +51,7 @@ class ProjectionError(KubernetesError):
 
 
 class ObjectError(KubernetesError):
-    """Raised when a Queue, Tenant or PriorityClass breaks its schema; the text names each field.
+    """Raised when a Queue, Tenant, PriorityClass or Grant breaks its schema; the text names each field.
 
     Args:
         kind: kind of the object.

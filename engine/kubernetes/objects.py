@@ -1,4 +1,4 @@
-"""Queues, tenants and priority classes: objects of the cluster that are given with `lahar apply` or observed."""
+"""Queues, tenants, priority classes and grants: objects of the cluster that are given with `lahar apply` or observed."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from engine.kubernetes.shapes import Int32, Metadata, Shape, fields, read_shape,
 
 __all__ = [
     "OBJECT_KINDS",
+    "Grant",
+    "GrantSpec",
     "ObjectKind",
     "PriorityClass",
     "Queue",
@@ -24,7 +26,7 @@ __all__ = [
     "delete_object",
 ]
 
-ObjectKind = Literal["Queue", "Tenant", "PriorityClass"]
+ObjectKind = Literal["Queue", "Tenant", "PriorityClass", "Grant"]
 
 NotNegative = Annotated[Int32, Field(ge=0)]
 
@@ -128,15 +130,45 @@ class PriorityClass(Shape):
     description: str | None = None
 
 
-OBJECT_KINDS: Final[dict[str, type[Queue | Tenant | PriorityClass]]] = {
+Names = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+"""Names; `*`: all."""
+
+
+class GrantSpec(Shape):
+    """`spec` of a grant: who may speak for which jobs. As soon as a cluster has one, nobody else may."""
+
+    principals: Names
+    namespaces: Names | None = None
+    """Of the jobs; left out: any, of the tenants named."""
+    tenants: Names | None = None
+    """Of the jobs; left out: that of the namespace itself, which a job has unless a label says otherwise."""
+
+    @model_validator(mode="after")
+    def _limited(self) -> GrantSpec:
+        if self.namespaces is None and self.tenants is None:
+            raise ValueError("name namespaces or tenants; '*' stands for all")
+        return self
+
+
+class Grant(Shape):
+    """Whom the cluster lets submit, update, delete and command jobs, raise their events and report about them."""
+
+    PASSED = fields("apiVersion kind")
+
+    metadata: Metadata
+    spec: GrantSpec
+
+
+OBJECT_KINDS: Final[dict[str, type[Queue | Tenant | PriorityClass | Grant]]] = {
     "Queue": Queue,
     "Tenant": Tenant,
     "PriorityClass": PriorityClass,
+    "Grant": Grant,
 }
 
 
 def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
-    """Validate a Queue, Tenant or PriorityClass.
+    """Validate a Queue, Tenant, PriorityClass or Grant.
 
     Returns:
         The fact, its `spec` with all defaults, in Kubernetes' spelling; and a warning for each field that is not known.
@@ -158,7 +190,7 @@ def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
 
 
 def delete_object(content: dict[str, Any]) -> ObjectDeleted:
-    """Return the fact that a Queue, Tenant or PriorityClass is gone.
+    """Return the fact that a Queue, Tenant, PriorityClass or Grant is gone.
 
     Raises:
         ObjectError: `metadata.name` is missing, or the kind is another one.

@@ -1,24 +1,74 @@
-"""Who may speak for a job."""
+"""Who may speak for a job: the producer of an input, by its cluster and by the grants that the cluster was given.
+
+Grants are objects on `cluster`, so what they were when an input was decided on is part of the history. A cluster without a grant
+lets everybody speak for everything.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 from engine.events import Data, Event
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobSubmitted, JobUpdated
 from engine.lifecycle.belonging import is_elsewhere
-from engine.lifecycle.state import Job
+from engine.lifecycle.state import Job, ShardState
 
-__all__ = ["asked", "objection"]
+__all__ = ["asked", "may_not_speak", "objection"]
+
+_EVERY: Final = "*"
 
 
-def objection(job: Job, event: Event[Data]) -> str | None:
-    """Say why what somebody says about a job does not count; `None`: it does."""
-    if not isinstance(event.data, CommandIssued | CustomEventRaised | EffectReported):
+def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
+    """Say why what somebody asks of a job does not count; `None`: it does, or the job is not known."""
+    data = event.data
+    if not job.opened or not isinstance(data, CommandIssued | CustomEventRaised | EffectReported | JobUpdated | JobDeleted):
         return None
-    if job.opened and is_elsewhere(job, event.clusterid):
+    if is_elsewhere(job, event.clusterid):
         return f"the job is of cluster {job.cluster}, not of cluster {event.clusterid}"
-    return None
+    if isinstance(data, JobDeleted) and not job.managed:
+        return None  # somebody saw that an object is gone
+    return may_not_speak(state, data.principal, job.cluster, job.namespace, job.tenant)
+
+
+def may_not_speak(state: ShardState, principal: str, cluster: str, namespace: str, tenant: str) -> str | None:
+    """Say why a principal may not speak for a namespace and a tenant; `None`: it may.
+
+    Args:
+        state: the shard, which knows the grants.
+        principal: who; empty: not known, which only a grant for everybody covers.
+        cluster: of the job.
+        namespace: of the job.
+        tenant: of the job.
+    """
+    grants = list(_grants(state, cluster))
+    if not grants or any(_covers(grant, principal, namespace, tenant) for grant in grants):
+        return None
+    who = repr(principal) if principal else "a producer without a principal"
+    whose = f"namespace {namespace}" + (f" and tenant {tenant}" if tenant != namespace else "")
+    return f"{who} may not speak for {whose}: no Grant of cluster {cluster} says so"
+
+
+def _grants(state: ShardState, cluster: str) -> Iterator[Mapping[str, Any]]:
+    return (applied.spec for (where, kind, _), applied in state.objects.items() if kind == "Grant" and where == cluster)
+
+
+def _covers(grant: Mapping[str, Any], principal: str, namespace: str, tenant: str) -> bool:
+    """Tell whether a grant covers a job.
+
+    A namespace alone covers the tenant of that name, which a job has unless a label says otherwise; a tenant alone every namespace.
+    """
+    namespaces, tenants = grant.get("namespaces"), grant.get("tenants")
+    return (
+        _names(grant.get("principals"), principal)
+        and (namespaces is None or _names(namespaces, namespace))
+        and (tenant == namespace if tenants is None else _names(tenants, tenant))
+        and not (namespaces is None and tenants is None)
+    )
+
+
+def _names(names: Any, name: str) -> bool:  # noqa: ANN401 - as it stands in the log
+    return isinstance(names, list) and (_EVERY in names or (name != "" and name in names))
 
 
 _NAMES: Final[dict[type[Data], str]] = {

@@ -69,7 +69,7 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
 
 
 def _take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
-    why = authority.objection(job, event)
+    why = authority.objection(turn.state, job, event)
     if why is not None:
         return _refuse(turn, job, event, why)
     return _RULES[type(event.data)](turn, job, event)

@@ -19,6 +19,7 @@ from engine.events.inputs import (
 )
 from engine.events.jobs import (
     EventRaised,
+    Fault,
     JobObjectDeleted,
     JobOpened,
     JobRejected,
@@ -36,6 +37,7 @@ from engine.lifecycle.actions import (
     raise_event,
     settle,
 )
+from engine.lifecycle.authority import may_not_speak
 from engine.lifecycle.losses import end_without_evidence, give_up_object, stop_waiting, wait_for_lost, wait_for_sight
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
@@ -77,6 +79,9 @@ _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"
 def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event[Data], None, bool]:
     """Open the job of a manifest, or reject it with every fault. Returns whether it was accepted."""
     read = read_manifest(submission.manifest, strict=submission.strict, queues=queues_of(_objects(turn)), seed=turn.root)
+    if not read.faults:
+        why = may_not_speak(turn.state, submission.principal, turn.cluster, read.namespace, read.tenant)
+        read.faults = [] if why is None else [Fault("metadata.namespace", why)]
     if read.faults:
         yield turn.event(job, JobRejected(read.name, read.faults))
         return False

@@ -157,7 +157,7 @@ class TestApply:
         [
             (
                 "kind: ConfigMap\nmetadata: {name: x}",
-                "ConfigMap cannot be applied; Lahar takes Job, Queue, Node, Tenant and PriorityClass",
+                "ConfigMap cannot be applied; Lahar takes Job, Queue, Node, Tenant, PriorityClass and Grant",
             ),
             ("metadata: {name: x}", "an object without `kind` cannot be applied"),
             ("a: [1", "x.yaml: line 1: not YAML"),

@@ -1,0 +1,146 @@
+"""Grants: who may speak for which namespace or tenant of a cluster, and that nobody needs one where there is none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lifecycle_driver import ELSEWHERE, Driver, records, vcjob
+
+from engine.events.inputs import (
+    CommandIssued,
+    CustomEventRaised,
+    EffectReported,
+    JobDeleted,
+    JobSubmitted,
+    JobUpdated,
+    ObjectApplied,
+    ObjectDeleted,
+)
+from engine.events.jobs import CommandRefused, JobRejected
+
+LAHAR = {"customEvents": {"Checkpointed": None}}
+
+
+def grant(driver: Driver, name: str = "g", cluster: str = "c1", **spec: Any) -> None:
+    driver.take(driver.event(ObjectApplied("Grant", name, spec), cluster, cluster=cluster))
+
+
+def manifest(namespace: str = "research", tenant: str | None = None) -> dict[str, Any]:
+    made = vcjob({"name": "w"}, lahar=LAHAR)
+    made["metadata"]["namespace"] = namespace
+    if tenant is not None:
+        made["metadata"]["labels"] = {"lahar/tenant": tenant}
+    return made
+
+
+def submitted(driver: Driver, principal: str, **fields: Any) -> str:
+    driver.take(driver.event(JobSubmitted(manifest(**fields), principal=principal), "j1"))
+    return driver.outcome
+
+
+@pytest.fixture
+def driver() -> Driver:
+    """A job of research, for which ann may speak."""
+    driver = Driver()
+    grant(driver, principals=["ann"], namespaces=["research"])
+    assert submitted(driver, "ann") == "applied"
+    return driver
+
+
+def grown() -> dict[str, Any]:
+    made = manifest()
+    made["spec"]["tasks"][0]["replicas"] = 2
+    return made
+
+
+SAID = [
+    CommandIssued("AbortJob"),
+    CommandIssued("Unpark"),
+    CustomEventRaised("Checkpointed"),
+    EffectReported("effect", "failed"),
+    JobUpdated(grown()),
+    JobDeleted("9", "research"),
+]
+
+
+@pytest.mark.parametrize("data", SAID, ids=lambda data: data.TYPE)
+@pytest.mark.parametrize("principal", ["mallory", "", "*"])
+def test_who_has_no_grant_is_refused(driver: Driver, data: Any, principal: str) -> None:
+    before = driver.job().version, driver.phase(), driver.job().tasks["w"].spec.replicas
+    data.principal = principal
+    (refused,) = driver.of(CommandRefused, driver.take(driver.event(data, "j1")))
+    who = repr(principal) if principal else "a producer without a principal"
+    assert refused.reason == f"{who} may not speak for namespace research: no Grant of cluster c1 says so"
+    assert (driver.job().version, driver.phase(), driver.job().tasks["w"].spec.replicas) == before
+
+
+@pytest.mark.parametrize("data", SAID[2:], ids=lambda data: data.TYPE)
+def test_who_has_one_is_heard(driver: Driver, data: Any) -> None:
+    data.principal = "ann"
+    driver.take(driver.event(data, "j1"))
+    assert driver.outcome == "applied"
+
+
+def test_a_submission_without_a_grant_is_rejected() -> None:
+    driver = Driver()
+    grant(driver, principals=["ann"], namespaces=["research"])
+    assert submitted(driver, "mallory") == "rejected"
+    ((fault,),) = (one.faults for one in driver.of(JobRejected))
+    assert (fault.path, fault.message.split(":")[0]) == ("metadata.namespace", "'mallory' may not speak for namespace research")
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields", "outcome"),
+    [
+        ({"namespaces": ["research"]}, {}, "applied"),
+        ({"namespaces": ["other"]}, {}, "rejected"),
+        ({"namespaces": ["*"]}, {}, "applied"),
+        # A label would bill another tenant.
+        ({"namespaces": ["research"]}, {"tenant": "other"}, "rejected"),
+        ({"namespaces": ["*"]}, {"tenant": "other"}, "rejected"),
+        ({"namespaces": ["research"], "tenants": ["other"]}, {"tenant": "other"}, "applied"),
+        ({"namespaces": ["research"], "tenants": ["other"]}, {}, "rejected"),
+        ({"tenants": ["other"]}, {"tenant": "other"}, "applied"),
+        ({"tenants": ["*"]}, {"namespace": "any"}, "applied"),
+        ({}, {}, "rejected"),
+    ],
+)
+def test_what_a_grant_covers(spec: dict[str, Any], fields: dict[str, str], outcome: str) -> None:
+    driver = Driver()
+    grant(driver, principals=["ann", "bob"], **spec)
+    assert submitted(driver, "bob", **fields) == outcome
+
+
+def test_grants_add_up_and_end_with_their_object(driver: Driver) -> None:
+    grant(driver, "second", principals=["*"], tenants=["research"])
+    driver.take(driver.event(CustomEventRaised("Checkpointed"), "j1"))
+    assert driver.outcome == "applied"
+    driver.crash()
+    driver.take(driver.event(ObjectDeleted("Grant", "second"), "c1"))
+    driver.take(driver.event(CustomEventRaised("Checkpointed"), "j1"))
+    assert driver.outcome == "refused"
+
+
+def test_without_a_grant_everybody_may_and_those_of_another_cluster_are_none() -> None:
+    driver = Driver()
+    grant(driver, cluster=ELSEWHERE, principals=["ann"], namespaces=["research"])
+    assert submitted(driver, "mallory") == "applied"
+    driver.command("AbortJob")
+    assert driver.outcome == "applied"
+
+
+def test_a_command_to_a_parked_job_is_held_and_judged_when_it_is_released(driver: Driver) -> None:
+    parked = driver.stage.park(
+        driver.state, driver.event(CommandIssued("AbortJob", principal="mallory"), "j1"), driver.now, "broken"
+    )
+    driver._drain(parked)
+    before = records(driver.state)["job/j1"]
+    driver.take(driver.event(CommandIssued("Unpark", principal="mallory"), "j1"))
+    assert driver.outcome == "refused"
+    assert driver.job().parked
+    assert before != records(driver.state)["job/j1"]
+    driver.take(driver.event(CommandIssued("Unpark", principal="ann"), "j1"))
+    assert not driver.job().parked
+    assert driver.of(CommandRefused)[-1].command == "AbortJob"
+    assert driver.phase() == "Pending"
