@@ -226,6 +226,13 @@ class LogContract(ABC):
             shard.commit(Commit((1, 0), 1))
         assert log.open(SHARD, INPUTS).position == Position((0, 0), 0, 0)
 
+    def test_a_shard_that_has_taken_nothing_takes_other_inputs(self, log: Log) -> None:
+        log.open(SHARD, INPUTS).close()
+        other = log.open(SHARD, (CLUSTER,))
+        assert other.position == Position((0,), 0, 0)
+        other.commit(Commit((1,), 1))
+        assert log.open(SHARD, (CLUSTER,)).position == Position((1,), 1, 0)
+
     def test_a_shard_keeps_its_inputs(self, log: Log) -> None:
         log.open(SHARD, INPUTS).commit(Commit((1, 0), 1))
         with pytest.raises(LayoutError, match=r"pods/0, cluster/0.*jobs/0"):

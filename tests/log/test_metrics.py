@@ -58,10 +58,12 @@ def test_refused_commits_are_counted_and_a_closed_shard_is_not_shown() -> None:
     log, registry = MemoryLog(), CollectorRegistry()
     processor = Processor(log, CountingStage(), observer=ProcessorMetrics(registry))
     processor.open()
+    assert registry.get_sample_value("lahar_shard_open", SHARD) == 1
     Processor(log, CountingStage()).open()
     log.append("pods", [custom("a", 1, "add", at=1)])
     with pytest.raises(FencedError):
         processor.step()
+    assert registry.get_sample_value("lahar_shard_open", SHARD) == 0
     assert registry.get_sample_value("lahar_commit_failures_total", {**SHARD, "error": "FencedError"}) == 1
     assert registry.get_sample_value("lahar_inputs_received_total", SHARD) is None
 
