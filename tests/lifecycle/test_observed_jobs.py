@@ -260,3 +260,13 @@ def test_a_node_fact_without_a_version_that_comes_twice_gives_no_id_twice(driver
         driver.take(replace(fact, recordedtime=driver.now))
     assert [changed.reason for changed in driver.of(AttemptChanged)] == ["Suspect", None, "Suspect", None]
     assert len({event.id for event in driver.events}) == len(driver.events)
+
+
+def test_a_job_object_completes_what_its_pod_has_opened_and_an_older_one_changes_nothing(driver):
+    driver.see(pod("u", "j1", 1, "Running", kind="Other", owner="u", node="n", running=2))
+    driver.owner(job(5, "Running"))
+    assert (driver.job().kind, driver.job().name) == ("Job", "train")
+    driver.owner(job(4, "Completed"))
+    assert (driver.outcome, driver.phase()) == ("duplicate", "Running")
+    driver.owner(job(6, "Completed"))
+    assert driver.phase() == "Completed"

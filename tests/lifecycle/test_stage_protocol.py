@@ -34,6 +34,7 @@ def test_every_change_of_a_subject_is_reported_once(driver):
 def test_what_is_gone_has_no_record(driver):
     driver.node("n")
     driver.take(driver.event(ObjectApplied("Queue", "gpu"), "gpu"))
+    assert driver.stage.touched(driver.state) == ["node/c1/n", "object/c1/Queue/gpu"]
     driver.node("n", gone=True)
     driver.take(driver.event(ObjectDeleted("Queue", "gpu"), "gpu"))
     assert driver.stage.touched(driver.state) == ["node/c1/n", "object/c1/Queue/gpu"]
@@ -46,6 +47,17 @@ def test_an_object_that_is_older_than_the_one_known_changes_nothing(driver):
     driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 2}, "9"), "gpu"))
     driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 1}, "8"), "gpu"))
     assert driver.state.objects["c1", "Queue", "gpu"].spec == {"weight": 2}
+
+
+def test_a_large_job_that_is_over_still_takes_a_fact(driver, monkeypatch):
+    """It is the only one at hand, however many attempts it has."""
+    monkeypatch.setattr("engine.lifecycle.evolve._WARM_ATTEMPTS", 1)
+    for uid in ("u1", "u2"):
+        driver.see(pod(uid, "j1", 1, "Succeeded", node="n", running=1, ended=2))
+    driver.crash()
+    driver.see(pod("u1", "j1", 2, "Succeeded", node="n", running=1, ended=3, rank="node"))
+    assert driver.outcome == "late"
+    assert len(driver.job("j1").attempts) == 2
 
 
 def test_a_state_knows_which_events_it_holds(driver):
