@@ -62,7 +62,7 @@ It stands in the working directory; every key may be left out.
 |---|---|---|
 | `log` | `"sqlite:./lahar.db"` | the log |
 | `cluster` | `"default"` | cluster of what is appended without one |
-| `forget_after` | `"30d"` | how long after its end a job stays in the engine's state; its history stays for good |
+| `forget_after` | `"30d"` | how long after its end a job stays in the state (aborted: 335 days more); history stays for good |
 | `orphan_wait` | `"60s"` | how long a pod that names an unknown managed job waits for it |
 | `callbacks` | `[]` | modules whose callbacks are told what happens |
 | `log_format` | `"text"` | how processes that go on write their logs: `text` or `json`; `LAHAR_LOG_FORMAT` wins |

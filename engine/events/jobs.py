@@ -431,6 +431,9 @@ class JobForgotten(Data):
     """Long after its end the job leaves the engine's state; its history stays in the log. Later facts about it are late."""
 
     finished: Micros
+    """When it finished; of what was aborted or no job, when it was last heard of."""
+    opened: bool = True
+    """False: it was no job, only an id that somebody named. What comes about it later is decided on anew."""
 
 
 @event("lahar.job.parked.v1", topic="job-events")

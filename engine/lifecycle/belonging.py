@@ -11,7 +11,7 @@ from __future__ import annotations
 from engine.events import Data, Event
 from engine.events.ids import separate_job_id
 from engine.events.inputs import JobDeleted, JobObserved, JobSubmitted, JobUpdated, PodDeleted, PodObserved
-from engine.lifecycle.evolve import forgotten_key, peek
+from engine.lifecycle.evolve import peek
 from engine.lifecycle.state import Job, ShardState
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
@@ -49,7 +49,7 @@ def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, na
     if own in state.jobs or own in state.closed:
         return True  # it became one before the job that it names was known
     # A job is forgotten long after its last pod: one that lives claims the id of another.
-    return not job.opened and data.phase not in TERMINAL_ATTEMPT_PHASES and forgotten_key(job.id) in state.forgotten
+    return not job.opened and data.phase not in TERMINAL_ATTEMPT_PHASES and job.id in state.forgotten
 
 
 def is_elsewhere(job: Job, cluster: str) -> bool:

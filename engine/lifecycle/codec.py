@@ -1,9 +1,9 @@
 """How the state is written down: canonical records, so that equal states have equal bytes.
 
 Records: `job/ID`, `page/TABLE/NUMBER/ID`, `node/CLUSTER/NAME`, `object/CLUSTER/KIND/NAME` (the cluster quoted as in a URL),
-`forgotten/N`. A job's record is its `finished` time in decimal (empty while something about it is under way), a line feed, and
-JSON; so a finished job stays bytes until somebody asks for it, and 100,000 of them are ready as soon as they are read. Its pages
-are those of `pages`, each the JSON of a job that has nothing else.
+`forgotten/N`. A job's record is its `rest` in decimal (empty while something about it is under way; a `?` behind it: it is no
+job), a line feed, and JSON; so a finished job stays bytes until somebody asks for it, and 100,000 of them are ready as soon as they
+are read. Its pages are those of `pages`, each the JSON of a job that has nothing else.
 """
 
 from __future__ import annotations
@@ -19,12 +19,9 @@ from engine.lifecycle.state import Job, Page
 
 __all__ = [
     "FORGOTTEN",
-    "FORGOTTEN_BYTES",
-    "FORGOTTEN_PER_CHUNK",
     "decode_job",
     "encode_job",
     "encode_page",
-    "finished_time",
     "forgotten_chunk",
     "node_named",
     "node_record",
@@ -32,21 +29,18 @@ __all__ = [
     "object_record",
     "page_named",
     "record_name",
+    "rest_of",
 ]
 
 FORGOTTEN: Final = "forgotten"
 """Begins the subjects that hold forgotten ids."""
-FORGOTTEN_PER_CHUNK: Final = 4096
-"""Forgotten ids in one record, 64 KiB."""
-FORGOTTEN_BYTES: Final = 16
-"""What stays of a forgotten job."""
-
 _JOB: Final = TypeAdapter(Job)
 
 
 def encode_job(job: Job) -> bytes:
     """Return the canonical record of a job, its later pages apart."""
-    head = str(job.finished).encode() if job.idle else b""
+    rest = job.rest
+    head = b"" if rest is None else b"%d" % rest if job.opened else b"%d?" % rest
     return head + b"\n" + _JOB.dump_json(first_page(job), exclude_defaults=True)
 
 
@@ -76,15 +70,15 @@ def page_named(name: str) -> tuple[str, Page] | None:
     return (job, Page(table, int(number))) if number.isdecimal() else None
 
 
-def finished_time(record: bytes) -> int | None:
-    """Return when the job of a record finished, or `None` while something about it is under way."""
+def rest_of(record: bytes) -> tuple[int | None, bool]:
+    """Return the `Job.rest` of a record, and whether it is no job's."""
     head = record[: record.index(b"\n")]
-    return int(head) if head else None
+    return (int(head.rstrip(b"?")) if head else None), head.endswith(b"?")
 
 
-def forgotten_chunk(position: int) -> str:
-    """Return the subject that holds the forgotten id at this position."""
-    return f"{FORGOTTEN}/{position // FORGOTTEN_PER_CHUNK}"
+def forgotten_chunk(number: int) -> str:
+    """Name the record of a chunk of forgotten ids."""
+    return f"{FORGOTTEN}/{number}"
 
 
 def node_record(cluster: str, name: str) -> str:

@@ -10,17 +10,18 @@ from typing import Final
 
 from engine.events import Data, Event
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.events.jobs import JobForgotten
 from engine.events.transitions import transition_of
 from engine.lifecycle import codec
 from engine.lifecycle.codec import record_name
 from engine.lifecycle.evolve_attempts import ATTEMPTS
-from engine.lifecycle.evolve_jobs import JOBS, forgotten_key
+from engine.lifecycle.evolve_jobs import JOBS
 from engine.lifecycle.indexes import index_job, match
 from engine.lifecycle.state import Job, ShardState
 from engine.lifecycle.versions import is_newer
 from statemachines.raising import matching, subject_of
 
-__all__ = ["absorb", "evolve", "forgotten_key", "keep_warm", "peek"]
+__all__ = ["absorb", "evolve", "keep_warm", "peek"]
 
 _WARM: Final = 1024
 """Jobs kept in `ShardState.warm`: more than are looked at between two changes of one of them in any one batch."""
@@ -36,7 +37,7 @@ def peek(state: ShardState, subject: str) -> Job:
     if job is None:
         record = state.closed.get(subject)
         if record is None:
-            job = Job(id=subject)
+            job = Job(id=subject, sequence=state.forgotten.sequence(subject))
         else:
             pages = state.closed_pages.get(subject)
             job = codec.decode_job(record, pages or {})
@@ -77,10 +78,13 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
         job = _take(state, subject)
         job.cluster = job.cluster or event.clusterid
     job.sequence = event.sequence
-    was = job.finished if job.idle else None
+    was = job.rest
     handler(state, job, event.data, event)
-    if job.finished is not None and job.finished != was and job.idle:
-        heappush(state.finished, (job.finished, job.id))
+    if not job.opened or job.phase == "Aborted":
+        job.rested, job.closing = event.recordedtime, event.id
+        _note_stranger(state, job)
+    if (rest := job.rest) is not None and rest != was and not isinstance(event.data, JobForgotten):
+        heappush(state.finished, (rest, job.id))
     if job.rules:
         _match_rules(job, event.data)
     state.touched[record_name(subject)] = None
@@ -90,6 +94,16 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
             if job.encoded:
                 job.encoded.pop(page, None)
         job.changed = None
+
+
+def _note_stranger(state: ShardState, job: Job) -> None:
+    """Remember since when an id rests that is no job."""
+    rest = None if job.opened or job.id not in state.jobs else job.rest
+    if rest is None:
+        state.strangers.pop(job.id, None)
+    else:
+        state.strangers[job.id] = rest
+        heappush(state.oldest_strangers, (rest, job.id))
 
 
 def absorb(state: ShardState, event: Event[Data]) -> None:

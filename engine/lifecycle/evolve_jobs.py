@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from hashlib import blake2b
 from typing import Any, Final
 
 from engine.events import Data, Event
@@ -46,17 +45,12 @@ from engine.lifecycle.state import Deferred, Job, ShardState, Timer
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["JOBS", "forgotten_key"]
+__all__ = ["JOBS"]
 
 Handler = Callable[[ShardState, Job, Any, Event[Any]], None]
 
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
 _RESTARTS: Final = frozenset({"RestartJob", "RestartTask", "RestartPod", "RestartPartition", "RequeueJob", "ResumeJob"})
-
-
-def forgotten_key(job: str) -> bytes:
-    """Return the 16 bytes that stay of a forgotten job."""
-    return blake2b(job.encode(), digest_size=codec.FORGOTTEN_BYTES).digest()
 
 
 def _without_templates(spec: JobSpec) -> JobSpec:
@@ -65,8 +59,9 @@ def _without_templates(spec: JobSpec) -> JobSpec:
     return replace(spec, tasks=[replace(task, template=None) if task.template else task for task in spec.tasks])
 
 
-def _job_opened(_state: ShardState, job: Job, data: JobOpened, event: Event[Any]) -> None:
+def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any]) -> None:
     job.opened, job.cluster = event.sequence, event.clusterid
+    state.strangers.pop(job.id, None)
     job.kind, job.namespace, job.name, job.managed = data.kind, data.namespace, data.name, data.managed
     job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels
     job.owner_known, job.object_version = data.owner, data.version
@@ -128,15 +123,13 @@ def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, ev
         job.object_version = data.version
 
 
-def _job_forgotten(state: ShardState, job: Job, _data: JobForgotten, _event: Event[Any]) -> None:
+def _job_forgotten(state: ShardState, job: Job, data: JobForgotten, event: Event[Any]) -> None:
     del state.jobs[job.id]
     for page in later_pages(job):
         state.touched[codec.record_name(job.id, page)] = None
-    key = forgotten_key(job.id)
-    if key not in state.forgotten:  # a snapshot may hold it beside the job's own record, which was written earlier
-        state.touched[codec.forgotten_chunk(len(state.forgotten))] = None
-        state.forgotten.add(key)
-        state.forgotten_order += key
+    chunk = state.forgotten.add(job.id, 0 if data.opened else event.sequence)
+    if chunk is not None:  # else a snapshot holds it beside the job's own record, which was written earlier
+        state.touched[codec.forgotten_chunk(chunk)] = None
 
 
 def _event_raised(_state: ShardState, job: Job, data: EventRaised, event: Event[Any]) -> None:

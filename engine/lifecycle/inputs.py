@@ -39,7 +39,6 @@ from engine.events.jobs import (
 )
 from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, steps
 from engine.lifecycle.actions import settle
-from engine.lifecycle.evolve import forgotten_key
 from engine.lifecycle.pods import ask_again, stray
 from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED
@@ -63,7 +62,7 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     if job.opened and job.waiting and isinstance(event.data, PodObserved | PodDeleted):
         yield from hold.orphan(turn, job, event)
         return "waiting"
-    if not job.opened and forgotten_key(job.id) in turn.state.forgotten:
+    if not job.opened and job.id in turn.state.forgotten:
         return "late"
     return (yield from _take(turn, job, event))
 

@@ -32,8 +32,8 @@ def records(state: ShardState) -> Iterator[str]:
         yield codec.node_record(*node)
     for found in state.objects:
         yield codec.object_record(*found)
-    for position in range(0, len(state.forgotten), codec.FORGOTTEN_PER_CHUNK):
-        yield codec.forgotten_chunk(position)
+    for number in state.forgotten.chunks():
+        yield codec.forgotten_chunk(number)
 
 
 def subject_of(record: str) -> str:
@@ -46,7 +46,7 @@ def subject_of(record: str) -> str:
 def dump(state: ShardState, record: str) -> bytes | None:
     """Return what a record is to hold; `None` if there is no such thing any more.
 
-    A finished job about which nothing is under way is kept as its records from here on.
+    A job about which nothing is under way is kept as its records from here on.
     """
     kind, _, name = record.partition("/")
     if kind == "job":
@@ -61,8 +61,7 @@ def dump(state: ShardState, record: str) -> bytes | None:
         return None if found is None else adapter(ObjectApplied).dump_json(found, exclude_defaults=True)
     if kind != codec.FORGOTTEN or not name.isdecimal():
         return None  # another release's
-    size = codec.FORGOTTEN_PER_CHUNK * codec.FORGOTTEN_BYTES
-    return bytes(state.forgotten_order[int(name) * size : (int(name) + 1) * size]) or None
+    return state.forgotten.chunk(int(name)) or None
 
 
 def _dump_job(state: ShardState, ident: str) -> bytes | None:
@@ -70,7 +69,7 @@ def _dump_job(state: ShardState, ident: str) -> bytes | None:
     if job is None:
         return state.closed.get(ident)
     record = codec.encode_job(job)
-    if job.idle:
+    if job.rest is not None:
         del state.jobs[ident]
         state.closed[ident] = record
         known = job.encoded or {}
@@ -94,13 +93,15 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
     """Restore records into an initial state."""
     heads, pages, others = _sorted(records)
     for name, record in heads.items():
-        finished = codec.finished_time(record)
-        if finished is None:
+        rest, stranger = codec.rest_of(record)
+        if rest is None:
             job = state.jobs[name] = codec.decode_job(record, pages.get(name, {}))
             index_job(state, job)
         else:
             state.closed[name] = record
-            state.finished.append((finished, name))
+            state.finished.append((rest, name))
+            if stranger:
+                state.strangers[name] = rest
             if name in pages:
                 state.closed_pages[name] = pages[name]
     chunks: dict[int, bytes] = {}
@@ -113,10 +114,10 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
         else:
             chunks[int(name)] = record
     for number in sorted(chunks):
-        ids = chunks[number]
-        state.forgotten_order += ids
-        state.forgotten.update(ids[at : at + codec.FORGOTTEN_BYTES] for at in range(0, len(ids), codec.FORGOTTEN_BYTES))
+        state.forgotten.load(chunks[number])
     heapify(state.finished)
+    state.oldest_strangers = [(rest, name) for name, rest in state.strangers.items()]
+    heapify(state.oldest_strangers)
     heapify(state.timers)
 
 

@@ -30,18 +30,21 @@ from engine.events.jobs import (
 from engine.events.times import SECOND
 from engine.lifecycle import belonging, codec, hold, inputs, managed, observed, persist
 from engine.lifecycle.errors import InvariantError
-from engine.lifecycle.evolve import absorb, evolve, forgotten_key, peek
+from engine.lifecycle.evolve import absorb, evolve, peek
 from engine.lifecycle.inputs import Decision
 from engine.lifecycle.state import Job, ShardState, Timer
 from engine.lifecycle.turn import SOURCE, STAGE, Events, Turn
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["FORGET_AFTER", "ORPHAN_WAIT", "LifecycleStage"]
+__all__ = ["FORGET_AFTER", "ORPHAN_WAIT", "STRANGERS", "LifecycleStage"]
 
 FORGET_AFTER: Final = 30 * 86_400 * SECOND
 """How long a finished job stays in the engine's state unless configured otherwise (microseconds)."""
 ORPHAN_WAIT: Final = 60 * SECOND
 """How long a pod waits for the managed job that it names (microseconds)."""
+
+STRANGERS: Final = 10_000
+"""Ids that are no job kept by a shard unless configured otherwise."""
 
 _BY_TIMERS: Final = (TimerFired, JobForgotten)
 """What a timer begins with."""
@@ -67,13 +70,16 @@ class LifecycleStage:
     inputs: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
 
-    def __init__(self, *, forget_after: int = FORGET_AFTER, orphan_wait: int = ORPHAN_WAIT) -> None:
+    def __init__(self, *, forget_after: int = FORGET_AFTER, orphan_wait: int = ORPHAN_WAIT, strangers: int = STRANGERS) -> None:
         """Configure the stage.
 
         Args:
-            forget_after: how long a finished job is kept (microseconds); not less than the inputs are retained.
+            forget_after: how long a finished job, or an id that is no job, is kept (microseconds); not less than the inputs are
+                retained. An aborted job is kept for 335 days more.
             orphan_wait: how long a pod waits for the managed job that it names (microseconds).
+            strangers: ids that are no job (rejected submissions, refused commands) kept at most; the oldest is forgotten first.
         """
+        self.strangers = strangers
         self.forget_after = forget_after
         self.orphan_wait = orphan_wait
 
@@ -94,9 +100,10 @@ class LifecycleStage:
 
     def fire(self, state: ShardState, now: int, error: str | None = None) -> Events:
         """Fire the earliest timer, which is due at or before `now`; with `error`, park its job instead of acting on it."""
-        self.due(state)  # drops what no longer holds from both heaps
-        if not state.timers or (state.finished and self._forgets_first(state)):
-            yield from self._forget(state, now)
+        self.due(state)  # drops timers that no longer hold
+        forgotten = self._forgotten_first(state)
+        if forgotten is not None:
+            yield from self._forget(state, *forgotten, now)
             return
         _, timer_id, job_id = heappop(state.timers)
         job = peek(state, job_id)
@@ -124,9 +131,8 @@ class LifecycleStage:
 
     def timer(self, state: ShardState) -> str:
         """Name the timer that fires next."""
-        if not state.timers or (state.finished and self._forgets_first(state)):
-            return peek(state, state.finished[0][1]).closing
-        return state.timers[0][1]
+        forgotten = self._forgotten_first(state)
+        return state.timers[0][1] if forgotten is None else peek(state, forgotten[1]).closing
 
     def evolve(self, state: ShardState, event: Event[Data]) -> None:
         """Apply one event of the stage's own output."""
@@ -149,10 +155,10 @@ class LifecycleStage:
             if job is not None and timer_id in job.timers:
                 break
             heappop(timers)
-        forget = self._forget_due(state)
+        forgotten = self._next_forgotten(state)
         if not timers:
-            return forget
-        return timers[0][0] if forget is None else min(timers[0][0], forget)
+            return None if forgotten is None else forgotten[0]
+        return timers[0][0] if forgotten is None else min(timers[0][0], forgotten[0])
 
     def unfinished(self, state: ShardState) -> int | None:
         """Return when work on a large job goes on (microseconds), or `None`."""
@@ -178,10 +184,14 @@ class LifecycleStage:
     def contains(self, state: ShardState, event: Event[Data]) -> bool:
         """Tell whether the state already holds an event of the stage's own output."""
         job = peek(state, event.subject)
-        if job.sequence >= event.sequence or (not job.opened and forgotten_key(job.id) in state.forgotten):
+        if isinstance(event.data, JobForgotten):
+            known = job.id in state.forgotten or state.forgotten.sequence(job.id) >= event.sequence
+            # The record of the job, or of what came under its id later, may be there still: all that followed is applied again.
+            return known and job.id not in state.jobs and job.id not in state.closed
+        if job.sequence >= event.sequence or (not job.opened and job.id in state.forgotten):
             return True
         # The record of a job that was forgotten later may be gone before that of its id is written: only that it was is news then.
-        return not job.sequence and event.sequence > 1 and not isinstance(event.data, JobForgotten)
+        return not job.sequence and event.sequence > 1
 
     def touched(self, state: ShardState) -> list[str]:
         """Return the records changed since the last call."""
@@ -211,41 +221,45 @@ class LifecycleStage:
 
     # --- timers -----------------------------------------------------------------------------------------------------------
 
-    def _forget_due(self, state: ShardState) -> int | None:
-        finished = state.finished
+    def _next_forgotten(self, state: ShardState) -> tuple[int, str] | None:
+        """Return when what is forgotten next is due, and its id."""
+        oldest, finished = state.oldest_strangers, state.finished
+        while oldest and state.strangers.get(oldest[0][1]) != oldest[0][0]:
+            heappop(oldest)
+        if len(state.strangers) > self.strangers:
+            return oldest[0]
         while finished:
-            time, job_id = finished[0]
+            rest, job_id = finished[0]
             job = state.jobs.get(job_id)
             if job is None:
                 record = state.closed.get(job_id)
-                holds = record is not None and codec.finished_time(record) == time
+                holds = record is not None and codec.rest_of(record)[0] == rest
             else:
-                holds = job.idle and job.finished == time
+                holds = job.rest == rest
             if holds:
-                return time + self.forget_after
+                return rest + self.forget_after, job_id
             heappop(finished)
         return None
 
-    def _forgets_first(self, state: ShardState) -> bool:
-        due, timer_id, _ = state.timers[0]
-        time, job_id = state.finished[0]
-        return (time + self.forget_after, job_id) < (due, timer_id)
+    def _forgotten_first(self, state: ShardState) -> tuple[int, str] | None:
+        """Return the same if it comes before the earliest timer."""
+        forgotten = self._next_forgotten(state)
+        return forgotten if forgotten is not None and (not state.timers or forgotten < state.timers[0][:2]) else None
 
-    def _forget(self, state: ShardState, now: int) -> Events:
-        time, job_id = heappop(state.finished)
+    def _forget(self, state: ShardState, due: int, job_id: str, now: int) -> Events:
         job = peek(state, job_id)
         yield Event(
             timer_fired_id(STAGE, job.closing),
             SOURCE,
             JobForgotten.TYPE,
             job.id,
-            time + self.forget_after,
+            due,
             now,
             job.sequence + 1,
             job.id,
             job.closing,
             job.cluster,
-            JobForgotten(time),
+            JobForgotten(job.rested if job.finished is None else job.finished, opened=job.opened > 0),
         )
 
     def _on_timer(self, turn: Turn, job: Job, timer: Timer) -> Events:

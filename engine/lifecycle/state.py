@@ -10,18 +10,36 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.jobs import TimerKind
+from engine.events.times import SECOND
+from engine.lifecycle.forgotten import Forgotten
 from statemachines.counters import Counters
 from statemachines.kill import KillScope
 from statemachines.spec import JobSpec, RaiseRule, Requests, TaskSpec
 from statemachines.vocabulary import Action, AttemptPhase, JobPhase, ObjectState, Rank, TaskPhase
 
-__all__ = ["Apart", "Attempt", "Deferred", "Derived", "Job", "Page", "ShardState", "Table", "Task", "Timer", "category"]
+__all__ = [
+    "ABORTED_LONGER",
+    "Apart",
+    "Attempt",
+    "Deferred",
+    "Derived",
+    "Job",
+    "Page",
+    "ShardState",
+    "Table",
+    "Task",
+    "Timer",
+    "category",
+]
+
+ABORTED_LONGER: Final = 335 * 86_400 * SECOND
+"""By how much an aborted job is kept longer than a finished one (microseconds): a year with the default of 30 days."""
 
 Derived = Field(exclude=True)
 """Marks what can be rebuilt from the rest and is therefore not written."""
@@ -248,7 +266,9 @@ class Job:
     finished: int | None = None
     """Recorded time at which it entered Completed, Failed or Terminated."""
     closing: str = ""
-    """Id of the event that finished it."""
+    """Id of the event that finished it; of what is aborted or no job, of the last one."""
+    rested: int = 0
+    """Recorded time of the last event, of what is aborted or no job."""
     fired: dict[str, None] = field(default_factory=dict)
     """Raise rules that have fired since the job's version is what it is: `rule/subject`."""
     seen: dict[str, None] = field(default_factory=dict)
@@ -302,16 +322,18 @@ class Job:
         return self.earlier.get((task, index, number))
 
     @property
-    def idle(self) -> bool:
-        """Finished, and nothing about it is under way."""
-        return (
-            self.finished is not None
-            and not self.live
-            and not self.timers
-            and not self.parked
-            and not self.held
-            and not self.waiting
-        )
+    def rest(self) -> int | None:
+        """Recorded time from which on it is kept for a while and then forgotten; `None`: something about it is under way.
+
+        So rest a job that has finished, one that was aborted (which may be resumed, and is kept longer), and an id that is no job.
+        """
+        if self.live or self.timers or self.parked or self.held or self.waiting:
+            return None
+        if self.finished is not None:
+            return self.finished
+        if not self.opened:
+            return self.rested or None
+        return self.rested + ABORTED_LONGER if self.phase == "Aborted" else None
 
 
 @dataclass(slots=True)
@@ -327,10 +349,8 @@ class ShardState:
     """Finished jobs about which nothing is under way, encoded: id → what `codec` wrote."""
     closed_pages: dict[str, dict[Page, bytes]] = field(default_factory=dict)
     """Later pages of those among them that have some, encoded."""
-    forgotten: set[bytes] = field(default_factory=set)
-    """16-byte digests of the ids of forgotten jobs."""
-    forgotten_order: bytearray = field(default_factory=bytearray)
-    """The same, one behind the other, in the order in which they were forgotten."""
+    forgotten: Forgotten = field(default_factory=Forgotten)
+    """Ids of forgotten jobs."""
     nodes: dict[tuple[str, str], NodeObserved] = field(default_factory=dict)
     """(cluster, name) → as last observed."""
     objects: dict[tuple[str, str, str], ObjectApplied] = field(default_factory=dict)
@@ -338,7 +358,11 @@ class ShardState:
     timers: list[tuple[int, str, str]] = field(default_factory=list)
     """Heap of (due, timer id, job id); entries whose timer is gone are skipped. Derived."""
     finished: list[tuple[int, str]] = field(default_factory=list)
-    """Heap of (recorded time of the end, job id); entries that no longer hold are skipped. Derived."""
+    """Heap of (`Job.rest`, job id); entries that no longer hold are skipped. Derived."""
+    strangers: dict[str, int] = field(default_factory=dict)
+    """Ids that are no job and rest → since when. Derived."""
+    oldest_strangers: list[tuple[int, str]] = field(default_factory=list)
+    """Heap of the same, (since when, id); entries that no longer hold are skipped. Derived."""
     on_node: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     """(Cluster, node) → live attempts on it: pod uid → job id. Derived."""
     steps: dict[str, int] = field(default_factory=dict)

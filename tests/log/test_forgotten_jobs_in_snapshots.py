@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import random
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
+from engine.events import Event, encode
+from engine.events.inputs import CommandIssued
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import ShardView
@@ -36,3 +39,28 @@ def test_snapshot_and_tail_are_what_the_history_says_after_every_commit(snapshot
         assert state_hash(stage, live.state) == state_hash(stage, history.state)
         gone = len(history.state.forgotten)
     assert gone > 100
+
+
+@pytest.mark.parametrize("snapshot_every", [3, 30, 3_000])
+def test_ids_that_are_no_job_may_come_and_go_between_snapshots(snapshot_every: int) -> None:
+    """Their sequences go on over what is forgotten of them, whatever of it had reached the snapshot."""
+    dice = random.Random(7)  # noqa: S311  a workload, not a secret
+    stage, log = LifecycleStage(forget_after=40, strangers=3), MemoryLog()
+    for number in range(160):
+        job, at = f"x{dice.randrange(6)}", 1_000 + 7 * number
+        command = CommandIssued("AbortJob")
+        log.append("jobs", [encode(Event(f"c{number}", "test", command.TYPE, job, at, at, 0, job, "", "c1", command))])
+    processor = Processor(log, stage, batch=2, snapshot_every=snapshot_every)
+    processor.open()
+    while processor.step():
+        view = log.look(processor.shard)
+        assert view is not None
+        live = recover(log, stage, processor.shard, view, 1)
+        history = recover(log, stage, processor.shard, ShardView(view.position, []), 1)
+        assert state_hash(stage, live.state) == state_hash(stage, history.state)
+    last: dict[str, int] = {}
+    for record in log.scan(["job-events"]):
+        subject, sequence = record.message.subject, record.message.sequence
+        assert sequence == last.get(subject, 0) + 1
+        last[subject] = sequence
+    assert len(history.state.forgotten) > 50

@@ -1,0 +1,89 @@
+"""What stays of forgotten jobs, and of ids that were named and never were a job: 20 bytes each, twice."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+__all__ = ["PER_CHUNK", "Forgotten"]
+
+PER_CHUNK: Final = 4096
+"""Entries in one record of the snapshot, 80 KiB."""
+
+_DIGEST: Final = 16
+_ENTRY: Final = _DIGEST + 4
+_BUCKETS: Final = 4096
+
+
+class Forgotten:
+    """A set of job ids, and the last sequence of ids that were no job: what comes about those later goes on from there."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._order = bytearray()
+        self._buckets: dict[int, bytearray] = {}
+
+    def __len__(self) -> int:
+        """Return the number of entries."""
+        return len(self._order) // _ENTRY
+
+    def __contains__(self, ident: str) -> bool:
+        """Tell whether a job of this id was forgotten."""
+        return self._find(_digest(ident)) == 0
+
+    def sequence(self, ident: str) -> int:
+        """Return the last sequence of an id that was no job; 0: it is not here, or was one."""
+        return self._find(_digest(ident)) or 0
+
+    def add(self, ident: str, sequence: int) -> int | None:
+        """Add an id.
+
+        Args:
+            ident: the id.
+            sequence: of the last event about it; 0: it was a job.
+
+        Returns:
+            The chunk that has changed; `None`: it was here, with this sequence or a later one.
+        """
+        digest = _digest(ident)
+        known = self._find(digest)
+        if known is not None and (not known or 0 < sequence <= known):
+            return None
+        self._append(digest + sequence.to_bytes(4, "big"))
+        return (len(self) - 1) // PER_CHUNK
+
+    def chunks(self) -> range:
+        """Return the numbers of the chunks."""
+        return range(-(-len(self) // PER_CHUNK))
+
+    def chunk(self, number: int) -> bytes:
+        """Return a chunk; only the last one that there is may grow."""
+        size = PER_CHUNK * _ENTRY
+        return bytes(self._order[number * size : (number + 1) * size])
+
+    def load(self, chunk: bytes) -> None:
+        """Add a chunk, in order."""
+        for at in range(0, len(chunk), _ENTRY):
+            self._append(chunk[at : at + _ENTRY])
+
+    def _append(self, entry: bytes) -> None:
+        self._order += entry
+        self._buckets.setdefault(_bucket(entry), bytearray()).extend(entry)
+
+    def _find(self, digest: bytes) -> int | None:
+        """Return the sequence of the last entry of a digest."""
+        bucket = self._buckets.get(_bucket(digest))
+        if bucket is None:
+            return None
+        at = bucket.rfind(digest)
+        while at > 0 and at % _ENTRY:  # a match across entries
+            at = bucket.rfind(digest, 0, at + _DIGEST - 1)
+        return None if at < 0 else int.from_bytes(bucket[at + _DIGEST : at + _ENTRY], "big")
+
+
+def _digest(ident: str) -> bytes:
+    return blake2b(ident.encode(), digest_size=_DIGEST).digest()
+
+
+def _bucket(digest: bytes) -> int:
+    return int.from_bytes(digest[:2], "big") % _BUCKETS

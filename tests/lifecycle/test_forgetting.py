@@ -1,0 +1,166 @@
+"""Whatever is no longer under way is forgotten in time, and what stays of it is bounded."""
+
+from __future__ import annotations
+
+import pytest
+from lifecycle_driver import SECOND, Driver, pod, vcjob
+
+from engine.events import encode
+from engine.events.inputs import EffectReported, RowUnreadable
+from engine.events.jobs import JobForgotten
+from engine.lifecycle.forgotten import PER_CHUNK, Forgotten
+from engine.lifecycle.stage import LifecycleStage
+from engine.log.memory import MemoryLog
+from engine.log.processor import Processor
+from engine.log.snapshots import state_hash
+from engine.simulation.workload import lives
+
+DAY = 86_400
+
+
+@pytest.fixture
+def driver():
+    return Driver()
+
+
+def refused(driver, job="j1"):
+    driver.command("AbortJob", job)
+    assert driver.outcome == "refused"
+
+
+def rejected(driver):
+    driver.submit(vcjob({"name": "w", "minAvailable": 9}))
+    assert driver.outcome == "rejected"
+
+
+def unreadable(driver):
+    driver.take(driver.event(RowUnreadable("philly-status", 3, "no time"), "j1"))
+    assert driver.outcome == "rejected"
+
+
+def reported(driver):
+    driver.take(driver.event(EffectReported("e", "done"), "j1"))
+    assert driver.outcome == "applied"
+
+
+@pytest.mark.parametrize("tell", [refused, rejected, unreadable, reported])
+@pytest.mark.parametrize("crashed", [False, True])
+def test_an_id_that_is_no_job_is_forgotten_in_time(driver, tell, crashed):
+    tell(driver)
+    if crashed:
+        driver.crash()
+    driver.wait(30 * DAY - 1)
+    assert driver.of(JobForgotten) == []
+    driver.wait(1)
+    (forgotten,) = driver.of(JobForgotten)
+    assert not forgotten.opened
+    assert list(driver.stage.records(driver.state)) == ["forgotten/0"]
+
+
+def test_a_job_may_come_under_an_id_that_was_forgotten_as_none(driver):
+    """A rejected manifest that is mended after months is a job; the sequence of its events goes on."""
+    rejected(driver)
+    last = driver.wait(31 * DAY)[-1].sequence
+    driver.crash()
+    made = driver.submit(vcjob({"name": "w"}))
+    assert driver.outcome == "applied"
+    assert made[0].sequence == last + 1
+    driver.run("w")
+    driver.end("w")
+    driver.wait(31 * DAY)
+    driver.crash()
+    driver.submit(vcjob({"name": "w"}))
+    assert driver.outcome == "late"
+
+
+def test_an_aborted_job_is_kept_for_a_year_and_can_be_resumed(driver):
+    driver.submit(vcjob({"name": "w"}))
+    driver.command("AbortJob")
+    driver.wait(2 * DAY)
+    assert driver.phase() == "Aborted"
+    driver.crash()
+    driver.wait(360 * DAY)
+    driver.command("ResumeJob")
+    assert driver.outcome == "applied"
+    driver.wait(DAY)
+    driver.command("AbortJob")
+    driver.wait(364 * DAY)
+    assert driver.of(JobForgotten) == []
+    driver.wait(2 * DAY)
+    (forgotten,) = driver.of(JobForgotten)
+    assert forgotten.opened
+    driver.command("ResumeJob")
+    assert driver.outcome == "late"
+
+
+def test_ids_that_are_no_job_are_bounded_in_number(driver):
+    """The oldest go first, whatever their names; a job is none of them."""
+    driver = Driver(LifecycleStage(strangers=3))
+    driver.submit(vcjob({"name": "w"}), "a-job")
+    for number in (5, 1, 4, 2, 3):
+        driver.wait(1)
+        refused(driver, f"x{number}")
+    driver.crash()
+    driver.wait(1)
+    gone = [event.subject for event in driver.events if isinstance(event.data, JobForgotten)]
+    assert gone == ["x5", "x1"]
+    assert sorted(driver.state.strangers) == ["x2", "x3", "x4"]
+    driver.submit(vcjob({"name": "w"}), "x2")
+    assert driver.outcome == "applied"
+    assert sorted(driver.state.strangers) == ["x3", "x4"]
+
+
+def test_a_forgotten_id_is_found_among_many():
+    forgotten = Forgotten()
+    for number in range(3 * PER_CHUNK):
+        assert forgotten.add(f"job-{number}", number % 2 * number) == number // PER_CHUNK
+    assert forgotten.add("job-7", 7) is None
+    assert all((f"job-{number}" in forgotten) == (number % 2 == 0) for number in range(3 * PER_CHUNK))
+    assert (forgotten.sequence("job-9"), forgotten.sequence("job-8"), forgotten.sequence("never")) == (9, 0, 0)
+    assert forgotten.add("job-9", 0) is not None
+    assert "job-9" in forgotten
+    read = Forgotten()
+    for number in forgotten.chunks():
+        read.load(forgotten.chunk(number))
+    assert len(read) == len(forgotten) == 3 * PER_CHUNK + 1
+    assert "job-9" in read
+
+
+def kept(years: int, jobs: int) -> tuple[int, int, int]:
+    """Live through some years of a cluster with so many jobs a month; return what stays: records, jobs, bytes beside ids."""
+    stage, log = LifecycleStage(), MemoryLog()
+    processor = Processor(log, stage)
+    processor.open()
+    driver = Driver(checked=False)
+    begin = 1_000_000_000 * SECOND
+    for month in range(12 * years):
+        at = begin + month * 30 * DAY * SECOND
+        log.append("pods", list(lives(range(month * jobs, (month + 1) * jobs), 2, at)))
+        for number in range(3):
+            data = RowUnreadable("philly-status", number, "no time")
+            log.append(
+                "jobs", [encode(driver.event(data, f"row-{month}-{number}", f"r{month}-{number}", at=(at - begin) // SECOND))]
+            )
+        processor.run_until_quiet()
+    stored = log._shards[processor.shard].snapshot
+    again = Processor(log, stage)
+    again.open()
+    assert state_hash(stage, again.state) == state_hash(stage, processor.state)
+    state = processor.state
+    size = sum(len(record) for name, record in stored.items() if not name.startswith("forgotten/"))
+    return len(stored), len(state.jobs) + len(state.closed) + len(state.warm), size
+
+
+def test_what_is_kept_after_years_is_what_is_kept_after_months():
+    """But for 20 bytes of each job."""
+    (few, held, size), (many, still_held, later_size) = kept(1, 20), kept(3, 20)
+    assert many <= few + 3
+    assert still_held <= held + 60
+    assert later_size < 1.1 * size
+
+
+def test_a_late_pod_of_a_forgotten_job_stays_late(driver):
+    driver.see(pod("u", "j1", 1, "Succeeded", node="n", running=1, ended=2))
+    driver.wait(31 * DAY)
+    driver.see(pod("u", "j1", 2, "Succeeded", node="n", running=1, ended=2))
+    assert driver.outcome == "late"
