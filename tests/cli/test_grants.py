@@ -7,6 +7,7 @@ import os
 import pwd
 
 import pytest
+from documentation_pages import ROOT
 from watched_pods import JOB
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
@@ -66,3 +67,10 @@ def test_a_grant_that_names_nobody_or_nothing_is_bad_input(lahar, spec):
 def test_a_grant_of_something_else_is_left_alone(lahar):
     foreign = {"apiVersion": "mysql.example.org/v1", "kind": "Grant", "metadata": {"name": "g"}, "spec": {}}
     assert "1 ignored" in lahar("ingest", "-", given=json.dumps(foreign)).out
+
+
+def test_the_grant_of_the_page_is_one(lahar):
+    page = (ROOT / "docs" / "reliability.md").read_text(encoding="utf-8")
+    given = page.split("## Who may speak for whom")[1].split("```yaml\n")[1].split("```")[0]
+    assert lahar("apply", "-", given=given).out == "Grant research: created\n"
+    assert "may not speak for namespace research" in lahar("apply", "-", given=JOB, code=2).err

@@ -6,6 +6,7 @@ A broker of its own, on which who is not named in the table may do nothing.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import threading
@@ -64,6 +65,9 @@ TOPICS: Final = ("--partitions", 1, "--replication", 1)
 POD: Final = """\
 {"apiVersion": "v1", "kind": "Pod", "spec": {},
  "metadata": {"name": "p", "namespace": "ml", "uid": "p1", "creationTimestamp": "2026-03-02T09:30:00Z"}}"""
+
+
+GRANT: Final = "{apiVersion: lahar.dev/v1, kind: Grant, metadata: {name: g}, spec: {principals: ['*'], namespaces: ['*']}}"
 
 
 def job(name: str) -> str:
@@ -239,6 +243,17 @@ def test_commands_that_append(guarded: Guarded) -> None:
     assert "1 taken" in lahar("ingest", "-", given=POD).out
     lahar = guarded.command(rights(BOTH))
     assert "ml/second: appended" in lahar("apply", "-", given=job("second")).out
+
+
+def test_what_a_user_puts_in_is_in_the_name_of_its_login_and_gives_no_grant(guarded: Guarded) -> None:
+    environment = guarded.user(without(rights(BOTH), "Write cluster"))
+    lahar = Command(environment.pop("LAHAR_LOG"), **environment)
+    lahar("apply", "-", given=job("signed"))
+    lahar("job", "command", "ml/first", "AbortJob", "--by", "somebody-else")
+    exported = [json.loads(line) for line in guarded.log("made-")("export").out.splitlines()]
+    mine = [one for one in exported if one.get("data", {}).get("principal") == environment["KAFKA_SASL_USERNAME"]]
+    assert [one["type"] for one in mine] == ["lahar.job.submitted.v1", "lahar.command.issued.v2"]
+    assert "TopicAuthorizationFailedError" in refused(lahar, "apply", "-", given=GRANT)
 
 
 def test_an_export_is_imported_and_processed_on(guarded: Guarded) -> None:
