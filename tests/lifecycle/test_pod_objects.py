@@ -382,6 +382,19 @@ def test_no_end_is_inferred_while_the_node_is_silent(driver):
     assert driver.phase() == "Terminated"
 
 
+def test_a_pod_of_a_finished_job_outlives_the_silence_of_its_node(driver):
+    """Only of the node of its own cluster: another one of that name may be well."""
+    driver.node("n", ready="Unknown")
+    driver.owner(JobObserved("train", "Job", version="1", phase="Running", tasks={"main": 1}), "j")
+    driver.see(on(0, "a", 1, created=0))
+    driver.owner(JobObserved("train", "Job", version="2", phase="Completed", tasks={"main": 1}), "j")
+    driver.wait(6000)
+    assert driver.of(AttemptEnded) == []
+    driver.node("n", version="2", ready="True")
+    driver.wait(660)
+    assert [end.reason for end in driver.of(AttemptEnded)] == ["EndUnknown"]
+
+
 def test_no_end_is_inferred_before_the_grace_period_is_over(driver):
     driver.owner(JobObserved("train", "Job", version="1", phase="Running", tasks={"main": 1}), "j")
     driver.see(on(0, "a", 1, created=0))
