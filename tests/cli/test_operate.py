@@ -194,7 +194,7 @@ class TestTransfer:
         assert filled("export", "--log", "sqlite:new.db").out == exported
         assert filled("verify", "--log", "sqlite:new.db", "--json").record["ok"] is True
         filled("job", "command", "ml/train", "AbortJob", "--log", "sqlite:new.db")
-        assert filled("job", "list", "--log", "sqlite:new.db", "--json").record["phase"] == "Aborted"
+        assert filled("job", "list", "--log", "sqlite:new.db", "--json").record["phase"] == "Aborting"
 
     def test_one_job(self, filled, folder):
         exported = filled("export", "--job", "ml/train", "--json").out
