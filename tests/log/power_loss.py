@@ -26,7 +26,8 @@ _WRITE, _TRUNCATE, _SYNC = 3, 4, 5
 _KEPT: Final[list[object]] = []
 """Functions that SQLite may call as long as a file is open, which a test that fails may leave so."""
 
-_Open = CFUNCTYPE(c_int, c_void_p, c_char_p, c_void_p, c_int, POINTER(c_int))
+_Open = CFUNCTYPE(c_int, c_void_p, c_void_p, c_void_p, c_int, POINTER(c_int))
+# Names are passed on as pointers: SQLite keeps them as long as the file is open, bytes made of them would not live so long.
 _Write = CFUNCTYPE(c_int, c_void_p, c_void_p, c_int, c_int64)
 _Truncate = CFUNCTYPE(c_int, c_void_p, c_int64)
 _Sync = CFUNCTYPE(c_int, c_void_p, c_int)
@@ -112,13 +113,14 @@ def disk() -> Iterator[Disk]:
     vfs.zName = b"power-loss"
     real_open = found.contents.xOpen
 
-    def open_(of: int, name: bytes | None, file: int, flags: int, out: Any) -> int:
+    def open_(of: int, name: int | None, file: int, flags: int, out: Any) -> int:
         code = int(real_open(of, name, file, flags, out))
         if code == _OK and name is not None:
-            _KEPT.append(_wrap(file, watched, watched.opened(Path(name.decode()))))
+            _KEPT.append(_wrap(file, watched, watched.opened(Path(string_at(name).decode()))))
         return code
 
     vfs.xOpen = _Open(open_)
+    _KEPT.append(vfs)
     library.sqlite3_vfs_register(pointer(vfs), 1)
     try:
         yield watched
