@@ -18,7 +18,7 @@ from engine.cli.output import Output
 from engine.cli.render import render_job
 from engine.cli.submitting import job_name, read_manifests, submission
 from engine.events.inputs import CommandIssued, CustomEventRaised
-from engine.events.jobs import JobOpened
+from engine.events.jobs import JobOpened, JobParked
 from engine.history.errors import NotFoundError
 from engine.history.exact import dumps
 from engine.history.fold import fold
@@ -241,7 +241,7 @@ def _issue(
     recorded = now() if at is None else moment(at)
     with opened(settings, readonly=False) as target:
         ident = resolve(target, job)
-        cluster = next(event.clusterid for event in events_of(target, ident) if isinstance(event.data, JobOpened))
+        cluster = next(event.clusterid for event in events_of(target, ident) if isinstance(event.data, JobOpened | JobParked))
         message = command_message(cluster, ident, data, by_id or str(uuid4()), recorded)
         feed = Feed(target, settings, output, process=process)
         feed.play_from(recorded)

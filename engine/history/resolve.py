@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from engine.events import Data, Event
-from engine.events.jobs import JobOpened, JobRevised
+from engine.events.jobs import JobOpened, JobParked, JobRevised
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.reading import job_events
 from engine.log.port import Searchable
@@ -23,14 +23,15 @@ def resolve(log: Searchable, given: str) -> str:
         NotFoundError: none is meant.
         AmbiguousError: a prefix means several, or the name is one of several clusters.
     """
-    return resolve_among(job_events(log, {JobOpened.TYPE, JobRevised.TYPE}), given)
+    return resolve_among(job_events(log, {JobOpened.TYPE, JobRevised.TYPE, JobParked.TYPE}), given)
 
 
 def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
     """Return the id of the job that is meant among those that some events open or rename.
 
     Args:
-        events: `lahar.job.opened` and `lahar.job.revised`, in the order of the log; others are passed over.
+        events: `lahar.job.opened`, `lahar.job.revised` and `lahar.job.parked`, in the order of the log; others are passed over. A
+            job that is parked before it is opened has an id and no name.
         given: an id, a prefix of one, `namespace/name`, `cluster/namespace/name`, or a name followed by `@` and an id or a prefix
             of one.
 
@@ -41,6 +42,7 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
     names: dict[str, tuple[str, str]] = {}
     clusters: dict[str, str] = {}
     opened: dict[str, int] = {}
+    parked: dict[str, None] = {}
     for event in events:
         data = event.data
         if isinstance(data, JobOpened):
@@ -49,10 +51,12 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
         elif isinstance(data, JobRevised) and event.subject in names:
             namespace, name = names[event.subject]
             names[event.subject] = (data.namespace or namespace, data.name or name)
-    if given in names:
+        elif isinstance(data, JobParked):
+            parked[event.subject] = None
+    if given in names or given in parked:
         return given
     if "/" not in given:
-        return _only(given, [job for job in names if given and job.startswith(given)])
+        return _only(given, [job for job in names | parked if given and job.startswith(given)])
     name, _, prefix = given.partition("@")
     found = [job for job, (space, called) in names.items() if name in {f"{space}/{called}", f"{clusters[job]}/{space}/{called}"}]
     if prefix:
