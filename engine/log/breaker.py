@@ -71,10 +71,10 @@ class Breaker:
     def _warn(self) -> None:
         if not self._suspect:
             return
-        many = "a process" if self._ends == 1 else f"{self._ends} processes, one after the other,"
-        what = "recovered it" if self._suspect == _RECOVERY else f"decided {self._suspect}"
+        many = "a process ended while it" if self._ends == 1 else f"{self._ends} processes, one after the other, ended while they"
+        what = "recovered the shard" if self._suspect == _RECOVERY else f"decided {self._suspect}"
         done = "" if self._suspect == _RECOVERY or self._ends < _FATAL else "; that is set aside now"
-        _logger.warning("shard %s: %s ended while they %s%s", self.shard, many, what, done)
+        _logger.warning("shard %s: %s %s%s", self.shard, many, what, done)
 
     def recovering(self) -> None:
         """Note that the state is being built.

@@ -57,7 +57,7 @@ class TestProcesses:
         log.append("pods", given)
         runs = [self.run(path, 0.3) for _ in range(3)]
         assert [found for found, _ in runs] == [code, code, 0], runs
-        assert "a process ended while they decided pods/0@41" in runs[1][1]
+        assert "a process ended while it decided pods/0@41" in runs[1][1]
         assert "2 processes, one after the other, ended while they decided pods/0@41; that is set aside now" in runs[2][1]
         if way == "loop":
             assert "pods/0@41 is not decided after 0.3 s of processor time: this process ends" in runs[0][1]
@@ -258,7 +258,7 @@ class TestDeaths:
             patch.setattr(MortalShard, "snapshot", die)
             for _ in range(3):
                 live(log)
-        assert "2 processes, one after the other, ended while they recovered it" in caplog.text
+        assert "2 processes, one after the other, ended while they recovered the shard" in caplog.text
 
     def test_an_interrupted_process_has_not_died(self, log: MortalLog) -> None:
         class Interrupted(CountingStage):
