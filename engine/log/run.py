@@ -24,6 +24,9 @@ __all__ = ["OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredErro
 OUTPUT_LIMIT: Final = 2_000
 """Outputs at which a commit takes no further input (kafka.md, Transactions)."""
 
+_LONGEST_NAME: Final = 1_024
+"""Characters of an input's id, subject, source and cluster: each event that follows repeats them, several times."""
+
 S = TypeVar("S")
 
 
@@ -181,7 +184,7 @@ class ShardRun(Generic[S]):
             self._bury(record, str(error))
             return
         stage, state = self.stage, self.state
-        fault = self._misplaced(place, event)
+        fault = self._fault(place, event)
         if fault is not None:
             self._bury(record, fault)
             return
@@ -230,8 +233,10 @@ class ShardRun(Generic[S]):
         self.accounts.received += 1
         self.begun.append((self.sequence, taken))
 
-    def _misplaced(self, place: int, event: Event[Data]) -> str | None:
-        """Say why an event has no business where it stands; `None`: it has. Two shards must never decide about one subject."""
+    def _fault(self, place: int, event: Event[Data]) -> str | None:
+        """Say why an event is not decided where it stands; `None`: it is. Two shards must never decide about one subject."""
+        if max(len(event.id), len(event.subject), len(event.source), len(event.clusterid)) > _LONGEST_NAME:
+            return f"its id, subject, source or clusterid is longer than {_LONGEST_NAME:,} characters"
         topic = event.data.TOPIC
         if topic not in self._topics[place]:
             if topic not in self.stage.inputs:

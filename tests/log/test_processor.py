@@ -171,6 +171,18 @@ class TestPoison:
     )
     OUTPUT = Message("k", "i", "s", "lahar.job.parked.v1", "k", 7, 7, 0, "k", "", "c", b'{"error": "forged"}')
 
+    @pytest.mark.parametrize("name", ["id", "subject", "source", "clusterid"])
+    def test_names_that_every_event_repeats_have_a_bound(self, log: MemoryLog, name: str) -> None:
+        """The uid of one pod, three megabytes long, made a file of 57."""
+        given = custom("a", 1, "add", at=1)
+        longest = given._replace(**{name: "x" * 1_024})
+        log.append("pods", [longest, given._replace(**{name: "x" * 1_025}), custom("b", 1, "add", at=2)])
+        processor = started(log)
+        processor.run_until_quiet()
+        assert (processor.accounts.outcomes["dead"], processor.accounts.outcomes["applied"]) == (1, 2)
+        (letter,) = written(log, "dead-letters")
+        assert letter.data.reason == "its id, subject, source or clusterid is longer than 1,024 characters"
+
     def test_what_only_the_engine_says_is_no_input(self, log: MemoryLog) -> None:
         log.append("jobs", [self.OUTPUT])
         started(log).run_until_quiet()
