@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import median, median_low
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, Final, Literal
 
 from engine.events import Message, decode
+from engine.events.times import SECOND
 from engine.kubernetes.edge import Taken, line_to_inputs
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
@@ -29,7 +31,7 @@ from engine.log.processor import Processor
 from engine.log.recovery import recover
 from engine.log.sqlite import SqliteLog
 from engine.simulation.pod_object import full_pod
-from engine.simulation.workload import lives
+from engine.simulation.workload import life, lives
 
 __all__ = ["MEASURES", "Budget", "Measured"]
 
@@ -239,6 +241,61 @@ def _bytes_per_replica() -> Measured:
         return Measured(pool.apply(_grow, (100_000,)))
 
 
+# --- one observation of a large job ---------------------------------------------------------------------------------------------
+
+_TRICKLED: Final = 60
+
+
+@cache
+def _trickled(replicas: int) -> tuple[float, int]:
+    """Return what one observation of a job of so many replicas costs, its snapshot included: seconds, bytes rewritten (medians)."""
+    log = MemoryLog()
+    log.append("pods", list(lives(range(1), replicas, _BEGIN, until=4)))
+    processor = _run(log)
+    processor.run_until_quiet()
+    seconds, sizes = [], []
+    for number in range(_TRICKLED):
+        before = _records(log)
+        log.append("pods", list(life(0, number * 97 % replicas, _BEGIN + replicas * SECOND, until=5))[4:])
+        began = perf_counter()
+        processor.run_until_quiet()
+        seconds.append(perf_counter() - began)
+        sizes.append(sum(len(record) for name, record in _records(log).items() if before.get(name) != record))
+    return median(seconds), median_low(sizes)
+
+
+def _records(log: MemoryLog) -> dict[str, bytes]:
+    view = log.look(_SHARD)
+    return {} if view is None else dict(view.snapshot())
+
+
+def _trickle() -> Measured:
+    return Measured(_trickled(20_000)[0] / _trickled(100)[0])
+
+
+def _trickle_bytes() -> Measured:
+    return Measured(_trickled(20_000)[1])
+
+
+# --- years ----------------------------------------------------------------------------------------------------------------------
+
+_MONTH: Final = 30 * 86_400 * SECOND
+
+
+def _years() -> Measured:
+    """Return what the state takes after ten years (a hundred jobs a month), against one year; the ids of forgotten jobs apart."""
+    log, sizes, monthly = MemoryLog(), [], 100
+    begin = _BEGIN - 120 * _MONTH  # a log takes no time that lies ahead
+    processor = _run(log)
+    for month in range(120):
+        jobs = range(month * monthly, (month + 1) * monthly)
+        log.append("pods", list(lives(jobs, 2, begin + month * _MONTH)))
+        processor.run_until_quiet()
+        kept = (len(record) for name, record in _records(log).items() if not name.startswith("forgotten/"))
+        sizes.append(sum(kept))
+    return Measured(max(sizes[12:]) / max(sizes[:12]))
+
+
 # --- restart and pauses -----------------------------------------------------------------------------------------------------------
 
 _HISTORY_JOBS: Final = 120_000
@@ -302,5 +359,8 @@ MEASURES: Final[tuple[Budget, ...]] = (
     ),
     Budget("bytes-per-live-replica", "B", "resident memory of 100,000 live replicas", 1_536, "at most", _bytes_per_replica, 1),
     Budget("100k-jobs-vs-100", "ratio", "throughput with 100,000 live jobs against 100", 0.8, "at least", _many_jobs),
+    Budget("trickle-20000-vs-100", "ratio", "one observation of a job of 20,000 replicas against 100", 2, "at most", _trickle, 1),
+    Budget("trickle-bytes", "B", "snapshot rewritten by one observation of 20,000 replicas", 32_768, "at most", _trickle_bytes, 1),
+    Budget("ten-years-vs-one", "ratio", "snapshot of a shard after ten simulated years against one", 1.1, "at most", _years, 1),
     Budget("2000-replicas-vs-1", "ratio", "throughput with 2,000 replicas a job against 1", 0.8, "at least", _many_replicas),
 )

@@ -5,7 +5,7 @@
 
 from engine.events import inputs, jobs
 from engine.events.envelope import Event, Message, decode, encode, from_cloudevent, raw_message, to_cloudevent
-from engine.events.errors import EventError, UndecodableError, UnknownTypeError
+from engine.events.errors import EventError, NotKeptError, UndecodableError, UnknownTypeError
 from engine.events.vocabulary import TYPES, UPCASTERS, Data, Topic
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "Event",
     "EventError",
     "Message",
+    "NotKeptError",
     "Topic",
     "UndecodableError",
     "UnknownTypeError",

@@ -1,17 +1,22 @@
 """Errors of the vocabulary.
 
 EventError
+├── NotKeptError         an input that its stage can neither decide on nor keep
 ├── UndecodableError     bytes that are no event, or break its schema
 └── UnknownTypeError     a type or version that this release does not know
 """
 
 from __future__ import annotations
 
-__all__ = ["EventError", "UndecodableError", "UnknownTypeError"]
+__all__ = ["EventError", "NotKeptError", "UndecodableError", "UnknownTypeError"]
 
 
 class EventError(ValueError):
     """Base of all errors of this package."""
+
+
+class NotKeptError(EventError):
+    """Raised by a stage, before any event, about an input to be held for which there is no room; it becomes a dead letter."""
 
 
 class UndecodableError(EventError):

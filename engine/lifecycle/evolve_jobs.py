@@ -35,6 +35,7 @@ from engine.lifecycle import codec
 from engine.lifecycle.indexes import (
     begin_version,
     fired_key,
+    held_size,
     mark_seen,
     run_timer,
     set_spec,
@@ -221,11 +222,13 @@ def _job_unparked(_state: ShardState, job: Job, _data: JobUnparked, event: Event
 def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned, _event: Event[Any]) -> None:
     ident = str(data.input.get("id", ""))
     keep(job, "held" if isinstance(data, InputParked) else "waiting", ident, data.input)
+    job.held_bytes += held_size(data.input)
     keep(job, "seen", ident, None)
 
 
 def _input_released(_state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:
-    discard(job, "held" if data.kept == "parked" else "waiting", data.input)
+    held = discard(job, "held" if data.kept == "parked" else "waiting", data.input)
+    job.held_bytes -= 0 if held is None else held_size(held)
 
 
 JOBS: Final[dict[type[Data], Handler]] = {

@@ -3,35 +3,56 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
-from engine.events import Data, Event, decode, encode, from_cloudevent, to_cloudevent
+from engine.events import Data, Event, NotKeptError, decode, encode, from_cloudevent, to_cloudevent
 from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerSet
+from engine.lifecycle.indexes import held_size
 from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
 
-__all__ = ["orphan", "park", "restore"]
+__all__ = ["HELD_BYTES", "HELD_INPUTS", "orphan", "park", "restore"]
+
+HELD_INPUTS: Final = 20_000
+"""Inputs that are held of one job, at most: as many as it may have replicas."""
+HELD_BYTES: Final = 16 << 20
+"""Bytes of inputs that are held of one job, at most."""
 
 
 def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
-    """Keep an input of a parked job; with `error`, say first that the job is parked because of it."""
+    """Keep an input of a parked job; with `error`, say first that the job is parked because of it.
+
+    Raises:
+        NotKeptError: the job holds as much as it may.
+    """
+    kept = _keep(job, event)
     if error is not None:
         parked = turn.event(job, JobParked(error))
         yield parked
         turn.cause = parked.id
-    yield turn.event(job, InputParked(_keep(event)))
+    yield turn.event(job, InputParked(kept))
 
 
 def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
-    """Keep a pod whose managed job is not known yet, or that comes behind some that have waited; the first starts the wait."""
-    kept = turn.event(job, InputOrphaned(_keep(event)))
+    """Keep a pod whose managed job is not known yet, or that comes behind some that have waited; the first starts the wait.
+
+    Raises:
+        NotKeptError: the job holds as much as it may.
+    """
+    kept = turn.event(job, InputOrphaned(_keep(job, event)))
     yield kept
     if not job.opened and not job.timers:
         yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=kept.id)
 
 
-def _keep(event: Event[Data]) -> dict[str, Any]:
+def _keep(job: Job, event: Event[Data]) -> dict[str, Any]:
     kept: dict[str, Any] = json.loads(to_cloudevent(encode(event)))
+    held = len(job.held) + len(job.waiting)
+    if held >= HELD_INPUTS or job.held_bytes + held_size(kept) > HELD_BYTES:
+        raise NotKeptError(
+            f"job {job.id} holds {held} inputs of {job.held_bytes} bytes already, of at most {HELD_INPUTS} and {HELD_BYTES} bytes; "
+            "unpark it, then append this one again"
+        )
     return kept
 
 

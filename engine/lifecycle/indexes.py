@@ -5,6 +5,7 @@ Each function costs the same whatever the number of replicas, but for those abou
 
 from __future__ import annotations
 
+import json
 from heapq import heappush
 from typing import Any
 
@@ -20,6 +21,7 @@ __all__ = [
     "displace",
     "enter",
     "fired_key",
+    "held_size",
     "index_job",
     "leave",
     "leaves_slot_open",
@@ -61,6 +63,7 @@ def index_job(state: ShardState, job: Job) -> None:
     job.by_uid = {attempt.uid: attempt for attempt in job.attempts if attempt.uid is not None}
     job.by_effect = {attempt.effect: attempt for attempt in job.attempts if attempt.effect and attempt.object != "gone"}
     job.rules = raise_rules(job.spec)
+    job.held_bytes = sum(held_size(held) for held in (*job.held.values(), *job.waiting.values()))
     for key in job.matched:
         rule = int(key.partition("/")[0])
         job.matches[rule] = job.matches.get(rule, 0) + 1
@@ -90,6 +93,11 @@ def index_job(state: ShardState, job: Job) -> None:
             task.open_slot(attempt.index)
     for timer in job.timers.values():
         run_timer(state, job, timer)
+
+
+def held_size(held: dict[str, Any]) -> int:
+    """Return how much an input that is held takes (bytes)."""
+    return len(json.dumps(held))
 
 
 def mark_seen(job: Job, event: Event[Any]) -> None:

@@ -302,6 +302,8 @@ class Job:
     """Sum of the tasks' counters. Derived."""
     live: Annotated[int, Derived] = 0
     """Attempts that have not ended. Derived."""
+    held_bytes: Annotated[int, Derived] = 0
+    """Of the inputs that are held or wait. Derived."""
     steps: Annotated[int, Derived] = 0
     """Steps to come that go on with what the job lacks: 0 or 1. Derived."""
     kills: Annotated[int, Derived] = 0

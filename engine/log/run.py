@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from engine.events import Data, Event, EventError, Topic, decode, encode
+from engine.events import Data, Event, EventError, NotKeptError, Topic, decode, encode
 from engine.events.ids import output_id
 from engine.events.jobs import Accounted
 from engine.log.accounts import SILENT
@@ -198,6 +198,11 @@ class ShardRun(Generic[S]):
             except StopIteration as stop:
                 outcome = stop.value
                 break
+            except NotKeptError as error:
+                if first is not None:
+                    raise
+                self._bury(record, str(error))
+                return
             if first is None:
                 first = made
             self._emit(made)

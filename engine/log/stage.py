@@ -49,7 +49,10 @@ class Stage(Protocol[S]):
         """Return the state of a shard that has taken nothing."""
 
     def decide(self, state: S, event: Event[Data], now: int) -> Decision:
-        """Say what follows from an input. `now`: largest recorded time so far, this input's included (microseconds)."""
+        """Say what follows from an input. `now`: largest recorded time so far, this input's included (microseconds).
+
+        It may raise `NotKeptError` instead of giving the first event; the input becomes a dead letter then.
+        """
 
     def fire(self, state: S, now: int, error: str | None = None) -> Generator[Event[Data], None, None]:
         """Fire the earliest timer, which is due at or before `now`.
