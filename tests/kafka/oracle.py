@@ -21,7 +21,7 @@ from engine.log.inputs import Inputs
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
 from engine.log.recovery import Recovered, input_partitions, output_partitions, own_output
-from engine.log.run import OUTPUT_LIMIT, Limit, ShardRun
+from engine.log.run import Limit, ShardRun
 from engine.log.snapshots import Loaded, Snapshots, state_hash
 
 __all__ = ["Sight", "Verdict", "compare", "judge"]
@@ -178,8 +178,9 @@ class _Again:
         held = MemoryLog(log.partitions("job-events")).open(shard, self.inputs)
         recovered = Recovered(stage.initial(), Accounts(), Snapshots(stage, Loaded(1), 10**9))
         inputs = Inputs(log, self.inputs, held.position.vector, 1)
+        # One output fills a commit, so that `fire` fires one timer: of several of one moment the last may not have fired yet.
         self.run: ShardRun[Any] = ShardRun(
-            stage, shard, held, recovered, inputs, Limit(OUTPUT_LIMIT), lambda name: (REASON,) if name in ended_in else ()
+            stage, shard, held, recovered, inputs, Limit(1), lambda name: (REASON,) if name in ended_in else ()
         )
 
     def until(self, place: int, record: Record) -> None:
