@@ -78,12 +78,12 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
         job = _take(state, subject)
         job.cluster = job.cluster or event.clusterid
     job.sequence = event.sequence
-    was = job.rest
+    was = None if job.live else job.rest
     handler(state, job, event.data, event)
     if not job.opened or job.phase == "Aborted":
         job.rested, job.closing = event.recordedtime, event.id
         _note_stranger(state, job)
-    if (rest := job.rest) is not None and rest != was and not isinstance(event.data, JobForgotten):
+    if not job.live and (rest := job.rest) is not None and rest != was and not isinstance(event.data, JobForgotten):
         heappush(state.finished, (rest, job.id))
     if job.rules:
         _match_rules(job, event.data)
