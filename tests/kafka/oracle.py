@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from engine.events import EventError, Message, decode
-from engine.events.jobs import Accounted, DeadLettered
+from engine.events.jobs import Accounted, DeadLettered, JobForgotten, TimerFired
 from engine.log.accounts import SILENT, Accounts
 from engine.log.breaker import REASON
 from engine.log.inputs import Inputs
@@ -158,6 +158,9 @@ def _silent(written: Iterable[Message]) -> dict[str, int]:
     return totals
 
 
+_BY_TIMERS = frozenset({TimerFired.TYPE, JobForgotten.TYPE})
+
+
 class _NothingLeadsToItError(Exception):
     """Raised when an output follows neither from an input nor from a timer."""
 
@@ -173,6 +176,7 @@ class _Again:
         """When timers were due that had not fired when they had to."""
         self._too_large_from = too_large_from
         self.made: list[Output] = []
+        self._ids: set[str] = set()
         self._given = [_Given(log, partition) for partition in self.inputs]
         shard = ShardId(stage.name, number)
         held = MemoryLog(log.partitions("job-events")).open(shard, self.inputs)
@@ -185,9 +189,9 @@ class _Again:
 
     def until(self, place: int, record: Record) -> None:
         """Take and fire until so many outputs stand before this one, and it has been made."""
-        while len(self.made) <= place:
+        while len(self.made) <= place or self._fires_now(record):
             before = len(self.made), self.run.basis
-            if any(mine < theirs for mine, theirs in zip(self.run.vector, record.basis, strict=True)):
+            if self._is_behind(record):
                 self.up_to(record.basis, record)
             else:
                 if (due := self.stage.due(self.run.state)) is not None:
@@ -195,6 +199,15 @@ class _Again:
                     self._collect()
             if (len(self.made), self.run.basis) == before:
                 raise _NothingLeadsToItError(record)
+
+    def _fires_now(self, record: Record) -> bool:
+        """Tell whether a record is the timer that is due next: behind an output that was lost, places no longer agree."""
+        if record.message.type not in _BY_TIMERS or record.message.id in self._ids:
+            return False
+        return self._is_behind(record) or self.stage.due(self.run.state) == record.message.time
+
+    def _is_behind(self, record: Record) -> bool:
+        return any(mine < theirs for mine, theirs in zip(self.run.vector, record.basis, strict=True))
 
     def up_to(self, vector: Vector, record: Record | None) -> None:
         """Take all inputs below a vector; the one that caused a record last."""
@@ -230,6 +243,7 @@ class _Again:
 
     def _collect(self) -> None:
         # A run takes no more when its commit is full.
+        self._ids.update(output.message.id for output in self.run.outputs)
         self.made += self.run.outputs
         self.run.settle()
 
