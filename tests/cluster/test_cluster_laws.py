@@ -1,0 +1,60 @@
+"""Random programs on a simulated cluster: every job ends, names are free, times are true, phases are the reference's."""
+
+from __future__ import annotations
+
+import pytest
+from cluster_laws import Names, check_rest
+from cluster_programs import Program, disturbances, programs
+from hypothesis import HealthCheck, given, settings
+from reference_check import ReferenceCheck
+from simulated_world import World
+
+from engine.lifecycle.stage import LifecycleStage
+
+QUICK = settings(max_examples=120, suppress_health_check=list(HealthCheck))
+DEEP = settings(max_examples=6000, derandomize=False, suppress_health_check=list(HealthCheck))
+GENTLE = settings(QUICK, max_examples=60)
+
+
+def lawful(program: Program, stage: LifecycleStage | None = None) -> World:
+    """Run a program under all laws."""
+    world = World(program, stage)
+    Names(world)
+    ReferenceCheck(world)
+    world.play()
+    check_rest(world)
+    return world
+
+
+@given(programs())
+@settings(QUICK)
+def test_no_program_breaks_a_law(program):
+    lawful(program)
+
+
+@pytest.mark.slow
+@given(programs(steps=20))
+@settings(DEEP)
+def test_no_long_program_breaks_a_law(program):
+    lawful(program)
+
+
+def undisturbed(program: Program) -> None:
+    """Run a program whose pods would all succeed, whatever is done to them: no job fails, no retry is burnt."""
+    world = lawful(program)
+    for ident in world.job_ids:
+        job = world.engine.job(ident)
+        assert (job.phase, job.retry_count) == ("Completed", 0), (job.phase, job.reason, job.retry_count)
+
+
+@given(disturbances())
+@settings(GENTLE)
+def test_nothing_that_is_done_to_pods_makes_a_job_fail_or_burns_a_retry(program):
+    undisturbed(program)
+
+
+@pytest.mark.slow
+@given(disturbances(steps=20))
+@settings(DEEP)
+def test_nothing_that_is_done_to_pods_for_long_makes_a_job_fail_or_burns_a_retry(program):
+    undisturbed(program)
