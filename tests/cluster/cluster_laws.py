@@ -11,8 +11,9 @@ from engine_shard import Taking
 from simulated_time import SECOND
 from simulated_world import World
 
-from engine.events.inputs import PodDeleted, PodObserved
-from engine.events.jobs import Anomaly, AttemptLateFact, AttemptObjectChanged, EffectRequested, JobParked
+from engine.events import Data, Event
+from engine.events.inputs import EffectReported, PodDeleted, PodObserved
+from engine.events.jobs import Anomaly, AttemptEnded, AttemptLateFact, AttemptObjectChanged, EffectRequested, JobParked
 from engine.events.times import parse_time
 from engine.lifecycle.state import Attempt, Job
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -42,10 +43,18 @@ class Names:
             self._standing[data.last.name].discard(data.last.uid)
         for event in taking.made:
             made = event.data
-            if isinstance(made, AttemptObjectChanged) and made.object == "gone" and made.why:
-                self._standing.clear()  # given up, which is an event
+            if _gives_up(taking, made):
+                self._standing.clear()
             elif isinstance(made, EffectRequested) and made.effect == "create_pod":
                 assert not self._standing[made.pod or ""], f"{made} while {self._standing[made.pod or '']} stand"
+
+
+def _gives_up(taking: Taking, made: Data) -> bool:
+    """Tell whether an event says that an object counts as gone which nobody saw go: after a time-out, or by the API server's word."""
+    if isinstance(made, AttemptObjectChanged):
+        return made.object == "gone" and bool(made.why)
+    unseen = taking.input is None or isinstance(taking.input.data, EffectReported)
+    return isinstance(made, AttemptEnded) and made.object == "gone" and unseen
 
 
 def check_rest(world: World) -> None:
@@ -83,9 +92,10 @@ def _holds(world: World, job: Job) -> Iterator[str]:
     if job.spec.total_replicas == 0:
         yield "the job has no replicas"
     for task in job.spec.tasks:
-        # Volcano: a task whose dependencies do not become ready gets no pods, and the job waits for them.
-        if task.depends_on is not None and not any(attempt.task == task.name for attempt in job.attempts):
-            yield f"task {task.name} waits for another task"
+        # Volcano: a task whose dependencies are not ready gets no pods, and the job waits for them.
+        for other in (one for one in job.spec.tasks if task.depends_on is not None and one.name in task.depends_on.names):
+            if job.tasks[other.name].ready < (other.min_available or 0):
+                yield f"task {task.name} waits for task {other.name}"
 
 
 def _pods_of(world: World, job: Job) -> list[Object]:
@@ -118,6 +128,10 @@ def _times_are_true(world: World, attempt: Attempt) -> None:
             started = _moment(state.get("startedAt")) or started
             finished = _moment(state.get("finishedAt")) or finished
     truth = world.cluster.containers().get(attempt.uid)
+    if attempt.reason == "NeverStarted" and started is not None:  # a request executed later than that could not be foreseen
+        created = _moment(shown[0].object["metadata"]["creationTimestamp"])
+        assert created is not None
+        assert created > _closed(world, attempt), f"{attempt} ran from {started}"
     if started is not None:
         assert truth is not None
         assert truth.started is not None
@@ -135,18 +149,25 @@ def _same_second(time: int, *told: int | None) -> bool:
     return any(one is not None and one // SECOND == time // SECOND for one in told)
 
 
+def _closed(world: World, attempt: Attempt) -> int:
+    """Return when the engine closed an attempt (recorded time, microseconds)."""
+    return next(
+        event.recordedtime
+        for event in world.engine.events
+        if isinstance(event.data, AttemptEnded) and _is_of(world, event, attempt)
+    )
+
+
+def _is_of(world: World, event: Event[Any], attempt: Attempt) -> bool:
+    data = event.data
+    return world.engine.job(event.subject).attempt(data.task, data.index, data.attempt) is attempt
+
+
 def _moment(text: str | None) -> int | None:
     return None if text is None else parse_time(text)
 
 
 def _late(world: World, attempt: Attempt, field: str) -> Any:
     """Return what the last late fact about an attempt says."""
-    of = (attempt.task, attempt.index, attempt.number)
-    told = [
-        event.data
-        for event in world.engine.events
-        if isinstance(event.data, AttemptLateFact)
-        and (event.data.task, event.data.index, event.data.attempt) == of
-        and world.engine.job(event.subject).by_uid.get(attempt.uid or "") is attempt
-    ]
+    told = [event.data for event in world.engine.events if isinstance(event.data, AttemptLateFact) and _is_of(world, event, attempt)]
     return getattr(told[-1], field) if told else None

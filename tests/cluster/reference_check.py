@@ -16,6 +16,7 @@ from engine.events.jobs import (
     AttemptObjectChanged,
     AttemptStarted,
     CommandRefused,
+    EffectRequested,
     JobOpened,
     JobPhaseChanged,
     JobRevised,
@@ -36,6 +37,8 @@ class ReferenceCheck:
         self.jobs: dict[str, RefJob] = {}
         self._timers: dict[str, tuple[str, TimerSet]] = {}
         """Timers of the engine that run: id → (job, what was set)."""
+        self._creations: dict[str, tuple[Any, Any, Any]] = {}
+        """Id of the request → (task, index, number)."""
         world.listeners.append(self)
 
     def __call__(self, taking: Taking) -> None:
@@ -48,7 +51,7 @@ class ReferenceCheck:
             self._fire(taking.made)
         else:
             self._take(taking.input, taking.made)
-            self._follow_timers(taking.made)
+            self._follow(taking.made)
         for ident, job in self.jobs.items():
             self._compare(ident, job, [event for event in taking.made if event.subject == ident], taking)
 
@@ -78,6 +81,8 @@ class ReferenceCheck:
                 job.execute(data.action, task=data.task, index=data.index)
                 job.settle()
         elif isinstance(data, EffectReported):
+            if data.outcome == "failed" and data.effect in self._creations:
+                job.answer(*self._creations[data.effect], refused=True)
             self._give_up(job, made)
 
     def _fire(self, made: list[Event[Any]]) -> None:
@@ -95,10 +100,15 @@ class ReferenceCheck:
                 job.expire(self._delay(job, timer))
             elif timer.timer == "lost":
                 self._give_up(job, rest)
-            self._follow_timers([fired, *rest])
+            self._follow([fired, *rest])
 
-    def _follow_timers(self, made: list[Event[Any]]) -> None:
+    def _follow(self, made: list[Event[Any]]) -> None:
+        """Note the timers that run, and which request asked for which pod."""
         for event in made:
+            if isinstance(event.data, EffectRequested) and event.data.effect == "create_pod":
+                key = (event.data.task, event.data.index, event.data.attempt)
+                self._creations[event.id] = key
+                self.jobs[event.subject].answer(*key, refused=False)
             if isinstance(event.data, TimerSet):
                 self._timers[event.id] = (event.subject, event.data)
             elif isinstance(event.data, TimerCancelled | TimerFired):

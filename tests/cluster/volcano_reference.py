@@ -1,9 +1,9 @@
 """A second, slow model of one managed job, written from volcano.md and lifecycle.md alone, against which the engine is compared.
 
 It is told what the engine is told, in the same order, and answers with the phase, the counters of retries and the pods to be made.
-Everything is found by going through all pods again at every step; nothing of `statemachines` or of the lifecycle stage is used. Two
-facts are the engine's to decide, and read from its events: that a pod is given up after a time-out, and in which order timers of one
-instant fire.
+Everything is found by going through all pods again at every step; nothing of `statemachines` or of the lifecycle stage is used.
+Two facts are the engine's to decide, and read from its events: that a pod is given up after a time-out, and in which order timers of
+one instant fire.
 
 Deliberate differences from Volcano, with their source in lifecycle.md where no other page is named:
 
@@ -62,6 +62,8 @@ class RefPod:
     version: int
     """Job version for which it was made."""
     uid: str | None = None
+    refused: bool = False
+    """Its creation failed, and was not asked for again."""
     phase: str = "Pending"
     """Kubernetes' phase."""
     reason: str | None = None
@@ -215,6 +217,8 @@ class RefJob:
         pod.asked = pod.replace = True
         if not pod.ended:
             pod.asked_before_end = True
+            if pod.uid is None and pod.refused:
+                self.end(pod, "Failed", "NeverStarted", deleting=False, gone=True)
 
     def _enter(self, phase: str) -> None:
         if phase == self.phase:
@@ -337,6 +341,8 @@ class RefJob:
         pod.seen_version = int(seen.version)
         first, pod.uid = pod.uid is None, seen.uid
         if pod.ended:
+            if first:  # it was given up before it came into view: its object stands after all
+                pod.gone = False
             self._see_object(pod, deleting=seen.deleting, gone=deleted)
             self.settle()
             return
@@ -354,7 +360,7 @@ class RefJob:
                 event = "PodPending"
             elif before == "Pending" and pod.phase == "Running" and not pod.deleting:
                 event = "PodRunning"
-            if event is not None and not pod.asked:
+            if event == "PodRunning" or (event is not None and not pod.asked):
                 self.cancel_by_event(event, pod)
                 self.raise_event(event, pod)
         if first:
@@ -415,6 +421,12 @@ class RefJob:
         if self.phase not in FINISHED | {"Aborting", "Aborted", "Completing", "Terminating"}:
             self.execute("TerminateJob")
         self.settle()
+
+    def answer(self, task: str, index: int, number: int, *, refused: bool) -> None:
+        """Take in that the creation of a pod failed, or was asked for again."""
+        for pod in self.pods:
+            if (pod.task, pod.index, pod.number) == (task, index, number):
+                pod.refused = refused
 
     def accepts(self, action: str, task: str | None, index: int | None) -> bool:
         """Tell whether a command has an effect where the job stands."""
