@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from engine.kubernetes.fields import text
+from engine.kubernetes.fields import moment, text
 from engine.kubernetes.view import PodView
 from statemachines.vocabulary import AttemptPhase
 
@@ -38,6 +38,7 @@ _BY_DISRUPTION: Final[dict[str, tuple[AttemptPhase, str, int]]] = {
     "DeletionByPodGC": ("Lost", "NodeLost", 5),
 }
 _NOT_BLOCKED: Final = frozenset({"ContainerCreating", "PodInitializing"})
+_UNKNOWN_END: Final = "ContainerStatusUnknown"
 _START_ERRORS: Final = frozenset({"StartError", "ContainerCannotRun"})
 
 
@@ -53,7 +54,7 @@ def judge(pod: PodView, *, deleted: bool = False, inferred: bool = False) -> Ver
     if phase == "Succeeded":
         return Verdict("Succeeded", None, 1)
     if phase == "Failed":
-        return _disrupted(pod) or _failed(pod)
+        return (None if _disrupted_after_end(pod) else _disrupted(pod)) or _failed(pod)
     if deleted:
         cause = _disrupted(pod)
         if cause is not None:
@@ -71,8 +72,11 @@ def judge(pod: PodView, *, deleted: bool = False, inferred: bool = False) -> Ver
 
 
 def exit_code(pod: PodView) -> int | None:
-    """Return the exit code that decides (row 14): of the first container by time of its end that did not exit with 0."""
-    bad = [one for one in pod.containers if one.exit_code]
+    """Return the exit code that decides (row 14): of the first container by time of its end that did not exit with 0.
+
+    What a kubelet invents for a container whose end it has not seen is none.
+    """
+    bad = [one for one in pod.containers if one.exit_code and one.reason != _UNKNOWN_END]
     if len(bad) > 1:
         # One without a time of its end cannot be said to be the first.
         bad.sort(key=lambda one: (one.finished is None, one.finished or 0))
@@ -107,7 +111,7 @@ def _failed(pod: PodView) -> Verdict:
     ends = {container.reason for container in pod.containers if container.terminated}
     if "OOMKilled" in ends:
         return Verdict("Failed", "OomKilled", 10)
-    if "ContainerStatusUnknown" in ends:
+    if _UNKNOWN_END in ends and not _deleted_before_end(pod):
         return Verdict("Lost", "ExitUnknown", 11)
     code = exit_code(pod) or 0
     if not ends.isdisjoint(_START_ERRORS) or 126 <= code <= 128:
@@ -122,10 +126,24 @@ def _failed(pod: PodView) -> Verdict:
 def _deleted_before_end(pod: PodView) -> bool:
     """Tell whether the deletion came before the end that the containers show (row 12a).
 
-    Within one second it counts as before: Kubernetes cuts times down, and a program that heeds SIGTERM ends in that second.
+    Within one second it counts as before: Kubernetes cuts times down, and a program that heeds SIGTERM ends in that second. To a
+    container that has not started a kubelet gives an end without a time when its pod is deleted.
     """
-    finished = [one.finished for one in pod.containers if one.finished is not None]
-    return pod.deletion_asked is not None and (not finished or pod.deletion_asked <= max(finished))
+    end = _last_end(pod)
+    return pod.deletion_asked is not None and (end is None or pod.deletion_asked <= end)
+
+
+def _disrupted_after_end(pod: PodView) -> bool:
+    """Tell whether the containers had ended when somebody evicted the pod: a drain takes ended pods too, which failed of themselves."""
+    end = _last_end(pod)
+    announced = moment(pod.true("DisruptionTarget").get("lastTransitionTime"))
+    by_others = pod.disruption in {"EvictionByEvictionAPI", "DeletionByTaintManager"}
+    return by_others and end is not None and announced is not None and end < announced
+
+
+def _last_end(pod: PodView) -> int | None:
+    """Return the end of the last container (microseconds); `None`: no container shows one."""
+    return max((one.finished for one in pod.containers if one.finished is not None), default=None)
 
 
 def _pending(pod: PodView) -> Verdict:
