@@ -150,6 +150,8 @@ def _action_taken(_state: ShardState, job: Job, data: ActionTaken, event: Event[
     if data.deferred:
         job.deferred = None
     job.requeued = data.action == "RequeueJob"
+    if data.action == "ResumeJob" and job.phase not in {"Aborting", "Aborted"}:
+        return  # Volcano: a sync, which kills nothing
     if data.action in _WHOLE_JOB:
         begin_version(job)
         job.grouped = False
