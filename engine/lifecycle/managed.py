@@ -181,7 +181,8 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, before: str | None, rest
             exit_code=attempt.exit_code,
             version=attempt.job_version,
         )
-        yield from raise_event(turn, job, raised, attempt, first_exit_code)
+        # Volcano: the deletion of a pod carries no exit code; what stopping it made it exit with is no failure of the program.
+        yield from raise_event(turn, job, raised, attempt, first_exit_code if event == "PodFailed" else 0)
     if _failed_too_often(job, attempt):
         failed = EventRaised(
             "TaskFailed", task=attempt.task, index=attempt.index, attempt=attempt.number, version=attempt.job_version
