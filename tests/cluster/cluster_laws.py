@@ -169,5 +169,7 @@ def _moment(text: str | None) -> int | None:
 
 def _late(world: World, attempt: Attempt, field: str) -> Any:
     """Return what the last late fact about an attempt says."""
-    told = [event.data for event in world.engine.events if isinstance(event.data, AttemptLateFact) and _is_of(world, event, attempt)]
+    told = [
+        event.data for event in world.engine.events if isinstance(event.data, AttemptLateFact) and _is_of(world, event, attempt)
+    ]
     return getattr(told[-1], field) if told else None

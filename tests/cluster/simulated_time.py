@@ -9,8 +9,8 @@ from heapq import heappop, heappush
 __all__ = ["SECOND", "START", "Timeline", "stamp"]
 
 SECOND = 1_000_000
-START = 1_800_000_000 * SECOND
-"""A whole second, as a simulation begins (microseconds)."""
+START = 1_700_000_000 * SECOND
+"""A whole second, as a simulation begins (microseconds). It lies in the past: logs cap what is recorded in the future."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

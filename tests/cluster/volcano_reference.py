@@ -168,8 +168,10 @@ class RefJob:
         ):
             self.version += 1
             self.group = False
-        for name in [one.name for one in self.spec.tasks] if action not in {"RestartTask", "RestartPod"} else [task]:
-            self.completed.discard(name or "")
+        if action in {"RestartTask", "RestartPod"}:
+            self.completed.discard(task or "")
+        elif action != "ResumeJob" or phase in {"Aborting", "Aborted"}:
+            self.completed.clear()
         if phase in {"Pending", "Running"}:
             if action == "RestartJob":
                 self._kill(self.currents(), soft=self._last_retry(burns))
