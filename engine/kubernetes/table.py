@@ -134,7 +134,7 @@ def _deleted_before_end(pod: PodView) -> bool:
 
 
 def _disrupted_after_end(pod: PodView) -> bool:
-    """Tell whether the containers had ended when somebody evicted the pod: a drain takes ended pods too, which failed of themselves."""
+    """Tell whether the containers had ended when somebody evicted the pod: a drain takes ended pods too."""
     end = _last_end(pod)
     announced = moment(pod.true("DisruptionTarget").get("lastTransitionTime"))
     by_others = pod.disruption in {"EvictionByEvictionAPI", "DeletionByTaintManager"}

@@ -1,8 +1,8 @@
 """A Kubernetes API server in memory: its rules of names, uids, versions, finalizers and deletion in two steps.
 
 Sources: `apiserver/pkg/registry/generic/registry/store.go` and `apiserver/pkg/registry/rest/delete.go` (deletion),
-`pkg/registry/core/pod/strategy.go` (grace periods of pods), `pkg/registry/core/pod/storage/eviction.go`. Objects are plain JSON, and
-a stored one is never changed: an update stores a new one, so that what a watch was given stays what it was.
+`pkg/registry/core/pod/strategy.go` (grace periods of pods), `pkg/registry/core/pod/storage/eviction.go`. Objects are plain JSON,
+and a stored one is never changed: an update stores a new one, so that what a watch was given stays what it was.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class Names:
 
 
 def _gives_up(taking: Taking, made: Data) -> bool:
-    """Tell whether an event says that an object counts as gone which nobody saw go: after a time-out, or by the API server's word."""
+    """Tell whether an event says that an object counts as gone that nobody saw go: after a time-out, or by the server's word."""
     if isinstance(made, AttemptObjectChanged):
         return made.object == "gone" and bool(made.why)
     unseen = taking.input is None or isinstance(taking.input.data, EffectReported)

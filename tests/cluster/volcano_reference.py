@@ -2,8 +2,8 @@
 
 It is told what the engine is told, in the same order, and answers with the phase, the counters of retries and the pods to be made.
 Everything is found by going through all pods again at every step; nothing of `statemachines` or of the lifecycle stage is used.
-Two facts are the engine's to decide, and read from its events: that a pod is given up after a time-out, and in which order timers of
-one instant fire.
+Two facts are the engine's to decide, and read from its events: that a pod is given up after a time-out, and in which order timers
+of one instant fire.
 
 Deliberate differences from Volcano, with their source in lifecycle.md where no other page is named:
 
