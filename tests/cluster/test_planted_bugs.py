@@ -55,7 +55,7 @@ class Deaf(LifecycleStage):
         return (yield from super().decide(state, event, now))
 
 
-def changes(kind: type, **fields: Any) -> Twist:
+def changes(kind: type[Any], **fields: Any) -> Twist:
     """Change the events of one type."""
     return lambda event: replace(event, data=replace(event.data, **fields)) if isinstance(event.data, kind) else event
 
