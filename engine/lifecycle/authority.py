@@ -17,12 +17,13 @@ from engine.lifecycle.state import Job, ShardState
 __all__ = ["asked", "may_not_speak", "objection"]
 
 _EVERY: Final = "*"
+_ASKING: Final = (CommandIssued, CustomEventRaised, EffectReported, JobUpdated, JobDeleted)
 
 
 def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
     """Say why what somebody asks of a job does not count; `None`: it does, or the job is not known."""
     data = event.data
-    if not job.opened or not isinstance(data, CommandIssued | CustomEventRaised | EffectReported | JobUpdated | JobDeleted):
+    if not isinstance(data, _ASKING) or not job.opened:
         return None
     if is_elsewhere(job, event.clusterid):
         return f"the job is of cluster {job.cluster}, not of cluster {event.clusterid}"

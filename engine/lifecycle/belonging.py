@@ -8,6 +8,8 @@ alone chooses the partition (`engine.events.ids.routing_key`): the shard that kn
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.events import Data, Event
 from engine.events.ids import separate_job_id
 from engine.events.inputs import JobDeleted, JobObserved, JobSubmitted, JobUpdated, PodDeleted, PodObserved
@@ -16,6 +18,11 @@ from engine.lifecycle.state import Job, ShardState
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
 __all__ = ["false_claim", "is_elsewhere", "job_of"]
+
+
+_NAMESPACED: Final = (PodObserved, JobObserved, JobDeleted)
+_LOCATED: Final = (*_NAMESPACED, JobSubmitted, JobUpdated)
+"""Inputs that say where they come from. (A tuple: a union would be made anew for each input.)"""
 
 
 def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job:
@@ -28,7 +35,7 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
     """
     job = peek(state, event.subject)
     data = event.data.last if isinstance(event.data, PodDeleted) else event.data
-    if not isinstance(data, PodObserved | JobObserved | JobDeleted | JobSubmitted | JobUpdated):
+    if not isinstance(data, _LOCATED):
         return job  # who commands knows the job's id, and nothing else says which one is meant
     namespace = _namespace(data)
     while _is_separate(state, job, event, data, namespace, alone=alone):
@@ -54,7 +61,7 @@ def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, na
 
 def is_elsewhere(job: Job, cluster: str) -> bool:
     """Tell whether a job is of another cluster. One that was not said is no other one."""
-    return bool(job.cluster and cluster) and job.cluster != cluster
+    return job.cluster != cluster and bool(job.cluster and cluster)
 
 
 def false_claim(job: Job, pod: PodObserved) -> str | None:
@@ -73,7 +80,7 @@ def _only_claims(pod: PodObserved) -> bool:
 
 def _namespace(data: PodObserved | JobObserved | JobDeleted | JobSubmitted | JobUpdated) -> str | None:
     """Return the namespace that an input comes from; `None`: it does not say."""
-    if not isinstance(data, JobSubmitted | JobUpdated):
+    if isinstance(data, _NAMESPACED):
         return data.namespace
     metadata = data.manifest.get("metadata")
     namespace = metadata.get("namespace") if isinstance(metadata, dict) else None

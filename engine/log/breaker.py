@@ -103,7 +103,7 @@ class Breaker:
         if self._free or self._careful:
             self._left -= 1
             self._mark(f"{ends} {name}")
-        return (REASON,) * (ends - _FATAL + 1)
+        return (REASON,) * (ends - _FATAL + 1) if ends else ()
 
     def rest(self) -> None:
         """Note that nothing is being decided, in good order or because of an error that this process survives.

@@ -211,7 +211,7 @@ class MemoryShard:
             log._changed.notify_all()  # noqa: SLF001
             return held.position
 
-    marks_are_free: Final = True
+    marks_are_free: Final = False  # nothing here outlives a process
 
     def mark(self, text: str) -> None:
         """Note what is being done, outside of all transactions."""

@@ -173,7 +173,7 @@ class ShardRun(Generic[S]):
             Exception: whatever else the stage raises.
         """
         place, record, _ = taken
-        reasons = (*self._begun(f"{self._names[place]}@{record.offset}"), *reasons)
+        reasons = *self._begun(f"{self._names[place]}@{record.offset}"), *reasons
         self._receive(taken)
         if len(reasons) > 1:
             self._bury(record, reasons[-1])
@@ -240,7 +240,12 @@ class ShardRun(Generic[S]):
 
     def _fault(self, place: int, event: Event[Data]) -> str | None:
         """Say why an event is not decided where it stands; `None`: it is. Two shards must never decide about one subject."""
-        if max(len(event.id), len(event.subject), len(event.source), len(event.clusterid)) > _LONGEST_NAME:
+        if (
+            len(event.id) > _LONGEST_NAME
+            or len(event.subject) > _LONGEST_NAME
+            or len(event.source) > _LONGEST_NAME
+            or len(event.clusterid) > _LONGEST_NAME
+        ):
             return f"its id, subject, source or clusterid is longer than {_LONGEST_NAME:,} characters"
         topic = event.data.TOPIC
         if topic not in self._topics[place]:
