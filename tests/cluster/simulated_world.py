@@ -17,14 +17,15 @@ from simulated_watch import Watch
 
 from engine.events import Event
 from engine.events.inputs import CommandIssued, EffectReported
-from engine.events.jobs import EffectRequested
+from engine.events.jobs import Accounted, EffectRequested, TimerCancelled, TimerFired, TimerSet
 from engine.lifecycle.stage import LifecycleStage
 
 __all__ = ["NAMESPACE", "World", "run"]
 
 NAMESPACE = "research"
-DAYS = 20 * 86_400 * SECOND
-"""Timers behind that are about forgetting (microseconds)."""
+QUIET = 4 * 3600 * SECOND
+"""Where timers alone led to timers alone for so long, the engine waits for something outside: a silent node (microseconds)."""
+_TIMERS = (Accounted, TimerCancelled, TimerFired, TimerSet)
 
 
 def _stream(first: list[Any], then: Any) -> Callable[[], Any]:
@@ -57,6 +58,8 @@ class World:
         self.listeners: list[Callable[[Taking], None]] = []
         """Called with each input that the engine has taken."""
         self._reports = 0
+        self._moved = self.timeline.now
+        """When the engine last wrote something that is not about timers alone (microseconds)."""
 
     # --- running --------------------------------------------------------------------------------------------------------------
 
@@ -78,21 +81,22 @@ class World:
             self._advance()
 
     def come_to_rest(self) -> None:
-        """Mend all watches, and go on until nothing is scheduled and no timer of the engine is left, but for forgetting."""
+        """Mend all watches, and go on until nothing is scheduled and the engine's timers lead to nothing but timers."""
         while True:
+            self._moved = self.timeline.now
             while self.timeline.due is not None or self._timer() is not None:
                 self._advance()
             given = self.engine.given
             for watch in self.watches.values():
                 watch.relist()
             self._run_engine()
-            if self.timeline.due is None and self._timer() is None and given == self.engine.given:
+            if self.timeline.due is None and given == self.engine.given:
                 return
 
     def _timer(self) -> int | None:
-        """When the engine's next timer fires (microseconds), not counting days to come."""
+        """When the engine's next timer fires (microseconds); `None`: at rest, none that leads to anything is left."""
         timer = self.engine.due
-        return timer if timer is not None and timer < self.timeline.now + DAYS else None
+        return timer if timer is not None and timer < self._moved + QUIET else None
 
     def _advance(self) -> None:
         due, timer = self.timeline.due, self._timer()
@@ -105,6 +109,8 @@ class World:
     def _run_engine(self) -> None:
         for taking in self.engine.run():
             for event in taking.made:
+                if not isinstance(event.data, _TIMERS):
+                    self._moved = self.timeline.now
                 if isinstance(event.data, EffectRequested):
                     self.actuator.perform(event)
             for listener in self.listeners:
