@@ -242,12 +242,14 @@ def _timer_set(data: TimerSet, at: str) -> str:
 
 
 def limit(timer: TimerKind, node: str | None) -> str:
-    """Name what ends with a timer that delays no policy."""
-    limits = {
+    """Name what ends with a timer."""
+    limits: dict[TimerKind, str] = {
         "active_deadline": "the active deadline",
         "ttl": "the time to live",
         "orphan_wait": "the wait for the pod's job",
         "effect": "the wait before a failed request is repeated",
+        "policy": "the delay of an action",
+        "step": "the wait before the next step of a large job",
         "lost": f"the wait for pods of node {node}, which is gone," if node else "the wait for pods that nobody sees",
     }
     return limits[timer]

@@ -113,7 +113,8 @@ def why_job(history: JobHistory) -> Explanation | None:
     details += _failures(history, job, told={link.id for event in taken for link in history.causes(event)})
     details += _incidents(history, taken)
     details += [
-        _sentence(f"{timer.action or limit(timer.kind, timer.node)} is due at {moment(timer.due)}") for timer in job.timers.values()
+        _sentence(f"{(timer.kind == 'policy' and timer.action) or limit(timer.kind, timer.node)} is due at {moment(timer.due)}")
+        for timer in job.timers.values()
     ]
     return Explanation(_headline(job), details, steps)
 

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 
 from engine.events import Event
 from engine.events.inputs import CommandIssued, JobObserved, PodObserved
-from engine.events.jobs import ActionTaken, AttemptChanged, AttemptEnded, JobParked, JobPhaseChanged, TimerFired, TimerSet
+from engine.events.jobs import (
+    ActionTaken,
+    AttemptChanged,
+    AttemptEnded,
+    JobParked,
+    JobPhaseChanged,
+    TimerFired,
+    TimerKind,
+    TimerSet,
+)
 from engine.events.times import SECOND
 from engine.history.listing import Filter, Listing
 from engine.history.reading import JobHistory, history_of, job_events
@@ -196,6 +207,16 @@ def test_delayed_action_is_told_with_its_policy(story):
     said = why_event(JobHistory(told.events), told.events[-1]).sentences()[-1]
     assert "because its time came at 1970-01-01 00:01:05Z" in said
     assert "because policy spec.policies[0] answers PodFailed with RestartJob, delayed until 1970-01-01 00:01:05Z" in said
+
+
+@pytest.mark.parametrize("kind", get_args(TimerKind))
+def test_timers_of_every_kind_are_told(story, kind):
+    told = story()
+    told.opened(0, managed=True)
+    timer = told.add(TimerSet(kind, 65 * SECOND, action="RestartJob", policy="spec.policies[0]", event="PodFailed"), 5)
+    assert "1970-01-01 00:01:05Z" in tell(timer)
+    (said,) = (one for one in why_job(JobHistory(told.events)).details if "is due at 1970-01-01 00:01:05Z" in one)
+    assert said.startswith("RestartJob" if kind == "policy" else "The ")
 
 
 def test_parked_job_says_so_first(story):
