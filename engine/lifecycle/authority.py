@@ -26,7 +26,7 @@ def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
     if not isinstance(data, _ASKING) or not job.opened:
         return None
     if is_elsewhere(job, event.clusterid):
-        return f"the job is of cluster {job.cluster}, not of cluster {event.clusterid}"
+        return f"the job is of {_called(job.cluster)}, not of {_called(event.clusterid)}"
     if isinstance(data, JobDeleted) and not job.managed:
         return None  # somebody saw that an object is gone
     return may_not_speak(state, data.principal, job.cluster, job.namespace, job.tenant)
@@ -38,20 +38,24 @@ def may_not_speak(state: ShardState, principal: str, cluster: str, namespace: st
     Args:
         state: the shard, which knows the grants.
         principal: who; empty: not known, which only a grant for everybody covers.
-        cluster: of the job.
+        cluster: of the job; empty: not named, which a Grant of any cluster closes to all that no Grant without a cluster covers.
         namespace: of the job.
         tenant: of the job.
     """
-    grants = list(_grants(state, cluster))
-    if not grants or any(_covers(grant, principal, namespace, tenant) for grant in grants):
+    grants = [(where, spec) for where, spec in _grants(state) if where == cluster or not cluster]
+    if not grants or any(where == cluster and _covers(spec, principal, namespace, tenant) for where, spec in grants):
         return None
     who = repr(principal) if principal else "a producer without a principal"
     whose = f"namespace {namespace}" + (f" and tenant {tenant}" if tenant != namespace else "")
-    return f"{who} may not speak for {whose}: no Grant of cluster {cluster} says so"
+    return f"{who} may not speak for {whose}: no Grant of {_called(cluster)} says so"
 
 
-def _grants(state: ShardState, cluster: str) -> Iterator[Mapping[str, Any]]:
-    return (applied.spec for (where, kind, _), applied in state.objects.items() if kind == "Grant" and where == cluster)
+def _called(cluster: str) -> str:
+    return f"cluster {cluster}" if cluster else "a cluster that is not named"
+
+
+def _grants(state: ShardState) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    return ((cluster, applied.spec) for (cluster, kind, _), applied in state.objects.items() if kind == "Grant")
 
 
 def _covers(grant: Mapping[str, Any], principal: str, namespace: str, tenant: str) -> bool:

@@ -60,8 +60,8 @@ def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, na
 
 
 def is_elsewhere(job: Job, cluster: str) -> bool:
-    """Tell whether a job is of another cluster. One that was not said is no other one."""
-    return job.cluster != cluster and bool(job.cluster and cluster)
+    """Tell whether a job is of another cluster. One that is not named is a cluster of its own: else who leaves it out is in all."""
+    return job.cluster != cluster
 
 
 def false_claim(job: Job, pod: PodObserved) -> str | None:

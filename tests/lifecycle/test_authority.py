@@ -144,3 +144,15 @@ def test_a_command_to_a_parked_job_is_held_and_judged_when_it_is_released(driver
     assert not driver.job().parked
     assert driver.of(CommandRefused)[-1].command == "AbortJob"
     assert driver.phase() == "Pending"
+
+
+@pytest.mark.parametrize("principal", ["mallory", "ann"])
+def test_who_names_no_cluster_gets_round_no_grant(principal: str) -> None:
+    driver = Driver()
+    submission = driver.event(JobSubmitted(manifest(), principal=principal), "j1", cluster="")
+    grant(driver, principals=["ann"], namespaces=["research"])
+    driver.take(submission)
+    assert driver.outcome == "rejected"
+    grant(driver, "own", cluster="", principals=["ann"], namespaces=["research"])
+    driver.take(driver.event(JobSubmitted(manifest(), principal=principal), "j2", cluster=""))
+    assert driver.outcome == ("applied" if principal == "ann" else "rejected")

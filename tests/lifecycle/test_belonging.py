@@ -171,6 +171,25 @@ def test_what_is_said_of_a_job_of_another_cluster_is_refused(driver: Driver, dat
     assert driver.of(CommandRefused)[-1].reason == "the job is of cluster c1, not of cluster c2"
 
 
-def test_a_cluster_that_is_not_named_is_no_other_one(driver: Driver) -> None:
+def test_who_names_no_cluster_commands_no_job_of_one(driver: Driver) -> None:
+    driver.take(driver.event(CommandIssued("AbortJob"), "j1", cluster=""))
+    assert (driver.outcome, driver.phase()) == ("refused", "Running")
+    assert driver.of(CommandRefused)[-1].reason == "the job is of cluster c1, not of a cluster that is not named"
+
+
+def test_a_pod_of_no_cluster_displaces_no_replica_of_one(driver: Driver) -> None:
+    before = records(driver.state)["job/j1"]
+    driver.see(claiming(namespace="default"), cluster="")
+    assert records(driver.state)["job/j1"] == before
+    assert [driver.job(own).cluster for own in opened(driver)] == [""]
+
+
+def test_a_job_of_no_cluster_goes_on_by_what_names_none_and_takes_nothing_of_others() -> None:
+    driver = Driver()
+    driver.take(driver.event(JobSubmitted(vcjob({"name": "w"})), "j1", cluster=""))
+    driver.take(driver.event(CommandIssued("AbortJob"), "j1"))
+    assert driver.outcome == "refused"
     driver.take(driver.event(CommandIssued("AbortJob"), "j1", cluster=""))
     assert driver.outcome == "applied"
+    driver.submit(vcjob({"name": "w"}))
+    assert driver.job(opened(driver)[0]).cluster == "c1"
