@@ -27,11 +27,12 @@ class Names:
     """No pod is asked for while the engine knows of an object with its name that it has not seen go.
 
     A second pod that a repeated request made of an attempt (an anomaly) is left out: the engine asks for its deletion, and for its
-    own pod again when it hears AlreadyExists.
+    own pod again when it hears AlreadyExists. The same holds for the pod of an old request that was executed late.
     """
 
     def __init__(self, world: World) -> None:
         self._standing: dict[str, set[str]] = defaultdict(set)
+        self._asked: set[tuple[str | None, int | None]] = set()
         world.listeners.append(self)
 
     def __call__(self, taking: Taking) -> None:
@@ -45,7 +46,8 @@ class Names:
             made = event.data
             if _gives_up(taking, made):
                 self._standing.clear()
-            elif isinstance(made, EffectRequested) and made.effect == "create_pod":
+            elif isinstance(made, EffectRequested) and made.effect == "create_pod" and (made.pod, made.attempt) not in self._asked:
+                self._asked.add((made.pod, made.attempt))
                 assert not self._standing[made.pod or ""], f"{made} while {self._standing[made.pod or '']} stand"
 
 
