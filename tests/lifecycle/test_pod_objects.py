@@ -358,7 +358,7 @@ def test_no_pod_lives_for_ever_in_a_job_that_is_over(driver, over):
         driver.delete("j", "2")
     driver.wait(600)
     assert [(end.phase, end.reason) for end in driver.of(AttemptEnded)] == [("Lost", "EndUnknown")]
-    assert driver.job("j").idle
+    assert driver.job("j").rest is not None
 
 
 def test_a_job_whose_pods_end_in_time_waits_no_longer(driver):
@@ -366,7 +366,7 @@ def test_a_job_whose_pods_end_in_time_waits_no_longer(driver):
     driver.see(on(0, "a", 1, created=0))
     driver.owner(JobObserved("train", "Job", version="2", phase="Completed", tasks={"main": 1}), "j")
     driver.see(on(0, "a", 2, "Succeeded", created=0, ended=30))
-    assert driver.job("j").idle
+    assert driver.job("j").rest is not None
 
 
 def test_no_end_is_inferred_while_the_node_is_silent(driver):
