@@ -190,7 +190,6 @@ def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -
 
 def _timer_gone(state: ShardState, job: Job, data: TimerCancelled | TimerFired, _event: Event[Any]) -> None:
     timer: Timer | None = discard(job, "timers", data.id)
-    job.lost.pop(data.id, None)
     if timer is not None:
         stop_timer(state, job, timer)
 

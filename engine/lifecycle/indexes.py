@@ -150,12 +150,15 @@ def place(state: ShardState, job: Job, attempt: Attempt) -> None:
 
 def displace(state: ShardState, job: Job, attempt: Attempt) -> None:
     """Note that an attempt has left its node."""
-    node = (job.cluster, attempt.node or "")
-    there = state.on_node.get(node)
+    _no_more(state.on_node, (job.cluster, attempt.node or ""), attempt.uid or "")
+
+
+def _no_more(index: dict[tuple[str, str], dict[str, Any]], node: tuple[str, str], key: str) -> None:
+    there = index.get(node)
     if there is not None:
-        there.pop(attempt.uid or "", None)
+        there.pop(key, None)
         if not there:
-            del state.on_node[node]
+            del index[node]
 
 
 def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
@@ -163,6 +166,8 @@ def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
     heappush(state.timers, (timer.due, timer.id, job.id))
     if timer.kind == "lost":
         job.lost[timer.id] = timer
+        if timer.node is not None:
+            state.awaited_on.setdefault((job.cluster, timer.node), {})[job.id] = None
     elif timer.kind == "policy":
         job.delays.setdefault(timer.pod, {})[timer.id] = timer
     elif timer.kind == "step":
@@ -172,7 +177,11 @@ def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
 
 def stop_timer(state: ShardState, job: Job, timer: Timer) -> None:
     """Note that a timer has fired or was cancelled."""
-    if timer.kind == "policy":
+    if timer.kind == "lost":
+        del job.lost[timer.id]
+        if timer.node is not None and not any(other.node == timer.node for other in job.lost.values()):
+            _no_more(state.awaited_on, (job.cluster, timer.node), job.id)
+    elif timer.kind == "policy":
         same_pod = job.delays[timer.pod]
         del same_pod[timer.id]
         if not same_pod:

@@ -5,7 +5,7 @@ They are tested in a fixed order: duplicate, parked, waiting, rejected, refused,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -18,17 +18,12 @@ from engine.events.inputs import (
     JobObserved,
     JobSubmitted,
     JobUpdated,
-    NodeDeleted,
-    NodeObserved,
-    ObjectApplied,
-    ObjectDeleted,
     PodDeleted,
     PodObserved,
     RowUnreadable,
 )
 from engine.events.jobs import (
     Anomaly,
-    AttemptChanged,
     CommandRefused,
     EffectSettled,
     InputReleased,
@@ -43,13 +38,11 @@ from engine.lifecycle.pods import ask_again, stray
 from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED
 from engine.lifecycle.tasks import follow_tasks
-from engine.lifecycle.turn import Events, Turn
+from engine.lifecycle.turn import Decision, Events, Turn
 from engine.lifecycle.versions import is_newer
 
-__all__ = ["Decision", "decide", "give_up_lost", "go_on", "release"]
+__all__ = ["decide", "give_up_lost", "go_on", "release"]
 
-Outcome = Literal["duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
-Decision = Generator[Event[Data], None, Outcome]
 Rule = Callable[[Turn, Job, Event[Any]], Decision]
 
 
@@ -312,42 +305,6 @@ def _row(turn: Turn, job: Job, event: Event[RowUnreadable]) -> Decision:
     return "rejected"
 
 
-def _node(turn: Turn, _job: Job, event: Event[NodeObserved]) -> Decision:
-    """Suspect what runs on a node that has gone silent, and trust it again when the node speaks (table row 17)."""
-    node = event.data
-    where = (event.clusterid, node.name)
-    if turn.state.nodes.get(where) is not node:  # an older version than the one that was absorbed
-        return "duplicate"
-    suspect = node.ready == "Unknown"
-    parts: dict[str, Turn] = {}
-    there = turn.state.on_node.get(where, {})
-    for job_id, uid in sorted((job_id, uid) for uid, job_id in there.items()):
-        job = turn.state.jobs[job_id]
-        attempt = job.by_uid[uid]
-        if attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
-            continue
-        key = (attempt.task, attempt.index, attempt.number)
-        reason = "Suspect" if suspect else "Starting" if attempt.phase == "Bound" else None
-        part = parts.setdefault(job_id, turn.about(job))
-        yield part.event(job, AttemptChanged(*key, reason=reason, reason_changed=True, version=attempt.version))
-    return "applied" if parts else "unchanged"
-
-
-def _node_gone(turn: Turn, _job: Job, event: Event[NodeDeleted]) -> Decision:
-    """Wait for what ran on a node that is gone: whoever deletes its pods may be heard of, or not."""
-    jobs = sorted(set(turn.state.on_node.get((event.clusterid, event.data.name), {}).values()))
-    for job_id in jobs:
-        job = turn.state.jobs[job_id]
-        yield from losses.wait_for_lost(turn.about(job), job, node=event.data.name)
-    return "applied" if jobs else "unchanged"
-
-
-def _absorbed(_turn: Turn, _job: Job, _event: Event[Data]) -> Decision:
-    """Nothing follows from a cluster fact that only later decisions look at."""
-    yield from ()
-    return "unchanged"
-
-
 def _refuse(turn: Turn, job: Job, event: Event[Data], reason: str) -> Decision:
     command, by = authority.asked(event.data)
     yield turn.event(job, CommandRefused(command, reason, by))
@@ -365,8 +322,4 @@ _RULES: Final[dict[type[Data], Rule]] = {
     CustomEventRaised: _custom,
     EffectReported: _reported,
     RowUnreadable: _row,
-    NodeObserved: _node,
-    NodeDeleted: _node_gone,
-    ObjectApplied: _absorbed,
-    ObjectDeleted: _absorbed,
 }

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from heapq import heappop
 from typing import Any, Final
 
-from engine.events import Data, Event, Topic
+from engine.events import Data, Event, NotKeptError, Topic
 from engine.events.ids import timer_fired_id
 from engine.events.inputs import CommandIssued, PodDeleted, PodObserved
 from engine.events.jobs import (
@@ -28,12 +28,11 @@ from engine.events.jobs import (
     TimerFired,
 )
 from engine.events.times import SECOND
-from engine.lifecycle import belonging, codec, hold, inputs, managed, observed, persist
+from engine.lifecycle import belonging, codec, hold, inputs, managed, nodes, observed, persist
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import absorb, evolve, peek
-from engine.lifecycle.inputs import Decision
 from engine.lifecycle.state import Job, ShardState, Timer
-from engine.lifecycle.turn import SOURCE, STAGE, Events, Turn
+from engine.lifecycle.turn import SOURCE, STAGE, Decision, Events, Turn
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["FORGET_AFTER", "ORPHAN_WAIT", "STRANGERS", "LifecycleStage"]
@@ -91,6 +90,8 @@ class LifecycleStage:
 
     def decide(self, state: ShardState, event: Event[Data], now: int) -> Decision:
         """Say what follows from an input; returns its outcome."""
+        if event.data.TOPIC == "cluster":
+            return (yield from nodes.decide(Turn(state, event.id, now, event.clusterid), event))
         turn, job = _begin(state, event, now)
         if event.id in job.seen:
             return "duplicate"
@@ -167,7 +168,13 @@ class LifecycleStage:
     # --- the rest of the protocol -----------------------------------------------------------------------------------------
 
     def park(self, state: ShardState, event: Event[Data], now: int, error: str) -> Decision:
-        """Park the job of an input that could not be decided on."""
+        """Park the job of an input that could not be decided on.
+
+        Raises:
+            NotKeptError: it is a fact of a cluster, which is about no job; or the job holds as much as it may.
+        """
+        if event.data.TOPIC == "cluster":
+            raise NotKeptError(f"the cluster's fact {event.type} about {event.subject!r} could not be decided on: {error}")
         turn, job = _begin(state, event, now)
         if job.parked and isinstance(event.data, CommandIssued):  # only Unpark is decided on while a job is parked
             yield turn.event(job, CommandRefused("Unpark", f"it stays parked: {error}", event.data.by))

@@ -367,6 +367,8 @@ class ShardState:
     """Heap of the same, (since when, id); entries that no longer hold are skipped. Derived."""
     on_node: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
     """(Cluster, node) → live attempts on it: pod uid → job id. Derived."""
+    awaited_on: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
+    """(Cluster, node that is gone) → jobs with a timer that ends the wait for their pods on it. Derived."""
     steps: dict[str, int] = field(default_factory=dict)
     """Timers of kind `step` → when they are due. Derived."""
     warm: OrderedDict[str, Job] = field(default_factory=OrderedDict)

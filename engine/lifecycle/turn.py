@@ -7,7 +7,7 @@ time is the processor's `now`. Two shards that take the same inputs in the same 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from engine.events import Data, Event
 from engine.events.ids import output_id
@@ -16,13 +16,16 @@ from engine.events.transitions import transition_of
 from engine.lifecycle.state import Job, ShardState
 from statemachines.transition import Transition
 
-__all__ = ["SOURCE", "STAGE", "Events", "Turn"]
+__all__ = ["SOURCE", "STAGE", "Decision", "Events", "Turn"]
 
 STAGE: Final = "lifecycle"
 SOURCE: Final = "lahar/lifecycle"
 
 Events = Generator[Event[Data], None, None]
 """Events in order; each is evolved before the next is asked for."""
+Outcome = Literal["duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
+Decision = Generator[Event[Data], None, Outcome]
+"""The same, of one input; returns what has become of it."""
 
 
 class Turn:

@@ -109,7 +109,12 @@ def derived(state: ShardState) -> dict[str, Any]:
         }
         jobs[job.id] = (tasks, job.counts, job.live, sorted(job.by_uid), job.rules)
     due = sorted((timer.due, timer.id, job.id) for job in state.jobs.values() for timer in job.timers.values())
-    return {"jobs": jobs, "on_node": {node: set(there) for node, there in state.on_node.items()}, "timers": due}
+    return {
+        "jobs": jobs,
+        "on_node": {node: set(there) for node, there in state.on_node.items()},
+        "awaited_on": {node: set(there) for node, there in state.awaited_on.items()},
+        "timers": due,
+    }
 
 
 class Driver:
@@ -396,7 +401,8 @@ class Driver:
         ours, folded = derived(self.state), derived(self.shadow)
         for job_id in set(self.state.jobs) & set(self.shadow.jobs):
             assert ours["jobs"][job_id] == folded["jobs"][job_id]
-        assert (ours["on_node"], ours["timers"]) == (folded["on_node"], folded["timers"])
+        for index in ("on_node", "awaited_on", "timers"):
+            assert ours[index] == folded[index]
         loaded = self.stage.initial()
         self.stage.load(loaded, written.items())
         assert records(loaded) == written

@@ -1,0 +1,58 @@
+"""What follows from the facts of a cluster, which are about no one job: nodes that fall silent, go, and come back."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from engine.events import Data, Event
+from engine.events.inputs import NodeDeleted, NodeObserved
+from engine.events.jobs import AttemptChanged, TimerCancelled
+from engine.lifecycle import losses
+from engine.lifecycle.turn import Decision, Events, Turn
+
+__all__ = ["decide"]
+
+
+def decide(turn: Turn, event: Event[Data]) -> Decision:
+    """Decide on one fact of a cluster, whatever job may have the id that is its subject."""
+    if isinstance(event.data, NodeObserved):
+        if turn.state.nodes.get((event.clusterid, event.data.name)) is not event.data:  # older than the one that was absorbed
+            return "duplicate"
+        follows = _seen(turn, event.clusterid, event.data)
+    elif isinstance(event.data, NodeDeleted):
+        follows = _gone(turn, event.clusterid, event.data.name)
+    else:  # only later decisions look at it
+        return "unchanged"
+    outcome: Literal["unchanged", "applied"] = "unchanged"
+    for made in follows:
+        yield made
+        outcome = "applied"
+    return outcome
+
+
+def _seen(turn: Turn, cluster: str, node: NodeObserved) -> Events:
+    """Suspect what runs on a node that has gone silent, and trust it again when the node speaks (table row 17)."""
+    suspect = node.ready == "Unknown"
+    for job_id in sorted(turn.state.awaited_on.get((cluster, node.name), ())):
+        job = turn.state.jobs[job_id]
+        part = turn.about(job)
+        for timer in [timer for timer in job.lost.values() if timer.node == node.name]:
+            yield part.event(job, TimerCancelled(timer.id, f"node {node.name} is back"))
+    parts: dict[str, Turn] = {}
+    there = turn.state.on_node.get((cluster, node.name), {})
+    for job_id, uid in sorted((job_id, uid) for uid, job_id in there.items()):
+        job = turn.state.jobs[job_id]
+        attempt = job.by_uid[uid]
+        if attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
+            continue
+        key = (attempt.task, attempt.index, attempt.number)
+        reason = "Suspect" if suspect else "Starting" if attempt.phase == "Bound" else None
+        part = parts.setdefault(job_id, turn.about(job))
+        yield part.event(job, AttemptChanged(*key, reason=reason, reason_changed=True, version=attempt.version))
+
+
+def _gone(turn: Turn, cluster: str, name: str) -> Events:
+    """Wait for what ran on a node that is gone: whoever deletes its pods may be heard of, or not."""
+    for job_id in sorted(set(turn.state.on_node.get((cluster, name), {}).values())):
+        job = turn.state.jobs[job_id]
+        yield from losses.wait_for_lost(turn.about(job), job, node=name)

@@ -1,0 +1,65 @@
+"""Facts about nodes: they are about no one job, whatever a job is called."""
+
+from __future__ import annotations
+
+import pytest
+from lifecycle_driver import CLUSTER, Driver, vcjob
+
+from engine.events import NotKeptError
+from engine.events.inputs import CommandIssued, NodeObserved
+from engine.events.jobs import AttemptChanged, AttemptEnded, TimerCancelled, TimerSet
+
+
+@pytest.fixture
+def driver():
+    driver = Driver()
+    driver.node("n0", version="1")
+    driver.submit(vcjob({"name": "w"}, maxRetry=10))
+    driver.run("w")
+    return driver
+
+
+def waits(driver: Driver, events=None):
+    return [timer.node for timer in driver.of(TimerSet, events) if timer.timer == "lost"]
+
+
+def test_a_node_that_goes_again_while_its_pods_are_waited_for_changes_nothing(driver):
+    driver.node("n0", gone=True)
+    assert driver.outcome == "applied"
+    assert driver.node("n0", gone=True) == []
+    assert driver.outcome == "unchanged"
+    assert waits(driver) == ["n0"]
+
+
+def test_the_wait_for_the_pods_of_a_node_begins_anew_when_it_goes_again(driver):
+    driver.node("n0", gone=True)
+    driver.wait(300)
+    made = driver.node("n0", version="2")
+    assert driver.outcome == "applied"
+    assert len(driver.of(TimerCancelled, made)) == 1
+    driver.wait(299)
+    driver.crash()
+    assert waits(driver, driver.node("n0", gone=True)) == ["n0"]
+    driver.wait(599)
+    assert driver.of(AttemptEnded) == []
+    driver.wait(1)
+    assert [end.reason for end in driver.of(AttemptEnded)] == ["NodeLost"]
+
+
+@pytest.mark.parametrize("subject", [CLUSTER, "n0", "n1"])
+def test_a_job_called_like_the_subject_of_a_fact_is_not_what_it_is_about(driver, subject):
+    driver.submit(vcjob({"name": "w"}, name="squatter"), subject)
+    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), subject), driver.now, "x"))
+    assert driver.job(subject).parked
+    for node in ("n0", "n1"):
+        driver.take(driver.event(NodeObserved(node, ready="Unknown", version="5"), subject))
+    assert driver.of(AttemptChanged)[-1].reason == "Suspect"
+    assert driver.outcome == "unchanged"
+    assert len(driver.job(subject).held) == 1
+
+
+def test_a_fact_that_cannot_be_decided_on_parks_no_job(driver):
+    fact = driver.event(NodeObserved("n0"), "j1")
+    with pytest.raises(NotKeptError, match=r"lahar\.node\.observed\.v1 about 'j1' could not be decided on: it broke"):
+        next(driver.stage.park(driver.state, fact, driver.now, "it broke"))
+    assert not driver.job().parked
