@@ -109,7 +109,7 @@ def leave(job: Job, task: Task, attempt: Attempt) -> None:
     """Take an attempt out of the counters; before it changes."""
     if task.slots.get(attempt.index) is attempt:
         _count(job, task, attempt, -1)
-        task.left.pop(attempt.index, None)
+        task.left.discard(attempt.index)
 
 
 def enter(job: Job, task: Task, attempt: Attempt) -> None:
@@ -117,7 +117,7 @@ def enter(job: Job, task: Task, attempt: Attempt) -> None:
     if task.slots.get(attempt.index) is attempt:
         _count(job, task, attempt, 1)
         if attempt.replaceable and attempt.object == "exists":
-            task.left[attempt.index] = None
+            task.left.add(attempt.index)
 
 
 def _count(job: Job, task: Task, attempt: Attempt, by: int) -> None:

@@ -36,12 +36,11 @@ def start_missing(turn: Turn, job: Job) -> Events:
         return
     room = PODS
     for task in job.tasks.values():
-        for index in [index for index in task.left if index < task.spec.replicas][:room]:
-            room -= 1
+        left = sorted(index for index in task.left if index < task.spec.replicas)[:room]
+        for index in left:
             yield turn.event(job, _effect("delete_pod", task.slots[index], "KilledByAction"))
-        if not task.open or not may_start(job, task):
-            continue
-        few = task.open[:room]
+        room -= len(left)
+        few = task.open[:room] if task.open and may_start(job, task) else []
         room -= len(few)
         for index in few:
             started = turn.event(

@@ -138,7 +138,7 @@ class Task:
     """In `Job.tasks`. Derived."""
     open: Annotated[list[int], Derived] = field(default_factory=list)
     """Replicas that wait for an attempt, ascending. Derived."""
-    left: Annotated[dict[int, None], Derived] = field(default_factory=dict)
+    left: Annotated[set[int], Derived] = field(default_factory=set)
     """Replicas to be replaced whose last pod stands and whose deletion nobody has asked for. Derived."""
     numbers: Annotated[dict[int, int], Derived] = field(default_factory=dict)
     """Highest number of an attempt that came into view when its replica had a newer one already, by index. Derived."""

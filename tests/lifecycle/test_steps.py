@@ -107,6 +107,24 @@ def test_a_task_is_scaled_down_step_by_step(driver):
     assert driver.phase() == "Running"
 
 
+def test_pods_to_be_replaced_are_deleted_step_by_step(driver):
+    """Evicted while their job was being aborted, they still stand when it is resumed."""
+    driver.submit(vcjob({"name": "a"}, {"name": "b", "replicas": 7}, maxRetry=9))
+    driver.wait(10 * STEP)
+    driver.run("a")
+    driver.run("b")
+    driver.command("RestartTask", task="a")
+    driver.command("AbortJob")
+    driver.end("b", *reversed(range(7)), code=137, reason="EvictedByNode")
+    driver.reap()
+    assert driver.phase() == "Aborted"
+    driver.crash()
+    made = [driver.command("ResumeJob"), *(driver.wait(STEP) for _ in range(4))]
+    assert [[index for _, index, _ in driver.asked("delete_pod", one)] for one in made] == [[0], [1, 2], [3, 4], [5, 6], []]
+    assert driver.job().counts.terminating == 7
+    assert driver.job().timers == {}
+
+
 class Broken(LifecycleStage):
     """Parks the job at its first pod that says so."""
 
