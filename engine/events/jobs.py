@@ -348,6 +348,8 @@ class TimerSet(Data):
     """The step goes on with a kill that reaches this; `None`: with whatever the job lacks."""
     reason: str | None = None
     """Reason of the ends that the kill leads to; or why the step goes on."""
+    held: bool = False
+    """The job is parked: the timer stands still until it is unparked."""
 
 
 @event("lahar.timer.cancelled.v1", topic="job-events")

@@ -183,6 +183,7 @@ def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -
         data.node,
         data.kill,
         data.reason,
+        data.held,
     )
     keep(job, "timers", timer.id, timer)
     run_timer(state, job, timer)

@@ -6,12 +6,13 @@ import json
 from typing import Any, Final
 
 from engine.events import Data, Event, NotKeptError, decode, encode, from_cloudevent, to_cloudevent
-from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerSet
+from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerCancelled, TimerSet
 from engine.lifecycle.indexes import held_size
-from engine.lifecycle.state import Job
+from engine.lifecycle.state import Job, Timer
+from engine.lifecycle.steps import PACE
 from engine.lifecycle.turn import Events, Turn
 
-__all__ = ["HELD_BYTES", "HELD_INPUTS", "orphan", "park", "restore"]
+__all__ = ["HELD_BYTES", "HELD_INPUTS", "orphan", "park", "restore", "resume_timers", "set_again"]
 
 HELD_INPUTS: Final = 20_000
 """Inputs that are held of one job, at most: as many as it may have replicas."""
@@ -54,6 +55,37 @@ def _keep(job: Job, event: Event[Data]) -> dict[str, Any]:
             "unpark it, then append this one again"
         )
     return kept
+
+
+def set_again(turn: Turn, job: Job, timer: Timer, *, held: bool) -> Event[TimerSet]:
+    """Set a timer of a parked job again, so that it stands still; or, once the job is unparked, so that it fires at once."""
+    return turn.event(
+        job,
+        TimerSet(
+            timer.kind,
+            timer.due if held else turn.now + PACE,
+            action=timer.action,
+            policy=timer.policy,
+            event=timer.event,
+            task=timer.task,
+            index=timer.index,
+            attempt=timer.attempt,
+            partition=timer.partition,
+            pod=timer.pod,
+            node=timer.node,
+            kill=timer.kill,
+            reason=timer.reason,
+            held=held,
+        ),
+    )
+
+
+def resume_timers(turn: Turn, job: Job) -> Events:
+    """Let the timers go on that stood still while a job was parked."""
+    for timer in list(job.timers.values()):
+        if timer.held:
+            yield turn.event(job, TimerCancelled(timer.id, "the job is unparked"))
+            yield set_again(turn, job, timer, held=False)
 
 
 def restore(held: dict[str, Any]) -> Event[Data]:

@@ -162,8 +162,9 @@ def _no_more(index: dict[tuple[str, str], dict[str, Any]], node: tuple[str, str]
 
 
 def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
-    """Put a timer where it is found when it is due, and by its pod."""
-    heappush(state.timers, (timer.due, timer.id, job.id))
+    """Put a timer where it is found when it is due, unless it stands still, and by its pod."""
+    if not timer.held:
+        heappush(state.timers, (timer.due, timer.id, job.id))
     if timer.kind == "lost":
         job.lost[timer.id] = timer
         if timer.node is not None:
@@ -171,7 +172,8 @@ def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
     elif timer.kind == "policy":
         job.delays.setdefault(timer.pod, {})[timer.id] = timer
     elif timer.kind == "step":
-        state.steps[timer.id] = timer.due
+        if not timer.held:
+            state.steps[timer.id] = timer.due
         _count_step(job, timer, 1)
 
 
@@ -187,7 +189,7 @@ def stop_timer(state: ShardState, job: Job, timer: Timer) -> None:
         if not same_pod:
             del job.delays[timer.pod]
     elif timer.kind == "step":
-        del state.steps[timer.id]
+        state.steps.pop(timer.id, None)
         _count_step(job, timer, -1)
 
 

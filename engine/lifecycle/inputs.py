@@ -88,13 +88,11 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         yield turn.event(job, InputReleased(event.id, kept, outcome), cause=turn.root)
     if inputs:
         yield from steps.go_on(turn, job, IN_VAIN if in_vain else None)
-    elif kept == "parked" and job.waiting and not job.opened and not job.timers:  # the end of their wait is what parked the job
-        yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=turn.root)
 
 
 def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
     """Take the next step of work on a large job: inputs that wait for it, then its pods."""
-    if job.held and not job.parked:
+    if job.held:
         yield from release(turn, job, "parked")
     elif job.waiting:
         yield from release(turn, job, "waiting", in_vain=timer.reason == IN_VAIN)
@@ -270,6 +268,7 @@ def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
     command = event.data
     if command.action == "Unpark" and job.parked:  # the first input of a job may have parked it
         yield turn.event(job, JobUnparked(len(job.held), command.by))
+        yield from hold.resume_timers(turn, job)
         yield from release(turn, job, "parked")
         return "applied"
     if not job.opened:

@@ -100,7 +100,10 @@ class LifecycleStage:
         return outcome
 
     def fire(self, state: ShardState, now: int, error: str | None = None) -> Events:
-        """Fire the earliest timer, which is due at or before `now`; with `error`, park its job instead of acting on it."""
+        """Fire the earliest timer, which is due at or before `now`; with `error`, park its job instead of acting on it.
+
+        A timer of a parked job is held.
+        """
         self.due(state)  # drops timers that no longer hold
         forgotten = self._forgotten_first(state)
         if forgotten is not None:
@@ -126,6 +129,8 @@ class LifecycleStage:
         yield fired
         if error is not None:
             yield turn.event(job, JobParked(error))
+        if job.parked:
+            yield hold.set_again(turn, job, timer, held=True)
             return
         yield from self._on_timer(turn, job, timer)
         _check(job)

@@ -187,6 +187,8 @@ class Timer:
     node: str | None = None
     kill: KillScope | None = None
     reason: str | None = None
+    held: bool = False
+    """It stands still until the job is unparked."""
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from copy import copy
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
 
-from engine.events.inputs import EffectReported, JobObserved, RowUnreadable
+from engine.events.inputs import CommandIssued, EffectReported, JobObserved, RowUnreadable
 from engine.events.jobs import (
     AttemptStarted,
     CommandRefused,
@@ -267,19 +267,52 @@ def fail_timer(driver):
 def test_a_timer_that_cannot_be_decided_on_parks_its_job(driver):
     driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 10}))
     made = fail_timer(driver)
-    assert [type(event.data) for event in made] == [TimerFired, JobParked]
+    assert [type(event.data) for event in made] == [TimerFired, JobParked, TimerSet]
     driver.command("AbortJob")
     assert driver.outcome == "parked"
     driver.command("Unpark")
     assert driver.phase() == "Aborting"
 
 
-def test_pods_whose_wait_could_not_be_ended_wait_again_after_the_unparking(driver):
+def test_a_timer_that_parked_its_job_stands_still_and_fires_after_the_unparking(driver):
+    driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 10}))
+    fail_timer(driver)
+    assert driver.stage.due(driver.state) is None
+    driver.wait(DAY)
+    driver.crash()
+    driver.command("Unpark")
+    assert driver.phase() == "Pending"
+    driver.wait(1)
+    assert driver.phase() == "Terminating"
+
+
+def test_the_wait_for_a_pod_that_nobody_sees_goes_on_after_the_unparking(driver):
+    driver.submit(vcjob({"name": "a"}, maxRetry=9))
+    driver.command("RestartJob")
+    fail_timer(driver)
+    assert driver.phase() == "Restarting"
+    driver.command("Unpark")
+    driver.wait(60)
+    assert driver.phase() == "Pending"
+
+
+def test_a_timer_of_a_parked_job_waits_for_the_unparking(driver):
+    driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 10}))
+    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob", by="x"), "j1"), driver.now, "broken"))
+    driver.wait(DAY)
+    assert driver.path() == []
+    driver.command("Unpark")
+    driver.wait(1)
+    assert driver.path() == ["Aborting"]
+
+
+def test_pods_whose_wait_could_not_be_ended_wait_until_the_unparking(driver):
     driver.see(early())
     fail_timer(driver)
+    driver.wait(DAY)
+    assert len(driver.job().waiting) == 1
     driver.command("Unpark")
-    assert len(driver.job().timers) == 1
-    driver.wait(60)
+    driver.wait(1)
     assert driver.phase(own_job(driver)) == "Running"
 
 

@@ -160,6 +160,75 @@ def test_what_is_held_is_released_step_by_step_and_before_anything_new(small_ste
     assert len(driver.of(InputParked)) == 5
 
 
+# --- a step that parks its job ---
+
+
+def fail_step(driver):
+    """Fire the next timer as the processor does after its decision failed."""
+    driver.now = driver.stage.due(driver.state)
+    driver._drain(driver.stage.fire(driver.state, driver.now, "ValueError: broken"))
+    assert driver.stage.unfinished(driver.state) is None
+    driver.check()
+
+
+def test_a_job_asks_for_the_rest_of_its_pods_after_the_unparking(driver):
+    driver.submit(vcjob({"name": "a", "replicas": 7}))
+    fail_step(driver)
+    driver.crash()
+    driver.wait(10 * STEP)
+    assert len(driver.asked("create_pod")) == 2
+    driver.command("Unpark")
+    driver.wait(10 * STEP)
+    assert len(driver.asked("create_pod")) == 7
+    assert driver.job().timers == {}
+
+
+def test_a_kill_goes_on_after_the_unparking(driver):
+    driver.submit(vcjob({"name": "a", "replicas": 7}, maxRetry=9))
+    driver.wait(10 * STEP)
+    driver.run("a")
+    driver.command("RestartJob")
+    fail_step(driver)
+    driver.command("Unpark")
+    assert driver.phase() == "Restarting", "half a kill is no end of it"
+    driver.wait(10 * STEP)
+    assert len(driver.asked("delete_pod")) == 7
+    driver.reap()
+    driver.wait(10 * STEP)
+    assert driver.phase() == "Pending"
+    assert len(driver.asked("create_pod")) == 14
+
+
+def early_pods(driver, many):
+    for index in range(many):
+        fields = {"task": "a", "index": index, "attempt": 1, "managed": True, "namespace": "default"}
+        driver.see(pod(f"u{index}", "j1", 1, "Running", name=f"train-a-{index}", node="n", bound=0, running=0, **fields))
+
+
+def test_pods_that_waited_for_their_job_are_taken_in_after_the_unparking(driver):
+    early_pods(driver, 5)
+    driver.submit(vcjob({"name": "a", "replicas": 5}))
+    fail_step(driver)
+    driver.wait(10 * STEP)
+    assert len(driver.job().waiting) == 3, "nothing is decided on while the job is parked"
+    driver.command("Unpark")
+    driver.wait(10 * STEP)
+    assert driver.job().waiting == {}
+    assert driver.phase() == "Running"
+
+
+def test_pods_go_on_waiting_for_their_job_while_it_is_parked(driver):
+    early_pods(driver, 5)
+    driver.submit(vcjob({"name": "a", "replicas": 5}))
+    bad = driver.event(pod("bad", "j1", 1, "Running", name="bad", node="n", running=0), "j1")
+    driver._drain(driver.stage.park(driver.state, bad, driver.now, "broken"))
+    driver.wait(10 * STEP)
+    assert len(driver.job().waiting) == 3
+    driver.command("Unpark")
+    driver.wait(10 * STEP)
+    assert (driver.job().waiting, driver.job().held) == ({}, {})
+
+
 # --- in the processor -------------------------------------------------------------------------------------------------
 
 
