@@ -80,6 +80,11 @@ def separate_job_id(claimed: str, cluster: str, namespace: str, identity: str) -
     return f"{uuid5(_NAMESPACE, _SEPARATOR.join((claimed, cluster, namespace, identity)))}{_CLAIMED}{routing_key(claimed)}"
 
 
+def is_separate_job_id(job: str) -> bool:
+    """Tell whether the id is that of a job that was claimed to be another one."""
+    return _CLAIMED in job
+
+
 def routing_key(key: str) -> str:
     """Return the part of a key that chooses its partition: of a separate job's id the id that was claimed, else all of it."""
     return key.rpartition(_CLAIMED)[2]

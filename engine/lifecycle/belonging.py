@@ -36,13 +36,21 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
     job = peek(state, event.subject)
     data = event.data.last if isinstance(event.data, PodDeleted) else event.data
     if not isinstance(data, _LOCATED):
-        return job  # who commands knows the job's id, and nothing else says which one is meant
+        return _commanded(state, job, event.clusterid)  # who commands knows an id, and nothing else says which job is meant
     namespace = _namespace(data)
     while _is_separate(state, job, event, data, namespace, alone=alone):
         identity = data.uid if isinstance(data, PodObserved) and _only_claims(data) else event.subject
         job = peek(state, separate_job_id(job.id, event.clusterid, namespace or "", identity))
         alone = False
     return job
+
+
+def _commanded(state: ShardState, job: Job, cluster: str) -> Job:
+    """Return the job that an id means: a job submitted with it comes before one that only its pods claim to be of."""
+    if job.managed or job.owner_known:
+        return job
+    submitted = [one for ident in state.submitted.get(job.id, ()) if (one := peek(state, ident)).cluster == cluster]
+    return submitted[0] if len(submitted) == 1 else job
 
 
 def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, namespace: str | None, *, alone: bool) -> bool:

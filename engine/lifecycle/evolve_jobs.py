@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engine.events import Data, Event
+from engine.events.ids import routing_key
 from engine.events.jobs import (
     ActionDeferred,
     ActionTaken,
@@ -37,6 +38,7 @@ from engine.lifecycle.indexes import (
     fired_key,
     held_size,
     mark_seen,
+    note_submitted,
     run_timer,
     set_spec,
     stop_timer,
@@ -67,6 +69,7 @@ def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any])
     job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels
     job.owner_known, job.object_version = data.owner, data.version
     job.since = event.time
+    note_submitted(state, job)
     set_spec(job, _without_templates(data.spec))
     if data.owner and data.version is None:
         mark_seen(job, event)
@@ -126,6 +129,11 @@ def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, ev
 
 def _job_forgotten(state: ShardState, job: Job, data: JobForgotten, event: Event[Any]) -> None:
     del state.jobs[job.id]
+    claimed = routing_key(job.id)
+    if claimed in state.submitted:
+        state.submitted[claimed].pop(job.id, None)
+        if not state.submitted[claimed]:
+            del state.submitted[claimed]
     for page in later_pages(job):
         state.touched[codec.record_name(job.id, page)] = None
     chunk = state.forgotten.add(job.id, 0 if data.opened else event.sequence)

@@ -10,6 +10,7 @@ from heapq import heappush
 from typing import Any
 
 from engine.events import Event
+from engine.events.ids import is_separate_job_id, routing_key
 from engine.lifecycle.pages import change_spec, change_tasks, clear, keep
 from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, category
 from statemachines.raising import raise_rules
@@ -27,6 +28,7 @@ __all__ = [
     "leaves_slot_open",
     "mark_seen",
     "match",
+    "note_submitted",
     "place",
     "run_timer",
     "set_spec",
@@ -56,6 +58,12 @@ def begin_version(job: Job) -> None:
     clear(job, "fired")
     clear(job, "matched")
     job.matches.clear()
+
+
+def note_submitted(state: ShardState, job: Job) -> None:
+    """Remember the id with which a managed job was submitted if it was somebody else's already."""
+    if job.managed and is_separate_job_id(job.id):
+        state.submitted.setdefault(routing_key(job.id), {})[job.id] = None
 
 
 def index_job(state: ShardState, job: Job) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import heapify
 
+from engine.events.ids import is_separate_job_id
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.vocabulary import adapter
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import keep_warm
-from engine.lifecycle.indexes import index_job
+from engine.lifecycle.indexes import index_job, note_submitted
 from engine.lifecycle.pages import later_pages
 from engine.lifecycle.state import Job, Page, ShardState
 
@@ -97,7 +98,10 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
         if rest is None:
             job = state.jobs[name] = codec.decode_job(record, pages.get(name, {}))
             index_job(state, job)
+            note_submitted(state, job)
         else:
+            if is_separate_job_id(name):
+                note_submitted(state, codec.decode_job(record, pages.get(name, {})))
             state.closed[name] = record
             state.finished.append((rest, name))
             if stranger:

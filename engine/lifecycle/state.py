@@ -371,6 +371,8 @@ class ShardState:
     """(Cluster, node) → live attempts on it: pod uid → job id. Derived."""
     awaited_on: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     """(Cluster, node that is gone) → jobs with a timer that ends the wait for their pods on it. Derived."""
+    submitted: dict[str, dict[str, None]] = field(default_factory=dict)
+    """Ids with which managed jobs were submitted that were somebody else's already → ids of those jobs. Derived."""
     steps: dict[str, int] = field(default_factory=dict)
     """Timers of kind `step` → when they are due. Derived."""
     warm: OrderedDict[str, Job] = field(default_factory=OrderedDict)

@@ -193,3 +193,52 @@ def test_a_job_of_no_cluster_goes_on_by_what_names_none_and_takes_nothing_of_oth
     assert driver.outcome == "applied"
     driver.submit(vcjob({"name": "w"}))
     assert driver.job(opened(driver)[0]).cluster == "c1"
+
+
+def squatted() -> Driver:
+    """A pod says that its controller is `j1` before research submits the job `j1`."""
+    driver = Driver()
+    driver.see(claiming(1, "Running", managed=False, owner="train"))
+    driver.submit(vcjob({"name": "w"}))
+    assert driver.outcome == "applied"
+    return driver
+
+
+@pytest.mark.parametrize("crashed", [False, True])
+def test_a_submission_wins_its_id_over_an_owner_that_a_pod_names(crashed: bool) -> None:
+    driver = squatted()
+    if crashed:
+        driver.crash()
+    driver.command("AbortJob")
+    assert driver.outcome == "applied"
+    (own,) = opened(driver)
+    assert (driver.job(own).namespace, driver.phase(own)) == ("default", "Aborting")
+    assert (driver.job().namespace, driver.phase()) == ("tenant-evil", "Running")
+
+
+def test_a_submission_wins_its_id_back_when_it_has_ended() -> None:
+    driver = squatted()
+    (own,) = opened(driver)
+    driver.command("TerminateJob")
+    driver.reap(own)
+    assert driver.phase(own) == "Terminated"
+    driver.wait(700)
+    driver.crash()
+    assert own in driver.state.closed
+    driver.command("AbortJob")
+    assert [event.subject for event in driver.events if isinstance(event.data, CommandRefused)] == [own]
+
+
+def test_which_of_two_submissions_is_meant_is_not_guessed() -> None:
+    driver = squatted()
+    second = vcjob({"name": "w"})
+    second["metadata"]["namespace"] = "other"
+    driver.take(driver.event(JobSubmitted(second), "j1"))
+    driver.command("AbortJob")
+    assert driver.outcome == "refused"
+
+
+def test_what_is_commanded_of_a_job_in_one_cluster_is_not_said_of_one_submitted_in_another() -> None:
+    driver = squatted()
+    driver.take(driver.event(CommandIssued("AbortJob"), "j1", cluster=ELSEWHERE))
+    assert [event.subject for event in driver.events if isinstance(event.data, CommandRefused)] == ["j1"]
