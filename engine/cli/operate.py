@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import sys
 from contextlib import closing, nullcontext
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, BinaryIO, cast
 
 import typer
 from rich.table import Table
@@ -17,6 +18,8 @@ from engine.cli.engine import lifecycle_stage, opened, run_lock
 from engine.cli.errors import FINDING, NotFoundError
 from engine.cli.feeding import Feed
 from engine.cli.logs import is_shared, open_log
+from engine.events.bounded_lines import bounded_lines
+from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.events.times import format_time
 from engine.history.letters import dead_letters, redriven
 from engine.history.resolve import resolve
@@ -221,7 +224,8 @@ def import_(
     settings = settings_of(context, log)
     source = sys.stdin.buffer if str(file) == "-" else file.open("rb")
     with source:
-        head = source.readline()
+        records = bounded_lines(cast("BinaryIO", source), EXPORT_LINE_BYTES)
+        head = next(records, b"")
         partitions, lock = contents_of(head).partitions, run_lock(settings)
         with (
             lock.hold() if lock is not None else nullcontext(),
@@ -230,8 +234,9 @@ def import_(
         ):
             task = progress.add_task("restoring", total=None)
             stage = lifecycle_stage(settings)
-            lines = (line for part in ((head,), source) for line in part)
-            done = import_log(target, lines, {stage.name: stage}, lambda count: progress.update(task, completed=count))
+            done = import_log(
+                target, chain((head,), records), {stage.name: stage}, lambda count: progress.update(task, completed=count)
+            )
     if output.as_json:
         output.record({"records": done})
     else:

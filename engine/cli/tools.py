@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from engine.cli.conform import conform as run_cases
 from engine.cli.errors import BAD_INPUT
 from engine.cli.output import Output
 from engine.history.exact import dumps
-from engine.kubernetes.documents import Document, Unreadable, read_documents
+from engine.kubernetes.documents import Document, Unreadable, read_stream
 from engine.kubernetes.inspection import inspect_job, inspect_pod
 
 __all__ = ["conform", "inspect"]
@@ -56,16 +57,17 @@ def _inspect(output: Output, file: Path, judge: Callable[[Document], dict[str, A
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column.upper(), no_wrap=True)
-    for item in read_documents(sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()):
-        if isinstance(item, Unreadable):
-            unreadable = True
-            output.fail(f"{file}: line {item.line}: {item.reason}")
-            continue
-        row = judge(item)
-        if output.as_json:
-            output.line(dumps(row))
-        else:
-            table.add_row(*("-" if row.get(column) is None else str(row[column]) for column in columns))
+    with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as source:
+        for item in read_stream(source):
+            if isinstance(item, Unreadable):
+                unreadable = True
+                output.fail(f"{file}: line {item.line}: {item.reason}")
+                continue
+            row = judge(item)
+            if output.as_json:
+                output.line(dumps(row))
+            else:
+                table.add_row(*("-" if row.get(column) is None else str(row[column]) for column in columns))
     if table.row_count:
         output.console.print(table, soft_wrap=True)
     if unreadable:

@@ -11,15 +11,38 @@ from typing import Final
 __all__ = [
     "CHECK_NESTING",
     "CHECK_STEPS",
+    "CUSTOM_EVENTS",
     "EVENT_DATA_BYTES",
     "EVENT_DATA_NESTING",
+    "EXPORT_LINE_BYTES",
+    "FAULTS",
+    "FAULT_CHARACTERS",
+    "FILE_BYTES",
+    "INPUT_BYTES",
+    "INT32",
+    "LABELS",
+    "LAHAR_SPEC_BYTES",
+    "MANIFEST_VALUES",
+    "NAME_CHARACTERS",
     "NESTING",
     "NUMBER_CHARACTERS",
+    "OBJECT_BYTES",
+    "POLICIES",
+    "RAISE_RULES",
+    "REPLICAS",
+    "RESOURCE",
     "SCHEMA_NESTING",
     "SCHEMA_VALUES",
+    "TASKS",
+    "TEXT_CHARACTERS",
+    "TRACE_LINE_BYTES",
+    "TRACE_PODS",
+    "TRACE_ROWS",
+    "VALUES",
     "YAML_TAG_DIRECTIVES",
-    "YAML_VALUES",
 ]
+
+# --- every text and every input ---------------------------------------------------------------------------------------------
 
 NESTING: Final = 100
 """Levels of lists and mappings within each other, in every text that is parsed, bracketed or indented."""
@@ -27,11 +50,77 @@ NESTING: Final = 100
 NUMBER_CHARACTERS: Final = 100
 """Characters of one number in a text; arithmetic on longer ones has its price."""
 
-YAML_VALUES: Final = 2_000_000
-"""Values of a file in YAML, what aliases repeat counted each time: some 40 MB of ordinary YAML."""
+OBJECT_BYTES: Final = 64 << 20
+"""One object of a file or a stream, a List of many included: `kubectl get pods -A -o json` of some 5,000 pods."""
+
+FILE_BYTES: Final = 64 << 20
+"""A file of manifests, which is held whole: nothing of it is applied unless all of it can be read."""
+
+VALUES: Final = 3_000_000
+"""Values of one object or YAML stream, what aliases repeat counted each time: more than `OBJECT_BYTES` of ordinary objects hold.
+Three bytes of JSON can stand for a list of 60 bytes in memory."""
+
+EXPORT_LINE_BYTES: Final = 32 << 20
+"""A line of an export: one record of a log."""
+
+TRACE_LINE_BYTES: Final = 64 << 10
+"""A row of a trace, unpacked."""
+
+TRACE_ROWS: Final = 2_000_000
+"""Rows of a trace, which are sorted in memory."""
+
+TRACE_PODS: Final = 10_000_000
+"""Pods of all rows of a trace together."""
 
 YAML_TAG_DIRECTIVES: Final = 100
 """`%TAG` lines of a file in YAML."""
+
+INPUT_BYTES: Final = 2 << 20
+"""The data of one input, as JSON. etcd takes no object of more than 1.5 MiB, and an event about an input carries it whole."""
+
+NAME_CHARACTERS: Final = 512
+"""A name, an id, a key, a reason in one word; Kubernetes' own end at 317."""
+
+TEXT_CHARACTERS: Final = 4096
+"""A message for people."""
+
+LABELS: Final = 1_000
+"""Labels of one object; feature discovery gives a node some hundreds."""
+
+INT32: Final = 2**31 - 1
+"""Kubernetes counts in 32 bits: indexes, attempts, restarts, exit codes."""
+
+RESOURCE: Final = 2**63 - 1
+"""Kubernetes counts no resource any further."""
+
+# --- a job ------------------------------------------------------------------------------------------------------------------
+
+REPLICAS: Final = 20_000
+"""Replicas of a job, all tasks together, unless `max_replicas` in the configuration says otherwise; an index lies below it."""
+
+TASKS: Final = 500
+"""Tasks of a job."""
+
+POLICIES: Final = 100
+"""Policies of a job, and of each of its tasks."""
+
+RAISE_RULES: Final = 100
+"""`raise` rules of a job."""
+
+CUSTOM_EVENTS: Final = 100
+"""Custom events that a job declares."""
+
+MANIFEST_VALUES: Final = 50_000
+"""Values of a manifest, from its top to the last argument of a container."""
+
+LAHAR_SPEC_BYTES: Final = 64 << 10
+"""The annotation `lahar/spec`."""
+
+FAULTS: Final = 100
+"""Faults, and warnings, that are named of one manifest."""
+
+FAULT_CHARACTERS: Final = 1000
+"""Of one of them."""
 
 # --- JSON Schemas of custom events, and their data --------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
 
+from engine.events.bounds import OBJECT_BYTES
 from engine.kubernetes.fields import mapping, text
 from engine.kubernetes.pieces import Piece, Pieces
 from engine.kubernetes.yaml_values import UnreadableYamlError, read_yaml
@@ -69,7 +70,7 @@ class DocumentReader:
         largest: bytes after which an object that does not end is given up.
     """
 
-    def __init__(self, largest: int = 256 * 2**20) -> None:
+    def __init__(self, largest: int = OBJECT_BYTES) -> None:
         self._pieces = Pieces(largest)
 
     def feed(self, data: bytes) -> list[Document | Unreadable]:

@@ -14,6 +14,8 @@ from typing import Final, Literal, NamedTuple
 
 from pydantic_core import from_json
 
+from engine.events.bounds import OBJECT_BYTES, VALUES
+
 __all__ = ["Form", "Piece", "Pieces"]
 
 
@@ -45,6 +47,22 @@ _DEEPEST: Final = 200
 """Levels of nesting; the JSON parser reads no more."""
 
 
+class TooManyValuesError(ValueError):
+    """Raised when a piece of JSON may hold more values than the bound."""
+
+
+def _value(content: bytes) -> object:
+    """Return the value of a piece of JSON.
+
+    Raises:
+        TooManyValuesError: by its brackets and commas, those in strings included, it may hold more than `VALUES` values.
+        ValueError: it is no JSON.
+    """
+    if len(content) > VALUES and content.count(b",") + content.count(b"[") + content.count(b"{") > VALUES:
+        raise TooManyValuesError(f"more than {VALUES:,} values")
+    return from_json(content, allow_inf_nan=False)
+
+
 class Pieces:
     """Splits a stream; whatever the sizes of the chunks fed, the pieces are the same.
 
@@ -52,7 +70,7 @@ class Pieces:
         largest: bytes after which an object that does not end is given up.
     """
 
-    def __init__(self, largest: int = 256 * 2**20) -> None:
+    def __init__(self, largest: int = OBJECT_BYTES) -> None:
         self._largest = largest
         self._buffer = bytearray()
         self._line = 1
@@ -100,7 +118,8 @@ class Pieces:
             elif (len(self._buffer), self._form) == before:
                 if len(self._buffer) <= self._largest:
                     return
-                self._form, self._fault = "garbage", f"larger than {self._largest} bytes"
+                self._form = "garbage"
+                self._fault = f"larger than {self._largest} bytes; --output-watch-events prints the objects of a List one by one"
                 yield self._cut(len(self._buffer))
 
     def _begin(self) -> None:
@@ -130,7 +149,7 @@ class Pieces:
                 if end > 0 and buffer[:end].rstrip().endswith((b"}", b"]")):
                     content = bytes(buffer[:end])
                     try:
-                        value = from_json(content, allow_inf_nan=False)
+                        value = _value(content)
                     except ValueError:
                         continue
                     return self._cut(end, value)
@@ -138,7 +157,10 @@ class Pieces:
         if end > 0:
             content = bytes(buffer[:end])
             try:
-                value = from_json(content, allow_inf_nan=False)
+                value = _value(content)
+            except TooManyValuesError as error:
+                self._form, self._fault = "garbage", str(error)
+                return self._cut(end)
             except ValueError as error:
                 self._form, self._fault = "flow", f"not JSON: {error}"
                 return self._cut(end)

@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+from engine.events.bounded_lines import LongLineError, bounded_lines
+from engine.events.bounds import TRACE_LINE_BYTES
 from engine.simulation.errors import TraceError
 
 __all__ = ["Line", "cluster_of", "read_lines"]
@@ -30,7 +32,8 @@ def read_lines(path: Path) -> Iterator[Line]:
     """Yield the lines of a file that are not blank. Compression is told by the content, not by the name.
 
     Raises:
-        TraceError: the file is missing, cannot be read, or its compressed content is damaged.
+        TraceError: the file is missing, cannot be read, has a line of more than `TRACE_LINE_BYTES`, or its compressed content is
+            damaged.
     """
     try:
         with ExitStack() as stack:
@@ -39,10 +42,12 @@ def read_lines(path: Path) -> Iterator[Line]:
             file.seek(0)
             if compressed:
                 file = cast("BinaryIO", stack.enter_context(gzip.open(file, "rb")))
-            for number, line in enumerate(file, start=1):
+            for number, line in enumerate(bounded_lines(file, TRACE_LINE_BYTES), start=1):
                 content = (line.removeprefix(_BOM) if number == 1 else line).rstrip(b"\r\n")
                 if content.strip():
                     yield number, content
+    except LongLineError as error:
+        raise TraceError(f"{error}, which no row of a trace has") from None
     except FileNotFoundError:
         raise TraceError("no such file; give the path of a trace, plain or .gz") from None
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.events import Message
+from engine.events.bounds import TRACE_PODS, TRACE_ROWS
 from engine.events.inputs import PodObserved
 from engine.log.port import Log
 from engine.simulation.errors import TraceError
@@ -72,14 +73,23 @@ def read_trace(path: Path, source_format: str) -> list[TraceRow | BadRow]:
     """Read a trace whole.
 
     Raises:
-        TraceError: the format is unknown, or the file is missing, unreadable or of another format.
+        TraceError: the format is unknown, or the file is missing, unreadable, too large or of another format.
     """
     if source_format not in FORMATS:
         raise TraceError(f"unknown trace format {source_format!r}; known are {', '.join(FORMATS)}")
     try:
-        return list(read_rows(FORMATS[source_format](), read_lines(path)))
+        return list(_bounded(read_rows(FORMATS[source_format](), read_lines(path))))
     except TraceError as error:
         raise TraceError(f"{path}: {error}") from None
+
+
+def _bounded(rows: Iterator[TraceRow | BadRow]) -> Iterator[TraceRow | BadRow]:
+    pods = 0
+    for number, row in enumerate(rows, start=1):
+        pods += len(row.pods) if isinstance(row, TraceRow) else 0
+        if number > TRACE_ROWS or pods > TRACE_PODS:
+            raise TraceError(f"line {row.line}: more than {TRACE_ROWS:,} rows or {TRACE_PODS:,} pods; split the file")
+        yield row
 
 
 def import_rows(

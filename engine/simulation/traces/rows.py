@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, Literal, Protocol
 
+from engine.events.bounds import NAME_CHARACTERS
 from engine.events.times import SECOND, parse_time
 from engine.simulation.errors import RowError, TraceError
 from engine.simulation.traces.files import Line
@@ -80,11 +81,14 @@ class Fields:
         """Return a field without surrounding blanks; it may be empty.
 
         Raises:
-            RowError: the row as a whole could not be split into fields.
+            RowError: the row as a whole could not be split into fields, or the field is too long.
         """
         if isinstance(self._values, RowError):
             raise self._values
-        return self._values[self._names[name]].strip()
+        text = self._values[self._names[name]].strip()
+        if len(text) > NAME_CHARACTERS:
+            raise RowError(f"{name} has more than {NAME_CHARACTERS} characters")
+        return text
 
     def key(self, name: str) -> str:
         """Return a field that identifies the row.
