@@ -70,6 +70,7 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Pla
     def run(story: str) -> Played:
         url = f"sqlite:{tmp_path / story}.db"
         monkeypatch.setenv("LAHAR_LOG", url)
+        monkeypatch.setenv("LAHAR_CONFIG", str(EXAMPLES / story / "lahar.toml"))
         monkeypatch.chdir(EXAMPLES / story)
         output: dict[str, str] = {}
         for line in commands_of(story):

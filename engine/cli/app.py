@@ -46,6 +46,7 @@ class _Shared:
 
     log: str | None
     as_json: bool
+    config: Path | None = None
 
 
 class ErrorsToExitCodes(Group):
@@ -104,6 +105,15 @@ def shared(
     context: typer.Context,
     log: LogOption = None,
     as_json: JsonOption = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE",
+            help="The configuration, and no other. Without it LAHAR_CONFIG, then lahar.toml in /etc/lahar, ~/.config/lahar and the "
+            "working directory; from the last no callbacks are loaded.",
+        ),
+    ] = None,
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -112,7 +122,7 @@ def shared(
 
     It reads what happens to pods, jobs and nodes, writes an ordered, replayable history and answers what happened, when and why.
     """
-    context.obj = _Shared(log, as_json)
+    context.obj = _Shared(log, as_json, config)
 
 
 def settings_of(context: typer.Context, log: str | None) -> Settings:
@@ -122,7 +132,7 @@ def settings_of(context: typer.Context, log: str | None) -> Settings:
         ValueError: see `load_settings`.
     """
     before: _Shared = context.find_object(_Shared) or _Shared(None, as_json=False)
-    return load_settings(log or before.log, os.environ, Path.cwd())
+    return load_settings(log or before.log, os.environ, Path.cwd(), before.config)
 
 
 def output_of(context: typer.Context, as_json: bool) -> Output:

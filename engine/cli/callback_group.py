@@ -33,7 +33,7 @@ def list_callbacks(context: typer.Context, log: LogOption = None, as_json: JsonO
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    registry = registered(settings)
+    registry = registered(settings, output)
     with opened(settings) as source:
         found = standings(source, registry)
     if output.as_json:
@@ -71,7 +71,7 @@ def resume(
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    registry = registered(settings)
+    registry = registered(settings, output)
     registry.get(name)
     started = now()
     with opened(settings, readonly=False) as target:

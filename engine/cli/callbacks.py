@@ -1,6 +1,7 @@
 """Callbacks of the command: which are registered, and when they are told.
 
-A module that `lahar.toml` names is looked for beside that file first, then where Python looks.
+A module is looked for beside the configuration that names it first, then where Python looks. What `lahar.toml` in the working
+directory names is not imported: whoever wrote that file is not who runs the command.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from prometheus_client import CollectorRegistry
 from engine.cli.engine import now
 from engine.cli.output import Output
 from engine.cli.principal import principal_of
-from engine.cli.settings import Settings
+from engine.cli.settings import FILE_NAME, Settings
 from engine.effects.dispatcher import Dispatcher
 from engine.effects.executor import Executor, ThreadExecutor
 from engine.effects.metrics import CallbackStatus, EffectMetrics
@@ -41,7 +42,7 @@ class Callbacks:
         self._output = output
         self._principal = principal_of(settings.log)
         self._executor = executor
-        self._registry = registered(settings)
+        self._registry = registered(settings, output)
         self._dispatcher: Dispatcher | None = None
         self._counted = False
 
@@ -119,10 +120,19 @@ class Callbacks:
         return redirect_stdout(sys.stderr) if self._output.as_json else nullcontext()
 
 
-def registered(settings: Settings) -> Registry:
+def registered(settings: Settings, output: Output) -> Registry:
     """Return the callbacks of the settings' modules and of installed packages.
+
+    Args:
+        settings: name the modules.
+        output: where it is said that some are not loaded.
 
     Raises:
         CallbackError: a module cannot be imported, or a callback in it is declared wrongly.
     """
-    return load(settings.callbacks)
+    if settings.untrusted_callbacks:
+        output.warn(
+            f"callbacks of ./{FILE_NAME} are not loaded, as no code is from the working directory; if you trust the file, "
+            f"name it: --config {FILE_NAME}, or LAHAR_CONFIG"
+        )
+    return load(settings.callbacks, settings.home)

@@ -64,7 +64,7 @@ def run_lock(settings: Settings) -> RunLock | None:
 
 def lifecycle_stage(settings: Settings) -> LifecycleStage:
     """Return the lifecycle stage as configured."""
-    return LifecycleStage(forget_after=settings.forget_after, orphan_wait=settings.orphan_wait)
+    return LifecycleStage(forget_after=settings.forget_after, orphan_wait=settings.orphan_wait, max_replicas=settings.max_replicas)
 
 
 def watchdog_of(settings: Settings) -> Watchdog:

@@ -39,9 +39,14 @@ def input_message(cluster: str, job: str, data: Data, identity: str, source: str
         identity: id of the input, chosen by whoever appends it.
         source: who says so.
         recordedtime: microseconds.
+
+    Raises:
+        UndecodableError: it is larger than an input may be, or breaks another bound; the text names it.
     """
     event = Event(identity, source, data.TYPE, job, recordedtime, recordedtime, 0, job, "", cluster, data)
-    return encode(event)
+    message = encode(event)
+    decode(message)
+    return message
 
 
 def command_message(cluster: str, job: str, data: CommandIssued | CustomEventRaised, identity: str, recordedtime: int) -> Message:
@@ -81,7 +86,7 @@ class Feed:
         self._process = process and not is_shared(settings.log)
         self._principal = principal_of(settings.log)
         self._engine: Engine | None = None
-        self._callbacks = Callbacks(settings, output)
+        self._callbacks = Callbacks(settings, output) if self._process else None
         self._started = now()
         self._expected: list[_Expected] = []
         self.appended = 0
@@ -156,7 +161,7 @@ class Feed:
 
     def _tell_callbacks(self) -> None:
         with ExitStack() as stack:
-            if self._alone(stack):
+            if self._callbacks is not None and self._alone(stack):
                 self._callbacks.open(self._log, self._started)
                 self._callbacks.tell()
 

@@ -56,7 +56,10 @@ jobs and event types.
 
 ## lahar.toml
 
-It stands in the working directory; every key may be left out.
+`--config FILE` (before the command) or `LAHAR_CONFIG` names the configuration file, and no other is read then. Where none is named,
+`lahar.toml` is read from `/etc/lahar`, from `~/.config/lahar` (or `$XDG_CONFIG_HOME/lahar`) and from the working directory; the
+later ones win key by key. No code is loaded because of a file that merely lies in the working directory: its `callbacks` are left
+out, with a warning. Every key may be left out.
 
 | key | default | meaning |
 |---|---|---|
@@ -64,7 +67,8 @@ It stands in the working directory; every key may be left out.
 | `cluster` | `"default"` | cluster of what is appended without one |
 | `forget_after` | `"30d"` | how long after its end a job stays in the state (aborted: 335 days more); history stays for good |
 | `orphan_wait` | `"60s"` | how long a pod that names an unknown managed job waits for it |
-| `callbacks` | `[]` | modules whose callbacks are told what happens |
+| `max_replicas` | `20000` | how many replicas a job may have, all tasks together; beyond, it is rejected |
+| `callbacks` | `[]` | modules whose callbacks are told what happens, looked for beside the file first |
 | `log_format` | `"text"` | how processes that go on write their logs: `text` or `json`; `LAHAR_LOG_FORMAT` wins |
 | `ready_lag` | `"60s"` | how long an input may wait in a process that is ready (`/readyz`); `LAHAR_READY_LAG` wins |
 """

@@ -1,11 +1,14 @@
-"""What a deployment may set, and where it is set: `--log`, then `LAHAR_LOG`, then `lahar.toml`, then the default.
+"""What a deployment may set, and where it is set: `--log`, then `LAHAR_LOG`, then a configuration file, then the default.
 
-`lahar.toml` stands in the working directory:
+The file is the one that `--config` or `LAHAR_CONFIG` names, and no other. Where none is named, `lahar.toml` is read from
+`/etc/lahar`, from `lahar` in the user's configuration folder (`$XDG_CONFIG_HOME`, `~/.config`) and from the working directory,
+the later ones winning key by key. The one in the working directory loads no code: its `callbacks` are left out.
 
     log = "sqlite:./lahar.db"
     cluster = "prod-1"
     forget_after = "30d"
     orphan_wait = "60s"
+    max_replicas = 20000
     callbacks = ["my_platform.callbacks"]
     log_format = "json"
     ready_lag = "60s"
@@ -26,6 +29,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from engine.cli.errors import describe
 from engine.cli.journal import LogFormat
+from engine.events.bounds import INT32, REPLICAS
 from engine.events.times import SECOND, Duration
 from engine.kubernetes.durations import parse_duration
 from engine.log.url import must_name_no_login
@@ -35,6 +39,9 @@ __all__ = ["DEFAULT_LOG", "FILE_NAME", "Settings", "duration", "load_settings"]
 
 FILE_NAME: Final = "lahar.toml"
 DEFAULT_LOG: Final = "sqlite:./lahar.db"
+_SYSTEM: Final = Path("/etc/lahar") / FILE_NAME
+_LARGEST: Final = 64 << 10
+"""Bytes of a configuration file."""
 
 _VARIABLES: Final = {"LAHAR_LOG_FORMAT": "log_format", "LAHAR_READY_LAG": "ready_lag", "LAHAR_DECIDE_LIMIT": "decide_limit"}
 
@@ -60,8 +67,8 @@ def duration(value: object) -> int:
     raise ValueError(f"{value!r} is no length of time: write 30d, 1h30m, 60s or whole seconds")
 
 
-class Settings(BaseModel):
-    """What holds for one run of the command."""
+class _File(BaseModel):
+    """What a configuration file may say."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -73,6 +80,8 @@ class Settings(BaseModel):
     """How long after its end a job leaves the engine's state; never less than the retention of the inputs."""
     orphan_wait: Annotated[Duration, BeforeValidator(duration)] = 60 * SECOND
     """How long a pod that names an unknown managed job waits for it before it becomes an observed job."""
+    max_replicas: Annotated[int, Field(strict=True, ge=1, le=INT32)] = REPLICAS
+    """How many replicas a job may have, all tasks together."""
     callbacks: tuple[str, ...] = ()
     """Modules whose callbacks are registered, beside those of installed entry points."""
     log_format: LogFormat = "text"
@@ -85,28 +94,43 @@ class Settings(BaseModel):
     least a second."""
 
 
-def load_settings(log: str | None, environment: Mapping[str, str], directory: Path) -> Settings:
+class Settings(_File):
+    """What holds for one run of the command."""
+
+    home: Path | None = None
+    """Folder of the file that names the callbacks: their modules are looked for there first."""
+    untrusted_callbacks: bool = False
+    """`lahar.toml` in the working directory names callbacks; they are left out."""
+
+
+def load_settings(log: str | None, environment: Mapping[str, str], directory: Path, config: Path | None = None) -> Settings:
     """Gather the settings.
 
     Args:
         log: the option `--log`; `None` if it was not given.
-        environment: the process's environment; `LAHAR_LOG` and the variables above are read.
-        directory: where `lahar.toml` is looked for; its absence is no error.
+        environment: the process's environment; `LAHAR_LOG`, `LAHAR_CONFIG`, the variables above, and what says where the user's
+            configuration stands, are read.
+        directory: the working directory.
+        config: the option `--config`; `None` if it was not given.
 
     Raises:
-        ValueError: the file is no TOML, has an unknown key or a value that does not fit; the text names file and key. Or a
-            variable's value does not fit; the text names it. Or the log's URL holds a password.
+        ValueError: a file is no TOML, is too large, has an unknown key or a value that does not fit; the text names file and key.
+            Or a variable's value does not fit; the text names it. Or the log's URL holds a password.
+        OSError: the file that is named cannot be read.
     """
-    path = directory / FILE_NAME
+    named = config or (Path(environment["LAHAR_CONFIG"]) if environment.get("LAHAR_CONFIG") else None)
     values: dict[str, Any] = {}
-    if path.is_file():
-        try:
-            values = tomllib.loads(path.read_text(encoding="utf-8"))
-            Settings.model_validate(values)
-        except ValidationError as error:
-            raise ValueError(f"{FILE_NAME}: {describe(error)}") from None
-        except ValueError as error:
-            raise ValueError(f"{FILE_NAME}: {error}") from None
+    if named is not None:
+        values = _read(named, str(named)) | {"home": (directory / named).resolve().parent}
+    else:
+        for path in _trusted(environment):
+            if path.is_file():
+                found = _read(path, str(path))
+                values |= found | ({"home": path.parent} if "callbacks" in found else {})
+        if (directory / FILE_NAME).is_file():
+            found = _read(directory / FILE_NAME, FILE_NAME)
+            values["untrusted_callbacks"] = bool(found.pop("callbacks", ()))
+            values |= found
     chosen = log or environment.get("LAHAR_LOG")
     if chosen:
         values["log"] = chosen
@@ -120,3 +144,24 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
     settings = Settings.model_validate(values)
     must_name_no_login(settings.log)
     return settings
+
+
+def _trusted(environment: Mapping[str, str]) -> list[Path]:
+    """Return where configuration stands that whoever runs the command, or the machine, has put there."""
+    own = environment.get("XDG_CONFIG_HOME") or (f"{environment['HOME']}/.config" if environment.get("HOME") else "")
+    return [_SYSTEM, *([Path(own) / "lahar" / FILE_NAME] if own else [])]
+
+
+def _read(path: Path, shown: str) -> dict[str, Any]:
+    with path.open("rb") as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ValueError(f"{shown}: has more than {_LARGEST:,} bytes, which no configuration has")
+    try:
+        values = tomllib.loads(content.decode())
+        _File.model_validate(values)
+    except ValidationError as error:
+        raise ValueError(f"{shown}: {describe(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{shown}: {error}") from None
+    return values

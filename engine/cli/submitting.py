@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from engine.cli.engine import now
 from engine.cli.feeding import input_message
 from engine.cli.settings import Settings
 from engine.events import Message
+from engine.events.bounds import FILE_BYTES
 from engine.events.ids import digest, submitted_job_id
 from engine.events.inputs import JobSubmitted, JobUpdated
 from engine.kubernetes.documents import Document, Unreadable, read_documents
@@ -23,10 +25,13 @@ def read_objects(path: Path) -> list[Document]:
     """Read the objects of a file: YAML, JSON or the YAML block of a Markdown page; `-` is standard input.
 
     Raises:
-        ValueError: something in it cannot be read; the text says where.
+        ValueError: something in it cannot be read (the text says where), or it is larger than `FILE_BYTES`.
         OSError: the file cannot be read.
     """
-    content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as source:
+        content = source.read(FILE_BYTES + 1)
+    if len(content) > FILE_BYTES:
+        raise ValueError(f"{path}: has more than {FILE_BYTES:,} bytes; split it, or `lahar ingest` what a cluster shows")
     if path.suffix.lower() in {".md", ".markdown"}:
         try:
             return [Document(1, "", extract_manifest(content.decode()))]

@@ -15,15 +15,17 @@ MODULE_NAME: Final = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*")
 """A dotted name as in `import my_platform.callbacks`; never a path."""
 
 
-def import_named(name: str) -> ModuleType:
-    """Import a module, which is looked for in the working directory first, then where Python looks.
+def import_named(name: str, beside: Path | None = None) -> ModuleType:
+    """Import a module.
 
-    The directory stays among those that Python looks in: the module may import its neighbours at any time.
+    Args:
+        name: its dotted name.
+        beside: a directory in which it is looked for first; it stays among those that Python looks in, since the module may import
+            its neighbours at any time. `None`: only where Python looks.
 
     Raises:
         Exception: the module is not there, or raises this when it is imported: it is foreign code.
     """
-    beside = str(Path.cwd())
-    if beside not in sys.path:
-        sys.path.insert(0, beside)
+    if beside is not None and str(beside) not in sys.path:
+        sys.path.insert(0, str(beside))
     return import_module(name)

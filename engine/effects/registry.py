@@ -18,6 +18,7 @@ from importlib.metadata import EntryPoint
 from importlib.metadata import entry_points as installed_entry_points
 from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction, signature
 from math import isfinite
+from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
@@ -188,12 +189,12 @@ class Registry:
         return len(self._receivers)
 
 
-def load(modules: Iterable[str] = (), *, entry_points: bool = True) -> Registry:
+def load(modules: Iterable[str] = (), beside: Path | None = None, *, entry_points: bool = True) -> Registry:
     """Find all callbacks.
 
     Args:
-        modules: dotted names of modules to be imported, from the working directory first; the callbacks among their attributes are
-            registered.
+        modules: dotted names of modules to be imported; the callbacks among their attributes are registered.
+        beside: a directory in which they are looked for first; `None`: only where Python looks.
         entry_points: also take those that installed packages offer in the group `lahar.callbacks`.
 
     Raises:
@@ -205,7 +206,7 @@ def load(modules: Iterable[str] = (), *, entry_points: bool = True) -> Registry:
     for name in modules:
         if not MODULE_NAME.fullmatch(name):
             raise CallbackModuleError(f"callbacks: {name!r} is no module; give a dotted name as in `import my_platform.callbacks`")
-        _add(registry, f"module {name}", partial(import_named, name))
+        _add(registry, f"module {name}", partial(import_named, name, beside))
     if entry_points:
         for entry in sorted(installed_entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):
             _add(registry, _where(entry), entry.load)

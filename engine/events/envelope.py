@@ -17,8 +17,10 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 from pydantic import ValidationError
 from pydantic_core import SchemaSerializer, SchemaValidator, from_json, to_json
 
+from engine.events.bounds import INPUT_BYTES, NAME_CHARACTERS
 from engine.events.errors import UndecodableError, UnknownTypeError
 from engine.events.times import format_time, parse_time
+from engine.events.topics import INPUT_TOPICS
 from engine.events.vocabulary import TYPES, UPCASTERS, Data, adapter, fields_adapter
 
 __all__ = ["Event", "Message", "decode", "encode", "from_cloudevent", "new_message", "raw_message", "to_cloudevent"]
@@ -76,6 +78,7 @@ new_message: Final = cast(
 )
 """`Message` of all its fields; a named tuple's own constructor is a function in Python, which takes twice as long."""
 
+_ATTRIBUTE_CHARACTERS: Final = 8 * NAME_CHARACTERS
 _SEQUENCE_DIGITS: Final = 20
 _LARGEST_SEQUENCE: Final = 2**63 - 1  # what a log can keep
 
@@ -155,7 +158,8 @@ def decode(message: Message) -> Event[Data]:
     """Return the event that a message holds, upcast to the current version of its type.
 
     Raises:
-        UndecodableError: the data are no JSON or break the schema of the type; the text names the field.
+        UndecodableError: the data are no JSON or break the schema of the type (the text names the field), or it is an input that
+            is larger than an input may be.
         UnknownTypeError: the type is not in the vocabulary.
     """
     if not message.type:
@@ -167,7 +171,15 @@ def decode(message: Message) -> Event[Data]:
         message = _upcast(message)
         cls = TYPES[message.type]
     validator = _VALIDATORS.get(cls) or _validator(cls)
-    (_, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
+    (key, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
+    if cls.TOPIC in INPUT_TOPICS:
+        if len(content) > INPUT_BYTES:
+            raise UndecodableError(f"{kind}: {len(content):,} bytes of data, more than the {INPUT_BYTES:,} that an input may have")
+        if (
+            len(key) + len(ident) + len(source) + len(subject) + len(correlation) + len(causation) + len(cluster)
+            > _ATTRIBUTE_CHARACTERS
+        ):
+            raise UndecodableError(f"{kind}: its attributes have more than {_ATTRIBUTE_CHARACTERS:,} characters together")
     try:
         data = cls(**validator.validate_json(content, strict=True))
     except ValidationError as error:

@@ -3,6 +3,7 @@
 # it is the same on every run, and playing it again changes nothing.
 set -eu
 cd "$(dirname "$0")"
+export LAHAR_CONFIG="$PWD/lahar.toml"
 exec 2>&1
 set -x
 lahar apply nodes.yaml job.yaml --at 2026-03-02T09:00:00

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Final
 
@@ -49,7 +50,7 @@ def find(target: str) -> Agents:
     if not MODULE_NAME.fullmatch(module) or (name and not name.isidentifier()):
         raise AgentModuleError(f"agents: {target!r} is no module; write my_platform.agents or my_platform.agents:app")
     try:
-        found = import_named(module)
+        found = import_named(module, Path.cwd())
     except AgentError:
         raise
     except Exception as error:  # importing runs foreign code, which may raise anything

@@ -48,6 +48,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.delenv("LAHAR_LOG", raising=False)
     (tmp_path / "lahar.toml").write_text('callbacks = ["own_callbacks"]\n')
+    monkeypatch.setenv("LAHAR_CONFIG", "lahar.toml")
     for name in ("first", "second"):
         (tmp_path / f"{name}.yaml").write_text(JOB % name)
     yield tmp_path
@@ -183,3 +184,26 @@ def test_only_what_is_disabled_can_be_resumed(folder):
     live = lahar("callbacks", "resume", "announce")
     assert live.exit_code == 2
     assert "is not disabled" in live.stderr
+
+
+@pytest.mark.parametrize("command", [["apply", "first.yaml"], ["run", "--once"], ["callbacks", "list"]])
+def test_a_file_of_the_working_directory_that_nobody_named_runs_no_code(folder, monkeypatch, command):
+    """A foreign folder: its module is not imported, and not among those that Python looks in; a warning says what to do."""
+    (folder / "own_callbacks.py").write_text("from pathlib import Path\nPath('ran').touch()\n" + CALLBACKS)
+    lahar("apply", "--no-process", "second.yaml")
+    monkeypatch.delenv("LAHAR_CONFIG")
+    result = lahar(*command)
+    assert result.exit_code == 0
+    assert "told" not in result.output.replace("callbacks of", "")
+    assert "callbacks of ./lahar.toml are not loaded" in result.stderr
+    assert "--config lahar.toml" in result.stderr
+    assert not (folder / "ran").exists()
+    assert str(folder) not in sys.path
+    named = lahar("--config", "lahar.toml", *command)
+    assert (named.exit_code, (folder / "ran").exists()) == (0, True)
+
+
+def test_a_command_that_only_appends_imports_nothing(folder):
+    (folder / "own_callbacks.py").write_text("from pathlib import Path\nPath('ran').touch()\n" + CALLBACKS)
+    assert lahar("apply", "--no-process", "first.yaml").exit_code == 0
+    assert not (folder / "ran").exists()

@@ -22,9 +22,9 @@ def test_a_file_may_set_everything(tmp_path):
     write(
         tmp_path,
         'cluster = "prod-1"\nforget_after = "2d"\norphan_wait = 90\ncallbacks = ["platform.callbacks"]\n'
-        'log_format = "json"\nready_lag = "5m"',
+        'log_format = "json"\nready_lag = "5m"\nmax_replicas = 500',
     )
-    assert load_settings("memory:", {}, tmp_path) == Settings.model_construct(
+    assert load_settings("memory:", {}, tmp_path, tmp_path / "lahar.toml") == Settings.model_construct(
         log="memory:",
         cluster="prod-1",
         forget_after=2 * 86_400_000_000,
@@ -32,6 +32,8 @@ def test_a_file_may_set_everything(tmp_path):
         callbacks=("platform.callbacks",),
         log_format="json",
         ready_lag=300_000_000,
+        max_replicas=500,
+        home=tmp_path,
     )
 
 
@@ -81,3 +83,46 @@ def test_lengths_of_time(value, micros):
 def test_what_is_no_length_of_time_is_refused(value):
     with pytest.raises(ValueError, match=r"length of time|duration|."):
         duration(value)
+
+
+def test_the_file_that_is_named_is_the_only_one(tmp_path):
+    own, work = tmp_path / "own", tmp_path / "work"
+    for folder, text in ((own / "lahar", 'cluster = "user"\ncallbacks = ["mine"]'), (work, 'cluster = "here"\nlog = "memory:"')):
+        folder.mkdir(parents=True)
+        (folder / "lahar.toml").write_text(text, encoding="utf-8")
+    environment = {"XDG_CONFIG_HOME": str(own)}
+    merged = load_settings(None, environment, work)
+    assert (merged.cluster, merged.log, merged.callbacks, merged.home) == ("here", "memory:", ("mine",), own / "lahar")
+    named = tmp_path / "named.toml"
+    named.write_text('callbacks = ["theirs"]', encoding="utf-8")
+    for found in (
+        load_settings(None, environment, work, named),
+        load_settings(None, environment | {"LAHAR_CONFIG": str(named)}, work),
+    ):
+        assert (found.cluster, found.log, found.callbacks, found.home) == ("default", "sqlite:./lahar.db", ("theirs",), tmp_path)
+    assert load_settings(None, {"HOME": str(tmp_path)}, work).callbacks == ()
+
+
+def test_a_file_of_the_working_directory_names_no_code(tmp_path):
+    found = load_settings(None, {}, write(tmp_path, 'cluster = "here"\ncallbacks = ["evil"]'))
+    assert (found.cluster, found.callbacks, found.home, found.untrusted_callbacks) == ("here", (), None, True)
+    assert load_settings(None, {"LAHAR_CONFIG": str(tmp_path / "lahar.toml")}, tmp_path).callbacks == ("evil",)
+
+
+def test_a_named_file_that_is_missing_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"absent\.toml"):
+        load_settings(None, {}, tmp_path, tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a = " + "[" * 30_000, r"lahar\.toml: "),
+        ("#" * 70_000, r"lahar\.toml: has more than 65,536 bytes"),
+        ("max_replicas = 0", r"lahar\.toml: max_replicas: "),
+        ('home = "/tmp"', r"lahar\.toml: home: Extra inputs"),
+    ],
+)
+def test_a_hostile_file_is_an_error_of_one_line(tmp_path, text, message):
+    with pytest.raises(ValueError, match=message):
+        load_settings(None, {}, write(tmp_path, text))

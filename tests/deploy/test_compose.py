@@ -204,7 +204,10 @@ def test_callbacks_are_found_where_the_page_puts_them(stack: Stack) -> None:
     (home / "my_platform" / "callbacks.py").write_text(textwrap.dedent(callbacks), encoding="utf-8")
     (port,) = free_ports(1)
     command = [*stack.command(stack.services["effects"]["command"], {9100: port}), "--instance", "effects-callbacks"]
-    process = Process("effects-callbacks", command, stack.environment("effects"), stack.folder, None)
+    (named,) = override["services"]["effects"]["environment"].values()
+    assert named == "/var/lib/lahar/lahar.toml"
+    environment = {**stack.environment("effects"), "LAHAR_CONFIG": str(home / "lahar.toml")}
+    process = Process("effects-callbacks", command, environment, stack.folder, None)
     try:
         until(lambda: "lahar" in process.said(), 60, "it has begun")
         process.must_run()

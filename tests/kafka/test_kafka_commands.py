@@ -215,6 +215,7 @@ def test_a_disabled_callback_is_resumed(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delitem(sys.modules, "kafka_test_callbacks", raising=False)
     (tmp_path / "lahar.toml").write_text('callbacks = ["kafka_test_callbacks"]\n')
+    monkeypatch.setenv("LAHAR_CONFIG", "lahar.toml")
     module = tmp_path / "kafka_test_callbacks.py"
     module.write_text(CALLBACK.format(body='raise Disable("no pager")'))
     lahar("topics", "apply", *topics)

@@ -286,6 +286,7 @@ def test_what_is_missing_is_said_in_a_line(
     guarded: Guarded, row: str, command: str, taken: str, error: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(guarded.folder)
+    monkeypatch.setenv("LAHAR_CONFIG", "lahar.toml")
     guarded.log("made-")("apply", "-", given=job("waiting"))
     given = rights(LIFECYCLE, EFFECTS) if row == "run" else rights(row)
     lahar = guarded.command(without(given, taken))

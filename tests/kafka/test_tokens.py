@@ -111,7 +111,7 @@ def nowhere() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("command", ["summary", "topics plan", "worker --stage lifecycle", "agents run my_platform.seeing"])
-def test_every_command_finds_it_in_the_working_directory(tmp_path: Path, nowhere: str, command: str) -> None:
+def test_every_command_finds_it_where_python_looks(tmp_path: Path, nowhere: str, command: str) -> None:
     (tmp_path / "my_platform").mkdir()
     (tmp_path / "my_platform" / "tokens.py").write_text(TOKENS)
     (tmp_path / "my_platform" / "seeing.py").write_text(AGENTS)
@@ -119,11 +119,11 @@ def test_every_command_finds_it_in_the_working_directory(tmp_path: Path, nowhere
         "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
         "KAFKA_SASL_MECHANISM": "OAUTHBEARER",
         "KAFKA_SASL_TOKEN_PROVIDER": "my_platform.tokens:fetch",
-        "PYTHONPATH": str(Path(__file__).parents[2]),
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(tmp_path)]),
         "COLUMNS": "300",
     }
     done = subprocess.run(
-        [*LAHAR, "--log", nowhere, *command.split()], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        [*LAHAR, "--log", nowhere, *command.split()], cwd="/", env=environment, capture_output=True, text=True, check=False
     )
     assert (done.returncode, "ConnectionRefusedError" in done.stderr) == (4, True), done.stderr
 
@@ -140,8 +140,7 @@ def test_every_command_finds_it_in_the_working_directory(tmp_path: Path, nowhere
 def test_one_that_cannot_be_imported_is_a_setting_that_does_not_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "own_tokens", raising=False)
     (tmp_path / "own_tokens.py").write_text(text)
     with pytest.raises(ValueError, match=f"^KAFKA_SASL_TOKEN_PROVIDER=own_tokens:fetch: {re.escape(said)}$"):

@@ -178,7 +178,7 @@ def test_one_worker_tells_the_callbacks_and_another_one_goes_on(make_log: Make, 
     rung.touch()
 
     def effects(name: str) -> Lahar:
-        return Lahar(settings, "worker", "--stage", "effects", "--instance", name, folder=tmp_path)
+        return Lahar(settings, "worker", "--stage", "effects", "--instance", name, folder=tmp_path, LAHAR_CONFIG="lahar.toml")
 
     def tellers() -> list[int]:
         return list(dict.fromkeys(int(line.split()[0]) for line in rung.read_text().splitlines()))
