@@ -6,10 +6,13 @@ Their producers give them ids that say what they are (design rule 3), so taking 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
+
+from engine.events.bounds import INT32, RESOURCE, TASKS
 from engine.events.times import StatedMicros
-from engine.events.values import JsonObject
+from engine.events.values import Count, JsonObject, Labels, Name, Resources, Text
 from engine.events.vocabulary import Data, event, upcaster
 from statemachines.spec import Requests
 from statemachines.vocabulary import Action, AttemptPhase, EffectFailure, JobPhase, Rank
@@ -32,6 +35,13 @@ __all__ = [
 ]
 
 
+ExitCode = Annotated[int, Field(ge=-INT32 - 1, le=INT32)]
+"""32 bits with a sign, as Windows uses them."""
+
+Amount = Annotated[int, Field(ge=0, le=RESOURCE)]
+"""A number that may be large, and still can be written everywhere."""
+
+
 @event("lahar.pod.observed.v1", topic="pods")
 class PodObserved(Data):
     """A pod as a watch, a list or a trace showed it, projected once at the edge by the pod table.
@@ -39,42 +49,42 @@ class PodObserved(Data):
     Every source of pods gives it: a watch, a list, a trace.
     """
 
-    uid: str
-    job: str
+    uid: Name
+    job: Name
     """Job id: the uid of the controller owner, else the annotation `lahar/job`, else the pod's own uid."""
-    name: str
+    name: Name
     phase: AttemptPhase
     created: StatedMicros
-    namespace: str = "default"
-    version: str | None = None
+    namespace: Name = "default"
+    version: Name | None = None
     """resourceVersion; `None` where the source gives none."""
-    kind: str = "Other"
+    kind: Name = "Other"
     """Kind of the job: the controller owner's kind where that is a batch kind, else `Other`."""
-    owner: str | None = None
+    owner: Name | None = None
     """Name of the controller owner; `None`: the pod stands for itself."""
     managed: bool = False
     """It carries `lahar/job`: made for a job of ours, as it says."""
-    claimed: str | None = None
+    claimed: Name | None = None
     """What `lahar/job` says where that is not the job, because the controller owner is another object."""
-    task: str | None = None
-    index: int | None = None
+    task: Name | None = None
+    index: Count | None = None
     """Slot of the task; `None`: the engine chooses one."""
-    attempt: int | None = None
+    attempt: Count | None = None
     """The annotation `lahar/attempt`."""
-    job_version: int = 0
+    job_version: Count = 0
     """Version of the job for which the pod was made (Volcano's annotation)."""
-    reason: str | None = None
-    exit_code: int | None = None
+    reason: Text | None = None
+    exit_code: ExitCode | None = None
     """Exit code of the deciding container."""
-    first_exit_code: int = 0
+    first_exit_code: ExitCode = 0
     """Exit code of `containerStatuses[0]`, 0 if it has not terminated: what Volcano's exit-code policies compare."""
-    node: str | None = None
+    node: Name | None = None
     ready: bool = False
     """All containers are ready."""
-    restarts: int = 0
+    restarts: Amount = 0
     """Restarts in place, summed over regular containers."""
-    init_restarts: int = 0
-    requests: Requests = field(default_factory=Requests)
+    init_restarts: Amount = 0
+    requests: Resources = field(default_factory=Requests)
     bound: StatedMicros | None = None
     running: StatedMicros | None = None
     terminating: StatedMicros | None = None
@@ -88,12 +98,12 @@ class PodObserved(Data):
     """Latest time in the object: proof of life up to then."""
     rank: Rank = "node"
     """Who vouches for the end."""
-    disruption: str | None = None
+    disruption: Name | None = None
     """Reason of the condition DisruptionTarget=True, if it stands."""
-    queue: str | None = None
-    tenant: str | None = None
-    project: str | None = None
-    user: str | None = None
+    queue: Name | None = None
+    tenant: Name | None = None
+    project: Name | None = None
+    user: Name | None = None
 
 
 @event("lahar.pod.deleted.v1", topic="pods")
@@ -115,7 +125,7 @@ class JobSubmitted(Data):
     manifest: JsonObject
     strict: bool = False
     """Warnings (a name that Kubernetes would refuse) are errors."""
-    principal: str = ""
+    principal: Name = ""
     """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
@@ -124,7 +134,7 @@ class JobUpdated(Data):
     """A user changes a managed job: the whole manifest anew. Only what Volcano lets change may differ."""
 
     manifest: JsonObject
-    principal: str = ""
+    principal: Name = ""
     """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
@@ -132,10 +142,10 @@ class JobUpdated(Data):
 class JobDeleted(Data):
     """The job object was deleted: its pods are to be stopped."""
 
-    version: str | None = None
-    namespace: str | None = None
+    version: Name | None = None
+    namespace: Name | None = None
     """`None`: not said."""
-    principal: str = ""
+    principal: Name = ""
     """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
@@ -143,24 +153,24 @@ class JobDeleted(Data):
 class JobObserved(Data):
     """A job object that somebody else controls, as a watch or a trace showed it; or the status of one of ours."""
 
-    name: str
-    kind: str
-    namespace: str = "default"
-    version: str | None = None
+    name: Name
+    kind: Name
+    namespace: Name = "default"
+    version: Name | None = None
     phase: JobPhase | None = None
     """The phase its own status shows; `None`: it shows none."""
-    reason: str | None = None
+    reason: Text | None = None
     created: StatedMicros | None = None
     since: StatedMicros | None = None
     """When it entered the phase, where it is no end and the object says so."""
     ended: StatedMicros | None = None
-    queue: str = "default"
-    tenant: str | None = None
-    project: str | None = None
-    user: str | None = None
-    labels: dict[str, str] = field(default_factory=dict)
-    min_available: int = 0
-    tasks: dict[str, int] = field(default_factory=dict)
+    queue: Name = "default"
+    tenant: Name | None = None
+    project: Name | None = None
+    user: Name | None = None
+    labels: Labels = field(default_factory=dict)
+    min_available: Count = 0
+    tasks: Annotated[dict[Name, Amount], Field(max_length=TASKS)] = field(default_factory=dict)
     """Task name → replicas."""
     without_end: bool = False
     """The source knows no end of this job's run (a trace row without a run time)."""
@@ -171,15 +181,15 @@ class CommandIssued(Data):
     """A user or an operator asks for an action on a job. Answered by `lahar.job.action_taken` or `lahar.command.refused`."""
 
     action: Literal[Action, "Unpark"]
-    by: str = ""
+    by: Text = ""
     """Who asks, as they say themselves."""
-    reason: str = ""
-    task: str | None = None
-    index: int | None = None
+    reason: Text = ""
+    task: Name | None = None
+    index: Count | None = None
     """Replica of the task (RestartPod)."""
-    partition: int | None = None
+    partition: Count | None = None
     """Partition of the task (RestartPartition)."""
-    principal: str = ""
+    principal: Name = ""
     """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
@@ -199,11 +209,11 @@ def _command_v1(data: dict[str, Any]) -> dict[str, Any]:
 class CustomEventRaised(Data):
     """Somebody outside raises an event that the job declares."""
 
-    event: str
+    event: Name
     data: JsonObject = field(default_factory=dict)
-    task: str | None = None
-    by: str = ""
-    principal: str = ""
+    task: Name | None = None
+    by: Text = ""
+    principal: Name = ""
     """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
@@ -211,15 +221,15 @@ class CustomEventRaised(Data):
 class EffectReported(Data):
     """What became of a requested effect or of a callback."""
 
-    effect: str
+    effect: Name
     """Id of the `lahar.effect.requested`, or of the callback's delivery."""
     outcome: Literal["done", "failed", "disabled", "resumed"]
-    name: str = ""
+    name: Name = ""
     """Callback or endpoint."""
-    message: str = ""
+    message: Text = ""
     reason: EffectFailure | None = None
     """Why the API server refused it, where that is known."""
-    principal: str = ""
+    principal: Name = ""
     """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
@@ -227,40 +237,40 @@ class EffectReported(Data):
 class RowUnreadable(Data):
     """A row of a trace that makes no sense. Becomes `lahar.import.row_rejected`."""
 
-    format: str
-    line: int
+    format: Name
+    line: Amount
     """Line of the file, the header being line 1."""
-    reason: str
+    reason: Text
 
 
 @event("lahar.node.observed.v1", topic="cluster")
 class NodeObserved(Data):
     """A node as a watch, a list or a file showed it."""
 
-    name: str
-    version: str | None = None
+    name: Name
+    version: Name | None = None
     ready: Literal["True", "False", "Unknown"] = "True"
     """Status of the condition Ready."""
     unreachable: bool = False
     """It carries the taint `node.kubernetes.io/not-ready` or `…/unreachable`."""
     unschedulable: bool = False
-    cpu_milli: int = 0
-    memory_bytes: int = 0
-    gpu: int = 0
-    pods: int = 0
-    type: str | None = None
+    cpu_milli: Amount = 0
+    memory_bytes: Amount = 0
+    gpu: Amount = 0
+    pods: Amount = 0
+    type: Name | None = None
     """Label `node.kubernetes.io/instance-type`."""
-    gpu_model: str | None = None
+    gpu_model: Name | None = None
     """Label `nvidia.com/gpu.product`, or what the source calls it."""
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: Labels = field(default_factory=dict)
 
 
 @event("lahar.node.deleted.v1", topic="cluster")
 class NodeDeleted(Data):
     """The node object is gone."""
 
-    name: str
-    version: str | None = None
+    name: Name
+    version: Name | None = None
 
 
 @event("lahar.object.applied.v1", topic="cluster")
@@ -268,10 +278,10 @@ class ObjectApplied(Data):
     """A Queue, Tenant, PriorityClass or Grant was given with `lahar apply` or observed."""
 
     kind: Literal["Queue", "Tenant", "PriorityClass", "Grant"]
-    name: str
+    name: Name
     spec: JsonObject = field(default_factory=dict)
     """Its specification, validated at the edge."""
-    version: str | None = None
+    version: Name | None = None
 
 
 @event("lahar.object.deleted.v1", topic="cluster")
@@ -279,5 +289,5 @@ class ObjectDeleted(Data):
     """A Queue, Tenant, PriorityClass or Grant is gone."""
 
     kind: Literal["Queue", "Tenant", "PriorityClass", "Grant"]
-    name: str
-    version: str | None = None
+    name: Name
+    version: Name | None = None

@@ -1,15 +1,18 @@
-"""JSON of any shape inside an event, within bounds that every later reader and writer keeps to."""
+"""Values that come from outside, within bounds that every later reader and writer keeps to."""
 
 from __future__ import annotations
 
 from math import isfinite
 from typing import Annotated, Any, Final
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field
 
-__all__ = ["DEEPEST", "JsonObject"]
+from engine.events.bounds import INT32, LABELS, NAME_CHARACTERS, NESTING, RESOURCE, TEXT_CHARACTERS
+from statemachines.spec import Requests
 
-DEEPEST: Final = 100
+__all__ = ["DEEPEST", "Count", "JsonObject", "Labels", "Name", "Resources", "Text"]
+
+DEEPEST: Final = NESTING
 """Levels of nesting. Parsers stop at 200, and an event may later stand inside others (a parked input)."""
 
 
@@ -29,3 +32,31 @@ def _bounded(value: dict[str, Any]) -> dict[str, Any]:
 
 JsonObject = Annotated[dict[str, Any], AfterValidator(_bounded)]
 """A JSON object with finite numbers, at most `DEEPEST` levels deep."""
+
+Name = Annotated[str, Field(max_length=NAME_CHARACTERS)]
+"""A name, an id, a key, a reason in one word."""
+
+Text = Annotated[str, Field(max_length=TEXT_CHARACTERS)]
+"""A message for people."""
+
+Labels = Annotated[dict[Name, Name], Field(max_length=LABELS)]
+"""Labels of one object."""
+
+Count = Annotated[int, Field(ge=0, le=INT32)]
+"""What Kubernetes counts in 32 bits."""
+
+
+def _countable(requests: Requests) -> Requests:
+    for name, amount in (
+        ("cpu_milli", requests.cpu_milli),
+        ("memory_bytes", requests.memory_bytes),
+        ("gpu", requests.gpu),
+        ("gpu_share_milli", requests.gpu_share_milli),
+    ):
+        if amount is not None and not 0 <= amount <= RESOURCE:
+            raise ValueError(f"{name} must be between 0 and {RESOURCE}")
+    return requests
+
+
+Resources = Annotated[Requests, AfterValidator(_countable)]
+"""What a pod asks for. More than Kubernetes counts would stand in every later sum."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-__all__ = ["deeper_than", "json_bytes", "more_than"]
+__all__ = ["deeper_than", "json_bytes", "longest_key", "more_than"]
 
 
 def _inner(level: Iterable[object]) -> list[Any]:
@@ -33,6 +33,16 @@ def more_than(values: int, value: object) -> bool:
             return True
         level = _inner(level)
     return False
+
+
+def longest_key(value: object) -> int:
+    """Return the characters of the longest key in a value; 0 without one. Keys that are no text count as none."""
+    level, longest = [value], 0
+    while level:
+        keys = (key for one in level if isinstance(one, dict) for key in one if isinstance(key, str))
+        longest = max(longest, max(map(len, keys), default=0))
+        level = _inner(level)
+    return longest
 
 
 def json_bytes(value: object) -> int:

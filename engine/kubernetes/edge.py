@@ -12,11 +12,13 @@ cost the tolerance for wrongly typed parts, and a second path for every other ki
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from pydantic_core import PydanticSerializationError, from_json
 
 from engine.events import Event, Message, Topic, decode, encode, from_cloudevent, raw_message
+from engine.events.bounds import INPUT_BYTES, TEXT_CHARACTERS
 from engine.events.errors import EventError
 from engine.events.ids import digest, observation_id
 from engine.events.inputs import JobSubmitted, JobUpdated, PodDeleted, PodObserved
@@ -29,8 +31,6 @@ from engine.kubernetes.jobs import delete_job, observe_job, read_job_facts
 from engine.kubernetes.nodes import delete_node, observe_node
 from engine.kubernetes.objects import OBJECT_KINDS, apply_object, delete_object
 from engine.kubernetes.pods import delete_pod, observe_pod
-from engine.kubernetes.quantity import LARGEST
-from statemachines.spec import Requests
 
 __all__ = ["IGNORED_KINDS", "Ignored", "Outcome", "Refused", "Taken", "line_to_inputs", "to_inputs"]
 
@@ -59,6 +59,12 @@ class Refused(NamedTuple):
 
 
 Outcome = Taken | Ignored | Refused
+
+_LARGE: Final = 8 << 10
+"""Bytes from which on an input is read again here, so that one beyond a bound is refused with its place; the shard that takes it
+checks all."""
+_KEPT: Final = 4096
+"""Bytes that are kept of what is larger than an input may be."""
 
 IGNORED_KINDS: Final[dict[str, str]] = {
     "Event": "Kubernetes' Events are best effort, limited in rate and expire: no state is driven from them",
@@ -206,9 +212,6 @@ def _cloudevent(content: dict[str, Any], cluster: str, recordedtime: int) -> Out
     data = decode(message).data
     if data.TOPIC not in INPUT_TOPICS:
         return Ignored(f"{message.type} is written by the engine itself, it is no input")
-    pod = data.last if isinstance(data, PodDeleted) else data
-    if isinstance(pod, PodObserved):
-        _check(pod.requests)
     clusterid = message.clusterid or cluster
     message = message._replace(clusterid=clusterid, sequence=0)
     if data.TOPIC == "cluster":
@@ -217,14 +220,6 @@ def _cloudevent(content: dict[str, Any], cluster: str, recordedtime: int) -> Out
     if not job:
         return Ignored(f"{message.type} names no job: its subject is missing")
     return Taken(data.TOPIC, (message._replace(key=job, subject=job, correlationid=job),))
-
-
-def _check(requests: Requests) -> None:
-    """Refuse what no pod asks for: it would stand in every later sum."""
-    for name in ("cpu_milli", "memory_bytes", "gpu", "gpu_share_milli"):
-        amount = getattr(requests, name)
-        if amount is not None and not 0 <= amount <= LARGEST:
-            raise ProjectionError(f"data.requests.{name}", f"must be between 0 and {LARGEST}")
 
 
 def _job_of(data: Data) -> str | None:
@@ -248,14 +243,20 @@ def _message(
         told = digest(adapter(type(data)).dump_json(data, exclude_defaults=True)) if version is None else version
         identity = observation_id(uid, told, deleted=deleted)
         source = f"kubernetes/{cluster}"
-        return encode(Event(identity, source, data.TYPE, subject, time, recordedtime, 0, subject, "", cluster, data))
+        message = encode(Event(identity, source, data.TYPE, subject, time, recordedtime, 0, subject, "", cluster, data))
     except (UnicodeEncodeError, PydanticSerializationError) as error:
         raise ProjectionError("", f"a text in it is not Unicode: {error}") from None
+    if len(message.data) > _LARGE:
+        decode(message)
+    return message
 
 
 def _refuse(topic: Topic, content: bytes, fault: str, recordedtime: int, cluster: str) -> Refused:
     key = cluster if topic == "cluster" else digest(content)
-    fault = fault.encode("utf-8", "backslashreplace").decode()
+    fault = fault.encode("utf-8", "backslashreplace").decode()[:TEXT_CHARACTERS]
+    if len(content) > INPUT_BYTES:
+        fault += f" ({len(content):,} bytes, SHA-256 {sha256(content).hexdigest()}; the first {_KEPT:,} are kept)"
+        content = content[:_KEPT]
     return Refused(topic, raw_message(key, content, recordedtime, fault=fault, cluster=cluster), fault)
 
 

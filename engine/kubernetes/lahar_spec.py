@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pydantic import Field, model_validator
 
+from engine.events.bounds import LAHAR_SPEC_BYTES
 from engine.events.jobs import Fault
 from engine.kubernetes.shapes import Int32, Int64, Shape, child, read_shape
 from engine.kubernetes.yaml_values import UnreadableYamlError, read_yaml
@@ -107,6 +108,8 @@ def read_lahar_spec(annotations: dict[str, str] | None, own: object) -> tuple[La
     if text is not None:
         if own is not None:
             return LaharSpec(), path, [Fault("lahar", f"stands in the annotation {ANNOTATION} too: keep one of them")]
+        if len(text.encode(errors="replace")) > LAHAR_SPEC_BYTES:
+            return LaharSpec(), path, [Fault(path, f"has more than {LAHAR_SPEC_BYTES:,} bytes")]
         try:
             documents = read_yaml(text.encode(errors="replace"))
         except UnreadableYamlError as error:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import sha256
+from itertools import chain, islice
 from typing import Any, Final
 
+from engine.events.bounds import FAULTS, REPLICAS
 from engine.events.jobs import Fault
 from engine.kubernetes.batch_job import TASK, batch_faults, batch_queue, batch_replicas, batch_spec, batch_unused_fields
+from engine.kubernetes.job_bounds import first_faults, job_faults, manifest_faults, own_faults
 from engine.kubernetes.job_shapes import BatchJob, BatchJobSpec, VolcanoJob, VolcanoJobSpec
 from engine.kubernetes.lahar_rules import lahar_faults
 from engine.kubernetes.lahar_spec import LaharSpec, apply_lahar_spec, read_lahar_spec
@@ -33,7 +36,14 @@ _ALWAYS_THERE: Final = ({"name": "root", "state": "Open"}, {"name": DEFAULT_QUEU
 """Queues that Volcano makes itself."""
 
 
-def read_manifest(manifest: object, *, strict: bool = False, queues: list[dict[str, Any]] | None = None, seed: str = "") -> ReadJob:
+def read_manifest(
+    manifest: object,
+    *,
+    strict: bool = False,
+    queues: list[dict[str, Any]] | None = None,
+    seed: str = "",
+    most_replicas: int = REPLICAS,
+) -> ReadJob:
     """Read and judge a job that is submitted.
 
     Args:
@@ -41,17 +51,18 @@ def read_manifest(manifest: object, *, strict: bool = False, queues: list[dict[s
         strict: warnings are faults.
         queues: the queues that exist beside Volcano's own (`default` and `root`): `name`, `parent`, `state` of each.
         seed: what tells two submissions of one `generateName` apart, such as the command's id.
+        most_replicas: how many replicas a job may have, all tasks together.
     """
-    job, warnings = _read(manifest, list(_known(queues)), seed)
+    job, warnings = _read(manifest, list(_known(queues)), seed, most_replicas)
     if strict:
-        job.faults += [Fault(path, message) for path, message in warnings]
+        job.faults = first_faults([*job.faults, *(Fault(path, message) for path, message in warnings)])
         job.spec = job.spec if not job.faults else JobSpec()
     else:
         job.warnings = [f"{path}: {message}" for path, message in warnings]
     return job
 
 
-def update_spec(old: JobSpec, manifest: object) -> tuple[JobSpec, list[Fault]]:
+def update_spec(old: JobSpec, manifest: object, most_replicas: int = REPLICAS) -> tuple[JobSpec, list[Fault]]:
     """Read a manifest that is to replace the one a job was submitted with.
 
     Only `minAvailable`, the tasks' `replicas` and `minAvailable`, and `priorityClassName` may differ (Volcano). What the new
@@ -60,13 +71,14 @@ def update_spec(old: JobSpec, manifest: object) -> tuple[JobSpec, list[Fault]]:
     Args:
         old: the specification as it stands; its templates may have been dropped, then they are not compared.
         manifest: the whole new manifest.
+        most_replicas: how many replicas a job may have, all tasks together.
 
     Returns:
         The new specification, without templates where the old one has none, and no faults; or the old one and the faults.
     """
     # A job that runs stays in its queue, whatever has become of the queue.
-    job, _ = _read(manifest, [{"name": old.queue, "state": "Open"}], seed="")
-    faults = job.faults or list(change_faults(old, job.spec))
+    job, _ = _read(manifest, [{"name": old.queue, "state": "Open"}], "", most_replicas)
+    faults = job.faults or first_faults(change_faults(old, job.spec))
     if faults:
         return old, faults
     for task, before in zip(job.spec.tasks, old.tasks, strict=True):
@@ -74,53 +86,87 @@ def update_spec(old: JobSpec, manifest: object) -> tuple[JobSpec, list[Fault]]:
     return job.spec, []
 
 
-def _read(manifest: object, queues: list[dict[str, Any]], seed: str) -> tuple[ReadJob, list[tuple[str, str]]]:
+def _read(manifest: object, queues: list[dict[str, Any]], seed: str, most_replicas: int) -> tuple[ReadJob, list[tuple[str, str]]]:
+    too_large = list(manifest_faults(manifest))
+    if too_large:
+        return ReadJob(faults=too_large), []
     head = manifest if isinstance(manifest, dict) else {}
     version, kind = head.get("apiVersion"), head.get("kind")
     if kind == "Job" and isinstance(version, str) and version.startswith(_VOLCANO):
-        return _read_volcano(manifest, queues, seed)
+        return _read_volcano(manifest, queues, seed, most_replicas)
     if kind == "Job" and version == "batch/v1":
-        return _read_batch(manifest, queues, seed)
+        return _read_batch(manifest, queues, seed, most_replicas)
     if not isinstance(manifest, dict):
         return ReadJob(faults=[Fault("", "a manifest is a mapping with apiVersion, kind, metadata and spec")]), []
     return ReadJob(faults=[Fault("kind", f"{_shown(version)} {_shown(kind)} is no job that can be submitted: {_ACCEPTED}")]), []
 
 
-def _read_volcano(manifest: Any, queues: list[dict[str, Any]], seed: str) -> tuple[ReadJob, list[tuple[str, str]]]:  # noqa: ANN401 - undecoded
+def _read_volcano(
+    manifest: Any,  # noqa: ANN401 - undecoded
+    queues: list[dict[str, Any]],
+    seed: str,
+    most_replicas: int,
+) -> tuple[ReadJob, list[tuple[str, str]]]:
     shape, faults = read_shape(VolcanoJob, manifest)
     if shape is None:
-        return ReadJob(kind="VCJob", faults=faults), []
+        return ReadJob(kind="VCJob", faults=first_faults(faults)), []
     spec = shape.spec = shape.spec or VolcanoJobSpec()
     fill_defaults(spec)
     metadata, job, warnings = _head("VCJob", shape.metadata, seed)
     shape.metadata, job.managed_by = metadata, spec.managed_by
+    replicas = {task.name or "": task.replicas or 0 for task in spec.tasks or []}
     own, path, faults = read_lahar_spec(metadata.annotations, manifest.get("lahar"))
-    faults += lahar_faults(own, {task.name or "": task.replicas or 0 for task in spec.tasks or []}, path)
-    faults += [*_metadata_faults(metadata), *create_faults(shape, queues, declared=own.declared), *schema_faults(shape)]
-    warnings += [*_unknown(shape, own, path), *unused_fields(spec)]
-    if not faults:
+    total = sum(task.replicas or 0 for task in spec.tasks or [])
+    job.faults = first_faults(chain(job_faults(spec, metadata, total, most_replicas), own_faults(own, path)))
+    if job.faults:
+        return job, []
+    job.faults = first_faults(
+        chain(
+            faults,
+            lahar_faults(own, replicas, path),
+            _metadata_faults(metadata),
+            create_faults(shape, queues, declared=own.declared),
+            schema_faults(shape),
+        )
+    )
+    warnings += _first_warnings(chain(_unknown(shape, own, path), unused_fields(spec)))
+    if not job.faults:
         job.spec = volcano_spec(spec, manifest.get("spec") or {})
         apply_lahar_spec(own, job.spec)
-    job.faults = _once(faults)
     return job, warnings
 
 
-def _read_batch(manifest: Any, queues: list[dict[str, Any]], seed: str) -> tuple[ReadJob, list[tuple[str, str]]]:  # noqa: ANN401 - undecoded
+def _read_batch(
+    manifest: Any,  # noqa: ANN401 - undecoded
+    queues: list[dict[str, Any]],
+    seed: str,
+    most_replicas: int,
+) -> tuple[ReadJob, list[tuple[str, str]]]:
     shape, faults = read_shape(BatchJob, manifest)
     if shape is None:
-        return ReadJob(kind="Job", faults=faults), []
+        return ReadJob(kind="Job", faults=first_faults(faults)), []
     spec = shape.spec or BatchJobSpec()
     metadata, job, warnings = _head("Job", shape.metadata, seed)
     job.managed_by, job.suspended = spec.managed_by, bool(spec.suspend)
     queue = batch_queue(metadata.annotations)
+    replicas = batch_replicas(spec)
     own, path, faults = read_lahar_spec(metadata.annotations, manifest.get("lahar"))
-    faults += lahar_faults(own, {TASK: batch_replicas(spec)}, path)
-    faults += [*_metadata_faults(metadata), *batch_faults(spec), *queue_faults(queue, queues)]
-    warnings += [*_unknown(shape, own, path), *batch_unused_fields(spec)]
-    if not faults:
+    job.faults = first_faults(chain(job_faults(spec, metadata, replicas, most_replicas), own_faults(own, path)))
+    if job.faults:
+        return job, []
+    job.faults = first_faults(
+        chain(
+            faults,
+            lahar_faults(own, {TASK: replicas}, path),
+            _metadata_faults(metadata),
+            batch_faults(spec),
+            queue_faults(queue, queues),
+        )
+    )
+    warnings += _first_warnings(chain(_unknown(shape, own, path), batch_unused_fields(spec)))
+    if not job.faults:
         job.spec = batch_spec(spec, manifest.get("spec") or {}, queue)
         apply_lahar_spec(own, job.spec)
-    job.faults = _once(faults)
     return job, warnings
 
 
@@ -156,8 +202,13 @@ def _metadata_faults(metadata: Metadata) -> Iterator[Fault]:
     yield from label_faults(metadata.labels, "metadata.labels")
 
 
-def _unknown(shape: Shape, own: LaharSpec, path: str) -> list[tuple[str, str]]:
-    return [(where, "unknown field") for where in [*unknown_fields(shape), *unknown_fields(own, path)]]
+def _unknown(shape: Shape, own: LaharSpec, path: str) -> Iterator[tuple[str, str]]:
+    return ((where, "unknown field") for where in chain(unknown_fields(shape), unknown_fields(own, path)))
+
+
+def _first_warnings(warnings: Iterator[tuple[str, str]]) -> list[tuple[str, str]]:
+    found = list(islice(warnings, FAULTS + 1))
+    return found if len(found) <= FAULTS else [*found[:FAULTS], ("…", f"more than {FAULTS} warnings: the rest is not named")]
 
 
 def _known(queues: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
@@ -169,8 +220,3 @@ def _known(queues: list[dict[str, Any]] | None) -> Iterator[dict[str, Any]]:
 
 def _shown(value: object) -> str:
     return repr(value)[:60] if isinstance(value, str | None) else f"({type(value).__name__})"
-
-
-def _once(faults: list[Fault]) -> list[Fault]:
-    """Keep the first fault of each path: two rules that a field breaks need one correction."""
-    return list({fault.path: fault for fault in reversed(faults)}.values())[::-1]

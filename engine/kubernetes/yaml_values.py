@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import yaml
 
-from engine.events.bounds import NESTING, NUMBER_CHARACTERS, YAML_TAG_DIRECTIVES, YAML_VALUES
+from engine.events.bounds import NESTING, NUMBER_CHARACTERS, VALUES, YAML_TAG_DIRECTIVES
 
 __all__ = ["UnreadableYamlError", "read_yaml"]
 
@@ -66,7 +66,7 @@ class _Open:
         self.levels = 0
 
 
-def read_yaml(content: bytes, values: int = YAML_VALUES) -> list[object]:
+def read_yaml(content: bytes, values: int = VALUES) -> list[object]:
     """Return the documents of a YAML stream as plain JSON values; empty documents are left out.
 
     Keys become strings; anchors and merge keys are resolved, within bounds.

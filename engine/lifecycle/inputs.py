@@ -27,11 +27,13 @@ from engine.events.jobs import (
     CommandRefused,
     EffectSettled,
     InputReleased,
+    JobRejected,
     JobUnparked,
     RowRejected,
     TimerCancelled,
     TimerSet,
 )
+from engine.kubernetes.job_bounds import replica_faults
 from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, steps
 from engine.lifecycle.actions import settle
 from engine.lifecycle.pods import ask_again, stray
@@ -139,7 +141,7 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
         deletes = deleted and awaited and pod.version == attempt.version
         if not deletes:
             return "duplicate"
-    what = observe.contradiction(job, attempt, pod)
+    what = observe.contradiction(job, attempt, pod, turn.state.max_replicas)
     if what is not None:
         yield turn.event(job, Anomaly(what, "replica", pod.task, pod.index, attempt.number if attempt else None, pod.name))
         if job.managed and attempt is None and not deleted and not pod.deleting:
@@ -250,6 +252,10 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
         return "duplicate"
     if job.managed:
         return "unchanged"  # the status of a job of ours says what we wrote
+    too_large = list(replica_faults(sum(event.data.tasks.values()), turn.state.max_replicas, "tasks"))
+    if too_large:
+        yield turn.event(job, JobRejected(event.data.name, too_large, update=bool(job.opened)))
+        return "rejected"
     what = observed.contradiction(job, event.data)
     if what is not None:
         yield turn.event(job, Anomaly(what))

@@ -78,7 +78,13 @@ _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"
 
 def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event[Data], None, bool]:
     """Open the job of a manifest, or reject it with every fault. Returns whether it was accepted."""
-    read = read_manifest(submission.manifest, strict=submission.strict, queues=queues_of(_objects(turn)), seed=turn.root)
+    read = read_manifest(
+        submission.manifest,
+        strict=submission.strict,
+        queues=queues_of(_objects(turn)),
+        seed=turn.root,
+        most_replicas=turn.state.max_replicas,
+    )
     if not read.faults:
         why = may_not_speak(turn.state, submission.principal, turn.cluster, read.namespace, read.tenant)
         read.faults = [] if why is None else [Fault("metadata.namespace", why)]
@@ -126,7 +132,7 @@ def queues_of(objects: Iterable[Data]) -> list[dict[str, Any]]:
 
 def updated(turn: Turn, job: Job, update: JobUpdated) -> Generator[Event[Data], None, Literal["rejected", "unchanged", "applied"]]:
     """Take in a changed manifest; only what Volcano lets change may differ. Returns the outcome."""
-    spec, faults = update_spec(job.spec, update.manifest)
+    spec, faults = update_spec(job.spec, update.manifest, turn.state.max_replicas)
     if faults:
         yield turn.event(job, JobRejected(job.name, faults, update=True))
         return "rejected"

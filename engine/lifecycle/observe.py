@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.events import Event
+from engine.events.bounds import REPLICAS, TASKS
 from engine.events.inputs import PodObserved
 from engine.events.jobs import (
     AttemptBound,
@@ -70,14 +71,30 @@ def locate(job: Job, pod: PodObserved) -> Attempt | None:
     return wanted if wanted is not None and wanted.uid is None else None
 
 
-def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved) -> str | None:
-    """Say how a pod contradicts what is known of its job or of itself; `None`: it does not."""
+def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved, max_replicas: int = REPLICAS) -> str | None:
+    """Say how a pod contradicts what is known of its job or of itself, or exceeds what a job may have; `None`: it does not."""
     if attempt is None:
+        beyond = _beyond(job, pod, max_replicas)
+        if beyond is not None:
+            return beyond
         if job.managed and (pod.task or MAIN) not in job.tasks:
             return f"pod {pod.name} is of task {pod.task or MAIN!r}, which the job does not have ({', '.join(job.tasks)})"
         return _another_pod_was(job, pod) if job.managed and pod.attempt is not None else None
     if attempt.live and attempt.node is not None and pod.node is not None and attempt.node != pod.node:
         return f"pod {pod.name} was on node {attempt.node} and now says {pod.node}"
+    return None
+
+
+def _beyond(job: Job, pod: PodObserved, max_replicas: int) -> str | None:
+    """Say which bound of a job a new pod exceeds; `None`: it exceeds none."""
+    task = job.tasks.get(pod.task or MAIN)
+    if task is None and len(job.tasks) >= TASKS:
+        return f"pod {pod.name} is of another task, and the job has {TASKS} tasks, which is the most"
+    index = pod.index
+    if index is None and task is not None and not task.open:
+        index = task.next_index
+    if index is not None and index >= max_replicas:
+        return f"pod {pod.name} is replica {index:,} of its task, and a job has at most {max_replicas:,} (max_replicas)"
     return None
 
 

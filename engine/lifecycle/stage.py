@@ -11,6 +11,7 @@ from heapq import heappop
 from typing import Any, Final
 
 from engine.events import Data, Event, NotKeptError, Topic
+from engine.events.bounds import REPLICAS
 from engine.events.ids import timer_fired_id
 from engine.events.inputs import CommandIssued, PodDeleted, PodObserved
 from engine.events.jobs import (
@@ -69,7 +70,14 @@ class LifecycleStage:
     inputs: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
 
-    def __init__(self, *, forget_after: int = FORGET_AFTER, orphan_wait: int = ORPHAN_WAIT, strangers: int = STRANGERS) -> None:
+    def __init__(
+        self,
+        *,
+        forget_after: int = FORGET_AFTER,
+        orphan_wait: int = ORPHAN_WAIT,
+        strangers: int = STRANGERS,
+        max_replicas: int = REPLICAS,
+    ) -> None:
         """Configure the stage.
 
         Args:
@@ -77,14 +85,16 @@ class LifecycleStage:
                 retained. An aborted job is kept for 335 days more.
             orphan_wait: how long a pod waits for the managed job that it names (microseconds).
             strangers: ids that are no job (rejected submissions, refused commands) kept at most; the oldest is forgotten first.
+            max_replicas: how many replicas a job may have, all tasks together.
         """
         self.strangers = strangers
+        self.max_replicas = max_replicas
         self.forget_after = forget_after
         self.orphan_wait = orphan_wait
 
     def initial(self) -> ShardState:
         """Return the state of a shard that has taken nothing."""
-        return ShardState(self.forget_after, self.orphan_wait)
+        return ShardState(self.forget_after, self.orphan_wait, self.max_replicas)
 
     # --- the three functions ---------------------------------------------------------------------------------------------
 

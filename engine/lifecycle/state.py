@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
+from engine.events.bounds import REPLICAS
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.jobs import TimerKind
 from engine.events.times import SECOND
@@ -348,6 +349,8 @@ class ShardState:
     """How long a finished job is kept (microseconds)."""
     orphan_wait: int
     """How long a pod waits for the managed job that it names (microseconds)."""
+    max_replicas: int = REPLICAS
+    """How many replicas a job may have, all tasks together."""
     jobs: dict[str, Job] = field(default_factory=dict)
     closed: dict[str, bytes] = field(default_factory=dict)
     """Finished jobs about which nothing is under way, encoded: id → what `codec` wrote."""

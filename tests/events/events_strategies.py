@@ -7,9 +7,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from hypothesis import strategies as st
 
 from engine.events import TYPES, Event
+from engine.events.bounds import RESOURCE
 from engine.events.times import EARLIEST, LATEST
-from engine.events.values import JsonObject
+from engine.events.values import JsonObject, Resources
 from engine.events.vocabulary import Data
+from statemachines.spec import Requests
 
 TEXT = st.text(max_size=12)
 NAMES = st.text(min_size=1, max_size=12)
@@ -27,8 +29,12 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint == JsonObject:
         return JSON_OBJECTS
-    if origin is Annotated:
-        return MOMENTS
+    if hint == Resources:
+        return st.builds(Requests, **{field.name: st.integers(0, RESOURCE) for field in fields(Requests)})
+    if origin is Annotated and arguments[0] is int:
+        return _numbers(arguments[1])
+    if origin is Annotated:  # texts and mappings of bounded size
+        return of_type(arguments[0])
     if origin is Literal:
         return st.sampled_from(arguments)
     if origin in (Union, UnionType):
@@ -39,6 +45,12 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
         return JSON_OBJECTS if arguments[1] is Any else st.dictionaries(TEXT, of_type(arguments[1]), max_size=2)
     simple = {str: TEXT, int: st.integers(), bool: st.booleans()}
     return simple[hint] if hint in simple else instances(hint)
+
+
+def _numbers(field: Any) -> st.SearchStrategy[int]:
+    """Whole numbers within the bounds of a field."""
+    bounds = {name: getattr(one, name) for one in field.metadata for name in ("ge", "le") if hasattr(one, name)}
+    return st.integers(bounds.get("ge", EARLIEST), bounds.get("le", LATEST))
 
 
 def instances(cls: type[Any]) -> st.SearchStrategy[Any]:

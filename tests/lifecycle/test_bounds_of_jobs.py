@@ -1,0 +1,101 @@
+"""The stage itself holds the bounds: whoever wrote the input, and by whichever way it came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from lifecycle_driver import START, Driver, pod, vcjob
+
+from engine.events.bounds import EVENT_DATA_BYTES, REPLICAS, TASKS
+from engine.events.inputs import CustomEventRaised, JobObserved, JobSubmitted, JobUpdated
+from engine.events.jobs import Anomaly, CommandRefused, JobRejected
+from engine.lifecycle.stage import LifecycleStage
+
+
+def submitted(driver: Driver, manifest: dict[str, Any], job: str = "j") -> list[Any]:
+    return [event.data for event in driver.take(driver.event(JobSubmitted(manifest), job))]
+
+
+@pytest.mark.parametrize(
+    ("manifest", "message"),
+    [
+        (vcjob({"name": "a", "replicas": 2_000_000_000}), "(max_replicas)"),
+        ({**vcjob({"name": "a"}), "metadata": {"name": "a", "annotations": {"lahar/spec": "main: " + "[" * 60_000}}}, "nested"),
+        (vcjob({"name": "a"}, lahar={"customEvents": {"E": {"pattern": "(?=a)"}}}), "linear time"),
+    ],
+)
+def test_a_submission_beyond_a_bound_is_rejected(manifest: dict[str, Any], message: str) -> None:
+    driver = Driver()
+    (rejected,) = submitted(driver, manifest)
+    assert driver.outcome == "rejected"
+    assert message in rejected.faults[0].message
+
+
+def test_a_job_that_grows_beyond_the_bound_keeps_its_size() -> None:
+    driver = Driver(LifecycleStage(max_replicas=5))
+    submitted(driver, vcjob({"name": "a", "replicas": 2}))
+    made = driver.take(driver.event(JobUpdated(vcjob({"name": "a", "replicas": 6})), "j"))
+    assert [type(event.data) for event in made] == [JobRejected]
+    assert driver.state.jobs["j"].spec.total_replicas == 2
+    driver.take(driver.event(JobUpdated(vcjob({"name": "a", "replicas": 5})), "j"))
+    assert driver.state.jobs["j"].spec.total_replicas == 5
+
+
+def test_an_observed_job_that_claims_too_many_replicas_is_rejected() -> None:
+    driver = Driver()
+    huge = JobObserved("n", "Job", version="1", tasks={"a": 2_000_000_000})
+    (made,) = driver.take(driver.event(huge, "j"))
+    assert isinstance(made.data, JobRejected)
+    assert made.data.faults[0].message == "the job has 2,000,000,000 replicas, more than 20,000 (max_replicas)"
+    driver.take(driver.event(JobObserved("n", "Job", version="2", tasks={"a": 3}), "j"))
+    assert driver.outcome == "applied"
+    driver.take(driver.event(JobObserved("n", "Job", version="3", tasks={"a": REPLICAS + 1}), "j"))
+    assert driver.outcome == "rejected"
+    assert driver.state.jobs["j"].spec.total_replicas == 3
+
+
+def test_a_pod_of_a_replica_that_no_job_has_is_an_anomaly_of_its_job() -> None:
+    driver = Driver()
+    (made,) = driver.see(pod("u", "j", 1, "Pending", index=REPLICAS))
+    assert isinstance(made.data, Anomaly)
+    assert "(max_replicas)" in made.data.what
+    driver.see(pod("v", "j", 1, "Pending", index=REPLICAS - 1))
+    assert driver.outcome == "applied"
+    (made,) = driver.see(pod("w", "j", 1, "Pending"))  # the next slot would be one too many
+    assert isinstance(made.data, Anomaly)
+
+
+def test_pods_cannot_give_a_job_more_tasks_than_it_may_have() -> None:
+    driver = Driver(checked=False)
+    for number in range(TASKS):
+        driver.see(pod(f"u{number}", "j", 1, "Pending", task=f"t{number}", index=0))
+    assert driver.outcome == "applied"
+    driver.see(pod("v", "j", 1, "Pending", task="another", index=0))
+    assert driver.outcome == "anomalous"
+    driver.see(pod("w", "j", 1, "Pending", task="t0", index=1))
+    assert driver.outcome == "applied"
+
+
+@pytest.mark.parametrize(
+    ("schema", "data", "message"),
+    [
+        (None, {"a": "x" * EVENT_DATA_BYTES}, "65,536 bytes"),
+        ({"pattern": "^(a+)+$", "properties": {"a": {"pattern": "^(a+)+$"}}}, {"a": "a" * 40 + "!"}, "does not match"),
+        ({"$ref": "#"}, {}, "100 deep"),
+    ],
+)
+def test_the_data_of_an_event_are_judged_at_a_bounded_cost(schema: Any, data: dict[str, Any], message: str) -> None:
+    driver = Driver()
+    submitted(driver, vcjob({"name": "a"}, lahar={"customEvents": {"E": schema}}))
+    made = driver.take(driver.event(CustomEventRaised("E", data), "j"))
+    assert [type(event.data) for event in made] == [CommandRefused]
+    assert message in made[0].data.reason
+
+
+def test_deadlines_of_the_largest_number_set_a_timer_that_never_fires() -> None:
+    driver = Driver()
+    submitted(driver, vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 2**63 - 1}))
+    assert driver.outcome == "applied"
+    driver.crash()
+    assert driver.stage.due(driver.state) > START
