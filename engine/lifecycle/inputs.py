@@ -65,8 +65,10 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
 def _take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     why = authority.objection(turn.state, job, event)
     if why is not None:
-        return _refuse(turn, job, event, why)
-    return _RULES[type(event.data)](turn, job, event)
+        return (yield from _refuse(turn, job, event, why))
+    at = turn.index
+    outcome = yield from _RULES[type(event.data)](turn, job, event)
+    return "unchanged" if outcome == "applied" and turn.index == at else outcome
 
 
 def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain: bool = False) -> Events:

@@ -298,6 +298,8 @@ def _objection_to_target(job: Job, command: CommandIssued) -> str | None:
         partition = task.spec.partition
         if partition is None or command.partition is None or not 0 <= command.partition < partition.total:
             return f"task {command.task} has no partition {command.partition}"
+        if plan_of(job, "target", Order("RestartPartition", task=command.task, partition=command.partition)) is None:
+            return f"partition {command.partition} of task {command.task} has no pods"
     return None
 
 

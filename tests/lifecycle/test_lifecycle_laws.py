@@ -73,9 +73,10 @@ def manifests(draw):
     if len(named) == 2 and draw(st.booleans()):
         named[1]["dependsOn"] = {"name": ["t0"]}
     if draw(st.booleans()):
-        replicas = 2 * named[0]["replicas"]
-        named[0] |= {"replicas": replicas, "partitionPolicy": {"totalPartitions": replicas // 2, "partitionSize": 2}}
-        named[0].pop("minAvailable", None)
+        parted = draw(st.sampled_from(named))
+        replicas = 2 * parted["replicas"]
+        parted |= {"replicas": replicas, "partitionPolicy": {"totalPartitions": replicas // 2, "partitionSize": 2}}
+        parted.pop("minAvailable", None)
     spec = draw(
         st.fixed_dictionaries(
             {"policies": policies, "maxRetry": st.integers(1, 4)},

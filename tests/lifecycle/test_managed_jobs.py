@@ -243,6 +243,27 @@ def test_restarting_a_partition_leaves_the_others_alone(driver):
     assert driver.outcome == "refused"
 
 
+def test_restarting_a_partition_without_pods_is_refused(driver):
+    waits = {
+        "name": "b",
+        "replicas": 4,
+        "dependsOn": {"name": ["a"]},
+        "partitionPolicy": {"totalPartitions": 2, "partitionSize": 2},
+    }
+    started(driver, {"name": "a"}, waits, maxRetry=5)
+    made = driver.command("RestartPartition", task="b", partition=0)
+    assert driver.outcome == "refused"
+    assert [refused.reason for refused in driver.of(CommandRefused, made)] == ["partition 0 of task b has no pods"]
+
+
+def test_what_leaves_no_event_is_not_said_to_be_applied(driver, monkeypatch):
+    """Else the processor would park the job for it."""
+    started(driver, {"name": "a"})
+    monkeypatch.setattr("engine.lifecycle.managed.commanded", lambda *_: iter(()))
+    assert driver.command("RestartJob") == []
+    assert driver.outcome == "unchanged"
+
+
 def test_a_policy_restarts_the_partition_of_the_pod(driver):
     partition = {"totalPartitions": 2, "partitionSize": 2}
     task = {"name": "a", "replicas": 4, "partitionPolicy": partition}
