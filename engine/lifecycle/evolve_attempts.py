@@ -20,7 +20,6 @@ from engine.events.jobs import (
     EffectRequested,
 )
 from engine.lifecycle.indexes import (
-    displace,
     enter,
     leave,
     leaves_slot_open,
@@ -149,7 +148,7 @@ def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event
     attempt.disruption = None
     _observed(job, attempt, data, event)
     job.live -= 1
-    displace(state, job, attempt)
+    place(state, job, attempt)
     enter(job, task, attempt)
     _follow_slot(job, task, attempt)
     if attempt.replaceable and attempt.index < task.spec.replicas and task.slots.get(attempt.index) is attempt:
@@ -192,7 +191,7 @@ def _attempt_late_fact(_state: ShardState, job: Job, data: AttemptLateFact, even
         mark_seen(job, event)
 
 
-def _effect_requested(_state: ShardState, job: Job, data: EffectRequested, event: Event[Any]) -> None:
+def _effect_requested(state: ShardState, job: Job, data: EffectRequested, event: Event[Any]) -> None:
     if data.task is None or data.index is None or data.attempt is None:
         return
     attempt = job.attempt(data.task, data.index, data.attempt)
@@ -215,9 +214,10 @@ def _effect_requested(_state: ShardState, job: Job, data: EffectRequested, event
         _show_object(job, attempt, "deleting")
     enter(job, task, attempt)
     _follow_slot(job, task, attempt)
+    place(state, job, attempt)
 
 
-def _attempt_object_changed(_state: ShardState, job: Job, data: AttemptObjectChanged, event: Event[Any]) -> None:
+def _attempt_object_changed(state: ShardState, job: Job, data: AttemptObjectChanged, event: Event[Any]) -> None:
     task, attempt = _find(job, data)
     leave(job, task, attempt)
     attempt.replaceable = attempt.replaceable or data.replaceable
@@ -228,6 +228,7 @@ def _attempt_object_changed(_state: ShardState, job: Job, data: AttemptObjectCha
         mark_seen(job, event)
     enter(job, task, attempt)
     _follow_slot(job, task, attempt)
+    place(state, job, attempt)
 
 
 def _show_object(job: Job, attempt: Attempt, shown: ObjectState) -> None:

@@ -39,6 +39,7 @@ from engine.lifecycle.indexes import (
     held_size,
     mark_seen,
     note_submitted,
+    place,
     run_timer,
     set_spec,
     stop_timer,
@@ -89,7 +90,7 @@ def _job_revised(_state: ShardState, job: Job, data: JobRevised, event: Event[An
         set_spec(job, _without_templates(data.spec))
 
 
-def _job_phase_changed(_state: ShardState, job: Job, data: JobPhaseChanged, event: Event[Any]) -> None:
+def _job_phase_changed(state: ShardState, job: Job, data: JobPhaseChanged, event: Event[Any]) -> None:
     job.phase, job.reason, job.since = data.phase, data.reason, event.time
     job.retry_count, job.restarts = data.retry_count, data.restarts
     job.inferred = data.inferred
@@ -101,6 +102,9 @@ def _job_phase_changed(_state: ShardState, job: Job, data: JobPhaseChanged, even
         job.deferred = None
     else:
         job.finished = None
+    if job.managed and (job.finished is not None or "Aborted" in {data.phase, data.previous}):
+        for attempt in job.attempts:
+            place(state, job, attempt)
     if data.object_version is not None:
         job.object_version = data.object_version
     elif job.owner_known and not job.managed and not data.inferred:

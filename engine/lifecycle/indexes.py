@@ -19,7 +19,6 @@ from statemachines.task import initial_task_phase
 
 __all__ = [
     "begin_version",
-    "displace",
     "enter",
     "fired_key",
     "held_size",
@@ -32,6 +31,7 @@ __all__ = [
     "place",
     "run_timer",
     "set_spec",
+    "stands",
     "stop_timer",
 ]
 
@@ -94,9 +94,9 @@ def index_job(state: ShardState, job: Job) -> None:
             task.close_slot(attempt.index)
         task.next_index = max(task.next_index, attempt.index + 1)
         enter(job, task, attempt)
+        place(state, job, attempt)
         if attempt.live:
             job.live += 1
-            place(state, job, attempt)
         elif task.slots.get(attempt.index) is attempt and leaves_slot_open(job, task, attempt):
             task.open_slot(attempt.index)
     for timer in job.timers.values():
@@ -150,15 +150,22 @@ def leaves_slot_open(job: Job, task: Task, attempt: Attempt) -> bool:
     return attempt.replaceable and attempt.object == "gone" and attempt.index < task.spec.replicas
 
 
+def stands(job: Job, attempt: Attempt) -> bool:
+    """Tell whether something waits for the end of an attempt, or for its object to go so that it can be replaced."""
+    if attempt.live:
+        return True
+    return job.managed and attempt.replaceable and attempt.object != "gone" and job.finished is None and job.phase != "Aborted"
+
+
 def place(state: ShardState, job: Job, attempt: Attempt) -> None:
-    """Note that an attempt is on its node."""
-    if attempt.node is not None and attempt.uid is not None:
-        state.on_node.setdefault((job.cluster, attempt.node), {})[attempt.uid] = job.id
-
-
-def displace(state: ShardState, job: Job, attempt: Attempt) -> None:
-    """Note that an attempt has left its node."""
-    _no_more(state.on_node, (job.cluster, attempt.node or ""), attempt.uid or "")
+    """Note whether an attempt stands on its node."""
+    if attempt.node is None or attempt.uid is None:
+        return
+    node = (job.cluster, attempt.node)
+    if stands(job, attempt):
+        state.on_node.setdefault(node, {})[attempt.uid] = job.id
+    else:
+        _no_more(state.on_node, node, attempt.uid)
 
 
 def _no_more(index: dict[tuple[str, str], dict[str, Any]], node: tuple[str, str], key: str) -> None:

@@ -169,12 +169,12 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
     yield from observe.advance(turn, job, attempt, pod, seen, gone=deleted)
     if before is not None and turn.index == at:
         return "unchanged"
-    if job.lost and not attempt.live:
-        yield from losses.stop_waiting(turn, job)
     if job.managed:
         yield from managed.pod_changed(turn, job, attempt, before, restarts, pod.first_exit_code)
     elif category(attempt) != counted or job.finished is not None:  # until its end an observed job follows its counters alone
         yield from _follow_attempt(turn, job, attempt)
+    if job.lost and not attempt.live:
+        yield from losses.stop_waiting(turn, job)
     return "applied"
 
 

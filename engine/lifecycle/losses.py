@@ -51,21 +51,22 @@ def wait_for_lost(turn: Turn, job: Job, *, node: str | None = None) -> Events:
 def stop_waiting(turn: Turn, job: Job) -> Events:
     """Cancel the waits that have nothing left to wait for."""
     for timer in list(job.lost.values()):
-        if timer.node is not None:
-            waits = any(attempt.node == timer.node and _stands(job, attempt) for attempt in job.attempts)
-        else:
-            waits = job.live > 0
-        if not waits:
+        if not (job.live if timer.node is None else _uids_on(turn, job, timer.node)):
             yield turn.event(job, TimerCancelled(timer.id, "nothing is left to wait for"))
+
+
+def _uids_on(turn: Turn, job: Job, node: str) -> list[str]:
+    there = turn.state.on_node.get((job.cluster, node), {})
+    return [uid for uid, job_id in there.items() if job_id == job.id]
 
 
 def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
     """Yield what the timer has waited for in vain, and why it counts as lost: live attempts, closed ones whose object stands."""
     if timer.node is not None:
         if (job.cluster, timer.node) not in turn.state.nodes:  # else it came back
-            for attempt in job.attempts:
-                if attempt.node == timer.node and _stands(job, attempt):
-                    yield attempt, "NodeLost"
+            standing = [job.by_uid[uid] for uid in _uids_on(turn, job, timer.node)]
+            for attempt in sorted(standing, key=lambda attempt: attempt.place):
+                yield attempt, "NodeLost"
         return
     for attempt in job.attempts:
         due = _due(turn, job, attempt)
@@ -107,10 +108,6 @@ def _due(turn: Turn, job: Job, attempt: Attempt) -> int | None:
     if node is not None and node.ready != "True":
         return turn.now + LOSS_WAIT
     return max([*ends, attempt.deadline or 0]) + LOSS_WAIT
-
-
-def _stands(job: Job, attempt: Attempt) -> bool:
-    return attempt.live or (job.managed and attempt.replaceable and attempt.object != "gone")
 
 
 def end_without_evidence(turn: Turn, job: Job, attempt: Attempt, lost: str) -> Event[AttemptEnded]:

@@ -9,6 +9,8 @@ from dataclasses import replace
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, vcjob
 
+from engine.events.inputs import NodeObserved
+
 
 class NoScanError(AssertionError):
     """Raised when something goes through all of what must only be looked up."""
@@ -73,6 +75,22 @@ def gang(driver, replicas):
         attempt = driver.job().tasks["w"].slots[index].number
         fields = {"task": "w", "index": index, "attempt": attempt, "managed": True, "name": f"train-w-{index}"}
         yield from life(f"u{index}-{attempt}", **fields)
+
+
+def test_pods_that_end_while_nodes_are_gone_are_never_scanned():
+    driver = Driver(checked=False)
+    driver.submit(vcjob({"name": "w", "replicas": 30}, maxRetry=9999))
+    driver.run("w")
+    for node in range(10):
+        driver.node(f"n{node}", gone=True)
+    driver.take(driver.event(NodeObserved("n9"), "n9"))
+    assert len(driver.job().lost) == 9
+    seen = [driver.replica("w", index, phase="Failed", node=f"n{index}", running=0, ended=9, exit_code=1) for index in range(12)]
+    guard(driver)
+    for one in seen:
+        driver.see(one)
+    assert driver.job().counts.failed == 12
+    assert not driver.job().lost
 
 
 def test_the_pods_of_a_managed_job_are_never_scanned():

@@ -7,7 +7,7 @@ from lifecycle_driver import CLUSTER, Driver, vcjob
 
 from engine.events import NotKeptError
 from engine.events.inputs import CommandIssued, NodeObserved
-from engine.events.jobs import AttemptChanged, AttemptEnded, TimerCancelled, TimerSet
+from engine.events.jobs import AttemptChanged, AttemptEnded, AttemptObjectChanged, TimerCancelled, TimerSet
 
 
 @pytest.fixture
@@ -63,3 +63,41 @@ def test_a_fact_that_cannot_be_decided_on_parks_no_job(driver):
     with pytest.raises(NotKeptError, match=r"lahar\.node\.observed\.v1 about 'j1' could not be decided on: it broke"):
         next(driver.stage.park(driver.state, fact, driver.now, "it broke"))
     assert not driver.job().parked
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_an_ended_pod_whose_object_went_with_its_node_is_replaced(crash):
+    driver = Driver()
+    driver.node("n0")
+    driver.submit(vcjob({"name": "w", "policies": [{"event": "PodFailed", "action": "RestartTask"}]}, maxRetry=10))
+    driver.run("w")
+    driver.end("w", code=1)
+    assert waits(driver, driver.node("n0", gone=True)) == ["n0"]
+    if crash:
+        driver.crash()
+    driver.wait(599)
+    assert driver.phase() == "Restarting"
+    made = driver.wait(1)
+    assert driver.of(AttemptObjectChanged, made)[0].why == "its node n0 is gone"
+    assert driver.asked("create_pod", made) == [("w", 0, 2)]
+
+
+def test_a_pod_that_ends_while_its_node_is_gone_and_is_to_be_replaced_is_waited_for():
+    driver = Driver()
+    driver.node("n0")
+    driver.submit(vcjob({"name": "w", "policies": [{"event": "PodFailed", "action": "RestartTask"}]}, maxRetry=10))
+    driver.run("w")
+    driver.node("n0", gone=True)
+    driver.end("w", code=1)
+    assert driver.asked("create_pod", driver.wait(600)) == [("w", 0, 2)]
+
+
+def test_a_job_that_is_over_waits_for_no_object_on_a_node_that_goes():
+    driver = Driver()
+    driver.node("n0")
+    driver.submit(vcjob({"name": "w"}, maxRetry=10))
+    driver.run("w")
+    driver.command("AbortJob")
+    driver.reap()
+    assert driver.phase() == "Aborted"
+    assert driver.node("n0", gone=True) == []
