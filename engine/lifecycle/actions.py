@@ -21,13 +21,11 @@ from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import fired_key
 from engine.lifecycle.losses import wait_for_lost
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import kill, plan_of, scope_of, start_missing
+from engine.lifecycle.pods import kill, plan_of, scope_of, start_missing, when_killed
 from engine.lifecycle.state import Attempt, Job, Timer
-from engine.lifecycle.steps import when_killed
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn
 from statemachines import policies
-from statemachines.counters import Pod
 from statemachines.delays import Delay, cancelled_by_action, place
 from statemachines.kill import KillPlan
 from statemachines.limits import ttl_due
@@ -88,8 +86,8 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
     made_pointless = cancelled_by_action(running, order.action, order.task, pod, order.partition)
     yield from cancel(turn, job, made_pointless, f"{order.action} was carried out")
     reason = "StoppedByUser" if order.commanded and order.action in _STOPS else "KilledByAction"
-    rest = yield from kill(turn, job, plan, scope, order, reason)
-    counts, tasks = when_killed(job, rest)
+    yield from kill(turn, job, plan, scope, order, reason)
+    counts, tasks = when_killed(job)
     answer = next_phase(
         phase,
         order.action,
@@ -174,14 +172,13 @@ def _sync(turn: Turn, job: Job) -> Events:
         yield from _take(turn, job, order)
         return
     effect = effect_of(job.phase, "SyncJob")
-    rest: list[Pod] = []
     if effect == "sync":
         if waits is None:  # a job that is about to be stopped needs no more pods
             yield from start_missing(turn, job)
     elif effect == "kill_soft" and job.counts.pending + job.counts.running:
         plan = plan_of(job, "unfinished", Order("SyncJob")) or KillPlan()
-        rest = yield from kill(turn, job, plan, "unfinished", Order("SyncJob"), "KilledByAction")
-    counts, tasks = when_killed(job, rest)
+        yield from kill(turn, job, plan, "unfinished", Order("SyncJob"), "KilledByAction")
+    counts, tasks = when_killed(job)
     answer = next_phase(
         job.phase,
         "SyncJob",

@@ -41,11 +41,10 @@ from engine.lifecycle.authority import may_not_speak
 from engine.lifecycle.losses import end_without_evidence, give_up_object, stop_waiting, wait_for_lost, wait_for_sight
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import ask_again, kill, meet, plan_of, update_surplus
+from engine.lifecycle.pods import ask_again, kill, meet, plan_of, rest_of_kill, update_surplus
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.delays import cancelled_by_event
-from statemachines.kill import KillPlan
 from statemachines.limits import active_deadline_due
 from statemachines.notifications import pod_added, pod_deleted, pod_updated
 from statemachines.task_rules import task_completed, task_failed
@@ -342,8 +341,7 @@ def custom_raised(turn: Turn, job: Job, raised: CustomEventRaised) -> Events:
 def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
     """Take the next step of work on a large job."""
     if timer.kill is not None:
-        order = Order(timer.action or "SyncJob", task=timer.task, index=timer.index, partition=timer.partition)
-        plan = plan_of(job, timer.kill, order) or KillPlan()
+        plan, order = rest_of_kill(job, timer)
         yield from kill(turn, job, plan, timer.kill, order, timer.reason or "KilledByAction")
     yield from settle(turn, job)
 

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
-from engine.events import Data, Event
 from engine.events.inputs import PodObserved
 from engine.events.jobs import AttemptStarted, EffectRequested
 from engine.lifecycle.losses import wait_for_sight
 from engine.lifecycle.observe import give_up
 from engine.lifecycle.orders import Order
-from engine.lifecycle.state import Attempt, Job, category
+from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import PODS, go_on, go_on_killing
 from engine.lifecycle.tasks import may_start
 from engine.lifecycle.turn import Events, Turn
-from statemachines.counters import Pod
+from statemachines.counters import Counters, Pod
 from statemachines.kill import RETAIN_NONE, RETAIN_SOFT, KillPlan, KillScope, Target, kill_job, kill_target, retained
 from statemachines.sync import creates_pods, pod_name
 
-__all__ = ["ask_again", "kill", "meet", "plan_of", "scope_of", "start_missing", "stray", "update_surplus"]
+__all__ = [
+    "ask_again",
+    "kill",
+    "meet",
+    "plan_of",
+    "rest_of_kill",
+    "scope_of",
+    "start_missing",
+    "stray",
+    "update_surplus",
+    "when_killed",
+]
 
 _SYNC: Final = Order("SyncJob")
 
@@ -96,15 +107,36 @@ def plan_of(job: Job, scope: KillScope | None, order: Order) -> KillPlan | None:
     return kill_job(_pods(job), RETAIN_SOFT if scope == "unfinished" else RETAIN_NONE)
 
 
-def kill(
-    turn: Turn, job: Job, plan: KillPlan, scope: KillScope | None, order: Order, reason: str
-) -> Generator[Event[Data], None, list[Pod]]:
-    """Ask for the deletions of a plan, as many as one step may; the rest, which is returned, comes step by step."""
-    rest = plan.delete[PODS:]
+def kill(turn: Turn, job: Job, plan: KillPlan, scope: KillScope | None, order: Order, reason: str) -> Events:
+    """Ask for the deletions of a plan, as many as one step may; the rest comes step by step."""
     yield from _delete(turn, job, plan.delete[:PODS], reason)
-    if rest and scope is not None:
+    if len(plan.delete) > PODS and scope is not None:
         yield from go_on_killing(turn, job, scope, order, reason)
-    return rest
+
+
+def rest_of_kill(job: Job, timer: Timer) -> tuple[KillPlan, Order]:
+    """Return what a step is to go on deleting, and the order behind it."""
+    order = Order(timer.action or "SyncJob", task=timer.task, index=timer.index, partition=timer.partition)
+    return plan_of(job, timer.kill, order) or KillPlan(), order
+
+
+def when_killed(job: Job) -> tuple[Counters, dict[str, Counters]]:
+    """Return the counters of a job and of its tasks as if the rest of every kill under way had been asked for.
+
+    The phase rule judges a kill as a whole, as Volcano carries it out in one pass.
+    """
+    if not job.kills:
+        return job.counts, {name: task.counts for name, task in job.tasks.items()}
+    kills = [timer for timer in job.timers.values() if timer.kill is not None]
+    rest = {(pod.task, pod.index): pod for timer in kills for pod in rest_of_kill(job, timer)[0].delete}
+    counts = replace(job.counts)
+    tasks = {name: replace(task.counts) for name, task in job.tasks.items()}
+    for pod in rest.values():
+        for counters in (counts, tasks[pod.task]):
+            name = pod.phase.lower()
+            setattr(counters, name, getattr(counters, name) - 1)
+            counters.terminating += 1
+    return counts, tasks
 
 
 def _pods(job: Job, target: Target | None = None) -> Iterator[Pod]:

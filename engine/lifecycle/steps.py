@@ -7,18 +7,15 @@ what it deletes; any other one does what the job lacks: inputs to be released, p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Final
 
 from engine.events.jobs import TimerSet
 from engine.lifecycle.orders import Order
 from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
-from statemachines.counters import Counters, Pod
 from statemachines.kill import KillScope
 
-__all__ = ["IN_VAIN", "PACE", "PODS", "RELEASED", "go_on", "go_on_killing", "when_killed"]
+__all__ = ["IN_VAIN", "PACE", "PODS", "RELEASED", "go_on", "go_on_killing"]
 
 PODS: Final = 250
 """Pods that one step asks for or deletes: 20 ms."""
@@ -52,20 +49,3 @@ def go_on_killing(turn: Turn, job: Job, scope: KillScope, order: Order, reason: 
             reason=reason,
         ),
     )
-
-
-def when_killed(job: Job, rest: Sequence[Pod]) -> tuple[Counters, dict[str, Counters]]:
-    """Return the counters of a job and of its tasks as if the rest of a kill had been asked for.
-
-    The phase rule judges a kill as a whole, as Volcano carries it out in one pass.
-    """
-    if not rest:
-        return job.counts, {name: task.counts for name, task in job.tasks.items()}
-    counts = replace(job.counts)
-    tasks = {name: replace(task.counts) for name, task in job.tasks.items()}
-    for pod in rest:
-        for counters in (counts, tasks[pod.task]):
-            name = pod.phase.lower()
-            setattr(counters, name, getattr(counters, name) - 1)
-            counters.terminating += 1
-    return counts, tasks

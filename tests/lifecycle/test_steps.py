@@ -96,6 +96,22 @@ def test_a_kill_is_judged_as_a_whole_and_carried_out_step_by_step(driver, action
     assert driver.job().counts.running == 0
 
 
+def test_an_action_during_a_kill_is_judged_as_if_that_were_done(driver):
+    """Else enough pods seem to run for the restart to be over, which is half carried out."""
+    driver.submit(vcjob({"name": "a", "replicas": 7}, {"name": "b"}, minAvailable=1, maxRetry=9))
+    driver.wait(10 * STEP)
+    driver.run("a")
+    driver.run("b")
+    driver.command("RestartJob")
+    driver.command("RestartTask", task="b")
+    assert driver.phase() == "Restarting"
+    driver.wait(10 * STEP)
+    assert driver.job().counts.terminating == 8
+    driver.reap()
+    driver.wait(10 * STEP)
+    assert driver.path() == ["Running", "Restarting", "Pending"]
+
+
 def test_a_task_is_scaled_down_step_by_step(driver):
     driver.submit(vcjob({"name": "a", "replicas": 6}, minAvailable=1))
     driver.wait(10 * STEP)
