@@ -334,7 +334,7 @@ def _object_changed(attempt: AttemptView, data: AttemptObjectChanged, _time: int
 def _requested(attempt: AttemptView, data: EffectRequested, _time: int, _event: Event[Any]) -> None:
     if data.effect == "create_pod":
         attempt.object = "asked"
-    elif attempt.uid is not None:
+    elif attempt.uid is not None and attempt.object != "gone":
         attempt.object = "deleting"
 
 

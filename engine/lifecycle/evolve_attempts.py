@@ -201,8 +201,9 @@ def _effect_requested(state: ShardState, job: Job, data: EffectRequested, event:
     task = job.tasks[data.task]
     leave(job, task, attempt)
     job.by_effect.pop(attempt.effect, None)
-    attempt.effect = event.id
-    job.by_effect[event.id] = attempt
+    if attempt.object != "gone":
+        attempt.effect = event.id
+        job.by_effect[event.id] = attempt
     if data.effect == "create_pod":
         attempt.object = "asked"
     elif attempt.live:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from engine.events.inputs import PodObserved
-from engine.events.jobs import AttemptStarted, EffectRequested
+from engine.events.jobs import AttemptObjectChanged, AttemptStarted, EffectRequested
 from engine.lifecycle.losses import wait_for_sight
 from engine.lifecycle.observe import give_up
 from engine.lifecycle.orders import Order
@@ -180,6 +180,10 @@ def _delete(turn: Turn, job: Job, pods: Iterable[Pod], cause: str) -> Events:
 def _delete_one(turn: Turn, job: Job, attempt: Attempt, cause: str) -> Events:
     if attempt.live and attempt.object == "absent":
         yield give_up(turn, job, attempt, "Failed", "NeverStarted")
+        return
+    if attempt.object == "gone":  # nothing is left to delete: its replica is open at once
+        key = (attempt.task, attempt.index, attempt.number)
+        yield turn.event(job, AttemptObjectChanged(*key, object="gone", replaceable=True, version=attempt.version))
         return
     yield turn.event(job, _effect("delete_pod", attempt, cause))
 

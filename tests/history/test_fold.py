@@ -6,7 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import inputs
-from engine.events.jobs import AttemptChanged, AttemptLateFact, JobParked, JobRevised, JobUnparked, TimerCancelled, TimerSet
+from engine.events.jobs import (
+    AttemptChanged,
+    AttemptEnded,
+    AttemptLateFact,
+    EffectRequested,
+    JobParked,
+    JobRevised,
+    JobUnparked,
+    TimerCancelled,
+    TimerSet,
+)
 from engine.events.times import SECOND
 from engine.history.asof import ClusterAsOf, job_as_of
 from engine.history.fold import fold, tracks
@@ -91,6 +101,17 @@ def test_changes_that_are_no_phase(story):
     told.add(TimerCancelled(timer.id), 9)
     told.add(JobUnparked(1), 9)
     assert (fold(told.events).timers, fold(told.events).parked) == ({}, None)
+
+
+def test_an_object_that_is_gone_is_not_deleted_again(story):
+    """Older releases asked for the deletion all the same."""
+    told = story()
+    told.opened(0)
+    told.started(0)
+    told.running(1)
+    told.add(AttemptEnded("main", 0, 1, phase="Succeeded", previous="Running", exit_code=0, object="gone"), 3)
+    told.add(EffectRequested("delete_pod", uid="u", task="main", index=0, attempt=1, cause="KilledByAction"), 4)
+    assert fold(told.events).attempts["main", 0, 1].object == "gone"
 
 
 def test_late_fact_stands_beside_the_closed_attempt(story):

@@ -104,10 +104,14 @@ def derived(state: ShardState) -> dict[str, Any]:
                 task.counts,
                 task.ready,
                 task.restart_sum,
+                task.left,
+                task.numbers,
+                task.next_index,
             )
             for name, task in job.tasks.items()
         }
-        jobs[job.id] = (tasks, job.counts, job.live, sorted(job.by_uid), job.rules)
+        under_way = (sorted(job.by_effect), sorted(job.earlier), sorted(job.lost), job.steps, job.kills, job.matches)
+        jobs[job.id] = (tasks, job.counts, job.live, sorted(job.by_uid), job.rules, under_way)
     due = sorted((timer.due, timer.id, job.id) for job in state.jobs.values() for timer in job.timers.values())
     return {
         "jobs": jobs,

@@ -11,6 +11,7 @@ from lifecycle_driver import SECOND, START, Driver, pod, vcjob
 
 from engine.events.inputs import JobObserved, PodObserved
 from engine.events.jobs import AttemptEnded, AttemptLateFact, AttemptObjectChanged, AttemptStarted, EffectRequested, TimerSet
+from engine.lifecycle.turn import Turn
 from statemachines.counters import Counters
 
 
@@ -431,3 +432,36 @@ def test_a_pod_that_was_made_and_is_not_seen_is_asked_for_again(driver):
     driver.wait(600)
     assert driver.asked("create_pod") == [("w", 0, 1), ("w", 1, 1), ("w", 0, 1), ("w", 0, 1)]
     assert driver.job().timers == {}
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_the_deletion_of_a_pod_that_is_gone_is_not_asked_for(driver, crash):
+    """Its replica is open for the next one at once."""
+    driver.submit(vcjob({"name": "a"}, {"name": "b"}, maxRetry=9))
+    driver.run("a")
+    driver.run("b")
+    driver.end("a")
+    driver.gone(driver.replica("a", phase="Succeeded", node="n0", running=0, ended=0, deleting=True))
+    assert driver.job().tasks["a"].slots[0].object == "gone"
+    if crash:
+        driver.crash()
+    made = driver.command("RestartJob")
+    assert driver.asked("delete_pod", made) == [("b", 0, 1)]
+    driver.reap()
+    assert driver.phase() == "Pending"
+    assert driver.asked("create_pod") == [("a", 0, 1), ("b", 0, 1), ("a", 0, 2), ("b", 0, 2)]
+
+
+def test_a_deletion_asked_for_in_vain_by_an_older_release_awaits_no_report(driver):
+    driver.submit(vcjob({"name": "a"}, {"name": "b"}))
+    driver.run("a")
+    driver.run("b")
+    driver.end("a")
+    driver.gone(driver.replica("a", phase="Succeeded", node="n0", running=0, ended=0, deleting=True))
+    asked = EffectRequested("delete_pod", pod="train-a-0", task="a", index=0, attempt=1, cause="KilledByAction")
+    event = Turn(driver.state, "root", driver.now, "c1").event(driver.job(), asked)
+    for state in (driver.state, driver.shadow):
+        driver.stage.evolve(state, event)
+    driver.sequences["j1"] = event.sequence
+    driver.check()
+    assert driver.job().by_effect == {driver.job().tasks["b"].slots[0].effect: driver.job().tasks["b"].slots[0]}
