@@ -11,7 +11,7 @@ from engine.kubernetes.yaml_values import UnreadableYamlError, read_yaml
 
 __all__ = ["extract_manifest"]
 
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})\s*(\S*)\s*")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})(.*)", re.DOTALL)
 _LANGUAGES: Final = frozenset({"yaml", "yml", "json"})
 _ESCAPE: Final = re.compile(r"\\([!-/:-@\[-`{-~])")
 """CommonMark: a backslash before ASCII punctuation stands for the punctuation."""
@@ -49,10 +49,11 @@ def _blocks(text: str) -> Iterator[str]:
     fence, language, lines = "", "", list[str]()
     for line in text.splitlines():
         mark = _FENCE.fullmatch(line)
+        words = mark[2].split() if mark is not None else []
         if not fence:
-            if mark is not None:
-                fence, language, lines = mark[1], mark[2].lower(), []
-        elif mark is not None and mark[1].startswith(fence) and not mark[2]:
+            if mark is not None and len(words) <= 1:
+                fence, language, lines = mark[1], "".join(words).lower(), []
+        elif mark is not None and mark[1].startswith(fence) and not words:
             if language in _LANGUAGES:
                 yield "\n".join(lines)
             elif not language:

@@ -240,3 +240,8 @@ class TestTransfer:
         lahar("import", "--log", "sqlite:again.db", given=exported)
         assert lahar("export", "--log", "sqlite:again.db").out == exported
         assert len(lahar("verify", "--json", "--log", "sqlite:again.db").records) == 3
+
+
+def test_a_line_of_an_export_is_bounded(lahar, folder):
+    (folder / "export.jsonl").write_bytes(b"x" * ((32 << 20) + 1))
+    assert "line 1 has more than 33,554,432 bytes" in lahar("import", "export.jsonl", code=2).err
