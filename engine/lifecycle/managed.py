@@ -70,6 +70,8 @@ __all__ = [
 _FIRST_RETRY: Final = 1 * SECOND
 _LONGEST_RETRY: Final = 300 * SECOND
 """An effect that failed is asked for again after the first of these, twice as long each time, up to the second (microseconds)."""
+_DOUBLINGS: Final = (_LONGEST_RETRY // _FIRST_RETRY).bit_length()
+"""Of the first, beyond which it is longer than the second: a number of as many bits as there were tries has its price."""
 
 _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"})
 """Phases in which nothing but ResumeJob changes the course of a job."""
@@ -227,7 +229,7 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
         yield from settle(turn, job)
         yield from stop_waiting(turn, job)
     else:
-        due = turn.now + min(_FIRST_RETRY << (attempt.tries - 1), _LONGEST_RETRY)
+        due = turn.now + min(_FIRST_RETRY << min(attempt.tries - 1, _DOUBLINGS), _LONGEST_RETRY)
         yield turn.event(job, TimerSet("effect", due, task=attempt.task, index=attempt.index, attempt=attempt.number))
 
 

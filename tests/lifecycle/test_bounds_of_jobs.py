@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from lifecycle_driver import START, Driver, pod, vcjob
+from lifecycle_driver import SECOND, START, Driver, pod, vcjob
 
 from engine.events.bounds import EVENT_DATA_BYTES, REPLICAS, TASKS
 from engine.events.inputs import CustomEventRaised, JobObserved, JobSubmitted, JobUpdated
-from engine.events.jobs import Anomaly, CommandRefused, JobRejected
+from engine.events.jobs import Anomaly, CommandRefused, JobRejected, TimerSet
 from engine.lifecycle.stage import LifecycleStage
 
 
@@ -99,3 +99,12 @@ def test_deadlines_of_the_largest_number_set_a_timer_that_never_fires() -> None:
     assert driver.outcome == "applied"
     driver.crash()
     assert driver.stage.due(driver.state) > START
+
+
+def test_the_back_off_of_an_effect_costs_the_same_after_any_number_of_failures() -> None:
+    driver = Driver(checked=False)
+    driver.submit(vcjob({"name": "w"}))
+    (attempt,) = driver.job().attempts
+    attempt.tries = 1 << 60
+    made = driver.report(attempt.effect, "failed", reason="Conflict")
+    assert [timer.due for timer in driver.of(TimerSet, made)] == [driver.now + 300 * SECOND]
