@@ -211,11 +211,11 @@ def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Ev
     attempt = job.by_effect.get(data.effect)
     if attempt is not None:
         change(job, attempt)
-        creates = attempt.object == "asked" and attempt.kill is None
         if data.outcome == "failed":
             attempt.tries += 1
-            attempt.object = "absent" if creates else attempt.object
-        elif creates:
+            if attempt.object == "asked" and attempt.kill is None:
+                attempt.object = "absent"
+        elif attempt.object == "asked":  # what could be deleted was made, too
             attempt.object, attempt.seen = "made", event.recordedtime
     mark_seen(job, event)
 

@@ -195,7 +195,8 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
     found = list(islice(losses.lost(turn, job, timer), PODS + 1))
     for attempt, why in found[:PODS]:
         if not attempt.live:
-            yield losses.give_up_object(turn, job, attempt, f"its node {attempt.node} is gone")
+            gone = f"its node {attempt.node}" if why == "NodeLost" else "its job"
+            yield losses.give_up_object(turn, job, attempt, f"{gone} is gone")
             continue
         before = attempt.phase
         yield losses.end_without_evidence(turn, job, attempt, why)

@@ -12,6 +12,7 @@ from typing import Final
 from engine.events import Event
 from engine.events.jobs import AttemptEnded, AttemptObjectChanged, TimerCancelled, TimerSet
 from engine.events.times import SECOND
+from engine.lifecycle.indexes import stands
 from engine.lifecycle.observe import give_up
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Events, Turn
@@ -37,21 +38,24 @@ LOSS_WAIT: Final = 600 * SECOND
 
 
 def wait_for_sight(turn: Turn, job: Job) -> Events:
-    """Wait for pods that were commanded away before they came into view, unless that is under way."""
-    if not any(timer.node is None for timer in job.lost.values()):
-        yield turn.event(job, TimerSet("lost", turn.now + SIGHT_WAIT))
+    """Wait for pods that come into view, or are gone, in a short while; unless that is under way."""
+    yield from _wait_until(turn, job, turn.now + SIGHT_WAIT)
 
 
 def wait_for_lost(turn: Turn, job: Job, *, node: str | None = None) -> Events:
-    """Wait for the pods of a job that has finished or is gone, or for those on a node that is gone, unless that is under way."""
-    if node is None or not any(timer.node == node for timer in job.lost.values()):
-        yield turn.event(job, TimerSet("lost", turn.now + LOSS_WAIT, node=node))
+    """Wait for the pods of a job that are to end, or for those on a node that is gone, unless that is under way."""
+    yield from _wait_until(turn, job, turn.now + LOSS_WAIT, node)
+
+
+def _wait_until(turn: Turn, job: Job, due: int, node: str | None = None) -> Events:
+    if not any(timer.node == node and timer.due <= due for timer in job.lost.values()):
+        yield turn.event(job, TimerSet("lost", due, node=node))
 
 
 def stop_waiting(turn: Turn, job: Job) -> Events:
     """Cancel the waits that have nothing left to wait for."""
     for timer in list(job.lost.values()):
-        if not (job.live if timer.node is None else _uids_on(turn, job, timer.node)):
+        if not (job.live or job.counts.terminating if timer.node is None else _uids_on(turn, job, timer.node)):
             yield turn.event(job, TimerCancelled(timer.id, "nothing is left to wait for"))
 
 
@@ -75,39 +79,58 @@ def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
 
 
 def unseen(turn: Turn, job: Job) -> list[Attempt]:
-    """Return the wanted attempts whose pods were reported made and have not come into view: they may be gone again."""
-    return [one for one in job.attempts if _is_unseen(one) and one.seen + SIGHT_WAIT <= turn.now]
+    """Return the attempts for which what was asked for, and reported done, is not seen: it is to be asked for again.
+
+    That is pods that were made, and may be gone again; and pods that were deleted, whose end may have been missed: the API server
+    knows none of that name then.
+    """
+    return [one for one in job.attempts if (asked := _asked(turn, job, one)) is not None and sum(asked) <= turn.now]
 
 
 def wait_on(turn: Turn, job: Job, timer: Timer) -> Events:
     """Wait on for what was not due when the timer fired."""
-    if timer.node is None:
-        dues = [due for attempt in job.attempts if (due := _due(turn, job, attempt)) is not None]
-        dues += [attempt.seen + SIGHT_WAIT for attempt in job.attempts if _is_unseen(attempt)]
-        if dues:
-            yield turn.event(job, TimerSet("lost", max(min(dues), turn.now + SIGHT_WAIT)))
+    if timer.node is not None:
+        return
+    dues = [due for attempt in job.attempts if (due := _due(turn, job, attempt)) is not None]
+    for attempt in job.attempts:
+        asked = _asked(turn, job, attempt)
+        if asked is not None:
+            since, wait = asked
+            dues.append(turn.now + wait - max(turn.now - since, 0) % wait)
+    if dues:
+        yield from _wait_until(turn, job, max(min(dues), turn.now + SIGHT_WAIT))
 
 
-def _is_unseen(attempt: Attempt) -> bool:
-    return attempt.object == "made" and attempt.live and attempt.kill is None
+def _asked(turn: Turn, job: Job, attempt: Attempt) -> tuple[int, int] | None:
+    """Return since when something is waited for that was asked for, and for how long until it is again (microseconds)."""
+    if attempt.object == "made" and attempt.live and attempt.kill is None:
+        return attempt.seen, SIGHT_WAIT
+    if attempt.object not in {"made", "deleting"} or not stands(job, attempt) or (attempt.live and attempt.kill is None):
+        return None
+    if _is_silent(turn, job, attempt):
+        return turn.now, LOSS_WAIT
+    return max(attempt.killed, attempt.since, attempt.deadline or 0), LOSS_WAIT
 
 
 def _due(turn: Turn, job: Job, attempt: Attempt) -> int | None:
     """Return when an attempt counts as lost if nothing is seen of it (microseconds); `None`: it does not.
 
-    While its node is silent no end is inferred from time alone, nor before its grace period is over.
+    While its node is silent no end is inferred from time alone, nor before its grace period is over; nor that a pod which was made
+    is gone, while its job stands.
     """
-    if not attempt.live:
-        return None
-    if attempt.uid is None:
+    if attempt.uid is None and attempt.live and attempt.object != "made":
         return None if attempt.kill is None else attempt.killed + SIGHT_WAIT
     ends = [time for time in (job.finished, job.object_deleted) if time is not None]
-    if not ends:
+    if not ends or not stands(job, attempt):
         return None
-    node = turn.state.nodes.get((job.cluster, attempt.node or ""))
-    if node is not None and node.ready != "True":
+    if _is_silent(turn, job, attempt):
         return turn.now + LOSS_WAIT
     return max([*ends, attempt.deadline or 0]) + LOSS_WAIT
+
+
+def _is_silent(turn: Turn, job: Job, attempt: Attempt) -> bool:
+    node = turn.state.nodes.get((job.cluster, attempt.node or ""))
+    return node is not None and node.ready != "True"
 
 
 def end_without_evidence(turn: Turn, job: Job, attempt: Attempt, lost: str) -> Event[AttemptEnded]:

@@ -155,6 +155,8 @@ def deleted(turn: Turn, job: Job, version: str | None) -> Events:
     if job.phase not in FINISHED_JOB_PHASES:
         order = Order("TerminateJob", reason="the job was deleted", commanded=True)
         yield from settle(turn, job) if job.phase in _STOPPING else execute(turn, job, order)
+    if job.live or job.counts.terminating:
+        yield from wait_for_lost(turn, job)
 
 
 # --- pods -----------------------------------------------------------------------------------------------------------------
@@ -219,8 +221,7 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
         return
     turn.cause = turn.last
     if report.outcome != "failed":
-        if attempt.object == "made":
-            yield from wait_for_sight(turn, job)
+        yield from wait_for_sight(turn, job) if attempt.object == "made" else wait_for_lost(turn, job)
     elif report.reason == "NotFound" and attempt.object != "absent" and attempt.tries > 1:
         if attempt.live:
             yield end_without_evidence(turn, job, attempt, "EndUnknown")

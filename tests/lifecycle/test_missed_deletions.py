@@ -1,0 +1,100 @@
+"""Deletions of which nobody hears: what waits for them has a timer, and no name is asked for while it may be taken."""
+
+from __future__ import annotations
+
+import pytest
+from lifecycle_driver import Driver, vcjob
+
+from engine.events.jobs import AttemptEnded, AttemptObjectChanged
+
+
+@pytest.fixture
+def driver():
+    driver = Driver()
+    driver.submit(vcjob({"name": "w", "policies": [{"event": "PodFailed", "action": "RestartTask"}]}, maxRetry=10))
+    return driver
+
+
+def done(driver):
+    """Report that the deletion of the pod was done."""
+    driver.report(driver.job().attempts[0].effect, "done")
+
+
+def unknown(driver):
+    """Let the API server say twice that there is no such pod."""
+    made = []
+    for _ in range(2):
+        made += driver.report(driver.job().attempts[0].effect, "failed", reason="NotFound")
+        made += driver.wait(1)
+    return made
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_a_job_whose_object_is_deleted_ends_though_its_pod_is_not_seen_again(driver, ended):
+    driver.run("w")
+    if ended:
+        driver.end("w", code=1)
+    driver.delete()
+    assert driver.phase() in {"Terminating", "Restarting"}
+    driver.wait(599)
+    driver.crash()
+    assert driver.phase() in {"Terminating", "Restarting"}
+    made = driver.wait(1)
+    assert driver.phase() == "Terminated"
+    if ended:
+        assert driver.of(AttemptObjectChanged, made)[0].why == "its job is gone"
+    else:
+        assert driver.of(AttemptEnded, made)[0].reason == "StoppedByUser"
+    assert driver.job().rest is not None
+
+
+@pytest.mark.parametrize(
+    ("command", "phase"),
+    [("TerminateJob", "Terminated"), ("RestartPod", "Pending"), ("RestartTask", "Pending")],
+)
+def test_a_deletion_that_was_done_and_is_not_seen_is_asked_for_again(driver, command, phase):
+    driver.run("w")
+    driver.command(command, task="w", index=0)
+    done(driver)
+    assert driver.asked("delete_pod", driver.wait(599)) == []
+    driver.crash()
+    assert driver.asked("delete_pod", driver.wait(1)) == [("w", 0, 1)]
+    done(driver)
+    assert driver.asked("delete_pod", driver.wait(599)) == []
+    assert driver.asked("delete_pod", driver.wait(1)) == [("w", 0, 1)]
+    unknown(driver)
+    assert driver.phase() == phase
+
+
+def test_the_object_of_an_ended_pod_is_asked_after_again(driver):
+    driver.run("w")
+    driver.end("w", code=1)
+    done(driver)
+    assert driver.asked("delete_pod", driver.wait(600)) == [("w", 0, 1)]
+    assert driver.asked("create_pod", unknown(driver)) == [("w", 0, 2)]
+
+
+def test_on_a_silent_node_nothing_is_asked_for_again(driver):
+    driver.run("w")
+    driver.node("n0", ready="Unknown", version="1")
+    driver.command("RestartTask", task="w")
+    done(driver)
+    assert driver.asked("delete_pod", driver.wait(6000)) == []
+    driver.node("n0", version="2")
+    assert driver.asked("delete_pod", driver.wait(600)) == [("w", 0, 1)]
+
+
+@pytest.mark.parametrize("reported", ["made", "deleted"])
+def test_the_name_of_a_pod_that_was_made_is_not_asked_for_before_it_is_gone(driver, reported):
+    if reported == "made":
+        done(driver)
+    driver.command("RestartTask", task="w")
+    if reported == "deleted":
+        done(driver)
+    made = driver.wait(599)
+    assert driver.of(AttemptEnded, made) == []
+    assert driver.asked("create_pod", made) == []
+    assert driver.asked("delete_pod", driver.wait(1)) == [("w", 0, 1)]
+    made = unknown(driver)
+    assert [end.reason for end in driver.of(AttemptEnded, made)] == ["NeverStarted"]
+    assert driver.asked("create_pod", made) == [("w", 0, 2)]
