@@ -99,7 +99,7 @@ def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
     if job.held:
         yield from release(turn, job, "parked")
     elif job.waiting:
-        yield from release(turn, job, "waiting", in_vain=timer.reason == IN_VAIN)
+        yield from release(turn, job, "waiting", in_vain=timer.reason == IN_VAIN and not job.managed)
     if job.managed:
         yield from managed.go_on(turn, job, timer)
 

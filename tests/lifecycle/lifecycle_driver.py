@@ -449,5 +449,5 @@ def check_job(job: Job) -> None:
     if job.phase in FINISHED_JOB_PHASES:
         assert all(timer.kind in {"ttl", "effect", "lost", "step"} for timer in job.timers.values()), "timers outlive their job"
     if job.timers and not job.opened:
-        assert all(timer.kind == "orphan_wait" for timer in job.timers.values())
+        assert all(timer.kind in {"orphan_wait", "step"} for timer in job.timers.values())
         assert job.waiting, "a wait without anything that waits"

@@ -245,6 +245,16 @@ def test_pods_go_on_waiting_for_their_job_while_it_is_parked(driver):
     assert (driver.job().waiting, driver.job().held) == ({}, {})
 
 
+def test_a_job_that_comes_while_its_pods_are_given_up_takes_in_the_rest(driver):
+    early_pods(driver, 5)
+    driver.wait(60)
+    assert len(driver.job().waiting) == 3
+    driver.submit(vcjob({"name": "a", "replicas": 5}))
+    driver.wait(10 * STEP)
+    assert driver.job().waiting == {}
+    assert sorted(attempt.uid for attempt in driver.job().attempts if attempt.uid) == ["u2", "u3", "u4"]
+
+
 # --- in the processor -------------------------------------------------------------------------------------------------
 
 
