@@ -186,6 +186,8 @@ def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
             state.awaited_on.setdefault((job.cluster, timer.node), {})[job.id] = None
     elif timer.kind == "policy":
         job.delays.setdefault(timer.pod, {})[timer.id] = timer
+    elif timer.kind == "effect":
+        job.retries.add((timer.task, timer.index, timer.attempt))
     elif timer.kind == "step":
         if not timer.held:
             state.steps[timer.id] = timer.due
@@ -203,6 +205,8 @@ def stop_timer(state: ShardState, job: Job, timer: Timer) -> None:
         del same_pod[timer.id]
         if not same_pod:
             del job.delays[timer.pod]
+    elif timer.kind == "effect":
+        job.retries.discard((timer.task, timer.index, timer.attempt))
     elif timer.kind == "step":
         state.steps.pop(timer.id, None)
         _count_step(job, timer, -1)

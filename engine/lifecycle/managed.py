@@ -229,7 +229,7 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
             yield give_up_object(turn, job, attempt, "the API server knows no such pod")
         yield from settle(turn, job)
         yield from stop_waiting(turn, job)
-    else:
+    elif (attempt.task, attempt.index, attempt.number) not in job.retries:
         due = turn.now + min(_FIRST_RETRY << min(attempt.tries - 1, _DOUBLINGS), _LONGEST_RETRY)
         yield turn.event(job, TimerSet("effect", due, task=attempt.task, index=attempt.index, attempt=attempt.number))
 

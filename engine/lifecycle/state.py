@@ -289,6 +289,8 @@ class Job:
     """Timers that end the wait for pods of which nothing more is seen. Derived."""
     delays: Annotated[dict[str | None, dict[str, Timer]], Derived] = field(default_factory=dict)
     """Timers of delayed actions by the name of their pod. Derived."""
+    retries: Annotated[set[tuple[str | None, int | None, int | None]], Derived] = field(default_factory=set)
+    """Attempts for which a timer runs to ask again for an effect: task, index, number. Derived."""
     by_uid: Annotated[dict[str, Attempt], Derived] = field(default_factory=dict)
     """Derived."""
     earlier: Annotated[dict[tuple[str, int, int], Attempt], Derived] = field(default_factory=dict)

@@ -110,7 +110,7 @@ def derived(state: ShardState) -> dict[str, Any]:
             )
             for name, task in job.tasks.items()
         }
-        under_way = (sorted(job.by_effect), sorted(job.earlier), sorted(job.lost), job.steps, job.kills, job.matches)
+        under_way = (sorted(job.by_effect), sorted(job.earlier), sorted(job.lost), job.steps, job.kills, job.matches, job.retries)
         jobs[job.id] = (tasks, job.counts, job.live, sorted(job.by_uid), job.rules, under_way)
     due = sorted((timer.due, timer.id, job.id) for job in state.jobs.values() for timer in job.timers.values())
     return {

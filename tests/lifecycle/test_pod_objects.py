@@ -465,3 +465,16 @@ def test_a_deletion_asked_for_in_vain_by_an_older_release_awaits_no_report(drive
     driver.sequences["j1"] = event.sequence
     driver.check()
     assert driver.job().by_effect == {driver.job().tasks["b"].slots[0].effect: driver.job().tasks["b"].slots[0]}
+
+
+def test_a_failure_that_is_reported_again_is_waited_for_once(driver):
+    driver.submit(vcjob({"name": "a"}))
+    for _ in range(5):
+        driver.report(last_id(driver, "create_pod"), "failed", reason="AlreadyExists")
+    driver.crash()
+    driver.report(last_id(driver, "create_pod"), "failed", reason="AlreadyExists")
+    assert [timer.kind for timer in driver.job().timers.values()] == ["effect"]
+    made = driver.wait(1)
+    assert driver.asked("create_pod", made) == [("a", 0, 1)]
+    driver.report(last_id(driver, "create_pod"), "failed", reason="AlreadyExists")
+    assert [timer.kind for timer in driver.job().timers.values()] == ["effect"]
