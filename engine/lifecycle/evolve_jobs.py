@@ -40,6 +40,7 @@ from engine.lifecycle.indexes import (
     mark_seen,
     note_submitted,
     place,
+    remember,
     run_timer,
     set_spec,
     stop_timer,
@@ -237,7 +238,7 @@ def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned,
     ident = str(data.input.get("id", ""))
     keep(job, "held" if isinstance(data, InputParked) else "waiting", ident, data.input)
     job.held_bytes += held_size(data.input)
-    keep(job, "seen", ident, None)
+    remember(job, ident)
 
 
 def _input_released(_state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import json
 from heapq import heappush
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
 from engine.events import Event
 from engine.events.ids import is_separate_job_id, routing_key
-from engine.lifecycle.pages import change_spec, change_tasks, clear, keep
+from engine.lifecycle.pages import SIZES, change_spec, change_tasks, clear, discard, keep
 from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, category
 from statemachines.raising import raise_rules
 from statemachines.spec import JobSpec
 from statemachines.task import initial_task_phase
 
 __all__ = [
+    "SEEN",
     "begin_version",
     "enter",
     "fired_key",
@@ -29,11 +31,15 @@ __all__ = [
     "match",
     "note_submitted",
     "place",
+    "remember",
     "run_timer",
     "set_spec",
     "stands",
     "stop_timer",
 ]
+
+SEEN: Final = 20_000
+"""Ids of inputs that a job remembers, at most: as many as it may hold, so that all of these are known."""
 
 
 def fired_key(job: Job, rule: int, subject: str) -> str:
@@ -110,7 +116,15 @@ def held_size(held: dict[str, Any]) -> int:
 
 def mark_seen(job: Job, event: Event[Any]) -> None:
     """Remember the input that an event follows from, so that it is known when it comes again."""
-    keep(job, "seen", event.causationid, None)
+    remember(job, event.causationid)
+
+
+def remember(job: Job, ident: str) -> None:
+    """Remember an input; beyond `SEEN` the ones that were remembered first are forgotten, a page of them at a time."""
+    keep(job, "seen", ident, None)
+    if len(job.seen) > SEEN:
+        for oldest in list(islice(job.seen, SIZES["seen"])):
+            discard(job, "seen", oldest)
 
 
 def leave(job: Job, task: Task, attempt: Attempt) -> None:

@@ -17,6 +17,7 @@ from engine.lifecycle.state import Apart, Attempt, Job, Page, Table
 from statemachines.spec import JobSpec
 
 __all__ = [
+    "SIZES",
     "append",
     "change",
     "change_spec",

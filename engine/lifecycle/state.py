@@ -275,7 +275,7 @@ class Job:
     fired: dict[str, None] = field(default_factory=dict)
     """Raise rules that have fired since the job's version is what it is: `rule/subject`."""
     seen: dict[str, None] = field(default_factory=dict)
-    """Ids of the inputs without a version of their own that left an event."""
+    """Ids of the last inputs without a version of their own that left an event."""
     parked: bool = False
     held: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Parked inputs, as CloudEvents by id, in order."""

@@ -8,6 +8,7 @@ from lifecycle_driver import SECOND, Driver, pod, vcjob
 from engine.events import encode
 from engine.events.inputs import EffectReported, RowUnreadable
 from engine.events.jobs import JobForgotten
+from engine.lifecycle import indexes
 from engine.lifecycle.forgotten import PER_CHUNK, Forgotten
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
@@ -108,6 +109,24 @@ def test_ids_that_are_no_job_are_bounded_in_number(driver):
     driver.submit(vcjob({"name": "w"}), "x2")
     assert driver.outcome == "applied"
     assert sorted(driver.state.strangers) == ["x3", "x4"]
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_the_inputs_that_a_job_remembers_are_bounded_and_the_last_ones_stay(monkeypatch, opened):
+    monkeypatch.setattr(indexes, "SEEN", 300)
+    driver = Driver(checked=False)
+    if opened:
+        driver.submit(vcjob({"name": "w"}))
+    for number in range(1000):
+        driver.command("ResumeJob", key=f"command-{number}")
+        if number == 500:
+            driver.crash()
+    driver.checked = True
+    driver.check()
+    assert len(driver.job().seen) <= 300
+    for number in range(850, 1000):
+        driver.command("ResumeJob", key=f"command-{number}")
+        assert driver.outcome == "duplicate"
 
 
 def test_a_forgotten_id_is_found_among_many():
