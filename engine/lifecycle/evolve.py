@@ -5,7 +5,6 @@ Each function runs in constant time but for the few that are about a whole job (
 
 from __future__ import annotations
 
-from heapq import heappush
 from typing import Final
 
 from engine.events import Data, Event
@@ -17,6 +16,7 @@ from engine.lifecycle.codec import record_name
 from engine.lifecycle.evolve_attempts import ATTEMPTS
 from engine.lifecycle.evolve_jobs import JOBS
 from engine.lifecycle.indexes import index_job, match
+from engine.lifecycle.resting import note_finished, note_stranger
 from engine.lifecycle.state import Job, ShardState
 from engine.lifecycle.versions import is_newer
 from statemachines.raising import matching, subject_of
@@ -84,7 +84,7 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
         job.rested, job.closing = event.recordedtime, event.id
         _note_stranger(state, job)
     if not job.live and (rest := job.rest) is not None and rest != was and not isinstance(event.data, JobForgotten):
-        heappush(state.finished, (rest, job.id))
+        note_finished(state, rest, job.id)
     if job.rules:
         _match_rules(job, event.data)
     state.touched[record_name(subject)] = None
@@ -102,8 +102,7 @@ def _note_stranger(state: ShardState, job: Job) -> None:
     if rest is None:
         state.strangers.pop(job.id, None)
     else:
-        state.strangers[job.id] = rest
-        heappush(state.oldest_strangers, (rest, job.id))
+        note_stranger(state, rest, job.id)
 
 
 def absorb(state: ShardState, event: Event[Data]) -> None:

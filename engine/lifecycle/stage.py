@@ -29,7 +29,7 @@ from engine.events.jobs import (
     TimerFired,
 )
 from engine.events.times import SECOND
-from engine.lifecycle import belonging, codec, hold, inputs, managed, nodes, observed, persist
+from engine.lifecycle import belonging, hold, inputs, managed, nodes, observed, persist, resting
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import absorb, evolve, peek
 from engine.lifecycle.state import Job, ShardState, Timer
@@ -245,23 +245,11 @@ class LifecycleStage:
 
     def _next_forgotten(self, state: ShardState) -> tuple[int, str] | None:
         """Return when what is forgotten next is due, and its id."""
-        oldest, finished = state.oldest_strangers, state.finished
-        while oldest and state.strangers.get(oldest[0][1]) != oldest[0][0]:
-            heappop(oldest)
+        oldest = resting.first(state, state.oldest_strangers, resting.stranger_of)
         if len(state.strangers) > self.strangers:
-            return oldest[0]
-        while finished:
-            rest, job_id = finished[0]
-            job = state.jobs.get(job_id)
-            if job is None:
-                record = state.closed.get(job_id)
-                holds = record is not None and codec.rest_of(record)[0] == rest
-            else:
-                holds = job.rest == rest
-            if holds:
-                return rest + self.forget_after, job_id
-            heappop(finished)
-        return None
+            return oldest
+        finished = resting.first(state, state.finished, resting.rest_of)
+        return None if finished is None else (finished[0] + self.forget_after, finished[1])
 
     def _forgotten_first(self, state: ShardState) -> tuple[int, str] | None:
         """Return the same if it comes before the earliest timer."""

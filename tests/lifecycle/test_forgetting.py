@@ -129,6 +129,21 @@ def test_the_inputs_that_a_job_remembers_are_bounded_and_the_last_ones_stay(monk
         assert driver.outcome == "duplicate"
 
 
+def test_what_comes_about_an_id_that_is_no_job_leaves_no_trace_but_the_last_time():
+    driver = Driver(checked=False)
+    for ident in ("oldest", "j1"):
+        driver.see(pod("u" + ident, ident, 1, "Succeeded", node="n", running=0, ended=5))
+    refused(driver, "older")
+    for _ in range(500):
+        driver.wait(1)
+        refused(driver, "x")
+    assert max(len(driver.state.finished), len(driver.state.oldest_strangers)) < 100
+    driver.wait(30 * DAY - 1)
+    assert "x" in driver.state.strangers
+    driver.wait(1)
+    assert len(driver.of(JobForgotten)) == 4
+
+
 def test_a_forgotten_id_is_found_among_many():
     forgotten = Forgotten()
     for number in range(3 * PER_CHUNK):
