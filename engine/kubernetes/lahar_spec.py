@@ -113,7 +113,7 @@ def read_lahar_spec(annotations: dict[str, str] | None, own: object) -> tuple[La
         try:
             documents = read_yaml(text.encode(errors="replace"))
         except UnreadableYamlError as error:
-            return LaharSpec(), path, [Fault(path, f"holds {error}")]
+            return LaharSpec(), path, [Fault(path, f"cannot be read: {error}")]
         if len(documents) > 1:
             return LaharSpec(), path, [Fault(path, "must be one YAML document")]
         own = documents[0] if documents else None
