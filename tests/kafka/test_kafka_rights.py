@@ -173,7 +173,8 @@ class Guarded:
         return Command(environment.pop("LAHAR_LOG"), **environment)
 
     def process(self, given: Sequence[Right], *arguments: str, metrics: bool = True) -> Lahar:
-        return Lahar(self._settings, *arguments, folder=self.folder, metrics=metrics, **self.user(given))
+        environment = self.user(given) | {"LAHAR_CONFIG": "lahar.toml"}
+        return Lahar(self._settings, *arguments, folder=self.folder, metrics=metrics, **environment)
 
 
 async def _grant(admin: Any, user: str, given: Sequence[Right], prefix: str) -> None:
