@@ -79,7 +79,7 @@ def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved, max_repli
             return beyond
         if job.managed and (pod.task or MAIN) not in job.tasks:
             return f"pod {pod.name} is of task {pod.task or MAIN!r}, which the job does not have ({', '.join(job.tasks)})"
-        return _another_pod_was(job, pod) if job.managed and pod.attempt is not None else None
+        return _another_pod_was(job, pod) if job.managed else None
     if attempt.live and attempt.node is not None and pod.node is not None and attempt.node != pod.node:
         return f"pod {pod.name} was on node {attempt.node} and now says {pod.node}"
     return None
@@ -99,9 +99,17 @@ def _beyond(job: Job, pod: PodObserved, max_replicas: int) -> str | None:
 
 
 def _another_pod_was(job: Job, pod: PodObserved) -> str | None:
-    """Say that the attempt that a pod claims to be was or is another pod; `None`: it claims none."""
+    """Say that the attempt or the replica that a pod claims to be was or is another pod; `None`: it claims none.
+
+    One that does not say which attempt it is takes the place of another pod only if that is gone, which its name alone proves.
+    """
     current = job.tasks[pod.task or MAIN].slots.get(pod.index) if pod.index is not None else None
-    if current is None or pod.attempt is None or pod.attempt > current.number:
+    if current is None:
+        return None
+    if pod.attempt is None:
+        free = current.object == "gone" or pod.name == current.pod
+        return None if free else f"pod {pod.name} ({pod.uid}) says it is replica {current.index}, which is pod {current.pod}"
+    if pod.attempt > current.number:
         return None
     return f"pod {pod.name} ({pod.uid}) says it is attempt {pod.attempt} of its replica, which was another pod"
 

@@ -208,7 +208,12 @@ def meet(turn: Turn, job: Job, attempt: Attempt) -> Events:
 
 
 def stray(turn: Turn, job: Job, pod: PodObserved) -> Events:
-    """Ask for the deletion of a pod made for an attempt that is another pod: it holds the name that the next one needs."""
+    """Ask for the deletion of a pod made for an attempt that is another pod: it holds the name that the next one needs.
+
+    One that says no attempt, and has another name, was made by somebody else.
+    """
+    if pod.attempt is None and pod.index is not None and pod.name != pod_name(job.name, pod.task or "", pod.index):
+        return
     asked = EffectRequested("delete_pod", pod=pod.name, uid=pod.uid, task=pod.task, index=pod.index, cause="KilledByAction")
     yield turn.event(job, asked)
 

@@ -478,3 +478,26 @@ def test_a_failure_that_is_reported_again_is_waited_for_once(driver):
     assert driver.asked("create_pod", made) == [("a", 0, 1)]
     driver.report(last_id(driver, "create_pod"), "failed", reason="AlreadyExists")
     assert [timer.kind for timer in driver.job().timers.values()] == ["effect"]
+
+
+def test_a_pod_of_another_name_takes_no_place_of_one_that_may_live(driver):
+    started(driver, {"name": "w", "policies": [{"event": "PodFailed", "action": "RestartTask"}]})
+    driver.run("w")
+    claim = {"name": "debug", "namespace": "default", "managed": True, "task": "w", "index": 0}
+    made = driver.see(pod("u9", "j1", 1, "Failed", reason="AppFailed", exit_code=1, ended=1, **claim))
+    assert driver.outcome == "anomalous"
+    assert driver.asked("delete_pod", made) == []  # it does not hold a name that the job needs
+    driver.gone(pod("u9", "j1", 2, "Failed", reason="AppFailed", exit_code=1, ended=1, **claim))
+    assert [(one.number, one.phase, one.object) for one in driver.job().attempts] == [(1, "Running", "exists")]
+    driver.end("w", code=1)
+    made = driver.see(pod("u9", "j1", 3, "Failed", reason="AppFailed", exit_code=1, ended=1, **claim))
+    assert driver.outcome == "anomalous"
+    assert driver.asked("create_pod", driver.reap()) == [("w", 0, 2)]
+
+
+def test_a_pod_of_the_same_name_proves_that_the_one_before_it_is_gone(driver):
+    started(driver, {"name": "w"})
+    driver.run("w")
+    driver.see(pod("u9", "j1", 1, "Running", name="train-w-0", managed=True, task="w", index=0, node="n", running=1))
+    assert [(end.phase, end.reason) for end in driver.of(AttemptEnded)] == [("Lost", "EndUnknown")]
+    assert driver.job().tasks["w"].slots[0].uid == "u9"

@@ -98,7 +98,8 @@ def test_a_pod_of_an_older_job_version_is_answered_by_a_sync_only(driver):
     driver.reap()
     assert driver.phase() == "Pending"
     driver.run("w")
-    driver.see(pod("old", "j1", 1, "Failed", task="w", index=0, managed=True, reason="AppFailed", exit_code=1, job_version=0))
+    old = {"name": "train-w-0", "task": "w", "index": 0, "managed": True, "job_version": 0}
+    driver.see(pod("old", "j1", 1, "Failed", reason="AppFailed", exit_code=1, **old))
     assert raised(driver) == ["PodFailed", "PodFailed"]
     assert len(actions(driver)) == 1
 
