@@ -52,7 +52,7 @@ def test_who_was_fenced_leaves_alone_how_far_callbacks_have_come(
 
     monkeypatch.setattr("engine.cli.together.opened", lambda *_, **__: nullcontext(log))
     monkeypatch.setattr("engine.cli.together.run_shards", run_until_it_fails)
-    monkeypatch.setattr("engine.cli.callbacks.registered", lambda _: Registry([callback(name="bell")(ring)]))
+    monkeypatch.setattr("engine.cli.callbacks.registered", lambda *_: Registry([callback(name="bell")(ring)]))
     with pytest.raises(type(error)):
         run_all_stages(Settings(), Output(), None)
     assert told == ["1"]
