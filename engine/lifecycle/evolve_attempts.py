@@ -25,6 +25,7 @@ from engine.lifecycle.indexes import (
     leaves_slot_open,
     mark_seen,
     place,
+    seat,
 )
 from engine.lifecycle.pages import append, change, change_tasks
 from engine.lifecycle.state import Attempt, Job, ShardState, Task
@@ -67,16 +68,7 @@ def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: 
         past=data.past,
     )
     append(job, attempt)
-    if data.past:
-        job.earlier[attempt.task, attempt.index, attempt.number] = attempt
-        task.numbers[data.index] = data.attempt
-    else:
-        before = task.slots.get(data.index)
-        if before is not None:
-            leave(job, task, before)
-            job.earlier[before.task, before.index, before.number] = before
-        task.slots[data.index] = attempt
-        task.close_slot(data.index)
+    seat(job, task, attempt)
     task.next_index = max(task.next_index, data.index + 1)
     job.live += 1
     if data.uid is not None:

@@ -33,6 +33,7 @@ __all__ = [
     "place",
     "remember",
     "run_timer",
+    "seat",
     "set_spec",
     "stands",
     "stop_timer",
@@ -88,16 +89,7 @@ def index_job(state: ShardState, job: Job) -> None:
     for at, attempt in enumerate(job.attempts):
         attempt.place = at
         task = job.tasks[attempt.task]
-        if attempt.past:
-            job.earlier[attempt.task, attempt.index, attempt.number] = attempt
-            task.numbers[attempt.index] = attempt.number
-        else:
-            before = task.slots.get(attempt.index)
-            if before is not None:
-                leave(job, task, before)
-                job.earlier[before.task, before.index, before.number] = before
-            task.slots[attempt.index] = attempt
-            task.close_slot(attempt.index)
+        seat(job, task, attempt)
         task.next_index = max(task.next_index, attempt.index + 1)
         enter(job, task, attempt)
         place(state, job, attempt)
@@ -125,6 +117,20 @@ def remember(job: Job, ident: str) -> None:
     if len(job.seen) > SEEN:
         for oldest in list(islice(job.seen, SIZES["seen"])):
             discard(job, "seen", oldest)
+
+
+def seat(job: Job, task: Task, attempt: Attempt) -> None:
+    """Make an attempt the current one of its replica; one that came into view behind a newer one is a past one."""
+    if attempt.past:
+        job.earlier[attempt.task, attempt.index, attempt.number] = attempt
+        task.numbers[attempt.index] = attempt.number
+        return
+    before = task.slots.get(attempt.index)
+    if before is not None:
+        leave(job, task, before)
+        job.earlier[before.task, before.index, before.number] = before
+    task.slots[attempt.index] = attempt
+    task.close_slot(attempt.index)
 
 
 def leave(job: Job, task: Task, attempt: Attempt) -> None:
