@@ -17,7 +17,7 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.structs import TopicPartition
 
 from engine.events import Message
-from engine.events.topics import INPUT_TOPICS
+from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.errors import LogDamagedError
 from engine.log.port import Partition, Record, Vector
 from engine.log.producer_time import capped

@@ -12,8 +12,8 @@ import engine
 from engine.events.docstrings import summary
 from engine.events.jobs import DeadLettered
 from engine.events.on_kafka import BYTES, JSON, headers_schemas
-from engine.events.topics import INPUT_TOPICS, TOPICS, level, types_by_topic
-from engine.events.vocabulary import Data, Topic
+from engine.events.topics import TOPICS, level, types_by_topic
+from engine.events.vocabulary import INPUT_TOPICS, Data, Topic
 
 __all__ = ["asyncapi"]
 
@@ -56,7 +56,7 @@ def _channel(topic: Topic, classes: list[type[Data]]) -> dict[str, Any]:
 
 def _operation(topic: Topic) -> tuple[str, dict[str, Any]]:
     about = TOPICS[topic]
-    name, action = (f"take-{topic}", "receive") if about.from_outside else (f"write-{topic}", "send")
+    name, action = (f"take-{topic}", "receive") if topic in INPUT_TOPICS else (f"write-{topic}", "send")
     return name, {"action": action, "channel": {"$ref": f"#/channels/{topic}"}, "summary": about.text}
 
 

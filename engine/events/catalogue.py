@@ -17,7 +17,7 @@ from engine.events.examples import example
 from engine.events.on_kafka import on_kafka
 from engine.events.times import Duration, Micros, StatedMicros
 from engine.events.topics import TOPICS, level, types_by_topic
-from engine.events.vocabulary import TYPES, UPCASTERS, Data, Topic
+from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, Topic
 from statemachines import vocabulary
 
 __all__ = ["catalogue"]
@@ -101,7 +101,7 @@ def _contents(by_topic: dict[Topic, list[type[Data]]]) -> str:
 
 def _event(cls: type[Data]) -> str:
     about = TOPICS[cls.TOPIC]
-    emitter = "a producer outside" if about.from_outside else "the lifecycle stage"
+    emitter = "a producer outside" if cls.TOPIC in INPUT_TOPICS else "the lifecycle stage"
     event = example(cls.TYPE)
     message = encode(event, event.correlationid or event.subject)
     shown = json.dumps(json.loads(to_cloudevent(message)), indent=2, ensure_ascii=False)

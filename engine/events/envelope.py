@@ -20,8 +20,7 @@ from pydantic_core import SchemaSerializer, SchemaValidator, from_json, to_json
 from engine.events.bounds import INPUT_BYTES, NAME_CHARACTERS
 from engine.events.errors import UndecodableError, UnknownTypeError
 from engine.events.times import format_time, parse_time
-from engine.events.topics import INPUT_TOPICS
-from engine.events.vocabulary import TYPES, UPCASTERS, Data, adapter, fields_adapter
+from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, adapter, fields_adapter
 
 __all__ = ["Event", "Message", "decode", "encode", "from_cloudevent", "new_message", "raw_message", "to_cloudevent"]
 

@@ -10,8 +10,8 @@ from typing import Final
 from engine.events import ids, inputs, jobs
 from engine.events.envelope import Event
 from engine.events.times import SECOND, parse_time
-from engine.events.topics import INPUT_TOPICS, level
-from engine.events.vocabulary import Data
+from engine.events.topics import level
+from engine.events.vocabulary import INPUT_TOPICS, Data
 from statemachines.spec import DependsOn, JobSpec, Policy, Requests, TaskSpec
 
 __all__ = ["EXAMPLES", "example"]

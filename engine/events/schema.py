@@ -12,8 +12,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from engine.events.docstrings import field_docs, summary
-from engine.events.topics import INPUT_TOPICS
-from engine.events.vocabulary import TYPES, Data, adapter
+from engine.events.vocabulary import INPUT_TOPICS, TYPES, Data, adapter
 
 __all__ = ["SCHEMA_BASE", "json_schema", "json_schemas"]
 

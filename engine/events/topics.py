@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 
 from engine.events.vocabulary import TYPES, Data, Topic
 
-__all__ = ["INPUT_TOPICS", "LEVELS", "TOPICS", "About", "level", "types_by_topic"]
+__all__ = ["LEVELS", "TOPICS", "About", "level", "types_by_topic"]
 
 Scope = Literal["job", "task", "replica", "job, task or replica", "cluster", "shard"]
 """At which level something happened."""
@@ -20,43 +20,34 @@ class About:
     title: str
     key: str
     """What chooses the partition; order holds within one key."""
-    from_outside: bool
-    """Producers outside the engine write it; otherwise a stage does."""
     text: str
 
 
 TOPICS: Final[dict[Topic, About]] = {
-    "pods": About("Pods", "job id", from_outside=True, text="What sources saw of pods, one event for each state of each pod."),
+    "pods": About("Pods", "job id", text="What sources saw of pods, one event for each state of each pod."),
     "jobs": About(
         "Jobs",
         "job id",
-        from_outside=True,
         text="Jobs given to Lahar or seen elsewhere, commands, custom events, and what became of requested effects.",
     ),
     "cluster": About(
         "Cluster",
         "cluster",
-        from_outside=True,
         text="Nodes, queues, tenants and priority classes. One partition, read by every shard.",
     ),
     "job-events": About(
         "Job events",
         "job id",
-        from_outside=False,
         text="The truth: every change of jobs, tasks and attempts, why it came about, and what became of each input. "
         "Ordered and gapless within a job.",
     ),
     "dead-letters": About(
         "Dead letters",
         "original key",
-        from_outside=False,
         text="Records that could not be read, with their origin and original bytes.",
     ),
 }
 """The topics that this release writes."""
-
-INPUT_TOPICS: Final[frozenset[Topic]] = frozenset(topic for topic, about in TOPICS.items() if about.from_outside)
-"""Their events carry no sequence and may leave their times to whoever appends them."""
 
 LEVELS: Final[tuple[Scope, ...]] = get_args(Scope)
 

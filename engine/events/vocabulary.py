@@ -13,12 +13,27 @@ from typing import Any, ClassVar, Final, Literal, NotRequired, TypeVar, cast, da
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
-__all__ = ["TYPES", "UPCASTERS", "Data", "Stability", "Topic", "adapter", "event", "fields_adapter", "part", "upcaster"]
+__all__ = [
+    "INPUT_TOPICS",
+    "TYPES",
+    "UPCASTERS",
+    "Data",
+    "Stability",
+    "Topic",
+    "adapter",
+    "event",
+    "fields_adapter",
+    "part",
+    "upcaster",
+]
 
 Topic = Literal[
     "pods", "jobs", "cluster", "job-events", "decisions", "preemptions", "scheduling", "billing", "dead-letters", "snapshots"
 ]
 """Where an event is written."""
+
+INPUT_TOPICS: Final[frozenset[Topic]] = frozenset({"pods", "jobs", "cluster"})
+"""Written by producers outside the engine. Their events carry no sequence and may leave their times to whoever appends them."""
 
 Stability = Literal["stable", "operational"]
 """`stable`: fields are only added within a version. `operational`: may change with a release; not for subscribers."""

@@ -22,8 +22,7 @@ from engine.events.bounds import INPUT_BYTES, TEXT_CHARACTERS
 from engine.events.errors import EventError
 from engine.events.ids import digest, observation_id
 from engine.events.inputs import JobSubmitted, JobUpdated, PodDeleted, PodObserved
-from engine.events.topics import INPUT_TOPICS
-from engine.events.vocabulary import Data, adapter
+from engine.events.vocabulary import INPUT_TOPICS, Data, adapter
 from engine.kubernetes.documents import Document, Unreadable, kind_of
 from engine.kubernetes.errors import KubernetesError, ProjectionError
 from engine.kubernetes.fields import mapping, text, whole

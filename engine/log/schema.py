@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from engine.events import Topic
-from engine.events.topics import INPUT_TOPICS
+from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.errors import LogUnavailableError, NotALogError
 from engine.log.failures import BUSY_SECONDS, damaged, translated
 from engine.log.port import Partition

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.events import Message, Topic
-from engine.events.topics import INPUT_TOPICS
+from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.errors import LayoutError, LogDamagedError, LogUnavailableError
 from engine.log.failures import damaged
 from engine.log.partitioner import partition_of

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import Message, Topic, raw_message
-from engine.events.topics import INPUT_TOPICS
+from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.errors import FencedError, LayoutError, LogError, RecordTooLargeError
 from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Log, Output, Partition, Position, Record, Searchable, ShardId, Vector

@@ -26,7 +26,7 @@ from engine.events.jobs import DeadLettered
 from engine.events.on_kafka import HEADERS, LETTER_HEADERS
 from engine.events.schema import SCHEMA_BASE, json_schemas
 from engine.events.times import EARLIEST, LATEST
-from engine.events.topics import INPUT_TOPICS
+from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.dead_letters import dead_letter, too_large
 from engine.log.port import Partition, Record, ShardId
 from streams import codec

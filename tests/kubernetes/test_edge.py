@@ -22,7 +22,7 @@ from engine.events.inputs import (
     ObjectApplied,
     ObjectDeleted,
 )
-from engine.events.topics import INPUT_TOPICS
+from engine.events.vocabulary import INPUT_TOPICS
 from engine.kubernetes.documents import Document, Unreadable, read_documents
 from engine.kubernetes.edge import Ignored, Refused, Taken, line_to_inputs, to_inputs
 from engine.kubernetes.errors import ObjectError, ProjectionError
