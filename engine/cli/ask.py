@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import chain
 from typing import Annotated, Any
 
@@ -184,9 +185,10 @@ def as_of(
     if document is None:
         raise NotThereError("job", f"{job} at {format_time(at)}", f"it was opened later; `lahar history {job}` shows when")
     if queue is not None:
-        if queue not in document["queues"]:
-            raise NotThereError("queue", f"{queue} at {format_time(at)}", f"`lahar as-of {time}` shows the queues there were")
-        document = {"queue": queue, **document["queues"][queue]}
+        name = _queue_of(document["queues"], queue)
+        if name is None:
+            raise NotThereError("queue", queue, f"`lahar as-of {time}` shows those of that moment")
+        document = {"queue": name, **document["queues"][name]}
     if output.as_json:
         output.line(dumps(document))
     else:
@@ -210,6 +212,18 @@ def _cluster(source: Searchable, at: int, by: By) -> dict[str, Any]:
     for event in chain(cluster_facts(source), job_events(source)):
         cluster.add(event)
     return cluster.document()
+
+
+def _queue_of(queues: Iterable[str], wanted: str) -> str | None:
+    """Return the queue that is meant: by its whole name, or without its cluster's where one cluster alone has it.
+
+    Raises:
+        ValueError: several clusters have it.
+    """
+    names = [name for name in queues if name == wanted or name.endswith(f"/{wanted}")]
+    if len(names) > 1:
+        raise ValueError(f"several clusters have a queue {wanted!r}: --queue {' or '.join(names)}")
+    return names[0] if names else None
 
 
 def _show_document(output: Output, document: dict[str, Any]) -> None:

@@ -93,7 +93,7 @@ class TestAsOf:
 
     def test_what_is_not_there(self, past):
         assert "it was opened later" in past("as-of", at(0), FAILED, code=3).err
-        assert "shows the queues" in past("as-of", at(0), "--queue", "nobody", code=3).err
+        assert "shows those of that moment" in past("as-of", at(0), "--queue", "nobody", code=3).err
         assert "is no time: write" in past("as-of", "yesterday", code=2).err
         assert "not both" in past("as-of", at(0), FAILED, "--queue", "default", code=2).err
 

@@ -66,6 +66,17 @@ def test_nodes_and_queues_are_shown_with_their_cluster(lahar, both):
     assert lahar("as-of", "2100-01-01", "--queue", "beta/shared", "--json").record["jobs_by_phase"] == {"Running": 1}
 
 
+def test_a_queue_is_named_without_its_cluster_where_one_alone_has_it(lahar, both):
+    assert "--queue alpha/shared or beta/shared" in lahar("as-of", "2100-01-01", "--queue", "shared", code=2).err
+    lahar("apply", "-", given=json.dumps(QUEUE | {"metadata": {"name": "own"}}))
+    other = json.loads(manifest(queue="own"))
+    other["metadata"] = {"name": "other", "namespace": "ml"}
+    lahar("apply", "-", given=json.dumps(other))
+    shown = lahar("as-of", "2100-01-01", "--queue", "own", "--json").record
+    assert (shown["queue"], shown["jobs_by_phase"]) == ("beta/own", {"Pending": 1})
+    assert "no queue 'ow'" in lahar("as-of", "2100-01-01", "--queue", "ow", code=3).err
+
+
 def test_the_summary_has_each_cluster(lahar, both):
     summed = lahar("summary", "--json").record
     assert summed["by_queue"]["shared"]["jobs"] == 2
