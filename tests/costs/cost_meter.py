@@ -104,7 +104,8 @@ def _cpu_time(seconds: float) -> Iterator[None]:
         raise TooDearError(f"more than {seconds:.2f} s of CPU time")
 
     before = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
+    # Again and again: Python drops what is raised while it finalizes an object.
+    signal.setitimer(signal.ITIMER_PROF, seconds, 0.2)
     try:
         yield
     finally:
