@@ -114,7 +114,8 @@ def test_commands_about_jobs_append_and_say_so(lahar: Command, topics: tuple[str
     assert lahar("job", "raise", "ml/train", "Checkpointed").out == "ml/train: appended\n"
     assert lahar("job", "command", "ml/train", "AbortJob", "--by", "ann").out == "ml/train: appended\n"
     lahar("run", "--once")
-    assert {job["name"]: job["phase"] for job in lahar.records("job", "list")} == {"train": "Aborted", "other": "Pending"}
+    # Aborting until a minute has shown that no pod comes of what was asked for.
+    assert {job["name"]: job["phase"] for job in lahar.records("job", "list")} == {"train": "Aborting", "other": "Pending"}
     assert "AbortJob by ann" in lahar("history", "ml/train").out
     assert "Checkpointed" in lahar("history", "ml/train").out
 
