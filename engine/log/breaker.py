@@ -142,7 +142,14 @@ def _thread_clock() -> Callable[[], float]:
     if not hasattr(time, "pthread_getcpuclockid"):
         return time.process_time
     clock = time.pthread_getcpuclockid(threading.get_ident())
-    return lambda: time.clock_gettime(clock)
+
+    def seconds() -> float:
+        try:
+            return time.clock_gettime(clock)
+        except OSError:  # the thread has ended: it decides nothing any more
+            return 0.0
+
+    return seconds
 
 
 def _read(text: str) -> tuple[str, int]:

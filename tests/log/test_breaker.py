@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -364,6 +365,15 @@ class TestWatchdog:
         breaker.close()
         dog.look()
         del breaker
+        dog.look()
+
+    def test_a_thread_that_has_ended_decides_nothing(self, log: MortalLog) -> None:
+        dog = Watchdog(10, lambda code: pytest.fail(f"ended with {code}"))
+        with ThreadPoolExecutor(1) as thread:
+            breaker = thread.submit(self.breaker, log).result()
+            breaker.begin("pods/0@2")
+        dog.watch(breaker)
+        dog.look()
         dog.look()
 
 
