@@ -214,7 +214,9 @@ def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Ev
         change(job, attempt)
         if data.outcome == "failed":
             attempt.tries += 1
-            if attempt.object == "asked" and attempt.kill is None:
+            # Asked for again, the pod that is there may be its own: of a request that was carried out and reported as failed.
+            its_own = data.reason == "AlreadyExists" and attempt.tries > 1
+            if attempt.object == "asked" and attempt.kill is None and not its_own:
                 attempt.object = "absent"
         elif attempt.object == "asked":  # what could be deleted was made, too
             attempt.object, attempt.seen = "made", event.recordedtime

@@ -210,6 +210,23 @@ def test_a_pod_whose_creation_failed_and_is_not_wanted_any_more_was_never_made(d
     assert driver.asked("create_pod") == [("w", 0, 1)]
 
 
+@pytest.mark.parametrize("ran", [False, True])
+def test_a_pod_that_stands_when_it_is_asked_for_again_may_be_its_own(driver, ran):
+    """The first request was carried out and its report says it was not: the pod ran, and what it ran is told."""
+    driver.submit(vcjob({"name": "w"}))
+    driver.report(last_id(driver, "create_pod"), "failed")
+    driver.wait(1)
+    driver.report(last_id(driver, "create_pod"), "failed", reason="AlreadyExists")
+    driver.command("AbortJob")
+    assert driver.phase() == "Aborting"
+    if ran:
+        driver.run("w")
+        driver.reap()
+    driver.wait(60)
+    assert driver.phase() == "Aborted"
+    assert driver.of(AttemptEnded)[-1].reason == ("StoppedByUser" if ran else "NeverStarted")
+
+
 def test_a_creation_that_fails_after_its_pod_was_commanded_away(driver):
     driver.submit(vcjob({"name": "w"}))
     asked = last_id(driver, "create_pod")
