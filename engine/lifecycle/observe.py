@@ -24,7 +24,7 @@ from engine.events.jobs import (
 from engine.events.times import SECOND
 from engine.lifecycle.state import Attempt, Job
 from engine.lifecycle.turn import Events, Turn
-from statemachines.vocabulary import FINISHED_JOB_PHASES, AttemptPhase, ObjectState, TerminalPhase
+from statemachines.vocabulary import FINISHED_JOB_PHASES, AttemptPhase, ObjectState, Rank, TerminalPhase
 
 __all__ = ["EVICTED", "advance", "contradiction", "give_up", "locate", "start", "tell_late", "tell_object"]
 
@@ -255,35 +255,44 @@ def _ended(
     end = pod.ended
     if end is None:  # the last proof of life: the one use of the time of arrival
         end = max(pod.proof or 0, seen)
-    end = max(end, attempt.since)
-    return turn.event(
+    return _close(
+        turn,
         job,
-        AttemptEnded(
-            attempt.task,
-            attempt.index,
-            attempt.number,
-            phase=phase,
-            previous=attempt.phase,
-            reason=reason,
-            exit_code=pod.exit_code,
-            rank=pod.rank,
-            inferred=pod.ended is None,
-            replaceable=job.managed
-            and (attempt.kill is not None or reason in EVICTED or (known != "exists" and _is_replaced(job, phase))),
-            node=attempt.node,
-            started=attempt.running,
-            ran=0 if attempt.running is None else end - attempt.running,
-            requests=attempt.requests,
-            object=known,
-            version=pod.version,
-        ),
-        end,
+        attempt,
+        phase,
+        reason,
+        max(end, attempt.since),
+        replaceable=job.managed
+        and (attempt.kill is not None or reason in EVICTED or (known != "exists" and _is_replaced(job, phase))),
+        known=known,
+        version=pod.version,
+        exit_code=pod.exit_code,
+        rank=pod.rank,
+        inferred=pod.ended is None,
     )
 
 
 def give_up(turn: Turn, job: Job, attempt: Attempt, phase: TerminalPhase, reason: str) -> Event[AttemptEnded]:
     """Close a live attempt of which nothing more is seen, at its last proof of life; its object counts as gone."""
     end = attempt.since if attempt.uid is None else max(attempt.since, attempt.seen)
+    return _close(turn, job, attempt, phase, reason, end, replaceable=job.managed, known="gone", version=attempt.version)
+
+
+def _close(
+    turn: Turn,
+    job: Job,
+    attempt: Attempt,
+    phase: TerminalPhase,
+    reason: str | None,
+    end: int,
+    *,
+    replaceable: bool,
+    known: ObjectState,
+    version: str | None,
+    exit_code: int | None = None,
+    rank: Rank = "inferred",
+    inferred: bool = True,
+) -> Event[AttemptEnded]:
     return turn.event(
         job,
         AttemptEnded(
@@ -293,15 +302,16 @@ def give_up(turn: Turn, job: Job, attempt: Attempt, phase: TerminalPhase, reason
             phase=phase,
             previous=attempt.phase,
             reason=reason,
-            rank="inferred",
-            inferred=True,
-            replaceable=job.managed,
+            exit_code=exit_code,
+            rank=rank,
+            inferred=inferred,
+            replaceable=replaceable,
             node=attempt.node,
             started=attempt.running,
             ran=0 if attempt.running is None else end - attempt.running,
             requests=attempt.requests,
-            object="gone",
-            version=attempt.version,
+            object=known,
+            version=version,
         ),
         end,
     )
