@@ -194,7 +194,7 @@ def _effect_requested(state: ShardState, job: Job, data: EffectRequested, event:
     leave(job, task, attempt)
     job.by_effect.pop(attempt.effect, None)
     if attempt.object != "gone":
-        attempt.effect = event.id
+        attempt.effect, attempt.asked = event.id, event.recordedtime
         job.by_effect[event.id] = attempt
     if data.effect == "create_pod":
         attempt.object = "asked"

@@ -84,32 +84,34 @@ def unseen(turn: Turn, job: Job) -> list[Attempt]:
     That is pods that were made, and may be gone again; and pods that were deleted, whose end may have been missed: the API server
     knows none of that name then.
     """
-    return [one for one in job.attempts if (asked := _asked(turn, job, one)) is not None and sum(asked) <= turn.now]
+    return [one for one in job.attempts if (due := _ask_again(turn, job, one)) is not None and due <= turn.now]
 
 
 def wait_on(turn: Turn, job: Job, timer: Timer) -> Events:
     """Wait on for what was not due when the timer fired."""
     if timer.node is not None:
         return
-    dues = [due for attempt in job.attempts if (due := _due(turn, job, attempt)) is not None]
-    for attempt in job.attempts:
-        asked = _asked(turn, job, attempt)
-        if asked is not None:
-            since, wait = asked
-            dues.append(turn.now + wait - max(turn.now - since, 0) % wait)
+    dues = [due for one in job.attempts for due in (_due(turn, job, one), _ask_again(turn, job, one)) if due is not None]
     if dues:
         yield from _wait_until(turn, job, max(min(dues), turn.now + SIGHT_WAIT))
 
 
-def _asked(turn: Turn, job: Job, attempt: Attempt) -> tuple[int, int] | None:
-    """Return since when something is waited for that was asked for, and for how long until it is again (microseconds)."""
+def _ask_again(turn: Turn, job: Job, attempt: Attempt) -> int | None:
+    """Return when what was asked for, and is not seen, is to be asked for again (microseconds); `None`: nothing is."""
     if attempt.object == "made" and attempt.live and attempt.kill is None:
-        return attempt.seen, SIGHT_WAIT
+        return _next(attempt.seen, SIGHT_WAIT, attempt.asked)
     if attempt.object not in {"made", "deleting"} or not stands(job, attempt) or (attempt.live and attempt.kill is None):
         return None
-    if _is_silent(turn, job, attempt):
-        return turn.now, LOSS_WAIT
-    return max(attempt.killed, attempt.since, attempt.deadline or 0), LOSS_WAIT
+    since = max(attempt.killed, attempt.since, attempt.deadline or 0)
+    return _next(since, LOSS_WAIT, turn.now if _is_silent(turn, job, attempt) else attempt.asked)
+
+
+def _next(since: int, wait: int, last: int) -> int:
+    """Return the end of the wait that begins with `last`. Each is as long as all before it together: few of them fill a year.
+
+    An engine that was away for long fires every timer of that time.
+    """
+    return max(since, last) + max(last - since, wait)
 
 
 def _due(turn: Turn, job: Job, attempt: Attempt) -> int | None:
@@ -123,9 +125,8 @@ def _due(turn: Turn, job: Job, attempt: Attempt) -> int | None:
     ends = [time for time in (job.finished, job.object_deleted) if time is not None]
     if not ends or not stands(job, attempt):
         return None
-    if _is_silent(turn, job, attempt):
-        return turn.now + LOSS_WAIT
-    return max([*ends, attempt.deadline or 0]) + LOSS_WAIT
+    since = max([*ends, attempt.deadline or 0])
+    return _next(since, LOSS_WAIT, turn.now if _is_silent(turn, job, attempt) else since)
 
 
 def _is_silent(turn: Turn, job: Job, attempt: Attempt) -> bool:

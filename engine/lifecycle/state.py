@@ -86,6 +86,8 @@ class Attempt:
     """Its pod object, which may outlive it: the replica is taken until it is gone."""
     effect: str = ""
     """Id of the effect that was last requested for it."""
+    asked: int = 0
+    """Recorded time of that request."""
     tries: int = 0
     """How often that effect has failed."""
     replaceable: bool = False

@@ -62,6 +62,9 @@ def test_a_deletion_that_was_done_and_is_not_seen_is_asked_for_again(driver, com
     done(driver)
     assert driver.asked("delete_pod", driver.wait(599)) == []
     assert driver.asked("delete_pod", driver.wait(1)) == [("w", 0, 1)]
+    done(driver)
+    assert driver.asked("delete_pod", driver.wait(1199)) == []
+    assert driver.asked("delete_pod", driver.wait(1)) == [("w", 0, 1)]
     unknown(driver)
     assert driver.phase() == phase
 
@@ -81,7 +84,20 @@ def test_on_a_silent_node_nothing_is_asked_for_again(driver):
     done(driver)
     assert driver.asked("delete_pod", driver.wait(6000)) == []
     driver.node("n0", version="2")
-    assert driver.asked("delete_pod", driver.wait(600)) == [("w", 0, 1)]
+    assert driver.asked("delete_pod", driver.wait(6000)) == [("w", 0, 1)]
+
+
+@pytest.mark.parametrize(("silent", "asked"), [(False, 16), (True, 0)])
+def test_an_engine_that_was_away_for_a_year_catches_up_in_a_few_steps(driver, silent, asked):
+    """It fires every timer of that time."""
+    if silent:
+        driver.node("n0", ready="Unknown", version="1")
+    driver.run("w")
+    driver.command("RestartTask", task="w")
+    done(driver)
+    made = driver.wait(365 * 86_400)
+    assert len(driver.asked("delete_pod", made)) == asked
+    assert len(made) < 60
 
 
 @pytest.mark.parametrize("reported", ["made", "deleted"])

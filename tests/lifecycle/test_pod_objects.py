@@ -409,7 +409,7 @@ def test_a_pod_of_a_finished_job_outlives_the_silence_of_its_node(driver):
     driver.wait(6000)
     assert driver.of(AttemptEnded) == []
     driver.node("n", version="2", ready="True")
-    driver.wait(660)
+    driver.wait(6000)
     assert [end.reason for end in driver.of(AttemptEnded)] == ["EndUnknown"]
 
 
