@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from engine.events import Data, Event, NotKeptError, decode, encode, from_cloudevent, to_cloudevent
+from engine.events.inputs import PodDeleted, PodObserved
 from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerCancelled, TimerSet
 from engine.lifecycle.indexes import held_size
 from engine.lifecycle.state import Job, Timer
 from engine.lifecycle.steps import PACE
 from engine.lifecycle.turn import Events, Turn
 
-__all__ = ["HELD_BYTES", "HELD_INPUTS", "orphan", "park", "restore", "resume_timers", "set_again"]
+__all__ = ["HELD_BYTES", "HELD_INPUTS", "first_owned", "orphan", "park", "restore", "resume_timers", "set_again"]
 
 HELD_INPUTS: Final = 20_000
 """Inputs that are held of one job, at most: as many as it may have replicas."""
@@ -86,6 +87,14 @@ def resume_timers(turn: Turn, job: Job) -> Events:
         if timer.held:
             yield turn.event(job, TimerCancelled(timer.id, "the job is unparked"))
             yield set_again(turn, job, timer, held=False)
+
+
+def first_owned(job: Job) -> Event[PodObserved | PodDeleted] | None:
+    """Return the first of the pods that wait which has a controller. Only that one is read as an event: thousands may wait."""
+    for held in job.waiting.values():
+        if held["data"].get("last", held["data"]).get("owner") is not None:
+            return cast("Event[PodObserved | PodDeleted]", restore(held))  # nothing else waits for a job
+    return None
 
 
 def restore(held: dict[str, Any]) -> Event[Data]:

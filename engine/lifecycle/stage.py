@@ -13,7 +13,7 @@ from typing import Any, Final
 from engine.events import Data, Event, NotKeptError, Topic
 from engine.events.bounds import REPLICAS
 from engine.events.ids import timer_fired_id
-from engine.events.inputs import CommandIssued, PodDeleted, PodObserved
+from engine.events.inputs import CommandIssued, PodDeleted
 from engine.events.jobs import (
     Anomaly,
     AttemptLateFact,
@@ -274,14 +274,10 @@ class LifecycleStage:
 
     def _on_timer(self, turn: Turn, job: Job, timer: Timer) -> Events:
         if timer.kind == "orphan_wait":
-            for held in job.waiting.values():
-                event = hold.restore(held)
-                pod = event.data.last if isinstance(event.data, PodDeleted) else event.data
-                assert isinstance(pod, PodObserved)  # noqa: S101 - only pods are held by a job that is not open
-                if pod.owner is not None:  # the job is that of its controller, too
-                    turn.cluster = event.clusterid
-                    yield from observed.open_from_pod(turn, job, pod)
-                    break
+            event = hold.first_owned(job)
+            if event is not None:  # the job is that of its controller, too
+                turn.cluster = event.clusterid
+                yield from observed.open_from_pod(turn, job, event.data.last if isinstance(event.data, PodDeleted) else event.data)
             yield from inputs.release(turn, job, "waiting", in_vain=True)
         elif timer.kind == "step":
             yield from inputs.go_on(turn, job, timer)
