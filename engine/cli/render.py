@@ -41,7 +41,7 @@ def render_job(output: Output, job: JobView) -> None:
         attempts.add_row(attempt.name, attempt.phase, *map(_known, row))
     timers = _table("TIMER", "DUE", "ACTION", "POLICY")
     for timer in job.timers.values():
-        timers.add_row(timer.kind, moment(timer.due), _known(timer.action), _known(timer.policy))
+        timers.add_row(timer.kind, "stands still" if timer.held else moment(timer.due), _known(timer.action), _known(timer.policy))
     for table in (tasks, attempts, timers):
         if table.row_count:
             output.console.print("", table, soft_wrap=True)

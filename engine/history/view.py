@@ -117,6 +117,8 @@ class TimerView:
     action: Action | None = None
     policy: str | None = None
     node: str | None = None
+    held: bool = False
+    """It stands still until the job is unparked."""
 
 
 @dataclass(slots=True)
@@ -360,7 +362,7 @@ def _acted(view: JobView, data: ActionTaken, _time: int, _event: Event[Any]) -> 
 
 
 def _timer_set(view: JobView, data: TimerSet, _time: int, event: Event[Any]) -> None:
-    view.timers[event.id] = TimerView(data.timer, data.due, data.action, data.policy, data.node)
+    view.timers[event.id] = TimerView(data.timer, data.due, data.action, data.policy, data.node, data.held)
 
 
 def _timer_gone(view: JobView, data: TimerCancelled | TimerFired, _time: int, _event: Event[Any]) -> None:

@@ -113,7 +113,10 @@ def why_job(history: JobHistory) -> Explanation | None:
     details += _failures(history, job, told={link.id for event in taken for link in history.causes(event)})
     details += _incidents(history, taken)
     details += [
-        _sentence(f"{(timer.kind == 'policy' and timer.action) or limit(timer.kind, timer.node)} is due at {moment(timer.due)}")
+        _sentence(
+            f"{(timer.kind == 'policy' and timer.action) or limit(timer.kind, timer.node)} "
+            f"{'waits until the job is unparked' if timer.held else f'is due at {moment(timer.due)}'}"
+        )
         for timer in job.timers.values()
     ]
     return Explanation(_headline(job), details, steps)
