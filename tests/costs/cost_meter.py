@@ -6,6 +6,7 @@ both; a timer of CPU time ends what never would end by itself.
 
 from __future__ import annotations
 
+import gc
 import signal
 import tracemalloc
 from collections.abc import Callable, Iterator
@@ -104,10 +105,12 @@ def _cpu_time(seconds: float) -> Iterator[None]:
         raise TooDearError(f"more than {seconds:.2f} s of CPU time")
 
     before = signal.signal(signal.SIGPROF, ring)
-    # Again and again: Python drops what is raised while it finalizes an object.
+    # Python drops what is raised in a callback of its garbage collection (hypothesis has one) or while it finalizes an object.
+    callbacks, gc.callbacks[:] = list(gc.callbacks), []
     signal.setitimer(signal.ITIMER_PROF, seconds, 0.2)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        gc.callbacks[:] = callbacks
         signal.signal(signal.SIGPROF, before)
