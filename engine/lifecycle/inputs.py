@@ -5,7 +5,7 @@ They are tested in a fixed order: duplicate, parked, waiting, rejected, refused,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -40,10 +40,10 @@ from engine.lifecycle.pods import ask_again, stray
 from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED
 from engine.lifecycle.tasks import follow_tasks
-from engine.lifecycle.turn import Decision, Events, Turn
+from engine.lifecycle.turn import Decision, Events, Outcome, Turn
 from engine.lifecycle.versions import is_newer
 
-__all__ = ["decide", "give_up_lost", "go_on", "release"]
+__all__ = ["decide", "give_up_lost", "go_on", "release", "settled"]
 
 Rule = Callable[[Turn, Job, Event[Any]], Decision]
 
@@ -52,23 +52,27 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     """Decide on one input of a job."""
     # What is held of a job that was unparked comes before anything new, step by step.
     if (job.parked or job.held) and not (isinstance(event.data, CommandIssued) and event.data.action == "Unpark"):
-        yield from hold.park(turn, job, event, None)
-        return "parked"
+        return _ends(hold.park(turn, job, event, None), "parked")
     if job.opened and job.waiting and isinstance(event.data, PodObserved | PodDeleted):
-        yield from hold.orphan(turn, job, event)
-        return "waiting"
+        return _ends(hold.orphan(turn, job, event), "waiting")
     if not job.opened and job.id in turn.state.forgotten:
-        return "late"
-    return (yield from _take(turn, job, event))
+        return _ends((), "late")
+    return _take(turn, job, event)
+
+
+def _ends(events: Iterable[Event[Data]], outcome: Outcome) -> Decision:
+    yield from events
+    return outcome
 
 
 def _take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     why = authority.objection(turn.state, job, event)
-    if why is not None:
-        return (yield from _refuse(turn, job, event, why))
-    at = turn.index
-    outcome = yield from _RULES[type(event.data)](turn, job, event)
-    return "unchanged" if outcome == "applied" and turn.index == at else outcome
+    return _RULES[type(event.data)](turn, job, event) if why is None else _refuse(turn, job, event, why)
+
+
+def settled(outcome: Outcome, made: bool) -> Outcome:
+    """Return the outcome of an input by whether an event followed from it."""
+    return "unchanged" if outcome == "applied" and not made else outcome
 
 
 def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain: bool = False) -> Events:
@@ -85,11 +89,10 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         event = hold.restore(held)
         turn.cause, turn.time, turn.cluster = turn.root, turn.now, event.clusterid
         whose = belonging.job_of(turn.state, event, alone=in_vain)
-        if whose is job:
-            outcome = yield from _take(turn, job, event)
-        else:
-            outcome = yield from decide(turn.about(whose), whose, event)
-        yield turn.event(job, InputReleased(event.id, kept, outcome), cause=turn.root)
+        part, take = (turn, _take) if whose is job else (turn.about(whose), decide)
+        at = part.index
+        outcome = yield from take(part, whose, event)
+        yield turn.event(job, InputReleased(event.id, kept, settled(outcome, part.index > at)), cause=turn.root)
     if inputs:
         yield from steps.go_on(turn, job, IN_VAIN if in_vain else None)
 
@@ -118,15 +121,10 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
     pod: PodObserved = data.last if isinstance(data, PodDeleted) else data
     if not job.opened:
         if pod.managed and job.id == event.subject:
-            return _orphan(turn, job, event)
+            return _ends(hold.orphan(turn, job, event), "waiting")
         if job.waiting:
             return _first_pod(turn, job, pod, deleted=deleted)
     return _pod_of_job(turn, job, pod, deleted=deleted)
-
-
-def _orphan(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
-    yield from hold.orphan(turn, job, event)
-    return "waiting"
 
 
 def _first_pod(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:

@@ -107,7 +107,7 @@ class LifecycleStage:
             return "duplicate"
         outcome = yield from inputs.decide(turn, job, event)
         _check(job)
-        return outcome
+        return inputs.settled(outcome, turn.index > 0)
 
     def fire(self, state: ShardState, now: int, error: str | None = None) -> Events:
         """Fire the earliest timer, which is due at or before `now`; with `error`, park its job instead of acting on it.

@@ -16,7 +16,7 @@ from engine.events.transitions import transition_of
 from engine.lifecycle.state import Job, ShardState
 from statemachines.transition import Transition
 
-__all__ = ["SOURCE", "STAGE", "Decision", "Events", "Turn"]
+__all__ = ["SOURCE", "STAGE", "Decision", "Events", "Outcome", "Turn"]
 
 STAGE: Final = "lifecycle"
 SOURCE: Final = "lahar/lifecycle"
