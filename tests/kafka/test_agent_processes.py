@@ -162,9 +162,10 @@ def test_usage_that_was_killed_shows_what_is_so_without_reading_all_that_was(
             for event in (decode(record.message) for record in records):
                 if type(event.data) in FOLDED:
                     book.fold(event)
-            figures += Counter({f"jobs {phase}": jobs for (_, phase), jobs in book.jobs.items()})
-            figures += Counter({f"replicas {phase}": replicas for (_, phase), replicas in book.replicas.items()})
-        return figures, length
+            for kind, found in (("jobs", book.jobs), ("replicas", book.replicas)):
+                for (_, phase), many in found.items():  # of several tenants and queues
+                    figures[f"{kind} {phase}"] += many
+        return +figures, length
 
     def usage() -> tuple[subprocess.Popen[bytes], Counter[str], float]:
         """Start it; return what it shows when it is ready, and how many records it has taken."""
