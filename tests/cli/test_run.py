@@ -89,7 +89,7 @@ def test_what_is_appended_beside_it_is_processed_by_it(lahar, files):
         lines_until(follower, "lahar.effect.requested.v1")
         assert lahar("job", "list", "--json").record["name"] == "train"
         assert lahar("job", "command", "ml/train", "AbortJob", "--no-process", "--json").record["outcome"] == "appended"
-        lines_until(follower, '"Aborted"')
+        lines_until(follower, '"Aborting"')
     assert lahar("verify", "--json").record["ok"] is True
 
 
