@@ -8,23 +8,31 @@ defaults are filled in, durations are integer microseconds, names are Volcano's 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Final, Literal
+
+from annotated_types import Interval
 
 from statemachines.vocabulary import Action, Level
 
-__all__ = ["DependsOn", "JobSpec", "Partition", "Policy", "RaiseRule", "Requests", "TaskSpec"]
+__all__ = ["RESOURCE", "Amount", "DependsOn", "JobSpec", "Partition", "Policy", "RaiseRule", "Requests", "TaskSpec"]
+
+RESOURCE: Final = 2**63 - 1
+"""Kubernetes counts no resource any further."""
+
+Amount = Annotated[int, Interval(ge=0, le=RESOURCE)]
+"""A number that may be large, and still can be written everywhere."""
 
 
 @dataclass(slots=True)
 class Requests:
     """What one pod asks of a node: the scheduler's effective request (what `lahar inspect` shows)."""
 
-    cpu_milli: int = 0
+    cpu_milli: Amount = 0
     """CPU in thousandths of a core, rounded up."""
-    memory_bytes: int = 0
-    gpu: int = 0
+    memory_bytes: Amount = 0
+    gpu: Amount = 0
     """Whole devices."""
-    gpu_share_milli: int | None = None
+    gpu_share_milli: Amount | None = None
     """Thousandths of a device really used where devices are shared; `None`: whole devices."""
 
 

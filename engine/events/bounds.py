@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from statemachines.spec import RESOURCE
+
 __all__ = [
     "CHECK_NESTING",
     "CHECK_STEPS",
@@ -89,9 +91,6 @@ LABELS: Final = 1_000
 
 INT32: Final = 2**31 - 1
 """Kubernetes counts in 32 bits: indexes, attempts, restarts, exit codes."""
-
-RESOURCE: Final = 2**63 - 1
-"""Kubernetes counts no resource any further."""
 
 # --- a job ------------------------------------------------------------------------------------------------------------------
 

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from engine.events.bounds import INT32, RESOURCE, TASKS
+from engine.events.bounds import INT32, TASKS
 from engine.events.times import StatedMicros
-from engine.events.values import Count, JsonObject, Labels, Name, Resources, Text
+from engine.events.values import Count, JsonObject, Labels, Name, Text
 from engine.events.vocabulary import Data, event, upcaster
-from statemachines.spec import Requests
+from statemachines.spec import Amount, Requests
 from statemachines.vocabulary import Action, AttemptPhase, EffectFailure, JobPhase, Rank
 
 __all__ = [
@@ -37,9 +37,6 @@ __all__ = [
 
 ExitCode = Annotated[int, Field(ge=-INT32 - 1, le=INT32)]
 """32 bits with a sign, as Windows uses them."""
-
-Amount = Annotated[int, Field(ge=0, le=RESOURCE)]
-"""A number that may be large, and still can be written everywhere."""
 
 
 @event("lahar.pod.observed.v1", topic="pods")
@@ -84,7 +81,7 @@ class PodObserved(Data):
     restarts: Amount = 0
     """Restarts in place, summed over regular containers."""
     init_restarts: Amount = 0
-    requests: Resources = field(default_factory=Requests)
+    requests: Requests = field(default_factory=Requests)
     bound: StatedMicros | None = None
     running: StatedMicros | None = None
     terminating: StatedMicros | None = None

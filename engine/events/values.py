@@ -7,10 +7,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, Field
 
-from engine.events.bounds import INT32, LABELS, NAME_CHARACTERS, NESTING, RESOURCE, TEXT_CHARACTERS
-from statemachines.spec import Requests
+from engine.events.bounds import INT32, LABELS, NAME_CHARACTERS, NESTING, TEXT_CHARACTERS
 
-__all__ = ["DEEPEST", "Count", "JsonObject", "Labels", "Name", "Resources", "Text"]
+__all__ = ["DEEPEST", "Count", "JsonObject", "Labels", "Name", "Text"]
 
 DEEPEST: Final = NESTING
 """Levels of nesting. Parsers stop at 200, and an event may later stand inside others (a parked input)."""
@@ -44,19 +43,3 @@ Labels = Annotated[dict[Name, Name], Field(max_length=LABELS)]
 
 Count = Annotated[int, Field(ge=0, le=INT32)]
 """What Kubernetes counts in 32 bits."""
-
-
-def _countable(requests: Requests) -> Requests:
-    for name, amount in (
-        ("cpu_milli", requests.cpu_milli),
-        ("memory_bytes", requests.memory_bytes),
-        ("gpu", requests.gpu),
-        ("gpu_share_milli", requests.gpu_share_milli),
-    ):
-        if amount is not None and not 0 <= amount <= RESOURCE:
-            raise ValueError(f"{name} must be between 0 and {RESOURCE}")
-    return requests
-
-
-Resources = Annotated[Requests, AfterValidator(_countable)]
-"""What a pod asks for. More than Kubernetes counts would stand in every later sum."""

@@ -7,7 +7,7 @@ lets everybody speak for everything.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, cast, get_args
+from typing import Any, Final
 
 from engine.events import Data, Event
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobSubmitted, JobUpdated
@@ -17,15 +17,14 @@ from engine.lifecycle.state import Job, ShardState
 __all__ = ["asked", "may_not_speak", "objection"]
 
 _EVERY: Final = "*"
-_Asking = CommandIssued | CustomEventRaised | EffectReported | JobUpdated | JobDeleted
-_ASKING: Final = frozenset(get_args(_Asking))
+_ASKING: Final = (CommandIssued, CustomEventRaised, EffectReported, JobUpdated, JobDeleted)
 
 
 def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
     """Say why what somebody asks of a job does not count; `None`: it does, or the job is not known."""
-    if type(event.data) not in _ASKING or not job.opened:
+    data = event.data
+    if not isinstance(data, _ASKING) or not job.opened:
         return None
-    data = cast("_Asking", event.data)
     if is_elsewhere(job, event.clusterid):
         return f"the job is of {_called(job.cluster)}, not of {_called(event.clusterid)}"
     if isinstance(data, JobDeleted) and not job.managed:

@@ -35,6 +35,13 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
     """
     job = peek(state, event.subject)
     data = event.data.last if isinstance(event.data, PodDeleted) else event.data
+    if (
+        isinstance(data, PodObserved)
+        and data.uid in job.by_uid
+        and job.cluster == event.clusterid
+        and job.namespace == data.namespace
+    ):
+        return job  # most are of pods that are known
     if not isinstance(data, _LOCATED):
         return _commanded(state, job, event.clusterid)  # who commands knows an id, and nothing else says which job is meant
     namespace = _namespace(data)

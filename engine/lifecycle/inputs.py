@@ -57,7 +57,7 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
         return _ends(hold.orphan(turn, job, event), "waiting")
     if not job.opened and job.id in turn.state.forgotten:
         return _ends((), "late")
-    return _take(turn, job, event)
+    return _RULES[type(event.data)](turn, job, event)
 
 
 def _ends(events: Iterable[Event[Data]], outcome: Outcome) -> Decision:
@@ -65,9 +65,14 @@ def _ends(events: Iterable[Event[Data]], outcome: Outcome) -> Decision:
     return outcome
 
 
-def _take(turn: Turn, job: Job, event: Event[Data]) -> Decision:
-    why = authority.objection(turn.state, job, event)
-    return _RULES[type(event.data)](turn, job, event) if why is None else _refuse(turn, job, event, why)
+def _if_allowed(rule: Rule) -> Rule:
+    """Return a rule for what somebody asks of a job: it is refused where they may not speak for it."""
+
+    def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
+        why = authority.objection(turn.state, job, event)
+        return rule(turn, job, event) if why is None else _refuse(turn, job, event, why)
+
+    return decide
 
 
 def settled(outcome: Outcome, made: bool) -> Outcome:
@@ -89,7 +94,7 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         event = hold.restore(held)
         turn.cause, turn.time, turn.cluster = turn.root, turn.now, event.clusterid
         whose = belonging.job_of(turn.state, event, alone=in_vain)
-        part, take = (turn, _take) if whose is job else (turn.about(whose), decide)
+        part, take = (turn, _RULES[type(event.data)]) if whose is job else (turn.about(whose), decide)
         at = part.index
         outcome = yield from take(part, whose, event)
         yield turn.event(job, InputReleased(event.id, kept, settled(outcome, part.index > at)), cause=turn.root)
@@ -321,11 +326,11 @@ _RULES: Final[dict[type[Data], Rule]] = {
     PodObserved: _pod,
     PodDeleted: _pod,
     JobSubmitted: _submitted,
-    JobUpdated: _updated,
-    JobDeleted: _deleted,
+    JobUpdated: _if_allowed(_updated),
+    JobDeleted: _if_allowed(_deleted),
     JobObserved: _seen,
-    CommandIssued: _command,
-    CustomEventRaised: _custom,
-    EffectReported: _reported,
+    CommandIssued: _if_allowed(_command),
+    CustomEventRaised: _if_allowed(_custom),
+    EffectReported: _if_allowed(_reported),
     RowUnreadable: _row,
 }

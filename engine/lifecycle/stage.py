@@ -245,9 +245,10 @@ class LifecycleStage:
 
     def _next_forgotten(self, state: ShardState) -> tuple[int, str] | None:
         """Return when what is forgotten next is due, and its id."""
-        oldest = resting.first(state, state.oldest_strangers, resting.stranger_of)
         if len(state.strangers) > self.strangers:
-            return oldest
+            return resting.first(state, state.oldest_strangers, resting.stranger_of)
+        if not state.finished:
+            return None
         finished = resting.first(state, state.finished, resting.rest_of)
         return None if finished is None else (finished[0] + self.forget_after, finished[1])
 

@@ -7,11 +7,9 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 from hypothesis import strategies as st
 
 from engine.events import TYPES, Event
-from engine.events.bounds import RESOURCE
 from engine.events.times import EARLIEST, LATEST
-from engine.events.values import JsonObject, Resources
+from engine.events.values import JsonObject
 from engine.events.vocabulary import Data
-from statemachines.spec import Requests
 
 TEXT = st.text(max_size=12)
 NAMES = st.text(min_size=1, max_size=12)
@@ -29,8 +27,6 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
     origin, arguments = get_origin(hint), get_args(hint)
     if hint == JsonObject:
         return JSON_OBJECTS
-    if hint == Resources:
-        return st.builds(Requests, **{field.name: st.integers(0, RESOURCE) for field in fields(Requests)})
     if origin is Annotated and arguments[0] is int:
         return _numbers(arguments[1])
     if origin is Annotated:  # texts and mappings of bounded size
@@ -49,7 +45,8 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
 
 def _numbers(field: Any) -> st.SearchStrategy[int]:
     """Whole numbers within the bounds of a field."""
-    bounds = {name: getattr(one, name) for one in field.metadata for name in ("ge", "le") if hasattr(one, name)}
+    marks = getattr(field, "metadata", (field,))
+    bounds = {name: getattr(one, name) for one in marks for name in ("ge", "le") if getattr(one, name, None) is not None}
     return st.integers(bounds.get("ge", EARLIEST), bounds.get("le", LATEST))
 
 

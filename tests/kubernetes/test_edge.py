@@ -316,7 +316,7 @@ def test_a_cloudevent_of_a_pod_that_asks_for_what_no_pod_asks_for_is_refused(req
     for name, data in (("observed", pod), ("deleted", {"last": pod})):
         refused = outcome(cloudevent(type=f"lahar.pod.{name}.v1", data=data))
         assert isinstance(refused, Refused)
-        assert f"{path} must be between 0 and" in refused.reason
+        assert f"requests.{path}: Input should be" in refused.reason
 
 
 def test_lines_of_a_watch() -> None:
