@@ -333,8 +333,10 @@ def test_a_command_counts_once(driver):
 def test_a_stop_during_a_restart_is_remembered_and_carried_out_next(driver, action, end):
     started(driver, {"name": "a"}, maxRetry=5)
     driver.command("RestartJob")
-    driver.command(action, reason="stop it")
+    driver.command(action, reason="stop it", key="client-chosen-id-000001")
     assert driver.outcome == "applied"
+    driver.command(action, reason="stop it", key="client-chosen-id-000001")
+    assert driver.outcome == "duplicate"
     assert driver.phase() == "Restarting"
     assert [one.action for one in driver.of(ActionDeferred)] == [action]
     driver.crash()

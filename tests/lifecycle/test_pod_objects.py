@@ -10,7 +10,16 @@ import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, vcjob
 
 from engine.events.inputs import JobObserved, PodObserved
-from engine.events.jobs import AttemptEnded, AttemptLateFact, AttemptObjectChanged, AttemptStarted, EffectRequested, TimerSet
+from engine.events.jobs import (
+    AttemptEnded,
+    AttemptLateFact,
+    AttemptObjectChanged,
+    AttemptStarted,
+    EffectRequested,
+    EventRaised,
+    TimerSet,
+)
+from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.turn import Turn
 from statemachines.counters import Counters
 
@@ -235,6 +244,15 @@ def test_a_creation_that_fails_after_its_pod_was_commanded_away(driver):
     driver.report(last_id(driver, "delete_pod"), "failed", reason="NotFound")
     driver.wait(60)
     assert driver.phase() == "Aborted"
+
+
+@pytest.mark.parametrize("reason", sorted(EVICTED))
+def test_an_eviction_raises_pod_evicted_and_is_replaced_whoever_is_behind_it(driver, reason):
+    started(driver, {"name": "w"})
+    driver.end("w", code=143, reason=reason)
+    assert driver.of(EventRaised)[-1].event == "PodEvicted"
+    driver.reap()
+    assert driver.asked("create_pod") == [("w", 0, 1), ("w", 0, 2)]
 
 
 # --- a pod that somebody deletes ----------------------------------------------------------------------------------------------
