@@ -15,13 +15,14 @@ from engine.cli.feeding import Feed
 from engine.cli.known_jobs import KnownJobs
 from engine.cli.output import Output
 from engine.cli.settings import Settings
-from engine.cli.submitting import job_name, manifest_digest, read_objects, submission, update
+from engine.cli.submitting import manifest_digest, read_objects, submission, update
 from engine.events import Data, Message, decode
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.history.reading import cluster_facts
 from engine.history.transfer import Exportable
 from engine.kubernetes.documents import Document
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
+from engine.kubernetes.identity import job_name
 from engine.kubernetes.manifests import read_manifest
 from engine.lifecycle.managed import queues_of
 

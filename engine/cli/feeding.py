@@ -17,12 +17,13 @@ from engine.cli.output import Output
 from engine.cli.principal import principal_of, spoken_by
 from engine.cli.settings import Settings
 from engine.events import Data, Event, Message, Topic, decode, encode
-from engine.events.ids import digest
-from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted
+from engine.events.ids import digest, separate_job_id
+from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted, JobUpdated
 from engine.events.jobs import CommandRefused, JobRejected
 from engine.history.reading import events_of
 from engine.history.sentences import tell
 from engine.history.transfer import Exportable
+from engine.kubernetes.identity import job_name
 from engine.kubernetes.manifests import read_manifest
 from engine.log.errors import FencedError, LogBusyError
 
@@ -115,7 +116,7 @@ class Feed:
             hint: warning for the case that nothing follows.
         """
         # Only what is processed here is told more of than that it was appended.
-        repeated = self._process and any(event.causationid == message.id for event in events_of(self._log, message.key))
+        repeated = self._process and bool(self._followed(message))
         self._expected.append(_Expected(message, name or message.key, place, hint, repeated))
 
     def warn(self, text: str) -> None:
@@ -203,15 +204,22 @@ class Feed:
         failed = False
         for expected in self._expected:
             if processed:
-                key, identity = expected.message.key, expected.message.id
-                events = [event for event in events_of(self._log, key) if event.causationid == identity]
-                failed |= self._tell(expected, events)
+                failed |= self._tell(expected, self._followed(expected.message))
             else:
                 self._say(expected, "appended")
         if processed:
             self._tell_callbacks()
         if failed:
             raise typer.Exit(BAD_INPUT)
+
+    def _followed(self, message: Message) -> list[Event[Data]]:
+        """Return what followed from an input: about its job or, where that is somebody else's, about one of its own."""
+        jobs = [message.key]
+        data = decode(message).data
+        if isinstance(data, JobSubmitted | JobUpdated):
+            namespace = job_name(data.manifest)[0]
+            jobs.append(separate_job_id(message.key, message.clusterid, namespace, message.key))
+        return [event for job in jobs for event in events_of(self._log, job) if event.causationid == message.id]
 
     def _tell(self, expected: _Expected, events: list[Event[Data]]) -> bool:
         """Tell what followed from one input; return whether it failed."""

@@ -16,7 +16,7 @@ from engine.cli.engine import now, opened
 from engine.cli.feeding import Feed, command_message
 from engine.cli.output import Output
 from engine.cli.render import render_job
-from engine.cli.submitting import job_name, read_manifests, submission
+from engine.cli.submitting import read_manifests, submission
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.jobs import JobOpened, JobParked
 from engine.history.errors import NotFoundError
@@ -26,6 +26,7 @@ from engine.history.listing import LISTED, Filter, JobLine, Listing
 from engine.history.reading import events_of, job_events
 from engine.history.resolve import resolve
 from engine.history.wording import length
+from engine.kubernetes.identity import job_name
 from statemachines.vocabulary import JOB_PHASES, USER_ACTIONS, JobPhase
 
 __all__ = ["jobs"]

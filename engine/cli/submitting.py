@@ -16,9 +16,10 @@ from engine.events.bounds import FILE_BYTES
 from engine.events.ids import digest, submitted_job_id
 from engine.events.inputs import JobSubmitted, JobUpdated
 from engine.kubernetes.documents import Document, Unreadable, read_documents
+from engine.kubernetes.identity import job_name
 from engine.kubernetes.markdown import extract_manifest
 
-__all__ = ["job_name", "manifest_digest", "read_manifests", "read_objects", "submission", "update"]
+__all__ = ["manifest_digest", "read_manifests", "read_objects", "submission", "update"]
 
 
 def read_objects(path: Path) -> list[Document]:
@@ -68,14 +69,6 @@ def manifest_digest(manifest: dict[str, Any]) -> str:
     return digest(json.dumps(manifest, sort_keys=True, default=str).encode())
 
 
-def job_name(manifest: dict[str, Any]) -> tuple[str, str, str | None]:
-    """Return namespace, name and uid of a manifest, as far as it has them."""
-    metadata = manifest.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    name = metadata.get("name") or metadata.get("generateName") or ""
-    return str(metadata.get("namespace") or "default"), str(name), metadata.get("uid")
-
-
 def submission(
     settings: Settings,
     manifest: dict[str, Any],
@@ -96,7 +89,7 @@ def submission(
         rejections: how often it was rejected so far; each makes a submission of its own.
     """
     namespace, name, uid = job_name(manifest)
-    job = uid if isinstance(uid, str) and uid else submitted_job_id(settings.cluster, namespace, name, command)
+    job = uid or submitted_job_id(settings.cluster, namespace, name, command)
     identity = digest(f"submit/{job}/{command}{f'/{rejections}' if rejections else ''}".encode())
     return input_message(
         settings.cluster,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from engine.kubernetes.fields import mapping, mappings, text, whole
 
-__all__ = ["BATCH_KINDS", "controller", "job_kind", "people", "queue_of", "slot_of"]
+__all__ = ["BATCH_KINDS", "controller", "job_kind", "job_name", "people", "queue_of", "slot_of"]
 
 BATCH_KINDS: Final = frozenset(
     {
@@ -106,3 +107,10 @@ def queue_of(annotations: dict[str, Any], labels: dict[str, Any]) -> str | None:
 def people(labels: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
     """Return tenant, project and user of an object."""
     return text(labels.get("lahar/tenant")), text(labels.get("lahar/project")), text(labels.get("lahar/user"))
+
+
+def job_name(manifest: Mapping[str, Any]) -> tuple[str, str, str | None]:
+    """Return namespace, name and uid of a job as its manifest gives them, as far as it has them."""
+    metadata = mapping(manifest.get("metadata"))
+    name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
+    return text(metadata.get("namespace")) or "default", name, text(metadata.get("uid"))

@@ -13,6 +13,7 @@ from typing import Final
 from engine.events import Data, Event
 from engine.events.ids import separate_job_id
 from engine.events.inputs import JobDeleted, JobObserved, JobSubmitted, JobUpdated, PodDeleted, PodObserved
+from engine.kubernetes.identity import job_name
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.state import Job, ShardState
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
@@ -97,6 +98,4 @@ def _namespace(data: PodObserved | JobObserved | JobDeleted | JobSubmitted | Job
     """Return the namespace that an input comes from; `None`: it does not say."""
     if isinstance(data, _NAMESPACED):
         return data.namespace
-    metadata = data.manifest.get("metadata")
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return namespace if isinstance(namespace, str) and namespace else "default"
+    return job_name(data.manifest)[0]

@@ -71,3 +71,14 @@ def test_an_object_of_another_namespace_changes_no_job(lahar, change):
     lahar("ingest", "-", given=json.dumps({"type": change, "object": manifest}))
     shown = lahar("job", "show", "j-1", "--json").record
     assert (shown["phase"], shown["namespace"], shown["tasks"]["worker"]["replicas"]) == ("Pending", "research", 1)
+
+
+def test_who_submits_the_uid_of_somebody_elses_job_is_told_of_one_of_their_own(lahar):
+    manifest = yaml.safe_load(JOB)
+    manifest["metadata"]["uid"] = "j-1"
+    lahar("apply", "-", given=json.dumps(manifest))
+    manifest["metadata"]["namespace"] = "tenant-evil"
+    told = lahar("job", "submit", "-", given=json.dumps(manifest)).out
+    assert "unchanged" not in told
+    assert "tenant-evil" in told
+    assert phases(lahar) == {"research": "Pending", "tenant-evil": "Pending"}
