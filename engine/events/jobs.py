@@ -374,7 +374,7 @@ class EffectRequested(Data):
     effect: Literal["create_pod", "delete_pod", "delete_job"]
     pod: str | None = None
     uid: str | None = None
-    """Precondition of a deletion, where the pod has been seen."""
+    """Precondition of a deletion, where the pod has been seen. Else a pod is meant whose annotations name this job and attempt."""
     task: str | None = None
     index: int | None = None
     attempt: int | None = None

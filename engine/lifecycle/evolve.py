@@ -105,6 +105,11 @@ def _note_stranger(state: ShardState, job: Job) -> None:
         note_stranger(state, rest, job.id)
 
 
+def _is_older(deleted: str | None, last: str | None) -> bool:
+    """Tell whether a deletion is of an earlier life than the last observation: it is newer than any up to its own version."""
+    return deleted is not None and last is not None and deleted != last and not is_newer(deleted, last)
+
+
 def absorb(state: ShardState, event: Event[Data]) -> None:
     """Apply one cluster fact; the newest one about a thing stands."""
     data, cluster = event.data, event.clusterid
@@ -115,6 +120,9 @@ def absorb(state: ShardState, event: Event[Data]) -> None:
         state.nodes[cluster, data.name] = data
         state.touched[codec.node_record(cluster, data.name)] = None
     elif isinstance(data, NodeDeleted):
+        known = state.nodes.get((cluster, data.name))
+        if known is not None and _is_older(data.version, known.version):
+            return
         state.nodes.pop((cluster, data.name), None)
         state.touched[codec.node_record(cluster, data.name)] = None
     elif isinstance(data, ObjectApplied):
@@ -126,6 +134,9 @@ def absorb(state: ShardState, event: Event[Data]) -> None:
         state.touched[codec.object_record(*key)] = None
     elif isinstance(data, ObjectDeleted):
         key = (cluster, data.kind, data.name)
+        applied = state.objects.get(key)
+        if applied is not None and _is_older(data.version, applied.version):
+            return
         state.objects.pop(key, None)
         state.touched[codec.object_record(*key)] = None
 

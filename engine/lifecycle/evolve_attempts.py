@@ -192,12 +192,15 @@ def _effect_requested(state: ShardState, job: Job, data: EffectRequested, event:
     change(job, attempt)
     task = job.tasks[data.task]
     leave(job, task, attempt)
-    job.by_effect.pop(attempt.effect, None)
+    if data.effect == "delete_pod" and attempt.object == "asked" and not attempt.creation:
+        attempt.creation = attempt.effect  # what becomes of it is still to be heard
+    else:
+        job.by_effect.pop(attempt.effect, None)
     if attempt.object != "gone":
         attempt.effect, attempt.asked = event.id, event.recordedtime
         job.by_effect[event.id] = attempt
     if data.effect == "create_pod":
-        attempt.object = "asked"
+        attempt.object = "asked" if attempt.object == "absent" else attempt.object
     elif attempt.live:
         if attempt.kill is None:
             attempt.kill, attempt.killed, attempt.tries = data.cause, event.time, 0
@@ -233,7 +236,8 @@ def _show_object(job: Job, attempt: Attempt, shown: ObjectState) -> None:
 
 def _forget_effect(job: Job, attempt: Attempt) -> None:
     job.by_effect.pop(attempt.effect, None)
-    attempt.effect = ""
+    job.by_effect.pop(attempt.creation, None)
+    attempt.effect = attempt.creation = ""
 
 
 def _follow_slot(job: Job, task: Task, attempt: Attempt) -> None:

@@ -212,13 +212,17 @@ def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Ev
     attempt = job.by_effect.get(data.effect)
     if attempt is not None:
         change(job, attempt)
-        if data.outcome == "failed":
+        if data.effect == attempt.creation:
+            del job.by_effect[attempt.creation]
+            attempt.creation = ""
+        elif data.outcome == "failed":
             attempt.tries += 1
-            # Asked for again, the pod that is there may be its own: of a request that was carried out and reported as failed.
-            its_own = data.reason == "AlreadyExists" and attempt.tries > 1
-            if attempt.object == "asked" and attempt.kill is None and not its_own:
-                attempt.object = "absent"
-        elif attempt.object == "asked":  # what could be deleted was made, too
+            attempt.unknown = attempt.unknown + 1 if data.reason == "NotFound" else 0
+            if attempt.object == "asked" and attempt.kill is None:
+                # Only a refusal says that it was not made. Later the pod that is there may be its own.
+                attempt.doubted = attempt.doubted or data.reason is None
+                attempt.object = "asked" if attempt.doubted else "absent"
+        if data.outcome != "failed" and attempt.object == "asked":  # what could be deleted was made, too
             attempt.object, attempt.seen = "made", event.recordedtime
     mark_seen(job, event)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from heapq import heappush
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from engine.events import Event
 from engine.events.ids import is_separate_job_id, routing_key
@@ -17,6 +17,8 @@ from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, catego
 from statemachines.raising import raise_rules
 from statemachines.spec import JobSpec
 from statemachines.task import initial_task_phase
+
+K = TypeVar("K")
 
 __all__ = [
     "SEEN",
@@ -76,7 +78,8 @@ def note_submitted(state: ShardState, job: Job) -> None:
 def index_job(state: ShardState, job: Job) -> None:
     """Rebuild what is derived from a job that was read from a snapshot."""
     job.by_uid = {attempt.uid: attempt for attempt in job.attempts if attempt.uid is not None}
-    job.by_effect = {attempt.effect: attempt for attempt in job.attempts if attempt.effect and attempt.object != "gone"}
+    standing = [attempt for attempt in job.attempts if attempt.object != "gone"]
+    job.by_effect = {effect: attempt for attempt in standing for effect in (attempt.effect, attempt.creation) if effect}
     job.rules = raise_rules(job.spec)
     job.held_bytes = sum(held_size(held) for held in (*job.held.values(), *job.waiting.values()))
     for key in job.matched:
@@ -183,12 +186,12 @@ def place(state: ShardState, job: Job, attempt: Attempt) -> None:
         return
     node = (job.cluster, attempt.node)
     if stands(job, attempt):
-        state.on_node.setdefault(node, {})[attempt.uid] = job.id
+        state.on_node.setdefault(node, {})[job.id, attempt.uid] = None
     else:
-        _no_more(state.on_node, node, attempt.uid)
+        _no_more(state.on_node, node, (job.id, attempt.uid))
 
 
-def _no_more(index: dict[tuple[str, str], dict[str, Any]], node: tuple[str, str], key: str) -> None:
+def _no_more(index: dict[tuple[str, str], dict[K, None]], node: tuple[str, str], key: K) -> None:
     there = index.get(node)
     if there is not None:
         there.pop(key, None)

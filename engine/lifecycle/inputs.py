@@ -106,6 +106,8 @@ def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
     """Take the next step of work on a large job: inputs that wait for it, then its pods."""
     if job.held:
         yield from release(turn, job, "parked")
+        if not job.held and job.waiting:  # pods that came before the job, and wait behind what was held
+            yield from steps.go_on(turn, job, timer.reason)
     elif job.waiting:
         yield from release(turn, job, "waiting", in_vain=timer.reason == IN_VAIN and not job.managed)
     if job.managed:
@@ -170,6 +172,8 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
         return (yield from _pod_of_closed(turn, job, attempt, pod, deleted=deleted))
     at, restarts = turn.index, attempt.restarts
     yield from observe.advance(turn, job, attempt, pod, seen, gone=deleted)
+    if deleted and attempt.live:  # whoever told of it has not judged its end
+        yield observe.give_up(turn, job, attempt, "Lost", "EndUnknown")
     if before is not None and turn.index == at:
         return "unchanged"
     if job.managed:

@@ -61,7 +61,7 @@ def stop_waiting(turn: Turn, job: Job) -> Events:
 
 def _uids_on(turn: Turn, job: Job, node: str) -> list[str]:
     there = turn.state.on_node.get((job.cluster, node), {})
-    return [uid for uid, job_id in there.items() if job_id == job.id]
+    return [uid for job_id, uid in there if job_id == job.id]
 
 
 def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:

@@ -38,6 +38,7 @@ from engine.lifecycle.actions import (
     settle,
 )
 from engine.lifecycle.authority import may_not_speak
+from engine.lifecycle.indexes import stands
 from engine.lifecycle.losses import end_without_evidence, give_up_object, stop_waiting, wait_for_lost, wait_for_sight
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
@@ -201,6 +202,7 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, before: str | None, rest
         yield from meet(turn, job, attempt)
     if attempt.reason == "NodeLost" and not attempt.live and attempt.object != "gone":
         yield from wait_for_lost(turn, job, node=attempt.node)
+    yield from _wait_for_object(turn, job, attempt)
     yield from settle(turn, job)
 
 
@@ -208,7 +210,14 @@ def object_changed(turn: Turn, job: Job, attempt: Attempt) -> Events:
     """Do what follows from a change of the object of a closed attempt: when it is gone, its replica is free."""
     turn.cause = turn.last
     yield from meet(turn, job, attempt)
+    yield from _wait_for_object(turn, job, attempt)
     yield from settle(turn, job)
+
+
+def _wait_for_object(turn: Turn, job: Job, attempt: Attempt) -> Events:
+    """Wait for an object that somebody else deletes: that it is gone may be missed."""
+    if not attempt.live and attempt.object == "deleting" and not attempt.effect and stands(job, attempt):
+        yield from wait_for_lost(turn, job)
 
 
 def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
@@ -222,7 +231,7 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
     turn.cause = turn.last
     if report.outcome != "failed":
         yield from wait_for_sight(turn, job) if attempt.object == "made" else wait_for_lost(turn, job)
-    elif report.reason == "NotFound" and attempt.object != "absent" and attempt.tries > 1:
+    elif report.reason == "NotFound" and attempt.object != "absent" and attempt.unknown > 1:
         if attempt.live:
             yield end_without_evidence(turn, job, attempt, "EndUnknown")
         else:

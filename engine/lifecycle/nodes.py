@@ -20,6 +20,8 @@ def decide(turn: Turn, event: Event[Data]) -> Decision:
             return "duplicate"
         follows = _seen(turn, event.clusterid, event.data)
     elif isinstance(event.data, NodeDeleted):
+        if (event.clusterid, event.data.name) in turn.state.nodes:  # what is known is newer
+            return "duplicate"
         follows = _gone(turn, event.clusterid, event.data.name)
     else:  # only later decisions look at it
         return "unchanged"
@@ -40,7 +42,7 @@ def _seen(turn: Turn, cluster: str, node: NodeObserved) -> Events:
             yield part.event(job, TimerCancelled(timer.id, f"node {node.name} is back"))
     parts: dict[str, Turn] = {}
     there = turn.state.on_node.get((cluster, node.name), {})
-    for job_id, uid in sorted((job_id, uid) for uid, job_id in there.items()):
+    for job_id, uid in sorted(there):
         job = turn.state.jobs[job_id]
         attempt = job.by_uid[uid]
         if attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
@@ -53,6 +55,6 @@ def _seen(turn: Turn, cluster: str, node: NodeObserved) -> Events:
 
 def _gone(turn: Turn, cluster: str, name: str) -> Events:
     """Wait for what ran on a node that is gone: whoever deletes its pods may be heard of, or not."""
-    for job_id in sorted(set(turn.state.on_node.get((cluster, name), {}).values())):
+    for job_id in sorted({job_id for job_id, _ in turn.state.on_node.get((cluster, name), {})}):
         job = turn.state.jobs[job_id]
         yield from losses.wait_for_lost(turn.about(job), job, node=name)

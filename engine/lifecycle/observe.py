@@ -68,7 +68,7 @@ def locate(job: Job, pod: PodObserved) -> Attempt | None:
     wanted = task.slots.get(pod.index) if task else None
     if wanted is not None and pod.attempt is not None and pod.attempt != wanted.number:
         wanted = job.attempt(name, pod.index, pod.attempt)
-    return wanted if wanted is not None and wanted.uid is None else None
+    return wanted if wanted is not None and wanted.uid is None and wanted.pod == pod.name else None
 
 
 def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved, max_replicas: int = REPLICAS) -> str | None:
@@ -109,7 +109,7 @@ def _another_pod_was(job: Job, pod: PodObserved) -> str | None:
     if pod.attempt is None:
         free = current.object == "gone" or pod.name == current.pod
         return None if free else f"pod {pod.name} ({pod.uid}) says it is replica {current.index}, which is pod {current.pod}"
-    if pod.attempt > current.number:
+    if pod.attempt > current.number and pod.name == current.pod:
         return None
     return f"pod {pod.name} ({pod.uid}) says it is attempt {pod.attempt} of its replica, which was another pod"
 
@@ -132,6 +132,9 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
     past = current is not None and not job.managed and pod.created < current.created
     if current is not None and not past and current.live and (job.managed or current.phase != "Terminating"):
         yield give_up(turn, job, current, "Lost", "EndUnknown")
+    elif current is not None and job.managed and current.object != "gone" and current.pod == pod.name:
+        key = (current.task, current.index, current.number)
+        yield turn.event(job, AttemptObjectChanged(*key, object="gone", why="another pod has its name"))
     yield turn.event(
         job,
         AttemptStarted(

@@ -88,8 +88,14 @@ class Attempt:
     """Id of the effect that was last requested for it."""
     asked: int = 0
     """Recorded time of that request."""
+    creation: str = ""
+    """Id of the request to make its pod, while nothing is heard of it and its deletion is asked for already."""
     tries: int = 0
     """How often that effect has failed."""
+    unknown: int = 0
+    """How often in a row the API server knew no such pod."""
+    doubted: bool = False
+    """Its creation was reported failed, and may have been carried out all the same."""
     replaceable: bool = False
     """Ended, and its replica is open for another attempt as soon as its object is gone."""
     exit_code: int | None = None
@@ -374,7 +380,7 @@ class ShardState:
     """Ids that are no job and rest → since when. Derived."""
     oldest_strangers: list[tuple[int, str]] = field(default_factory=list)
     """Heap of the same, (since when, id); entries that no longer hold are skipped. Derived."""
-    on_node: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+    on_node: dict[tuple[str, str], dict[tuple[str, str], None]] = field(default_factory=dict)
     """(Cluster, node) → attempts that stand on it, live or with an object that is to go: pod uid → job id. Derived."""
     awaited_on: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     """(Cluster, node that is gone) → jobs with a timer that ends the wait for their pods on it. Derived."""

@@ -100,7 +100,7 @@ def test_a_pod_that_waited_for_a_job_of_another_namespace_is_not_taken_in() -> N
     driver = Driver()
     driver.see(claiming())
     assert driver.outcome == "waiting"
-    driver.see(claiming(1, "Running", uid="good", namespace="default"))
+    driver.see(claiming(1, "Running", uid="good", namespace="default", name="train-w-0"))
     driver.submit(vcjob({"name": "w"}, **RESTARTS))
     assert driver.path() == ["Running"]
     assert list(driver.job().by_uid) == ["good"]

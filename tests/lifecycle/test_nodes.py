@@ -6,7 +6,7 @@ import pytest
 from lifecycle_driver import CLUSTER, Driver, vcjob
 
 from engine.events import NotKeptError
-from engine.events.inputs import CommandIssued, NodeObserved
+from engine.events.inputs import CommandIssued, NodeDeleted, NodeObserved
 from engine.events.jobs import AttemptChanged, AttemptEnded, AttemptObjectChanged, TimerCancelled, TimerSet
 
 
@@ -101,3 +101,12 @@ def test_a_job_that_is_over_waits_for_no_object_on_a_node_that_goes():
     driver.reap()
     assert driver.phase() == "Aborted"
     assert driver.node("n0", gone=True) == []
+
+
+def test_a_deletion_that_is_older_than_the_node_is_of_an_earlier_life(driver):
+    driver.node("n0", version="9")
+    driver.take(driver.event(NodeDeleted("n0", version="6"), "n0"))
+    assert driver.outcome == "duplicate"
+    assert waits(driver) == []
+    driver.take(driver.event(NodeDeleted("n0", version="9"), "n0"))
+    assert waits(driver) == ["n0"]

@@ -236,6 +236,92 @@ def test_a_pod_that_stands_when_it_is_asked_for_again_may_be_its_own(driver, ran
     assert driver.of(AttemptEnded)[-1].reason == ("StoppedByUser" if ran else "NeverStarted")
 
 
+def test_a_pod_that_stands_whenever_it_is_asked_for_is_somebody_elses(driver):
+    driver.submit(vcjob({"name": "w"}))
+    for _ in range(3):
+        driver.wait(4)
+        driver.report(last_id(driver, "create_pod"), "failed", reason="AlreadyExists")
+    driver.command("TerminateJob")
+    assert driver.asked("delete_pod") == []
+    assert driver.phase() == "Terminated"
+
+
+@pytest.mark.parametrize("reason", [None, "AlreadyExists"])
+def test_a_pod_that_was_made_stays_so_whatever_becomes_of_the_next_request(driver, reason):
+    driver.submit(vcjob({"name": "w"}))
+    driver.report(last_id(driver, "create_pod"), "done")
+    driver.wait(60)
+    driver.report(last_id(driver, "create_pod"), "failed", reason=reason)
+    driver.command("RestartTask", task="w")
+    driver.wait(60)
+    assert driver.of(AttemptEnded) == []
+    assert driver.asked("create_pod") == [("w", 0, 1)] * 2
+    assert set(driver.asked("delete_pod")) == {("w", 0, 1)}
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_creation_that_is_reported_after_its_deletion_was_asked_for_counts(driver, crash):
+    driver.submit(vcjob({"name": "w"}))
+    made = last_id(driver, "create_pod")
+    driver.command("RestartTask", task="w")
+    if crash:
+        driver.crash()
+    driver.report(made, "done")
+    driver.wait(300)
+    assert driver.of(AttemptEnded) == []
+    assert driver.asked("create_pod") == [("w", 0, 1)]
+    driver.run("w")
+    driver.reap()
+    assert driver.asked("create_pod") == [("w", 0, 1), ("w", 0, 2)]
+
+
+def test_only_a_pod_that_is_unknown_twice_in_a_row_is_gone(driver):
+    started(driver, {"name": "w"})
+    driver.command("RestartTask", task="w")
+    for reason in ("Conflict", "NotFound", "Conflict", "NotFound"):
+        driver.report(last_id(driver, "delete_pod"), "failed", reason=reason)
+        driver.wait(60)
+    assert driver.asked("create_pod") == [("w", 0, 1)]
+    driver.report(last_id(driver, "delete_pod"), "failed", reason="NotFound")
+    assert driver.asked("create_pod") == [("w", 0, 1), ("w", 0, 2)]
+
+
+def test_the_object_of_an_ended_pod_that_somebody_deletes_is_asked_after(driver):
+    """That it is gone may be missed."""
+    started(driver, {"name": "w"})
+    driver.end("w", code=1, deleting=True)
+    made = driver.wait(600)
+    assert driver.asked("delete_pod", made) == [("w", 0, 1)]
+
+
+def test_a_pod_of_the_same_name_shows_that_an_ended_one_is_gone(driver):
+    started(driver, {"name": "w"})
+    driver.command("RestartTask", task="w")
+    driver.kill()
+    again = pod("new", "j1", 7, "Running", name="train-w-0", task="w", index=0, managed=True, kind="VCJob", node="n1", running=1)
+    driver.see(again)
+    assert [attempt.object for attempt in driver.job().attempts] == ["gone", "exists"]
+
+
+# --- pods of another name -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [None, 1, 99])
+@pytest.mark.parametrize("running", [False, True])
+def test_a_pod_of_another_name_takes_no_place(driver, number, running):
+    driver.submit(vcjob({"name": "w"}))
+    if running:
+        driver.run("w")
+    other = pod(
+        "evil", "j1", 7, "Running", name="other", task="w", index=0, attempt=number, managed=True, kind="VCJob", node="n", running=1
+    )
+    driver.see(other)
+    assert driver.outcome == "anomalous"
+    driver.run("w")
+    assert [(attempt.number, attempt.phase, attempt.uid) for attempt in driver.job().attempts] == [(1, "Running", "j1-w-0-1")]
+    assert {one.uid for one in effects(driver, "delete_pod")} <= {"evil"}
+
+
 def test_a_creation_that_fails_after_its_pod_was_commanded_away(driver):
     driver.submit(vcjob({"name": "w"}))
     asked = last_id(driver, "create_pod")

@@ -362,7 +362,7 @@ def test_a_finished_job_has_no_delays_left_and_gets_no_new_ones(driver):
     assert driver.job().timers
     driver.end("w", 1)
     assert (driver.phase(), driver.job().timers) == ("Completed", {})
-    driver.see(pod("x", "j1", 1, "Pending", task="w", index=0, managed=True, attempt=9))
+    driver.see(pod("x", "j1", 1, "Pending", name="train-w-0", task="w", index=0, managed=True, attempt=9))
     assert driver.job().timers == {}
     assert driver.asked("delete_pod")[-1] == ("w", 0, 2)
 
