@@ -39,14 +39,14 @@ _logger: Final = logging.getLogger(__name__)
 class Breaker:
     """Marks what a holder of a shard is about to decide, and knows what earlier holders ended in."""
 
-    def __init__(self, shard: ShardId, held: ShardLog, most: int, *, alive: bool) -> None:
+    def __init__(self, shard: ShardId, held: ShardLog, most: int, before: Breaker | None = None) -> None:
         """Read what the holder before has left.
 
         Args:
             shard: which shard.
             held: where the marks are kept.
             most: inputs and timers that may be decided in one transaction.
-            alive: this process had the shard last, as far as it knows, and no process has ended.
+            before: of the last time that this process had the shard, as far as it knows: no process has ended since.
 
         Raises:
             LogError: the log cannot be read.
@@ -55,10 +55,12 @@ class Breaker:
         self.processor_seconds: Final = _thread_clock()
         """Gives the processor time of the thread that has opened the shard (seconds)."""
         self._held = held
-        text = "" if alive else held.marked()
-        self._suspect, self._ends = _read(text)
+        text = "" if before is not None else held.marked()
+        self.known: Final[tuple[str, int]] = _read(text) if before is None else before.known
+        """What earlier processes ended in when the shard was opened, and how many of them."""
+        self._suspect, self._ends = self.known
         self._free = held.marks_are_free
-        self._careful = bool(text)
+        self._careful = bool(text) or self._suspect != _NOTHING
         """Each input and timer is marked, whatever that costs."""
         self._left = most
         """Of those that are to be marked."""
@@ -66,7 +68,8 @@ class Breaker:
         self._noted: str | None = None
         self.deciding: tuple[str, int] | None = None
         """Name of what is being decided, and how many processes have ended in it."""
-        self._warn()
+        if before is None:
+            self._warn()
 
     def _warn(self) -> None:
         if not self._suspect:
@@ -82,6 +85,7 @@ class Breaker:
         Raises:
             LogError: the log cannot be written.
         """
+        self.deciding = None
         # What is known of a suspect must outlive the end of this process too.
         known = "" if self._suspect in {_NOTHING, _RECOVERY} else f" {self._suspect}"
         self._mark(f"{self._ends} {_RECOVERY}{known}")

@@ -14,7 +14,7 @@ from engine.events.times import SECOND
 from engine.log.accounts import Accounts
 from engine.log.attempts import Failures, UndecidedError, not_written
 from engine.log.breaker import Breaker
-from engine.log.errors import LogError, RecordTooLargeError
+from engine.log.errors import FencedError, LogError, RecordTooLargeError
 from engine.log.inputs import Inputs, Retaken, Source, Taken
 from engine.log.observer import Batch, Observer
 from engine.log.port import Commit, Log, Partition, Position, ShardId, ShardLog, Vector
@@ -80,6 +80,8 @@ class Processor(Generic[S]):
         self._opened: ShardRun[S] | None = None
         self._remarks = Remarks(self.shard)
         self._mine = False
+        self._last: Breaker | None = None
+        """Of the last time that the shard was open here, unless it was given back."""
         self.moved: float | None = None
         """When it last began a step (seconds of `time.monotonic`); `None` while it is being opened."""
 
@@ -94,7 +96,7 @@ class Processor(Generic[S]):
             LogDamagedError: what the log holds is not what was written.
         """
         self._let_go()
-        alive, self._mine, self.moved = self._mine, True, None
+        self._mine, self.moved = True, None
         if self._observer is not None:
             self._observer.opening(self)
         began = perf_counter()
@@ -105,10 +107,11 @@ class Processor(Generic[S]):
                 for partition, taken in zip(self.reads, held.position.vector, strict=True):
                     if taken:
                         must_reach(self.log, self.shard, partition, taken)
-                breaker = Breaker(self.shard, held, self.batch, alive=alive)
+                breaker = Breaker(self.shard, held, self.batch, self._last)
                 breaker.recovering()
                 folded = self._load(held, breaker)
                 breaker.rest()
+                self._last = breaker
                 if self._watchdog is not None:
                     self._watchdog.watch(breaker)
             except BaseException:
@@ -126,6 +129,7 @@ class Processor(Generic[S]):
         if self.can_work:
             self._breaker.close()
         self._let_go()
+        self._last = None
         if self._mine:
             self._mine = False
             self._remarks.closed()
@@ -316,12 +320,13 @@ class Processor(Generic[S]):
                     break
                 except UndecidedError as undecided:
                     failures.note(undecided)
+                    self._breaker.recovering()
                     # Not opened anew: that would fence a process that has taken over meanwhile.
                     self._load(self._run.held, self._breaker)
                     source = Retaken(undecided.taken)
         except BaseException as error:
-            if not isinstance(error, LogError) and self.can_work:
-                # Ctrl-C, say: no process has ended in what was being decided.
+            if not isinstance(error, FencedError) and self._opened is not None:
+                # Ctrl-C, say, or a log that cannot be read: no process has ended in what was being decided.
                 self._breaker.close()
             # What is in memory is ahead of the log.
             self._let_go()

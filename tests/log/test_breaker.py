@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +262,24 @@ class TestDeaths:
                 live(log)
         assert "2 processes, one after the other, ended while they recovered the shard" in caplog.text
 
+    def test_a_log_that_cannot_be_opened_at_first_hides_no_death(self, log: MortalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+        log.append("pods", adds(3))
+
+        def unavailable(*_: object) -> MortalShard:
+            raise LogUnavailableError("not yet")
+
+        for _ in range(5):
+            log.alive = True
+            processor = Processor(log, MortalStage(log, "a-1"))
+            with monkeypatch.context() as patch:
+                patch.setattr(log, "open", unavailable)
+                with pytest.raises(LogUnavailableError):
+                    processor.open()
+            with suppress(DiedError):
+                processor.open()
+                processor.run_until_quiet()
+        assert [subject for subject, _ in parked(log)] == ["a"]
+
     def test_an_interrupted_process_has_not_died(self, log: MortalLog) -> None:
         class Interrupted(CountingStage):
             def decide(self, state: Shard, event: Event[Any], now: int) -> Decision:
@@ -334,7 +353,7 @@ class TestMarks:
 
 class TestWatchdog:
     def breaker(self, log: MortalLog) -> Breaker:
-        return Breaker(SHARD, log.open(SHARD, Processor(log, CountingStage()).reads), 10, alive=False)
+        return Breaker(SHARD, log.open(SHARD, Processor(log, CountingStage()).reads), 10)
 
     def test_only_one_decision_that_goes_on_is_too_long(self, log: MortalLog, caplog: pytest.LogCaptureFixture) -> None:
         ends: list[int] = []
