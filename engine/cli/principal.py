@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from engine.cli.logs import is_shared
-from engine.events import Message, decode, encode
+from engine.events import EventError, Message, decode, encode
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobSubmitted, JobUpdated
 
 __all__ = ["principal_of", "spoken_by"]
@@ -52,7 +52,10 @@ def spoken_by(messages: Sequence[Message], principal: str) -> list[Message]:
 
 
 def _spoken_by(message: Message, principal: str) -> Message:
-    event = decode(message)
+    try:
+        event = decode(message)
+    except EventError:
+        return message
     if not isinstance(event.data, _SPOKEN) or event.data.principal == principal:
         return message
     event.data = replace(event.data, principal=principal)

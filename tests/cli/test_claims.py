@@ -8,6 +8,9 @@ import pytest
 import yaml
 from watched_pods import JOB, pod, watched
 
+from engine.cli.principal import spoken_by
+from engine.events import Message
+
 
 @pytest.fixture
 def research(lahar):
@@ -82,3 +85,8 @@ def test_who_submits_the_uid_of_somebody_elses_job_is_told_of_one_of_their_own(l
     assert "unchanged" not in told
     assert "tenant-evil" in told
     assert phases(lahar) == {"research": "Pending", "tenant-evil": "Pending"}
+
+
+def test_what_cannot_be_read_is_put_in_as_it_stands():
+    typed = Message("j", "i", "s", "lahar.job.submitted.v1", "j", 1, 1, 0, "j", "", "c", b'{"manifest": 1}')
+    assert spoken_by([typed], "ann") == [typed]
