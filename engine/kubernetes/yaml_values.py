@@ -91,7 +91,8 @@ class _Documents:
     """One stream on its way from events to values."""
 
     def __init__(self, content: bytes, values: int) -> None:
-        if content.count(b"%TAG") > YAML_TAG_DIRECTIVES:
+        # In UTF-16, which libyaml reads too, a zero stands beside each byte.
+        if content.replace(b"\0", b"").count(b"%TAG") > YAML_TAG_DIRECTIVES:
             raise UnreadableYamlError(f"more than {YAML_TAG_DIRECTIVES} %TAG directives")  # libyaml compares each with all others
         self._loader = _Loader(content)
         # Without aliases there are fewer values than bytes; with them a few lines can stand for billions.

@@ -175,9 +175,11 @@ def test_yaml_of_more_values_than_the_bound_is_refused() -> None:
     assert read_yaml(b"[" + b"a," * 19 + b"]", values=20) == [["a"] * 19]
 
 
-def test_yaml_with_more_tag_directives_than_the_bound_is_refused() -> None:
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be"])
+def test_yaml_with_more_tag_directives_than_the_bound_is_refused(encoding: str) -> None:
+    content = "".join(f"%TAG !a{number}! b\n" for number in range(200)) + "--- x"
     with pytest.raises(UnreadableYamlError, match="%TAG directives"):
-        read_yaml(b"".join(b"%%TAG !a%d! b\n" % number for number in range(200)) + b"--- x")
+        read_yaml(content.encode(encoding))
 
 
 def test_yaml_may_nest_as_deep_as_the_bound() -> None:
