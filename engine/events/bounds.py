@@ -34,6 +34,7 @@ __all__ = [
     "REPLICAS",
     "RESOURCE",
     "SCHEMA_NESTING",
+    "SCHEMA_PATTERNS",
     "SCHEMA_VALUES",
     "TASKS",
     "TEXT_CHARACTERS",
@@ -125,6 +126,9 @@ FAULT_CHARACTERS: Final = 1000
 
 SCHEMA_NESTING: Final = 32
 """Levels of a schema. Its validator recurses several times a level; the answer must not depend on how much stack is in use."""
+
+SCHEMA_PATTERNS: Final = 32
+"""Patterns of one custom event's schema: compiling one takes up to 40 ms."""
 
 SCHEMA_VALUES: Final = 500
 """Values of all the schemas of a job together. Each takes up to 0.6 ms to be judged."""

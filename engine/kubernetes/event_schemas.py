@@ -6,7 +6,7 @@ patterns match in linear time (RE2), and what judging one event's data may cost 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from jsonschema import Draft202012Validator
@@ -14,7 +14,7 @@ from jsonschema.exceptions import SchemaError
 from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT202012
 
-from engine.events.bounds import CHECK_STEPS, EVENT_DATA_BYTES, EVENT_DATA_NESTING, SCHEMA_NESTING, SCHEMA_VALUES
+from engine.events.bounds import CHECK_STEPS, EVENT_DATA_BYTES, EVENT_DATA_NESTING, SCHEMA_NESTING, SCHEMA_PATTERNS, SCHEMA_VALUES
 from engine.kubernetes.bounded_values import deeper_than, json_bytes, more_than
 from engine.kubernetes.linear_patterns import pattern_fault
 from engine.kubernetes.schema_steps import BoundedValidator, StepsExceededError, counted
@@ -38,10 +38,13 @@ def schema_fault(schema: dict[str, Any]) -> str | None:
     if more_than(SCHEMA_VALUES, schema):
         return f"has more than {SCHEMA_VALUES} values"
     keywords = list(_keywords(schema))
-    for name, value in keywords:
-        for pattern in [value] if name == "pattern" else value if name == "patternProperties" and isinstance(value, dict) else ():
-            if isinstance(pattern, str) and (fault := pattern_fault(pattern)):
-                return f"has the pattern {_short(pattern, 100)}: {fault}"
+    patterns = {pattern for name, value in keywords for pattern in _patterns(name, value) if isinstance(pattern, str)}
+    if len(patterns) > SCHEMA_PATTERNS:
+        return f"has more than {SCHEMA_PATTERNS} patterns"
+    for pattern in sorted(patterns):
+        fault = pattern_fault(pattern)
+        if fault is not None:
+            return f"has the pattern {_short(pattern, 100)}: {fault}"
     if {"patternProperties", "unevaluatedProperties"} <= {name for name, _ in keywords}:
         return "has both patternProperties and unevaluatedProperties: use additionalProperties beside patterns"
     try:
@@ -93,6 +96,12 @@ def _keywords(schema: object) -> Iterator[tuple[str, Any]]:
     elif isinstance(schema, list):
         for value in schema:
             yield from _keywords(value)
+
+
+def _patterns(name: str, value: object) -> Iterable[object]:
+    if name == "pattern":
+        return [value]
+    return value if name == "patternProperties" and isinstance(value, dict) else ()
 
 
 def _short(text: str, most: int = _LONGEST_FAULT) -> str:

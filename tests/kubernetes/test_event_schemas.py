@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from engine.events.bounds import EVENT_DATA_BYTES, SCHEMA_VALUES
+from engine.events.bounds import EVENT_DATA_BYTES, SCHEMA_PATTERNS, SCHEMA_VALUES
 from engine.kubernetes.event_schemas import data_fault, schema_fault
 
 LEVELS = 40
@@ -36,7 +36,7 @@ def nested(levels: int) -> Any:
         (doubled("anyOf", False), {"x": "y" * 60_000}),
         ({"properties": {"a": {"anyOf": [{"items": {"enum": ["x" * 1000]}}] * 50}}}, {"a": [1] * 20_000}),
         ({"properties": {"a": {"unevaluatedItems": False, "contains": True}}}, {"a": list(range(10_000))}),
-        ({"patternProperties": {f"a{n}": True for n in range(490)}}, {str(n): 1 for n in range(5_000)}),
+        ({"patternProperties": {f"a{n}": True for n in range(SCHEMA_PATTERNS)}}, {str(n): 1 for n in range(5_000)}),
         ({"properties": {"a": {"pattern": "[ab]*a[ab]{900}b"}}}, {"a": "ab" * 30_000}),
     ],
     ids=["anyOf", "allOf", "oneOf", "long messages", "many items", "unevaluated", "patterns x properties", "large automaton"],
@@ -103,6 +103,7 @@ def test_javascript_escapes_of_patterns_are_read() -> None:
         (nested(33), "nested more than 32 deep"),
         ({"properties": {f"p{n}": True for n in range(SCHEMA_VALUES)}}, f"more than {SCHEMA_VALUES} values"),
         ({"unevaluatedProperties": False, "patternProperties": {"a": True}}, "use additionalProperties"),
+        ({"patternProperties": {f"a{n}": True for n in range(SCHEMA_PATTERNS + 1)}}, f"more than {SCHEMA_PATTERNS} patterns"),
     ],
 )
 def test_a_schema_beyond_a_bound_is_refused_with_the_bounds_name(schema: dict[str, Any], fault: str) -> None:
