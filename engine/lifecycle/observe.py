@@ -68,7 +68,7 @@ def locate(job: Job, pod: PodObserved) -> Attempt | None:
     wanted = task.slots.get(pod.index) if task else None
     if wanted is not None and pod.attempt is not None and pod.attempt != wanted.number:
         wanted = job.attempt(name, pod.index, pod.attempt)
-    return wanted if wanted is not None and wanted.uid is None and wanted.pod == pod.name else None
+    return wanted if wanted is not None and wanted.uid is None else None
 
 
 def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved, max_replicas: int = REPLICAS) -> str | None:

@@ -307,11 +307,8 @@ def test_a_pod_of_the_same_name_shows_that_an_ended_one_is_gone(driver):
 
 
 @pytest.mark.parametrize("number", [None, 1, 99])
-@pytest.mark.parametrize("running", [False, True])
-def test_a_pod_of_another_name_takes_no_place(driver, number, running):
-    driver.submit(vcjob({"name": "w"}))
-    if running:
-        driver.run("w")
+def test_a_pod_of_another_name_takes_no_place(driver, number):
+    started(driver, {"name": "w"})
     other = pod(
         "evil", "j1", 7, "Running", name="other", task="w", index=0, attempt=number, managed=True, kind="VCJob", node="n", running=1
     )
