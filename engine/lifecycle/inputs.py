@@ -36,6 +36,7 @@ from engine.events.jobs import (
 from engine.kubernetes.job_bounds import replica_faults
 from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, steps
 from engine.lifecycle.actions import settle
+from engine.lifecycle.closing import give_up, give_up_object
 from engine.lifecycle.pods import ask_again, stray
 from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED
@@ -173,7 +174,7 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
     at, restarts = turn.index, attempt.restarts
     yield from observe.advance(turn, job, attempt, pod, seen, gone=deleted)
     if deleted and attempt.live:  # whoever told of it has not judged its end
-        yield observe.give_up(turn, job, attempt, "Lost", "EndUnknown")
+        yield give_up(turn, job, attempt, "Lost", "EndUnknown")
     if before is not None and turn.index == at:
         return "unchanged"
     if job.managed:
@@ -203,7 +204,7 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
     for attempt, why in found[:PODS]:
         if not attempt.live:
             gone = f"its node {attempt.node}" if why == "NodeLost" else "its job"
-            yield losses.give_up_object(turn, job, attempt, f"{gone} is gone")
+            yield give_up_object(turn, job, attempt, f"{gone} is gone")
             continue
         before = attempt.phase
         yield losses.end_without_evidence(turn, job, attempt, why)

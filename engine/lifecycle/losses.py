@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.events import Event
-from engine.events.jobs import AttemptEnded, AttemptObjectChanged, TimerCancelled, TimerSet
+from engine.events.jobs import AttemptEnded, TimerCancelled, TimerSet
 from engine.events.times import SECOND
+from engine.lifecycle.closing import give_up
 from engine.lifecycle.indexes import stands
-from engine.lifecycle.observe import give_up
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.vocabulary import TerminalPhase
@@ -22,7 +22,6 @@ __all__ = [
     "LOSS_WAIT",
     "SIGHT_WAIT",
     "end_without_evidence",
-    "give_up_object",
     "lost",
     "stop_waiting",
     "unseen",
@@ -139,9 +138,3 @@ def end_without_evidence(turn: Turn, job: Job, attempt: Attempt, lost: str) -> E
     phase: TerminalPhase = "Lost" if attempt.kill is None else "Failed"
     reason = "NeverStarted" if attempt.uid is None else attempt.kill or lost
     return give_up(turn, job, attempt, phase, reason)
-
-
-def give_up_object(turn: Turn, job: Job, attempt: Attempt, why: str) -> Event[AttemptObjectChanged]:
-    """Count the object of a closed attempt as gone though nobody saw it go."""
-    key = (attempt.task, attempt.index, attempt.number)
-    return turn.event(job, AttemptObjectChanged(*key, object="gone", replaceable=attempt.replaceable, why=why))

@@ -38,8 +38,9 @@ from engine.lifecycle.actions import (
     settle,
 )
 from engine.lifecycle.authority import may_not_speak
+from engine.lifecycle.closing import give_up_object
 from engine.lifecycle.indexes import stands
-from engine.lifecycle.losses import end_without_evidence, give_up_object, stop_waiting, wait_for_lost, wait_for_sight
+from engine.lifecycle.losses import end_without_evidence, stop_waiting, wait_for_lost, wait_for_sight
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import ask_again, kill, meet, plan_of, rest_of_kill, update_surplus

@@ -22,11 +22,12 @@ from engine.events.jobs import (
     AttemptTerminating,
 )
 from engine.events.times import SECOND
+from engine.lifecycle.closing import close, give_up, give_up_object
 from engine.lifecycle.state import Attempt, Job
 from engine.lifecycle.turn import Events, Turn
-from statemachines.vocabulary import FINISHED_JOB_PHASES, AttemptPhase, ObjectState, Rank, TerminalPhase
+from statemachines.vocabulary import FINISHED_JOB_PHASES, AttemptPhase, ObjectState, TerminalPhase
 
-__all__ = ["EVICTED", "advance", "contradiction", "give_up", "locate", "start", "tell_late", "tell_object"]
+__all__ = ["EVICTED", "advance", "contradiction", "locate", "start", "tell_late", "tell_object"]
 
 MAIN: Final = "main"
 """Task of pods that name none."""
@@ -133,8 +134,7 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
     if current is not None and not past and current.live and (job.managed or current.phase != "Terminating"):
         yield give_up(turn, job, current, "Lost", "EndUnknown")
     elif current is not None and job.managed and current.object != "gone" and current.pod == pod.name:
-        key = (current.task, current.index, current.number)
-        yield turn.event(job, AttemptObjectChanged(*key, object="gone", why="another pod has its name"))
+        yield give_up_object(turn, job, current, "another pod has its name")
     yield turn.event(
         job,
         AttemptStarted(
@@ -258,7 +258,7 @@ def _ended(
     end = pod.ended
     if end is None:  # the last proof of life: the one use of the time of arrival
         end = max(pod.proof or 0, seen)
-    return _close(
+    return close(
         turn,
         job,
         attempt,
@@ -272,51 +272,6 @@ def _ended(
         exit_code=pod.exit_code,
         rank=pod.rank,
         inferred=pod.ended is None,
-    )
-
-
-def give_up(turn: Turn, job: Job, attempt: Attempt, phase: TerminalPhase, reason: str) -> Event[AttemptEnded]:
-    """Close a live attempt of which nothing more is seen, at its last proof of life; its object counts as gone."""
-    end = attempt.since if attempt.uid is None else max(attempt.since, attempt.seen)
-    return _close(turn, job, attempt, phase, reason, end, replaceable=job.managed, known="gone", version=attempt.version)
-
-
-def _close(
-    turn: Turn,
-    job: Job,
-    attempt: Attempt,
-    phase: TerminalPhase,
-    reason: str | None,
-    end: int,
-    *,
-    replaceable: bool,
-    known: ObjectState,
-    version: str | None,
-    exit_code: int | None = None,
-    rank: Rank = "inferred",
-    inferred: bool = True,
-) -> Event[AttemptEnded]:
-    return turn.event(
-        job,
-        AttemptEnded(
-            attempt.task,
-            attempt.index,
-            attempt.number,
-            phase=phase,
-            previous=attempt.phase,
-            reason=reason,
-            exit_code=exit_code,
-            rank=rank,
-            inferred=inferred,
-            replaceable=replaceable,
-            node=attempt.node,
-            started=attempt.running,
-            ran=0 if attempt.running is None else end - attempt.running,
-            requests=attempt.requests,
-            object=known,
-            version=version,
-        ),
-        end,
     )
 
 

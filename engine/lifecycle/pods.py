@@ -8,8 +8,8 @@ from typing import Final
 
 from engine.events.inputs import PodObserved
 from engine.events.jobs import AttemptObjectChanged, AttemptStarted, EffectRequested
+from engine.lifecycle.closing import give_up
 from engine.lifecycle.losses import wait_for_sight
-from engine.lifecycle.observe import give_up
 from engine.lifecycle.orders import Order
 from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import PODS, go_on, go_on_killing

@@ -381,7 +381,7 @@ class ShardState:
     oldest_strangers: list[tuple[int, str]] = field(default_factory=list)
     """Heap of the same, (since when, id); entries that no longer hold are skipped. Derived."""
     on_node: dict[tuple[str, str], dict[tuple[str, str], None]] = field(default_factory=dict)
-    """(Cluster, node) → attempts that stand on it, live or with an object that is to go: pod uid → job id. Derived."""
+    """(Cluster, node) → attempts that stand on it, live or with an object that is to go: (job id, pod uid). Derived."""
     awaited_on: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     """(Cluster, node that is gone) → jobs with a timer that ends the wait for their pods on it. Derived."""
     submitted: dict[str, dict[str, None]] = field(default_factory=dict)

@@ -1,0 +1,63 @@
+"""The events that close an attempt, and its object: by what a pod shows, or because nothing more is seen of it."""
+
+from __future__ import annotations
+
+from engine.events import Event
+from engine.events.jobs import AttemptEnded, AttemptObjectChanged
+from engine.lifecycle.state import Attempt, Job
+from engine.lifecycle.turn import Turn
+from statemachines.vocabulary import ObjectState, Rank, TerminalPhase
+
+__all__ = ["close", "give_up", "give_up_object"]
+
+
+def give_up(turn: Turn, job: Job, attempt: Attempt, phase: TerminalPhase, reason: str) -> Event[AttemptEnded]:
+    """Close a live attempt of which nothing more is seen, at its last proof of life; its object counts as gone."""
+    end = attempt.since if attempt.uid is None else max(attempt.since, attempt.seen)
+    return close(turn, job, attempt, phase, reason, end, replaceable=job.managed, known="gone", version=attempt.version)
+
+
+def close(
+    turn: Turn,
+    job: Job,
+    attempt: Attempt,
+    phase: TerminalPhase,
+    reason: str | None,
+    end: int,
+    *,
+    replaceable: bool,
+    known: ObjectState,
+    version: str | None,
+    exit_code: int | None = None,
+    rank: Rank = "inferred",
+    inferred: bool = True,
+) -> Event[AttemptEnded]:
+    """Close a live attempt, with all that is known of it."""
+    return turn.event(
+        job,
+        AttemptEnded(
+            attempt.task,
+            attempt.index,
+            attempt.number,
+            phase=phase,
+            previous=attempt.phase,
+            reason=reason,
+            exit_code=exit_code,
+            rank=rank,
+            inferred=inferred,
+            replaceable=replaceable,
+            node=attempt.node,
+            started=attempt.running,
+            ran=0 if attempt.running is None else end - attempt.running,
+            requests=attempt.requests,
+            object=known,
+            version=version,
+        ),
+        end,
+    )
+
+
+def give_up_object(turn: Turn, job: Job, attempt: Attempt, why: str) -> Event[AttemptObjectChanged]:
+    """Count the object of a closed attempt as gone though nobody saw it go."""
+    key = (attempt.task, attempt.index, attempt.number)
+    return turn.event(job, AttemptObjectChanged(*key, object="gone", replaceable=attempt.replaceable, why=why))
