@@ -55,12 +55,14 @@ class Breaker:
         self.processor_seconds: Final = _thread_clock()
         """Gives the processor time of the thread that has opened the shard (seconds)."""
         self._held = held
-        text = "" if before is not None else held.marked()
-        self.known: Final[tuple[str, int]] = _read(text) if before is None else before.known
-        """What earlier processes ended in when the shard was opened, and how many of them."""
-        self._suspect, self._ends = self.known
+        text = held.marked() if before is None else ""
+        known = _read(text) if before is None else (before.suspect, before.ends)
+        self.suspect: Final[str] = known[0]
+        """What earlier processes had ended in when the shard was opened; empty: nothing that is known."""
+        self.ends: Final[int] = known[1]
+        """How many of them."""
         self._free = held.marks_are_free
-        self._careful = bool(text) or self._suspect != _NOTHING
+        self._careful = bool(text or self.suspect)
         """Each input and timer is marked, whatever that costs."""
         self._left = most
         """Of those that are to be marked."""
@@ -72,11 +74,11 @@ class Breaker:
             self._warn()
 
     def _warn(self) -> None:
-        if not self._suspect:
+        if not self.suspect:
             return
-        many = "a process ended while it" if self._ends == 1 else f"{self._ends} processes, one after the other, ended while they"
-        what = "recovered the shard" if self._suspect == _RECOVERY else f"decided {self._suspect}"
-        done = "" if self._suspect == _RECOVERY or self._ends < _FATAL else "; that is set aside now"
+        many = "a process ended while it" if self.ends == 1 else f"{self.ends} processes, one after the other, ended while they"
+        what = "recovered the shard" if self.suspect == _RECOVERY else f"decided {self.suspect}"
+        done = "" if self.suspect == _RECOVERY or self.ends < _FATAL else "; that is set aside now"
         _logger.warning("shard %s: %s %s%s", self.shard, many, what, done)
 
     def recovering(self) -> None:
@@ -87,8 +89,8 @@ class Breaker:
         """
         self.deciding = None
         # What is known of a suspect must outlive the end of this process too.
-        known = "" if self._suspect in {_NOTHING, _RECOVERY} else f" {self._suspect}"
-        self._mark(f"{self._ends} {_RECOVERY}{known}")
+        known = "" if self.suspect in {_NOTHING, _RECOVERY} else f" {self.suspect}"
+        self._mark(f"{self.ends} {_RECOVERY}{known}")
 
     def begin(self, name: str) -> Sequence[str]:
         """Note what is decided next.
@@ -102,7 +104,7 @@ class Breaker:
         Raises:
             LogError: the log cannot be written.
         """
-        ends = self._ends if name == self._suspect else 0
+        ends = self.ends if name == self.suspect else 0
         self.deciding = name, ends
         if self._free or self._careful:
             self._left -= 1
