@@ -214,12 +214,14 @@ class Feed:
 
     def _followed(self, message: Message) -> list[Event[Data]]:
         """Return what followed from an input: about its job or, where that is somebody else's, about one of its own."""
-        jobs = [message.key]
+        events = self._caused(message, message.key)
         data = decode(message).data
-        if isinstance(data, JobSubmitted | JobUpdated):
-            namespace = job_name(data.manifest)[0]
-            jobs.append(separate_job_id(message.key, message.clusterid, namespace, message.key))
-        return [event for job in jobs for event in events_of(self._log, job) if event.causationid == message.id]
+        if events or not isinstance(data, JobSubmitted | JobUpdated):
+            return events
+        return self._caused(message, separate_job_id(message.key, message.clusterid, job_name(data.manifest)[0], message.key))
+
+    def _caused(self, message: Message, job: str) -> list[Event[Data]]:
+        return [event for event in events_of(self._log, job) if event.causationid == message.id]
 
     def _tell(self, expected: _Expected, events: list[Event[Data]]) -> bool:
         """Tell what followed from one input; return whether it failed."""
