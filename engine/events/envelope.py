@@ -78,7 +78,7 @@ new_message: Final = cast(
 """`Message` of all its fields; a named tuple's own constructor is a function in Python, which takes twice as long."""
 
 _ATTRIBUTE_CHARACTERS: Final = 8 * NAME_CHARACTERS
-"""Of an input's id, source, subject and cluster together: each event that follows repeats some of them, several times."""
+"""Of an input's attributes together."""
 _SEQUENCE_DIGITS: Final = 20
 _LARGEST_SEQUENCE: Final = 2**63 - 1  # what a log can keep
 
@@ -171,11 +171,14 @@ def decode(message: Message) -> Event[Data]:
         message = _upcast(message)
         cls = TYPES[message.type]
     validator = _VALIDATORS.get(cls) or _validator(cls)
-    (_, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
+    (key, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
     if cls.TOPIC in INPUT_TOPICS:
         if len(content) > INPUT_BYTES:
             raise UndecodableError(f"{kind}: {len(content):,} bytes of data, more than the {INPUT_BYTES:,} that an input may have")
-        if len(ident) + len(source) + len(subject) + len(cluster) > _ATTRIBUTE_CHARACTERS:
+        if (
+            len(key) + len(ident) + len(source) + len(subject) + len(correlation) + len(causation) + len(cluster)
+            > _ATTRIBUTE_CHARACTERS
+        ):
             raise UndecodableError(f"{kind}: its attributes have more than {_ATTRIBUTE_CHARACTERS:,} characters together")
     try:
         data = cls(**validator.validate_json(content, strict=True))

@@ -24,6 +24,9 @@ __all__ = ["OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredErro
 OUTPUT_LIMIT: Final = 2_000
 """Outputs at which a commit takes no further input (kafka.md, Transactions)."""
 
+_LONGEST_NAME: Final = 1_024
+"""Characters of an input's id, subject, source and cluster: each event that follows repeats them, several times."""
+
 S = TypeVar("S")
 
 
@@ -240,6 +243,13 @@ class ShardRun(Generic[S]):
 
     def _fault(self, place: int, event: Event[Data]) -> str | None:
         """Say why an event is not decided where it stands; `None`: it is. Two shards must never decide about one subject."""
+        if (
+            len(event.id) > _LONGEST_NAME
+            or len(event.subject) > _LONGEST_NAME
+            or len(event.source) > _LONGEST_NAME
+            or len(event.clusterid) > _LONGEST_NAME
+        ):
+            return f"its id, subject, source or clusterid is longer than {_LONGEST_NAME:,} characters"
         topic = event.data.TOPIC
         if topic not in self._topics[place]:
             if topic not in self.stage.inputs:

@@ -55,7 +55,7 @@ def test_an_input_beyond_a_bound_is_undecodable(kind: str, data: dict[str, Any],
         decode(raw_message("j", to_cloudevent(message(kind, data)), 1))
 
 
-@pytest.mark.parametrize("attribute", ["id", "source", "subject", "clusterid"])
+@pytest.mark.parametrize("attribute", ["key", "id", "source", "subject", "correlationid", "causationid", "clusterid"])
 def test_attributes_are_bounded(attribute: str) -> None:
     with pytest.raises(UndecodableError, match="its attributes have more than 4,096 characters together"):
         decode(message("lahar.pod.observed.v1", POD, **{attribute: "x" * 4096}))

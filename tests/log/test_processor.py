@@ -175,13 +175,13 @@ class TestPoison:
     def test_names_that_every_event_repeats_have_a_bound(self, log: MemoryLog, name: str) -> None:
         """The uid of one pod, three megabytes long, made a file of 57."""
         given = custom("a", 1, "add", at=1)
-        longest = given._replace(**{name: "x" * 2_000})
-        log.append("pods", [longest, given._replace(**{name: "x" * 4_096}), custom("b", 1, "add", at=2)])
+        longest = given._replace(**{name: "x" * 1_024})
+        log.append("pods", [longest, given._replace(**{name: "x" * 1_025}), custom("b", 1, "add", at=2)])
         processor = started(log)
         processor.run_until_quiet()
         assert (processor.accounts.outcomes["dead"], processor.accounts.outcomes["applied"]) == (1, 2)
         (letter,) = written(log, "dead-letters")
-        assert letter.data.reason == "lahar.custom.raised.v1: its attributes have more than 4,096 characters together"
+        assert letter.data.reason == "its id, subject, source or clusterid is longer than 1,024 characters"
 
     def test_what_only_the_engine_says_is_no_input(self, log: MemoryLog) -> None:
         log.append("jobs", [self.OUTPUT])
