@@ -13,6 +13,7 @@ from engine.events.times import format_time
 from engine.history.fold import Clock, begun, fold
 from engine.history.summary import OTHER
 from engine.history.view import AttemptView, JobView
+from engine.kubernetes.cluster_facts import ClusterFacts
 
 __all__ = ["By", "ClusterAsOf", "job_as_of"]
 
@@ -52,8 +53,7 @@ class ClusterAsOf:
         self._opened: dict[str, JobView] = {}
         """Jobs that were opened, but not yet at the moment."""
         self._clocks: dict[str, Clock] = {}
-        self._nodes: dict[_Key, NodeObserved] = {}
-        self._queues: dict[_Key, ObjectApplied] = {}
+        self._facts = ClusterFacts()
         self._clusters: set[str] = set()
 
     def add(self, event: Event[Data]) -> None:
@@ -64,20 +64,9 @@ class ClusterAsOf:
         match data:
             case NodeObserved() | NodeDeleted() | ObjectApplied() | ObjectDeleted():
                 if (event.time if self._by == "time" else event.recordedtime) <= self._moment:
-                    self._fact(data, (event.clusterid, data.name))
+                    self._facts.absorb(event)
             case _:
                 self._job(event)
-
-    def _fact(self, data: NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted, key: _Key) -> None:
-        match data:
-            case NodeObserved():
-                self._nodes[key] = data
-            case NodeDeleted():
-                self._nodes.pop(key, None)
-            case ObjectApplied() if data.kind == "Queue":
-                self._queues[key] = data
-            case ObjectDeleted() if data.kind == "Queue":
-                self._queues.pop(key, None)
 
     def _shown(self, key: _Key) -> str:
         """Return how a node or queue is named: by its cluster too where the log has more than one."""
@@ -104,12 +93,13 @@ class ClusterAsOf:
         `allocated` are the requests of attempts that hold a node, `requested` those of attempts that wait for one. Jobs of kind
         `Other` count in what is allocated, not among the jobs.
         """
-        found: dict[_Key, list[JobView]] = {key: [] for key in self._queues}
+        queues = {(cluster, name): applied for (cluster, kind, name), applied in self._facts.objects.items() if kind == "Queue"}
+        found: dict[_Key, list[JobView]] = {key: [] for key in queues}
         for job in self._jobs.values():
             found.setdefault((job.cluster, job.queue), []).append(job)
         return {
             self._shown(key): {
-                "spec": self._queues[key].spec if key in self._queues else None,
+                "spec": queues[key].spec if key in queues else None,
                 "jobs_by_phase": _by_phase(job for job in found[key] if job.kind != OTHER),
                 "allocated": _requests(_attempts(found[key], _HOLDS_NODE)),
                 "requested": _requests(_attempts(found[key], {"Pending"})),
@@ -119,7 +109,7 @@ class ClusterAsOf:
 
     def document(self) -> dict[str, Any]:
         """Return the whole cluster as JSON: jobs, queues and nodes, each node with what it holds."""
-        held: dict[_Key, list[AttemptView]] = {key: [] for key in self._nodes}
+        held: dict[_Key, list[AttemptView]] = {key: [] for key in self._facts.nodes}
         for job in self._jobs.values():
             for attempt in _attempts((job,), _HOLDS_NODE):
                 if attempt.node is not None:
@@ -133,7 +123,7 @@ class ClusterAsOf:
         }
 
     def _node(self, key: _Key, attempts: list[AttemptView]) -> dict[str, Any]:
-        node = self._nodes.get(key)
+        node = self._facts.nodes.get(key)
         return {
             "ready": None if node is None else node.ready,
             "unschedulable": None if node is None else node.unschedulable,

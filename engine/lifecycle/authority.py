@@ -55,7 +55,7 @@ def _called(cluster: str) -> str:
 
 
 def _grants(state: ShardState) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    return ((cluster, applied.spec) for (cluster, kind, _), applied in state.objects.items() if kind == "Grant")
+    return ((cluster, applied.spec) for (cluster, kind, _), applied in state.facts.objects.items() if kind == "Grant")
 
 
 def _covers(grant: Mapping[str, Any], principal: str, namespace: str, tenant: str) -> bool:

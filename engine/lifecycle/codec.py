@@ -1,9 +1,9 @@
 """How the state is written down: canonical records, so that equal states have equal bytes.
 
-Records: `job/ID`, `page/TABLE/NUMBER/ID`, `node/CLUSTER/NAME`, `object/CLUSTER/KIND/NAME` (the cluster quoted as in a URL),
-`forgotten/N`. A job's record is its `rest` in decimal (empty while something about it is under way; a `?` behind it: it is no
-job), a line feed, and JSON; so a finished job stays bytes until somebody asks for it, and 100,000 of them are ready as soon as they
-are read. Its pages are those of `pages`, each the JSON of a job that has nothing else.
+Records: `job/ID`, `page/TABLE/NUMBER/ID`, `node/CLUSTER/NAME` and `object/CLUSTER/KIND/NAME` (the cluster quoted as in a URL; what
+stands, or its deletion), `forgotten/N`. A job's record is its `rest` in decimal (empty while something about it is under way; a `?`
+behind it: it is no job), a line feed, and JSON; so a finished job stays bytes until somebody asks for it, and 100,000 of them are
+ready as soon as they are read. Its pages are those of `pages`, each the JSON of a job that has nothing else.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote
 
 from pydantic import TypeAdapter
 
+from engine.kubernetes.cluster_facts import NODE, Thing
 from engine.lifecycle.pages import first_page, join, later_page
 from engine.lifecycle.state import Job, Page
 
@@ -23,13 +24,11 @@ __all__ = [
     "encode_job",
     "encode_page",
     "forgotten_chunk",
-    "node_named",
-    "node_record",
-    "object_named",
-    "object_record",
     "page_named",
     "record_name",
     "rest_of",
+    "thing_named",
+    "thing_record",
 ]
 
 FORGOTTEN: Final = "forgotten"
@@ -81,24 +80,20 @@ def forgotten_chunk(number: int) -> str:
     return f"{FORGOTTEN}/{number}"
 
 
-def node_record(cluster: str, name: str) -> str:
-    """Return the name of the record of a node."""
-    return f"node/{quote(cluster, safe='')}/{name}"
+def thing_record(thing: Thing) -> str:
+    """Return the name of the record of a node, a queue, a tenant, a priority class or a grant: of it, or of its deletion."""
+    cluster, kind, name = thing
+    kinds = "node" if kind == NODE else "object"
+    return f"{kinds}/{quote(cluster, safe='')}/{name if kind == NODE else f'{kind}/{name}'}"
 
 
-def node_named(name: str) -> tuple[str, str]:
-    """Return cluster and name of the node that a record is of, by what stands behind `node/`."""
-    cluster, _, node = name.partition("/")
-    return unquote(cluster), node
-
-
-def object_record(cluster: str, kind: str, name: str) -> str:
-    """Return the name of the record of a queue, tenant or priority class."""
-    return f"object/{quote(cluster, safe='')}/{kind}/{name}"
-
-
-def object_named(name: str) -> tuple[str, str, str]:
-    """Return cluster, kind and name of the object that a record is of, by what stands behind `object/`."""
-    cluster, _, rest = name.partition("/")
-    kind, _, called = rest.partition("/")
-    return unquote(cluster), kind, called
+def thing_named(record: str) -> Thing | None:
+    """Return the thing that a record is of; `None`: it is of something else."""
+    kinds, _, rest = record.partition("/")
+    cluster, _, called = rest.partition("/")
+    if kinds == "node":
+        return unquote(cluster), NODE, called
+    if kinds == "object":
+        kind, _, name = called.partition("/")
+        return unquote(cluster), kind, name
+    return None

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from engine.events import Data, Event
-from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.jobs import JobForgotten
 from engine.events.transitions import transition_of
 from engine.lifecycle import codec
@@ -18,7 +17,6 @@ from engine.lifecycle.evolve_jobs import JOBS
 from engine.lifecycle.indexes import index_job, match
 from engine.lifecycle.resting import note_finished, note_stranger
 from engine.lifecycle.state import Job, ShardState
-from engine.lifecycle.versions import is_newer
 from statemachines.raising import matching, subject_of
 
 __all__ = ["absorb", "evolve", "keep_warm", "peek"]
@@ -105,40 +103,10 @@ def _note_stranger(state: ShardState, job: Job) -> None:
         note_stranger(state, rest, job.id)
 
 
-def _is_older(deleted: str | None, last: str | None) -> bool:
-    """Tell whether a deletion is of an earlier life than the last observation: it is newer than any up to its own version."""
-    return deleted is not None and last is not None and deleted != last and not is_newer(deleted, last)
-
-
 def absorb(state: ShardState, event: Event[Data]) -> None:
     """Apply one cluster fact; the newest one about a thing stands."""
-    data, cluster = event.data, event.clusterid
-    if isinstance(data, NodeObserved):
-        known = state.nodes.get((cluster, data.name))
-        if known is not None and not is_newer(data.version, known.version):
-            return
-        state.nodes[cluster, data.name] = data
-        state.touched[codec.node_record(cluster, data.name)] = None
-    elif isinstance(data, NodeDeleted):
-        known = state.nodes.get((cluster, data.name))
-        if known is not None and _is_older(data.version, known.version):
-            return
-        state.nodes.pop((cluster, data.name), None)
-        state.touched[codec.node_record(cluster, data.name)] = None
-    elif isinstance(data, ObjectApplied):
-        key = (cluster, data.kind, data.name)
-        applied = state.objects.get(key)
-        if applied is not None and not is_newer(data.version, applied.version):
-            return
-        state.objects[key] = data
-        state.touched[codec.object_record(*key)] = None
-    elif isinstance(data, ObjectDeleted):
-        key = (cluster, data.kind, data.name)
-        applied = state.objects.get(key)
-        if applied is not None and _is_older(data.version, applied.version):
-            return
-        state.objects.pop(key, None)
-        state.touched[codec.object_record(*key)] = None
+    for thing in state.facts.absorb(event):
+        state.touched[codec.thing_record(thing)] = None
 
 
 def _match_rules(job: Job, data: Data) -> None:

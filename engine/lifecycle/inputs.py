@@ -34,6 +34,7 @@ from engine.events.jobs import (
     TimerSet,
 )
 from engine.kubernetes.job_bounds import replica_faults
+from engine.kubernetes.versions import is_newer
 from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, steps
 from engine.lifecycle.actions import settle
 from engine.lifecycle.closing import give_up, give_up_object
@@ -42,7 +43,6 @@ from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Decision, Events, Outcome, Turn
-from engine.lifecycle.versions import is_newer
 
 __all__ = ["decide", "give_up_lost", "go_on", "release", "settled"]
 

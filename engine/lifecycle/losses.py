@@ -66,7 +66,7 @@ def _uids_on(turn: Turn, job: Job, node: str) -> list[str]:
 def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
     """Yield what the timer has waited for in vain, and why it counts as lost: live attempts, closed ones whose object stands."""
     if timer.node is not None:
-        if (job.cluster, timer.node) not in turn.state.nodes:  # else it came back
+        if (job.cluster, timer.node) not in turn.state.facts.nodes:  # else it came back
             standing = [job.by_uid[uid] for uid in _uids_on(turn, job, timer.node)]
             for attempt in sorted(standing, key=lambda attempt: attempt.place):
                 yield attempt, "NodeLost"
@@ -129,7 +129,7 @@ def _due(turn: Turn, job: Job, attempt: Attempt) -> int | None:
 
 
 def _is_silent(turn: Turn, job: Job, attempt: Attempt) -> bool:
-    node = turn.state.nodes.get((job.cluster, attempt.node or ""))
+    node = turn.state.facts.nodes.get((job.cluster, attempt.node or ""))
     return node is not None and node.ready != "True"
 
 

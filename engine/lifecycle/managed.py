@@ -121,7 +121,7 @@ def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event
 
 def _objects(turn: Turn) -> list[Data]:
     """Return the objects of the cluster that the turn is about."""
-    return [applied for (cluster, _, _), applied in turn.state.objects.items() if cluster == turn.cluster]
+    return [applied for (cluster, _, _), applied in turn.state.facts.objects.items() if cluster == turn.cluster]
 
 
 def queues_of(objects: Iterable[Data]) -> list[dict[str, Any]]:

@@ -16,11 +16,11 @@ __all__ = ["decide"]
 def decide(turn: Turn, event: Event[Data]) -> Decision:
     """Decide on one fact of a cluster, whatever job may have the id that is its subject."""
     if isinstance(event.data, NodeObserved):
-        if turn.state.nodes.get((event.clusterid, event.data.name)) is not event.data:  # older than the one that was absorbed
+        if turn.state.facts.nodes.get((event.clusterid, event.data.name)) is not event.data:  # older than the one that was absorbed
             return "duplicate"
         follows = _seen(turn, event.clusterid, event.data)
     elif isinstance(event.data, NodeDeleted):
-        if (event.clusterid, event.data.name) in turn.state.nodes:  # what is known is newer
+        if (event.clusterid, event.data.name) in turn.state.facts.nodes:  # what is known is newer
             return "duplicate"
         follows = _gone(turn, event.clusterid, event.data.name)
     else:  # only later decisions look at it

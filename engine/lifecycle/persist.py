@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from engine.events.ids import is_separate_job_id
 from engine.events.inputs import NodeObserved, ObjectApplied
-from engine.events.vocabulary import adapter
+from engine.kubernetes.cluster_facts import NODE, Deletion, Known, Thing
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import keep_warm
 from engine.lifecycle.indexes import index_job, note_submitted
@@ -15,6 +18,9 @@ from engine.lifecycle.pages import later_pages
 from engine.lifecycle.state import Job, Page, ShardState
 
 __all__ = ["dump", "jobs", "load", "records", "subject_of"]
+
+_NODE: Final[TypeAdapter[Known]] = TypeAdapter(NodeObserved | Deletion)
+_OBJECT: Final[TypeAdapter[Known]] = TypeAdapter(ObjectApplied | Deletion)
 
 
 def records(state: ShardState) -> Iterator[str]:
@@ -29,10 +35,7 @@ def records(state: ShardState) -> Iterator[str]:
         yield codec.record_name(ident)
         for page in state.closed_pages.get(ident, ()):
             yield codec.record_name(ident, page)
-    for node in state.nodes:
-        yield codec.node_record(*node)
-    for found in state.objects:
-        yield codec.object_record(*found)
+    yield from map(codec.thing_record, list(state.facts.things()))
     for number in state.forgotten.chunks():
         yield codec.forgotten_chunk(number)
 
@@ -54,15 +57,17 @@ def dump(state: ShardState, record: str) -> bytes | None:
         return _dump_job(state, name)
     if kind == "page":
         return _dump_page(state, name)
-    if kind == "node":
-        node = state.nodes.get(codec.node_named(name))
-        return None if node is None else adapter(NodeObserved).dump_json(node, exclude_defaults=True)
-    if kind == "object":
-        found = state.objects.get(codec.object_named(name))
-        return None if found is None else adapter(ObjectApplied).dump_json(found, exclude_defaults=True)
+    thing = codec.thing_named(record)
+    if thing is not None:
+        known = state.facts.known(thing)
+        return None if known is None else _adapter(thing).dump_json(known, exclude_defaults=True)
     if kind != codec.FORGOTTEN or not name.isdecimal():
         return None  # another release's
     return state.forgotten.chunk(int(name)) or None
+
+
+def _adapter(thing: Thing) -> TypeAdapter[Known]:
+    return _NODE if thing[1] == NODE else _OBJECT
 
 
 def _dump_job(state: ShardState, ident: str) -> bytes | None:
@@ -110,13 +115,11 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
                 state.closed_pages[name] = pages[name]
     chunks: dict[int, bytes] = {}
     for subject, record in others:
-        kind, _, name = subject.partition("/")
-        if kind == "node":
-            state.nodes[codec.node_named(name)] = adapter(NodeObserved).validate_json(record)
-        elif kind == "object":
-            state.objects[codec.object_named(name)] = adapter(ObjectApplied).validate_json(record)
+        thing = codec.thing_named(subject)
+        if thing is not None:
+            state.facts.know(thing, _adapter(thing).validate_json(record))
         else:
-            chunks[int(name)] = record
+            chunks[int(subject.partition("/")[2])] = record
     for number in sorted(chunks):
         state.forgotten.load(chunks[number])
     heapify(state.finished)

@@ -15,9 +15,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import Field
 
 from engine.events.bounds import REPLICAS
-from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.jobs import TimerKind
 from engine.events.times import SECOND
+from engine.kubernetes.cluster_facts import ClusterFacts
 from engine.lifecycle.forgotten import Forgotten
 from statemachines.counters import Counters
 from statemachines.kill import KillScope
@@ -368,10 +368,8 @@ class ShardState:
     """Later pages of those among them that have some, encoded."""
     forgotten: Forgotten = field(default_factory=Forgotten)
     """Ids of forgotten jobs."""
-    nodes: dict[tuple[str, str], NodeObserved] = field(default_factory=dict)
-    """(cluster, name) → as last observed."""
-    objects: dict[tuple[str, str, str], ObjectApplied] = field(default_factory=dict)
-    """Queues, tenants, priority classes: (cluster, kind, name) → as applied."""
+    facts: ClusterFacts = field(default_factory=ClusterFacts)
+    """What is known of clusters."""
     timers: list[tuple[int, str, str]] = field(default_factory=list)
     """Heap of (due, timer id, job id); entries whose timer is gone are skipped. Derived."""
     finished: list[tuple[int, str]] = field(default_factory=list)

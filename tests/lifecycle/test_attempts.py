@@ -516,7 +516,7 @@ def test_a_node_fact_that_is_older_than_the_last_one_changes_nothing(driver):
     driver.node("n", ready="Unknown", version="9")
     assert driver.outcome == "duplicate"
     assert driver.job("j").attempts[0].reason is None
-    assert driver.state.nodes["c1", "n"].ready == "True"
+    assert driver.state.facts.nodes["c1", "n"].ready == "True"
 
 
 def test_a_pod_on_a_silent_node_is_suspect_from_the_start(driver):

@@ -156,3 +156,13 @@ def test_who_names_no_cluster_gets_round_no_grant(principal: str) -> None:
     grant(driver, "own", cluster="", principals=["ann"], namespaces=["research"])
     driver.take(driver.event(JobSubmitted(manifest(), principal=principal), "j2", cluster=""))
     assert driver.outcome == ("applied" if principal == "ann" else "rejected")
+
+
+def test_a_grant_that_was_taken_back_is_not_given_again_by_an_observation_of_before(driver: Driver) -> None:
+    grant(driver, principals=["root"], namespaces=["*"])
+    driver.take(driver.event(ObjectApplied("Grant", "b", {"principals": ["bob"], "namespaces": ["research"]}, "5"), "c1"))
+    driver.take(driver.event(ObjectDeleted("Grant", "b", "7"), "c1"))
+    driver.crash()
+    driver.take(driver.event(ObjectApplied("Grant", "b", {"principals": ["bob"], "namespaces": ["research"]}, "6"), "c1"))
+    driver.take(driver.event(CommandIssued("AbortJob", principal="bob"), "j1"))
+    assert driver.outcome == "refused"

@@ -49,8 +49,8 @@ def test_what_is_deleted_in_one_cluster_stays_in_the_other(driver: Driver) -> No
     say(driver, ObjectApplied("Queue", "q", {}), ELSEWHERE)
     say(driver, NodeDeleted("n"))
     say(driver, ObjectDeleted("Queue", "q"))
-    assert list(driver.state.nodes) == [(ELSEWHERE, "n")]
-    assert list(driver.state.objects) == [(ELSEWHERE, "Queue", "q")]
+    assert list(driver.state.facts.nodes) == [(ELSEWHERE, "n")]
+    assert list(driver.state.facts.objects) == [(ELSEWHERE, "Queue", "q")]
 
 
 def test_a_job_is_judged_by_the_queues_of_its_cluster(driver: Driver) -> None:
@@ -70,7 +70,7 @@ def test_no_two_clusters_and_names_have_one_record(first: tuple[str, str], secon
     for number, (cluster, name) in enumerate((first, second)):
         say(driver, NodeObserved(name, gpu=number), cluster)
         say(driver, ObjectApplied("Queue", name, {"weight": number}), cluster)
-    before, nodes = records(driver.state), dict(driver.state.nodes)
+    before, nodes = records(driver.state), dict(driver.state.facts.nodes)
     assert len(before) == 4
     driver.crash()
-    assert (records(driver.state), driver.state.nodes, derived(driver.state)) == (before, nodes, derived(driver.shadow))
+    assert (records(driver.state), driver.state.facts.nodes, derived(driver.state)) == (before, nodes, derived(driver.shadow))

@@ -110,3 +110,22 @@ def test_a_deletion_that_is_older_than_the_node_is_of_an_earlier_life(driver):
     assert waits(driver) == []
     driver.take(driver.event(NodeDeleted("n0", version="9"), "n0"))
     assert waits(driver) == ["n0"]
+
+
+def test_an_observation_of_before_its_deletion_brings_no_node_back(driver):
+    driver.take(driver.event(NodeDeleted("n0", version="9"), "n0"))
+    driver.crash()
+    driver.node("n0", version="8")
+    assert driver.outcome == "duplicate"
+    driver.wait(600)
+    assert [end.reason for end in driver.of(AttemptEnded)] == ["NodeLost"]
+    driver.node("n0", version="10")
+    assert driver.state.facts.nodes["c1", "n0"].version == "10"
+
+
+def test_a_node_that_is_made_anew_under_its_name_speaks_for_the_pods_that_are_bound_to_it(driver):
+    driver.take(driver.event(NodeDeleted("n0", version="9"), "n0"))
+    made = driver.node("n0", version="11")
+    assert len(driver.of(TimerCancelled, made)) == 1
+    driver.wait(6000)
+    assert driver.of(AttemptEnded) == []

@@ -46,7 +46,7 @@ def test_what_is_gone_has_no_record(driver):
 def test_an_object_that_is_older_than_the_one_known_changes_nothing(driver):
     driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 2}, "9"), "gpu"))
     driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 1}, "8"), "gpu"))
-    assert driver.state.objects["c1", "Queue", "gpu"].spec == {"weight": 2}
+    assert driver.state.facts.objects["c1", "Queue", "gpu"].spec == {"weight": 2}
 
 
 def test_a_large_job_that_is_over_still_takes_a_fact(driver, monkeypatch):

@@ -1,0 +1,100 @@
+"""Facts of clusters arrive late, twice and in any order: the newest one about a thing stands."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.events import Event
+from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.kubernetes import cluster_facts
+from engine.kubernetes.cluster_facts import ClusterFacts, Deletion
+
+NODE_N = ("c", "Node", "n")
+
+
+def fact(data, cluster="c", at=0):
+    return Event("f", "test", data.TYPE, cluster, at, at, 0, "", "", cluster, data)
+
+
+def told(*events):
+    facts = ClusterFacts()
+    changed = [facts.absorb(event) for event in events]
+    return facts, changed
+
+
+@st.composite
+def lives(draw):
+    """The facts of one thing as they became true; a deletion may have the version of the last change."""
+    node = draw(st.booleans())
+    events, version = [], 0
+    for _ in range(draw(st.integers(1, 3))):
+        for _ in range(draw(st.integers(1, 3))):
+            version += 1
+            name = str(version)
+            events.append(NodeObserved("n", name, gpu=version) if node else ObjectApplied("Grant", "n", {"v": version}, name))
+        if draw(st.booleans()):
+            version += draw(st.integers(0, 1))
+            events.append(NodeDeleted("n", str(version)) if node else ObjectDeleted("Grant", "n", str(version)))
+    return [fact(data) for data in events]
+
+
+@given(lives(), st.data())
+def test_the_newest_fact_stands_in_whatever_order_they_arrive(events, data):
+    shuffled = data.draw(st.permutations(events))
+    twice = [*shuffled, *data.draw(st.lists(st.sampled_from(events)))]
+    last = events[-1].data
+    facts, _ = told(*twice)
+    (thing,) = set(facts.things())
+    assert facts.known(thing) == (last if isinstance(last, NodeObserved | ObjectApplied) else Deletion(last.version, 0))
+    assert len(facts.nodes) + len(facts.objects) + len(facts.deleted) == 1
+
+
+def test_what_changes_nothing_is_told_apart():
+    applied = ObjectApplied("Queue", "q", {"weight": 2}, "9")
+    _, changed = told(
+        fact(applied),
+        fact(ObjectApplied("Queue", "q", {"weight": 1}, "8")),
+        fact(ObjectDeleted("Queue", "q", "8")),
+        fact(ObjectDeleted("Queue", "q", "9")),
+        fact(ObjectDeleted("Queue", "q", "9")),
+        fact(applied),
+        fact(ObjectApplied("Queue", "q", {}, "10")),
+    )
+    assert [bool(one) for one in changed] == [True, False, False, True, False, False, True]
+
+
+def test_kinds_and_clusters_have_names_of_their_own():
+    facts, _ = told(
+        fact(NodeObserved("n", "1")),
+        fact(NodeObserved("n", "1"), cluster="d"),
+        fact(ObjectApplied("Queue", "n", version="1")),
+        fact(NodeDeleted("n", "2")),
+    )
+    assert set(facts.things()) == {NODE_N, ("d", "Node", "n"), ("c", "Queue", "n")}
+    assert facts.deleted == {NODE_N: Deletion("2", 0)}
+
+
+def test_a_deletion_without_a_version_has_that_of_what_was_known():
+    facts, _ = told(
+        fact(NodeObserved("n", "5")), fact(NodeDeleted("n")), fact(NodeObserved("n", "5")), fact(NodeObserved("n", "4"))
+    )
+    assert facts.deleted == {NODE_N: Deletion("5", 0)}
+    assert facts.absorb(fact(NodeObserved("n", "6"))) == [NODE_N]
+    assert facts.deleted == {}
+
+
+@pytest.mark.parametrize("deleted", [NodeDeleted("n"), ObjectDeleted("Grant", "n")])
+def test_without_any_version_the_order_of_arrival_decides(deleted):
+    given = NodeObserved("n") if isinstance(deleted, NodeDeleted) else ObjectApplied("Grant", "n")
+    facts, changed = told(fact(given), fact(deleted), fact(given))
+    assert all(changed)
+    assert len(list(facts.things())) == 1
+
+
+def test_of_what_is_gone_the_oldest_is_forgotten_first(monkeypatch):
+    monkeypatch.setattr(cluster_facts, "DELETIONS", 3)
+    facts, changed = told(*(fact(NodeDeleted(f"n{at}", "1"), at=at) for at in (5, 1, 3, 2, 4, 6)))
+    assert sorted(name for _, _, name in facts.deleted) == ["n4", "n5", "n6"]
+    assert sorted(name for _, _, name in changed[-1]) == ["n1", "n2", "n3", "n6"]
