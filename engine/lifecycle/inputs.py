@@ -183,6 +183,7 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
         yield from _follow_attempt(turn, job, attempt)
     if job.lost and not attempt.live:
         yield from losses.stop_waiting(turn, job)
+    yield from losses.wait_for_node(turn, job, attempt)
     return "applied"
 
 

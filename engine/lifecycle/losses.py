@@ -12,6 +12,7 @@ from typing import Final
 from engine.events import Event
 from engine.events.jobs import AttemptEnded, TimerCancelled, TimerSet
 from engine.events.times import SECOND
+from engine.kubernetes.cluster_facts import NODE
 from engine.lifecycle.closing import give_up
 from engine.lifecycle.indexes import stands
 from engine.lifecycle.state import Attempt, Job, Timer
@@ -26,6 +27,7 @@ __all__ = [
     "stop_waiting",
     "unseen",
     "wait_for_lost",
+    "wait_for_node",
     "wait_for_sight",
     "wait_on",
 ]
@@ -44,6 +46,12 @@ def wait_for_sight(turn: Turn, job: Job) -> Events:
 def wait_for_lost(turn: Turn, job: Job, *, node: str | None = None) -> Events:
     """Wait for the pods of a job that are to end, or for those on a node that is gone, unless that is under way."""
     yield from _wait_until(turn, job, turn.now + LOSS_WAIT, node)
+
+
+def wait_for_node(turn: Turn, job: Job, attempt: Attempt) -> Events:
+    """Wait for a pod that came into view after its node went; the facts of a cluster are read before those of its pods."""
+    if attempt.node is not None and (job.cluster, NODE, attempt.node) in turn.state.facts.deleted and stands(job, attempt):
+        yield from wait_for_lost(turn, job, node=attempt.node)
 
 
 def _wait_until(turn: Turn, job: Job, due: int, node: str | None = None) -> Events:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lifecycle_driver import CLUSTER, Driver, vcjob
+from lifecycle_driver import CLUSTER, Driver, pod, vcjob
 
 from engine.events import NotKeptError
 from engine.events.inputs import CommandIssued, NodeDeleted, NodeObserved
@@ -121,6 +121,33 @@ def test_an_observation_of_before_its_deletion_brings_no_node_back(driver):
     assert [end.reason for end in driver.of(AttemptEnded)] == ["NodeLost"]
     driver.node("n0", version="10")
     assert driver.state.facts.nodes["c1", "n0"].version == "10"
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_pod_that_comes_into_view_after_its_node_has_gone_is_waited_for(crash):
+    """The facts of a cluster are read before those about its pods."""
+    driver = Driver()
+    driver.node("n0", version="1")
+    driver.take(driver.event(NodeDeleted("n0", version="2"), "n0"))
+    if crash:
+        driver.crash()
+    driver.see(pod("u1", "j1", 1, "Running", node="n0", running=1))
+    driver.see(pod("u1", "j1", 2, "Running", node="n0", running=1, restarts=1))
+    driver.see(pod("u2", "j2", 1, "Running", node="n1", running=1))
+    assert waits(driver) == ["n0"]
+    driver.wait(600)
+    assert [end.reason for end in driver.of(AttemptEnded)] == ["NodeLost"]
+
+
+def test_a_pod_that_ends_after_its_node_has_gone_leaves_no_wait():
+    driver = Driver()
+    driver.take(driver.event(NodeDeleted("n0", version="2"), "n0"))
+    driver.see(pod("u1", "j1", 1, "Running", node="n0", running=1))
+    driver.see(pod("u1", "j1", 2, "Succeeded", node="n0", running=1, ended=2))
+    assert waits(driver) == ["n0"]
+    assert driver.job("j1").timers == {}
+    driver.see(pod("u2", "j2", 1, "Succeeded", node="n0", running=1, ended=2))
+    assert waits(driver) == ["n0"]
 
 
 def test_a_node_that_is_made_anew_under_its_name_speaks_for_the_pods_that_are_bound_to_it(driver):
