@@ -131,7 +131,7 @@ def _change_phase(turn: Turn, job: Job, phase: str, *, reason: str | None, retry
                 yield turn.event(job, TimerCancelled(timer.id, f"the job is {job.phase}"))
         if job.live:
             yield from wait_for_lost(turn, job)
-        due = ttl_due(job.spec, job.phase, job.since)
+        due = ttl_due(job.spec, job.phase, min(job.since, turn.now))
         if due is not None:
             yield turn.event(job, TimerSet("ttl", due))
 

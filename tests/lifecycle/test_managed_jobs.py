@@ -548,6 +548,14 @@ def test_a_finished_job_is_deleted_after_its_time_to_live(driver):
     assert [one.effect for one in driver.of(EffectRequested, made)] == ["delete_job"]
 
 
+def test_a_node_whose_clock_is_ahead_does_not_put_off_the_deletion_of_a_job(driver):
+    started(driver, {"name": "a"}, ttlSecondsAfterFinished=60)
+    driver.wait(10)
+    driver.end("a", ended=100 * 365 * 86_400)
+    made = driver.wait(60)
+    assert [one.effect for one in driver.of(EffectRequested, made)] == ["delete_job"]
+
+
 def test_an_aborted_job_is_kept(driver):
     started(driver, {"name": "a"}, ttlSecondsAfterFinished=60)
     driver.command("AbortJob")
