@@ -379,7 +379,7 @@ class EffectRequested(Data):
     index: int | None = None
     attempt: int | None = None
     cause: str | None = None
-    """For a deletion: the reason that the attempt will end with."""
+    """For a deletion: the reason that the attempt will end with; `None`: it is another one's, asked for again."""
 
 
 @event("lahar.effect.settled.v1", topic="job-events")

@@ -202,7 +202,7 @@ def _effect_requested(state: ShardState, job: Job, data: EffectRequested, event:
     if data.effect == "create_pod":
         attempt.object = "asked" if attempt.object == "absent" else attempt.object
     elif attempt.live:
-        if attempt.kill is None:
+        if attempt.kill is None and data.cause is not None:
             attempt.kill, attempt.killed, attempt.tries = data.cause, event.time, 0
     elif attempt.object != "deleting":
         attempt.replaceable, attempt.tries = True, 0

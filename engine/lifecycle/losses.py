@@ -107,7 +107,8 @@ def _ask_again(turn: Turn, job: Job, attempt: Attempt) -> int | None:
     """Return when what was asked for, and is not seen, is to be asked for again (microseconds); `None`: nothing is."""
     if attempt.object == "made" and attempt.live and attempt.kill is None:
         return _next(attempt.seen, SIGHT_WAIT, attempt.asked)
-    if attempt.object not in {"made", "deleting"} or not stands(job, attempt) or (attempt.live and attempt.kill is None):
+    deletion = attempt.kill is not None or attempt.phase == "Terminating" if attempt.live else stands(job, attempt)
+    if attempt.object not in {"made", "deleting"} or not deletion:
         return None
     since = max(attempt.killed, attempt.since, attempt.deadline or 0)
     return _next(since, LOSS_WAIT, turn.now if _is_silent(turn, job, attempt) else attempt.asked)

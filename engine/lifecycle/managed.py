@@ -217,7 +217,8 @@ def object_changed(turn: Turn, job: Job, attempt: Attempt) -> Events:
 
 def _wait_for_object(turn: Turn, job: Job, attempt: Attempt) -> Events:
     """Wait for an object that somebody else deletes: that it is gone may be missed."""
-    if not attempt.live and attempt.object == "deleting" and not attempt.effect and stands(job, attempt):
+    ours = attempt.kill is not None if attempt.live else bool(attempt.effect)
+    if attempt.object == "deleting" and not ours and stands(job, attempt):
         yield from wait_for_lost(turn, job)
 
 
@@ -234,10 +235,12 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
         yield from wait_for_sight(turn, job) if attempt.object == "made" else wait_for_lost(turn, job)
     elif report.reason == "NotFound" and attempt.object != "absent" and attempt.unknown > 1:
         if attempt.live:
+            before = attempt.phase
             yield end_without_evidence(turn, job, attempt, "EndUnknown")
+            yield from pod_changed(turn, job, attempt, before, attempt.restarts)
         else:
             yield give_up_object(turn, job, attempt, "the API server knows no such pod")
-        yield from settle(turn, job)
+            yield from settle(turn, job)
         yield from stop_waiting(turn, job)
     elif (attempt.task, attempt.index, attempt.number) not in job.retries:
         due = turn.now + min(_FIRST_RETRY << min(attempt.tries - 1, _DOUBLINGS), _LONGEST_RETRY)

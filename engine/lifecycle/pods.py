@@ -222,5 +222,7 @@ def ask_again(turn: Turn, job: Job, attempt: Attempt) -> Events:
     """Ask again for what failed, if it is still wanted."""
     if attempt.object in {"absent", "asked", "made"} and attempt.live and attempt.kill is None:
         yield turn.event(job, _effect("create_pod", attempt))
+    elif attempt.live and attempt.phase == "Terminating" and attempt.kill is None:  # somebody else's deletion keeps its cause
+        yield turn.event(job, _effect("delete_pod", attempt))
     elif attempt.object != "gone" and (attempt.kill is not None or attempt.replaceable):
         yield turn.event(job, _effect("delete_pod", attempt, attempt.kill or "KilledByAction"))

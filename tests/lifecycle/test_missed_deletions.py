@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from lifecycle_driver import Driver, vcjob
+from lifecycle_driver import SECOND, START, Driver, vcjob
 
-from engine.events.jobs import AttemptEnded, AttemptObjectChanged
+from engine.events.jobs import AttemptEnded, AttemptObjectChanged, EffectRequested, EventRaised
 
 
 @pytest.fixture
@@ -114,3 +114,37 @@ def test_the_name_of_a_pod_that_was_made_is_not_asked_for_before_it_is_gone(driv
     made = unknown(driver)
     assert [end.reason for end in driver.of(AttemptEnded, made)] == ["NeverStarted"]
     assert driver.asked("create_pod", made) == [("w", 0, 2)]
+
+
+def user_deletes(driver):
+    driver.run("w")
+    made = driver.see(
+        driver.replica("w", phase="Terminating", node="n0", running=0, terminating=0, deadline=START + 30 * SECOND, deleting=True)
+    )
+    assert driver.asked("delete_pod", made) == []
+
+
+def test_a_pod_that_somebody_deletes_and_of_which_nothing_more_is_seen_is_asked_after(driver):
+    user_deletes(driver)
+    driver.crash()
+    assert driver.of(EffectRequested, driver.wait(629)) == []
+    made = driver.wait(31)
+    assert [(one.effect, one.cause) for one in driver.of(EffectRequested, made)] == [("delete_pod", None)]
+    made = unknown(driver)
+    assert [(end.phase, end.reason) for end in driver.of(AttemptEnded, made)] == [("Lost", "EndUnknown")]
+    assert [one.event for one in driver.of(EventRaised, made)] == ["PodEvicted"]
+    assert driver.asked("create_pod", made) == [("w", 0, 2)]
+
+
+def test_a_deletion_that_was_asked_for_again_is_still_somebody_elses(driver):
+    user_deletes(driver)
+    driver.wait(630)
+    done(driver)
+    driver.crash()
+    made = driver.gone(
+        driver.replica("w", phase="Failed", reason="DeletedByApi", node="n0", running=0, terminating=0, ended=9, deleting=True)
+    )
+    assert [(end.phase, end.reason) for end in driver.of(AttemptEnded, made)] == [("Failed", "DeletedByApi")]
+    assert [one.event for one in driver.of(EventRaised, made)] == ["PodEvicted"]
+    assert driver.asked("create_pod", made) == [("w", 0, 2)]
+    assert driver.asked("delete_pod", driver.wait(6000)) == []
