@@ -59,7 +59,11 @@ jobs and event types.
 `--config FILE` (before the command) or `LAHAR_CONFIG` names the configuration file, and no other is read then. Where none is named,
 `lahar.toml` is read from `/etc/lahar`, from `~/.config/lahar` (or `$XDG_CONFIG_HOME/lahar`) and from the working directory; the
 later ones win key by key. No code is loaded because of a file that merely lies in the working directory: its `callbacks` are left
-out, with a warning. Every key may be left out.
+out, with a warning. Nor are credentials sent because of it: while a login to Kafka stands in the environment
+(`KAFKA_SASL_USERNAME`, `KAFKA_SASL_PASSWORD`, `KAFKA_SASL_TOKEN_PROVIDER`, `KAFKA_SSL_CERTFILE`, `KAFKA_SSL_KEYFILE`), a `log` with
+hosts that this file alone names ends the command with code 2; `--log`, `LAHAR_LOG` or `--config` say that you trust them. All else
+that it sets counts (another `log`, `cluster`, bounds), so read it before you run commands in a folder that is not yours. Every key
+may be left out.
 
 | key | default | meaning |
 |---|---|---|

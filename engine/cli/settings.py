@@ -2,7 +2,8 @@
 
 The file is the one that `--config` or `LAHAR_CONFIG` names, and no other. Where none is named, `lahar.toml` is read from
 `/etc/lahar`, from `lahar` in the user's configuration folder (`$XDG_CONFIG_HOME`, `~/.config`) and from the working directory,
-the later ones winning key by key. The one in the working directory loads no code: its `callbacks` are left out.
+the later ones winning key by key. The one in the working directory loads no code: its `callbacks` are left out. Nor does it say
+where credentials go: while the environment holds a login to Kafka, hosts that this file alone names are refused.
 
     log = "sqlite:./lahar.db"
     cluster = "prod-1"
@@ -42,6 +43,20 @@ DEFAULT_LOG: Final = "sqlite:./lahar.db"
 _SYSTEM: Final = Path("/etc/lahar") / FILE_NAME
 _LARGEST: Final = 64 << 10
 """Bytes of a configuration file."""
+
+_KAFKA: Final = "kafka://"
+
+_CREDENTIALS: Final = frozenset(
+    {
+        "KAFKA_SASL_USERNAME",
+        "KAFKA_SASL_PASSWORD",
+        "KAFKA_SASL_TOKEN_PROVIDER",
+        "KAFKA_SSL_CERTFILE",
+        "KAFKA_SSL_KEYFILE",
+        "KAFKA_SSL_KEYFILE_PASSWORD",
+    }
+)
+"""What the environment holds to prove to brokers who the user is. In any case of letters, as `streams.settings` reads them."""
 
 _VARIABLES: Final = {"LAHAR_LOG_FORMAT": "log_format", "LAHAR_READY_LAG": "ready_lag", "LAHAR_DECIDE_LIMIT": "decide_limit"}
 
@@ -115,22 +130,26 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
 
     Raises:
         ValueError: a file is no TOML, is too large, has an unknown key or a value that does not fit; the text names file and key.
-            Or a variable's value does not fit; the text names it. Or the log's URL holds a password.
+            Or a variable's value does not fit; the text names it. Or the log's URL holds a password, or credentials of the
+            environment would go to hosts that only the working directory's file names.
         OSError: the file that is named cannot be read.
     """
     named = config or (Path(environment["LAHAR_CONFIG"]) if environment.get("LAHAR_CONFIG") else None)
     values: dict[str, Any] = {}
+    untrusted = ""
     if named is not None:
         values = _read(named, str(named)) | {"home": (directory / named).resolve().parent}
     else:
-        for path in _trusted(environment):
-            if path.is_file():
-                found = _read(path, str(path))
-                values |= found | ({"home": path.parent} if "callbacks" in found else {})
-        if (directory / FILE_NAME).is_file():
-            found = _read(directory / FILE_NAME, FILE_NAME)
+        trusted = [path for path in _trusted(environment) if path.is_file()]
+        for path in trusted:
+            found = _read(path, str(path))
+            values |= found | ({"home": path.parent} if "callbacks" in found else {})
+        here = directory / FILE_NAME
+        if here.is_file() and not any(path.samefile(here) for path in trusted):
+            found = _read(here, FILE_NAME)
             values["untrusted_callbacks"] = bool(found.pop("callbacks", ()))
             values |= found
+            untrusted = found.get("log", "")
     chosen = log or environment.get("LAHAR_LOG")
     if chosen:
         values["log"] = chosen
@@ -143,7 +162,26 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
                 raise ValueError(f"{variable}={given}: {error.errors()[0]['msg']}") from None
     settings = Settings.model_validate(values)
     must_name_no_login(settings.log)
+    if untrusted and not chosen:
+        _must_get_no_credentials(untrusted, environment)
     return settings
+
+
+def _must_get_no_credentials(log: str, environment: Mapping[str, str]) -> None:
+    """Check that a log which only the working directory's file names would be sent none of the user's credentials.
+
+    Who runs `lahar status` in a foreign folder would log in at whatever host the folder's owner has written down. Hosts that
+    `KAFKA_BOOTSTRAP_SERVERS` names are the user's own.
+    """
+    if not log.startswith(_KAFKA):
+        return
+    given = {name.upper() for name, value in environment.items() if value}
+    held = sorted(_CREDENTIALS & given)
+    if held and (log.removeprefix(_KAFKA).rstrip("/") or "KAFKA_BOOTSTRAP_SERVERS" not in given):
+        raise ValueError(
+            f"./{FILE_NAME}: log = {log!r}: {', '.join(held)} would be used at a host that only this file, which nobody named, "
+            f"names; if you trust it, give --log URL, LAHAR_LOG=URL or --config {FILE_NAME}"
+        )
 
 
 def _trusted(environment: Mapping[str, str]) -> list[Path]:

@@ -82,6 +82,14 @@ class TestLogs:
         (folder / "lahar.toml").write_text("logs = 'x'")
         assert "lahar.toml: logs: Extra inputs" in lahar("status", code=2).err
 
+    def test_a_foreign_folder_that_asks_for_a_login(self, lahar, folder):
+        (folder / "lahar.toml").write_text('log = "kafka://127.0.0.1:1"')
+        login = {"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_USERNAME": "ann", "KAFKA_SASL_PASSWORD": "hunter2"}
+        told = lahar("status", code=2, **login).err
+        assert len(told.splitlines()) == 1
+        assert "KAFKA_SASL_PASSWORD, KAFKA_SASL_USERNAME would be used" in told
+        assert "hunter2" not in told
+
 
 class TestVerify:
     def test_a_sound_log(self, filled):

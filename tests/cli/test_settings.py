@@ -3,6 +3,7 @@
 import pytest
 
 from engine.cli.settings import Settings, duration, load_settings
+from streams.settings import KafkaSettings
 
 
 def write(tmp_path, text):
@@ -107,6 +108,80 @@ def test_a_file_of_the_working_directory_names_no_code(tmp_path):
     found = load_settings(None, {}, write(tmp_path, 'cluster = "here"\ncallbacks = ["evil"]'))
     assert (found.cluster, found.callbacks, found.home, found.untrusted_callbacks) == ("here", (), None, True)
     assert load_settings(None, {"LAHAR_CONFIG": str(tmp_path / "lahar.toml")}, tmp_path).callbacks == ("evil",)
+
+
+@pytest.mark.parametrize(
+    ("variable", "log"),
+    [
+        ("KAFKA_SASL_PASSWORD", "kafka://elsewhere:9092"),
+        ("kafka_sasl_password", "kafka://elsewhere:9092"),
+        ("KAFKA_SASL_USERNAME", "kafka://a:9092,elsewhere:9092/"),
+        ("KAFKA_SASL_TOKEN_PROVIDER", "kafka://elsewhere"),
+        ("KAFKA_SSL_CERTFILE", "kafka://elsewhere"),
+        ("KAFKA_SSL_KEYFILE", "kafka://elsewhere"),
+        ("KAFKA_SSL_KEYFILE_PASSWORD", "kafka://elsewhere"),
+        ("KAFKA_SASL_PASSWORD", "kafka://"),
+    ],
+)
+def test_credentials_go_to_no_host_that_only_a_file_of_the_working_directory_names(tmp_path, variable, log):
+    work = write(tmp_path, f'log = "{log}"')
+    with pytest.raises(
+        ValueError, match=r"^\./lahar\.toml: log = 'kafka://.*--log URL, LAHAR_LOG=URL or --config lahar\.toml"
+    ) as raised:
+        load_settings(None, {variable: "secret"}, work)
+    assert variable.upper() in str(raised.value)
+    assert "secret" not in str(raised.value)
+    for option, named, config in (
+        (log, {}, None),
+        (None, {"LAHAR_LOG": log}, None),
+        (None, {"LAHAR_CONFIG": str(work / "lahar.toml")}, None),
+        (None, {}, work / "lahar.toml"),
+    ):
+        assert load_settings(option, {variable: "secret"} | named, work, config).log == log
+
+
+def test_a_file_of_the_working_directory_may_name_a_host_that_is_sent_no_credentials(tmp_path):
+    work = write(tmp_path, 'log = "kafka://elsewhere:9092"')
+    secret = {"KAFKA_SASL_PASSWORD": "secret"}
+    assert load_settings("memory:", secret, work).log == "memory:"
+    plain = {"KAFKA_SECURITY_PROTOCOL": "SASL_SSL", "KAFKA_SSL_CAFILE": "ca.pem", "KAFKA_SASL_PASSWORD": ""}
+    assert load_settings(None, plain, work).log == "kafka://elsewhere:9092"
+    own = write(tmp_path, 'log = "kafka://"')
+    assert load_settings(None, secret | {"KAFKA_BOOTSTRAP_SERVERS": "mine:9092"}, own).log == "kafka://"
+    assert load_settings(None, secret, write(tmp_path, 'log = "sqlite:file.db"')).log == "sqlite:file.db"
+
+
+def test_the_users_own_configuration_is_trusted_in_its_own_folder_too(tmp_path):
+    home = tmp_path / "lahar"
+    home.mkdir()
+    write(home, 'log = "kafka://mine:9092"\ncallbacks = ["mine"]')
+    found = load_settings(None, {"XDG_CONFIG_HOME": str(tmp_path), "KAFKA_SASL_PASSWORD": "secret"}, home)
+    assert (found.log, found.callbacks, found.untrusted_callbacks) == ("kafka://mine:9092", ("mine",), False)
+
+
+def test_every_setting_of_kafka_that_proves_who_one_is_counts_as_a_credential(tmp_path):
+    """The others may be set while a file of the working directory names the host."""
+    work = write(tmp_path, 'log = "kafka://elsewhere:9092"')
+    harmless = set()
+    for name in KafkaSettings.model_fields:
+        try:
+            load_settings(None, {f"KAFKA_{name.upper()}": "x"}, work)
+        except ValueError:
+            continue
+        harmless.add(name)
+    assert harmless == {
+        "bootstrap_servers",
+        "client_id",
+        "compression",
+        "request_seconds",
+        "sasl_mechanism",
+        "security_protocol",
+        "session_seconds",
+        "ssl_cafile",
+        "ssl_check_hostname",
+        "topic_prefix",
+        "transaction_seconds",
+    }
 
 
 def test_a_named_file_that_is_missing_is_an_error(tmp_path):
