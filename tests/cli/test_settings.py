@@ -1,7 +1,10 @@
 """Where the log is and what else may be set."""
 
+import re
+
 import pytest
 
+from engine.cli.reference import page
 from engine.cli.settings import Settings, duration, load_settings
 from streams.settings import KafkaSettings
 
@@ -157,6 +160,10 @@ def test_the_users_own_configuration_is_trusted_in_its_own_folder_too(tmp_path):
     write(home, 'log = "kafka://mine:9092"\ncallbacks = ["mine"]')
     found = load_settings(None, {"XDG_CONFIG_HOME": str(tmp_path), "KAFKA_SASL_PASSWORD": "secret"}, home)
     assert (found.log, found.callbacks, found.untrusted_callbacks) == ("kafka://mine:9092", ("mine",), False)
+
+
+def test_every_key_is_documented():
+    assert set(re.findall(r"(?m)^\| `(\w+)` \| `.*` \| ", page())) == set(Settings.model_fields) - {"home", "untrusted_callbacks"}
 
 
 def test_every_setting_of_kafka_that_proves_who_one_is_counts_as_a_credential(tmp_path):
