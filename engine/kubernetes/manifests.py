@@ -7,7 +7,7 @@ Nothing here raises, whatever the manifest: what is wrong is a fault with its pa
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from itertools import chain, islice
 from typing import Any, Final
@@ -15,6 +15,8 @@ from typing import Any, Final
 from engine.events.bounds import FAULTS, REPLICAS
 from engine.events.jobs import Fault
 from engine.kubernetes.batch_job import TASK, batch_faults, batch_queue, batch_replicas, batch_spec, batch_unused_fields
+from engine.kubernetes.fields import mapping
+from engine.kubernetes.identity import job_name, people
 from engine.kubernetes.job_bounds import first_faults, job_faults, manifest_faults, own_faults
 from engine.kubernetes.job_shapes import BatchJob, BatchJobSpec, VolcanoJob, VolcanoJobSpec
 from engine.kubernetes.lahar_rules import lahar_faults
@@ -28,12 +30,27 @@ from engine.kubernetes.vcjob_rules import create_faults, queue_faults, schema_fa
 from engine.kubernetes.volcano_defaults import DEFAULT_QUEUE, fill_defaults, unused_fields, volcano_spec
 from statemachines.spec import JobSpec
 
-__all__ = ["ReadJob", "read_manifest", "update_spec"]
+__all__ = ["ReadJob", "read_identity", "read_manifest", "update_spec"]
 
 _VOLCANO: Final = "batch.volcano.sh/"
 _ACCEPTED: Final = "write apiVersion batch.volcano.sh/v1alpha1 or batch/v1, kind Job"
 _ALWAYS_THERE: Final = ({"name": "root", "state": "Open"}, {"name": DEFAULT_QUEUE, "state": "Open"})
 """Queues that Volcano makes itself."""
+
+
+def read_identity(manifest: Mapping[str, Any], seed: str = "") -> tuple[str, str, str]:
+    """Return namespace, name and tenant of a job that is submitted, of any manifest and without judging it.
+
+    Those of one that `read_manifest` takes are the ones it reads.
+
+    Args:
+        manifest: as there.
+        seed: as there.
+    """
+    metadata = mapping(manifest.get("metadata"))
+    namespace, name, _ = job_name(manifest)
+    tenant, _, _ = people(mapping(metadata.get("labels")))
+    return namespace, name if name == metadata.get("name") else _generated(name, seed), tenant or namespace
 
 
 def read_manifest(
@@ -175,7 +192,7 @@ def _head(kind: str, given: Metadata | None, seed: str) -> tuple[Metadata, ReadJ
     metadata = given or Metadata()
     metadata.namespace = metadata.namespace or "default"
     if not metadata.name and metadata.generate_name:
-        metadata.name = metadata.generate_name[:58] + sha256(seed.encode(errors="replace")).hexdigest()[:5]
+        metadata.name = _generated(metadata.generate_name, seed)
     name, labels = metadata.name or "", dict(metadata.labels or {})
     job = ReadJob(
         kind=kind,
@@ -190,6 +207,10 @@ def _head(kind: str, given: Metadata | None, seed: str) -> tuple[Metadata, ReadJ
     )
     message = None if qualified_name_fault(name) else subdomain_fault(name)
     return metadata, job, [("metadata.name", f"{message} (Kubernetes would refuse {name})")] if message else []
+
+
+def _generated(prefix: str, seed: str) -> str:
+    return prefix and prefix[:58] + sha256(seed.encode(errors="replace")).hexdigest()[:5]
 
 
 def _metadata_faults(metadata: Metadata) -> Iterator[Fault]:

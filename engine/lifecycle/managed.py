@@ -28,7 +28,8 @@ from engine.events.jobs import (
 )
 from engine.events.times import SECOND
 from engine.kubernetes.event_schemas import data_fault
-from engine.kubernetes.manifests import read_manifest, update_spec
+from engine.kubernetes.job_bounds import first_faults
+from engine.kubernetes.manifests import read_identity, read_manifest, update_spec
 from engine.lifecycle.actions import (
     cancel,
     delays,
@@ -81,6 +82,12 @@ _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"
 
 def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event[Data], None, bool]:
     """Open the job of a manifest, or reject it with every fault. Returns whether it was accepted."""
+    namespace, name, tenant = read_identity(submission.manifest, turn.root)
+    # Asked first: judging a manifest can take a second, which who may not speak shall not cost everybody else.
+    why = may_not_speak(turn.state, submission.principal, turn.cluster, namespace, tenant)
+    if why is not None:
+        yield turn.event(job, JobRejected(name, first_faults([Fault("metadata.namespace", why)])))
+        return False
     read = read_manifest(
         submission.manifest,
         strict=submission.strict,
@@ -88,9 +95,6 @@ def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event
         seed=turn.root,
         most_replicas=turn.state.max_replicas,
     )
-    if not read.faults:
-        why = may_not_speak(turn.state, submission.principal, turn.cluster, read.namespace, read.tenant)
-        read.faults = [] if why is None else [Fault("metadata.namespace", why)]
     if read.faults:
         yield turn.event(job, JobRejected(read.name, read.faults))
         return False

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from manifest_builders import container, paths, task, template, vcjob
 
-from engine.kubernetes.manifests import read_manifest, update_spec
+from engine.kubernetes.manifests import read_identity, read_manifest, update_spec
 from statemachines.spec import DependsOn, JobSpec, Partition, Policy, Requests
 
 
@@ -124,6 +124,15 @@ class TestHead:
         names = [read_manifest(manifest, seed=seed).name for seed in ("a", "b", "a")]
         assert names[0] == names[2] != names[1]
         assert all(name.startswith("sample-") and len(name) == 12 for name in names)
+
+    @pytest.mark.parametrize("name", [{"name": "a"}, {"name": "a", "generateName": "b-"}, {"name": "", "generateName": "b-"}])
+    @pytest.mark.parametrize("labels", [None, {}, {"lahar/tenant": ""}, {"lahar/tenant": "t"}])
+    @pytest.mark.parametrize("namespace", [None, "", "test"])
+    def test_whose_a_job_is_can_be_read_without_judging_it(self, name: dict[str, str], labels: Any, namespace: Any) -> None:
+        manifest = vcjob(metadata={"namespace": namespace, "labels": labels, **name})
+        read = read_manifest(manifest, seed="s")
+        assert read.faults == []
+        assert read_identity(manifest, "s") == (read.namespace, read.name, read.tenant)
 
     @pytest.mark.parametrize(("managed_by", "managed"), [(None, False), ("lahar", True), ("lahar/engine", True), ("kueue", False)])
     def test_who_manages_the_job(self, managed_by: str | None, *, managed: bool) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from manifest_builders import OPEN, batch_job, container, task, template, vcjob
 
 from engine.kubernetes.event_schemas import data_fault, schema_fault
-from engine.kubernetes.manifests import read_manifest, update_spec
+from engine.kubernetes.manifests import read_identity, read_manifest, update_spec
 from engine.kubernetes.requests import effective_requests
 from engine.kubernetes.validation import dependency_order, validate_create, validate_task_topology, validate_update
 
@@ -93,9 +93,11 @@ def judge(manifest: Any) -> None:
         read = read_manifest(manifest, strict=strict)
         assert all(fault.message for fault in read.faults)
         json.dumps([read.warnings, [fault.path + fault.message for fault in read.faults]]).encode()
+    identity = read_identity(manifest if isinstance(manifest, dict) else {}, "seed")
     if not read_manifest(manifest).faults:
-        spec = read_manifest(manifest).spec
-        assert update_spec(spec, manifest) == (spec, [])
+        read = read_manifest(manifest, seed="seed")
+        assert identity == (read.namespace, read.name, read.tenant)
+        assert update_spec(read.spec, manifest) == (read.spec, [])
     validate_create(manifest, OPEN, pod_level_resources_enabled=True)
     validate_update(FULL, manifest)
     validate_update(manifest, FULL)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from lifecycle_driver import ELSEWHERE, Driver, records, vcjob
 
+from engine.events.bounds import FAULT_CHARACTERS
 from engine.events.inputs import (
     CommandIssued,
     CustomEventRaised,
@@ -18,6 +19,7 @@ from engine.events.inputs import (
     ObjectDeleted,
 )
 from engine.events.jobs import CommandRefused, JobRejected
+from engine.kubernetes.linear_patterns import compiled
 
 LAHAR = {"customEvents": {"Checkpointed": None}}
 
@@ -88,6 +90,36 @@ def test_a_submission_without_a_grant_is_rejected() -> None:
     assert submitted(driver, "mallory") == "rejected"
     ((fault,),) = (one.faults for one in driver.of(JobRejected))
     assert (fault.path, fault.message.split(":")[0]) == ("metadata.namespace", "'mallory' may not speak for namespace research")
+
+
+def test_the_manifest_of_who_may_not_speak_is_not_judged() -> None:
+    """It may take a second: RE2 compiles patterns, jsonschema judges schemas."""
+    driver = Driver()
+    grant(driver, principals=["ann"], namespaces=["research"])
+    patterns = [f"[ab]{{{n}}}" for n in range(9)]
+    dear = manifest() | {"lahar": {"customEvents": {"E": {"patternProperties": dict.fromkeys(patterns, True)}}}}
+    compiled.cache_clear()
+    driver.take(driver.event(JobSubmitted(dear, principal="mallory"), "j1"))
+    assert (driver.outcome, compiled.cache_info().misses) == ("rejected", 0)
+    driver.take(driver.event(JobSubmitted(dear, principal="ann"), "j1"))
+    assert (driver.outcome, compiled.cache_info().misses) == ("applied", 9)
+
+
+def test_a_refusal_is_short_whatever_namespace_the_manifest_names() -> None:
+    driver = Driver()
+    grant(driver, principals=["ann"], namespaces=["research"])
+    assert submitted(driver, "mallory", namespace="n" * 100_000) == "rejected"
+    assert len(driver.of(JobRejected)[-1].faults[0].message) == FAULT_CHARACTERS
+
+
+def test_who_may_not_speak_is_told_nothing_of_what_is_wrong_with_his_manifest() -> None:
+    driver = Driver()
+    grant(driver, principals=["ann"], namespaces=["research"])
+    wrong = manifest()
+    wrong["spec"]["tasks"] = wrong["metadata"]["annotations"] = 5
+    for principal, path in (("mallory", "metadata.namespace"), ("ann", "metadata.annotations")):
+        driver.take(driver.event(JobSubmitted(wrong, principal=principal), "j1"))
+        assert (driver.outcome, driver.of(JobRejected)[-1].faults[0].path) == ("rejected", path)
 
 
 @pytest.mark.parametrize(
