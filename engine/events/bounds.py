@@ -35,6 +35,8 @@ __all__ = [
     "RESOURCE",
     "SCHEMA_NESTING",
     "SCHEMA_PATTERNS",
+    "SCHEMA_PATTERN_CHARACTERS",
+    "SCHEMA_PATTERN_INSTRUCTIONS",
     "SCHEMA_VALUES",
     "TASKS",
     "TEXT_CHARACTERS",
@@ -128,7 +130,15 @@ SCHEMA_NESTING: Final = 32
 """Levels of a schema. Its validator recurses several times a level; the answer must not depend on how much stack is in use."""
 
 SCHEMA_PATTERNS: Final = 32
-"""Patterns of one custom event's schema: compiling one takes up to 40 ms."""
+"""Patterns of one custom event's schema."""
+
+SCHEMA_PATTERN_CHARACTERS: Final = 2_048
+r"""Characters of the patterns of all the schemas of a job together. To read one takes RE2 up to 50 µs: `\PL` is a class of 600
+ranges."""
+
+SCHEMA_PATTERN_INSTRUCTIONS: Final = 50_000
+r"""Size of the patterns of all the schemas of a job together, as RE2 compiles them: `[a-z]{1,63}` has 129 instructions, `\pL`
+1,200. Each takes up to 1 µs to compile."""
 
 SCHEMA_VALUES: Final = 500
 """Values of all the schemas of a job together. Each takes up to 0.6 ms to be judged."""

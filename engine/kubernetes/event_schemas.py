@@ -16,7 +16,7 @@ from referencing.jsonschema import DRAFT202012
 
 from engine.events.bounds import CHECK_STEPS, EVENT_DATA_BYTES, EVENT_DATA_NESTING, SCHEMA_NESTING, SCHEMA_PATTERNS, SCHEMA_VALUES
 from engine.kubernetes.bounded_values import deeper_than, json_bytes, more_than
-from engine.kubernetes.linear_patterns import pattern_fault
+from engine.kubernetes.linear_patterns import PatternBudget
 from engine.kubernetes.schema_steps import BoundedValidator, StepsExceededError, counted
 from engine.kubernetes.shapes import child
 
@@ -28,11 +28,16 @@ _VALUES_OF_DATA: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords whose values are data, not schemas."""
 
 
-def schema_fault(schema: dict[str, Any]) -> str | None:
+def schema_fault(schema: dict[str, Any], budget: PatternBudget | None = None) -> str | None:
     """Say what is wrong with a schema, or `None`.
 
     It must satisfy the meta-schema, stay within the bounds, and refer to nothing but itself: the engine fetches nothing.
+
+    Args:
+        schema: the schema.
+        budget: what the patterns of this schema and of the job's others may cost; `None`: it has no others.
     """
+    budget = budget or PatternBudget()
     if deeper_than(SCHEMA_NESTING, schema):
         return f"is nested more than {SCHEMA_NESTING} deep"
     if more_than(SCHEMA_VALUES, schema):
@@ -42,7 +47,7 @@ def schema_fault(schema: dict[str, Any]) -> str | None:
     if len(patterns) > SCHEMA_PATTERNS:
         return f"has more than {SCHEMA_PATTERNS} patterns"
     for pattern in sorted(patterns):
-        fault = pattern_fault(pattern)
+        fault = budget.fault(pattern)
         if fault is not None:
             return f"has the pattern {_short(pattern, 100)}: {fault}"
     if {"patternProperties", "unevaluatedProperties"} <= {name for name, _ in keywords}:

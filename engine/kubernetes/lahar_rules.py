@@ -12,6 +12,7 @@ from engine.kubernetes.bounded_values import more_than
 from engine.kubernetes.checks import at_least, one_of
 from engine.kubernetes.event_schemas import schema_fault
 from engine.kubernetes.lahar_spec import LaharSpec, LaharTask, RaiseShape, WhenShape
+from engine.kubernetes.linear_patterns import PatternBudget
 from engine.kubernetes.shapes import child
 from statemachines.vocabulary import ATTEMPT_PHASES, BUS_EVENTS, JOB_PHASES, TASK_PHASES
 
@@ -38,10 +39,11 @@ def lahar_faults(own: LaharSpec, replicas: Mapping[str, int], path: str) -> Iter
     schemas = own.custom_events or {}
     if too_large := more_than(SCHEMA_VALUES, list(schemas.values())):
         yield Fault(child(path, "customEvents"), f"their schemas have more than {SCHEMA_VALUES} values together")
+    budget = PatternBudget()
     for name, schema in schemas.items():
         yield from _event_name_faults(name, child(path, "customEvents", name))
         if not too_large:
-            yield from _schema_faults(schema, child(path, "customEvents", name))
+            yield from _schema_faults(schema, budget, child(path, "customEvents", name))
     for index, rule in enumerate(own.rules or []):
         yield from _rule_faults(rule, replicas, child(path, "raise", index))
     for name, task in (own.tasks or {}).items():
@@ -88,6 +90,6 @@ def _event_name_faults(name: str, path: str) -> Iterator[Fault]:
         yield Fault(path, "must name an event: at most 63 letters, digits, '-', '_' and '.', beginning with a letter")
 
 
-def _schema_faults(schema: dict[str, Any] | None, path: str) -> Iterator[Fault]:
-    if schema is not None and (message := schema_fault(schema)):
+def _schema_faults(schema: dict[str, Any] | None, budget: PatternBudget, path: str) -> Iterator[Fault]:
+    if schema is not None and (message := schema_fault(schema, budget)):
         yield Fault(path, message)

@@ -12,12 +12,19 @@ from typing import Any, Final
 
 import re2
 
-__all__ = ["compiled", "pattern_fault"]
+from engine.events.bounds import SCHEMA_PATTERN_CHARACTERS, SCHEMA_PATTERN_INSTRUCTIONS
+
+__all__ = ["PatternBudget", "compiled"]
 
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.never_capture = True
 _OPTIONS.max_mem = 1 << 20  # bytes of one compiled pattern and its automaton
+
+_TOO_LARGE: Final = (
+    f"the patterns of a job's schemas may have {SCHEMA_PATTERN_INSTRUCTIONS:,} instructions of RE2 together: "
+    r"make repeats such as {1,1000} or classes such as \pL fewer"
+)
 
 _UNICODE: Final = re.compile(r"(\\[^u])|\\u([0-9A-Fa-f]{4})", re.DOTALL)
 
@@ -32,14 +39,30 @@ def compiled(pattern: str) -> Any:  # noqa: ANN401 - RE2's binding has no types
     return re2.compile(_UNICODE.sub(lambda found: found[1] or f"\\x{{{found[2]}}}", pattern), _OPTIONS)
 
 
-def pattern_fault(pattern: str) -> str | None:
-    """Say why a pattern is refused, or `None`."""
-    try:
-        compiled(pattern)
-    except re2.error as error:
-        told = error.args[0] if error.args else ""
-        told = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
-        return f"{told[:200]}; patterns are those of RE2, which match in linear time: no look-around, no back-references"
-    except UnicodeEncodeError:
-        return "it is not Unicode"
-    return None
+class PatternBudget:
+    r"""What the patterns of one job may cost together: 400 of them, each thirty times `\pL`, would take 7 s to compile."""
+
+    __slots__ = ("_characters", "_instructions")
+
+    def __init__(self) -> None:
+        self._characters = SCHEMA_PATTERN_CHARACTERS
+        self._instructions = SCHEMA_PATTERN_INSTRUCTIONS
+
+    def fault(self, pattern: str) -> str | None:
+        """Say why a pattern is refused, or `None`. Beyond the budget it is refused without being compiled."""
+        self._characters -= len(pattern)
+        if self._characters < 0:
+            return f"the patterns of a job's schemas may have {SCHEMA_PATTERN_CHARACTERS:,} characters together"
+        if self._instructions < 0:
+            return _TOO_LARGE
+        try:
+            self._instructions -= compiled(pattern).programsize
+        except re2.error as error:
+            told = error.args[0] if error.args else ""
+            told = told.decode(errors="replace") if isinstance(told, bytes) else str(told)
+            if "too large" in told:  # found out by compiling it up to that size: another one would cost as much
+                self._instructions = -1
+            return f"{told[:200]}; patterns are those of RE2, which match in linear time: no look-around, no back-references"
+        except UnicodeEncodeError:
+            return "it is not Unicode"
+        return _TOO_LARGE if self._instructions < 0 else None

@@ -137,6 +137,9 @@ GROWING: dict[str, Callable[[int], Any]] = {
     "schema: references": lambda size: _own_schema({"allOf": [{"$ref": "#/$defs/a"}] * (size // 24), "$defs": {"a": {}}}),
     "schema: patterns": lambda size: _own_schema({"pattern": "(" * (size // 2) + ")" * (size // 2)}),
     "schema: repeats": lambda size: _own_schema({"pattern": "(a{1,99}){1,9}" * (size // 16)}),
+    "schema: classes": lambda size: _own_schema({"pattern": "(?i)" + r"\pL" * (size // 4)}),
+    "schemas: classes": lambda size: _own_schemas(size, lambda n: {"pattern": "(?i)" + r"\pL" * 25 + str(n)}),
+    "schemas: too large": lambda size: _own_schemas(size, lambda n: {"pattern": rf"\pL{{{1 + n}00}}"}),
     "rules": lambda size: json.dumps({"raise": [{"raise": "E", "when": {"task": "x" * 50}}] * (size // 64)}),
     "events": lambda size: json.dumps({"customEvents": {f"E{n}": None for n in range(size // 12)}}),
 }
@@ -150,6 +153,16 @@ def _doubling(levels: int) -> dict[str, Any]:
 
 def _own_schema(schema: dict[str, Any]) -> str:
     return json.dumps({"customEvents": {"E": schema}})
+
+
+def _own_schemas(size: int, schema: Callable[[int], Any]) -> str:
+    """One for each of 99 events, as many as fit."""
+    events: dict[str, Any] = {}
+    for number in range(99):
+        events[f"E{number}"] = schema(number)
+        if len(json.dumps(events)) > size:
+            break
+    return json.dumps({"customEvents": events})
 
 
 def _raised(schema: dict[str, Any], data: Any) -> bytes:

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 
 from engine.events.bounds import EVENT_DATA_BYTES, SCHEMA_PATTERNS, SCHEMA_VALUES
 from engine.kubernetes.event_schemas import data_fault, schema_fault
+from engine.kubernetes.linear_patterns import PatternBudget, compiled
 
 LEVELS = 40
 
@@ -81,6 +82,26 @@ def test_a_pattern_that_cannot_match_in_linear_time_is_refused_with_its_schema(p
         assert fault is not None
         assert "has the pattern " in fault
         assert len(fault) < 500
+
+
+@pytest.mark.parametrize("first", [r"\pL{999}", r"[^\pN]{999}"])
+def test_behind_a_pattern_that_is_too_large_none_is_compiled(first: str) -> None:
+    """To find that out costs as much as the largest one."""
+    budget = PatternBudget()
+    assert "too large" in (budget.fault(first) or "")
+    compiled.cache_clear()
+    assert "instructions of RE2 together" in (budget.fault("a") or "")
+    assert compiled.cache_info().misses == 0
+
+
+def test_ordinary_patterns_fit_into_a_job() -> None:
+    budget = PatternBudget()
+    uuid, path, time = (
+        "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$",
+        "^s3://[a-z0-9.-]{3,63}/.*$",
+        r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$",
+    )
+    assert [fault for _ in range(17) for one in (uuid, path, time) if (fault := budget.fault(one))] == []
 
 
 def test_what_only_looks_like_a_pattern_is_data() -> None:

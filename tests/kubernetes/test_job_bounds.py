@@ -19,6 +19,7 @@ from engine.events.bounds import (
     POLICIES,
     RAISE_RULES,
     REPLICAS,
+    SCHEMA_PATTERN_CHARACTERS,
     SCHEMA_VALUES,
     TASKS,
 )
@@ -85,6 +86,16 @@ BEYOND: dict[str, tuple[Any, str, str]] = {
         vcjob(ONE, lahar={"customEvents": {f"E{n}": {"enum": list(range(SCHEMA_VALUES // 2))} for n in range(2)}}),
         "lahar.customEvents",
         "more than 500 values together",
+    ),
+    "characters of patterns together": (
+        vcjob(ONE, lahar={"customEvents": {f"E{n}": {"pattern": "a" * (SCHEMA_PATTERN_CHARACTERS // 3)} for n in range(4)}}),
+        "lahar.customEvents.E3",
+        "may have 2,048 characters together",
+    ),
+    "patterns together": (
+        vcjob(ONE, lahar={"customEvents": {f"E{n}": {"pattern": r"\pL{20}"} for n in range(3)}}),
+        "lahar.customEvents.E2",
+        "may have 50,000 instructions of RE2 together",
     ),
     "labels": (with_metadata(labels={f"k{n}": "v" for n in range(LABELS + 1)}), "metadata.labels", "1,001 labels"),
     "annotations": (with_metadata(annotations={f"k{n}": "v" for n in range(LABELS + 1)}), "metadata.annotations", "annotations"),
