@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.log.errors import LogBusyError, LogUnavailableError
+from engine.log.side_file import open_beside, path_beside
 
 __all__ = ["RunLock"]
 
@@ -31,8 +32,8 @@ class RunLock:
     def __init__(self, log: str | Path) -> None:
         """Name the lock of a log; nothing is touched yet."""
         # Whatever name the log is reached by, a link or a relative one: two locks beside one log would lock nothing.
-        path = Path(log).resolve()
-        self.path: Final = path.with_name(f"{path.name}.lock")
+        self.path: Final = path_beside(log, ".lock")
+        self._log: Final = log
 
     @contextmanager
     def hold(self) -> Iterator[None]:
@@ -43,7 +44,7 @@ class RunLock:
             LogUnavailableError: the file cannot be made.
         """
         try:
-            descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = open_beside(self.path, self._log)
         except OSError as error:
             raise LogUnavailableError(f"{self.path} cannot be made: {error.strerror}; check that you may write there") from error
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.log.errors import LogUnavailableError
+from engine.log.side_file import open_beside, path_beside
 
 __all__ = ["MarkFile"]
 
@@ -28,7 +29,8 @@ class MarkFile:
             shard: number of the shard in it, from 1.
             epoch: of this holder. A mark of the same or a later one is of another log that had this name.
         """
-        self._path: Final = log.with_name(f"{log.name}-marks")
+        self._path: Final = path_beside(log, "-marks")
+        self._log: Final = log
         self._epoch: Final = epoch
         self._place: Final = (shard - 1) * _SLOT
         self._file: int | None = None
@@ -37,12 +39,13 @@ class MarkFile:
         """Return what an earlier holder has marked last.
 
         Raises:
-            LogUnavailableError: it cannot be read.
+            LogUnavailableError: the file cannot be opened or read.
         """
+        file = self._opened()
         try:
-            found = os.pread(self._opened(), _SLOT, self._place).decode("ascii", "replace")
+            found = os.pread(file, _SLOT, self._place).decode("ascii", "replace")
         except OSError as error:
-            raise self._unavailable(error) from error
+            raise LogUnavailableError(f"{self._path} cannot be read: {error.strerror}; check the disk") from error
         epoch, _, text = found.rstrip("\0 ").partition(" ")
         return text if epoch.isdecimal() and int(epoch) < self._epoch else ""
 
@@ -50,12 +53,13 @@ class MarkFile:
         """Put a mark in the place of the one before it.
 
         Raises:
-            LogUnavailableError: it cannot be written.
+            LogUnavailableError: the file cannot be opened or written.
         """
+        file = self._opened()
         try:
-            os.pwrite(self._opened(), f"{self._epoch} {text}".encode("ascii", "replace")[:_SLOT].ljust(_SLOT), self._place)
+            os.pwrite(file, f"{self._epoch} {text}".encode("ascii", "replace")[:_SLOT].ljust(_SLOT), self._place)
         except OSError as error:
-            raise self._unavailable(error) from error
+            raise LogUnavailableError(f"{self._path} cannot be written: {error.strerror}; check the disk's space") from error
 
     def close(self) -> None:
         """Close the file. Idempotent."""
@@ -65,8 +69,10 @@ class MarkFile:
 
     def _opened(self) -> int:
         if self._file is None:
-            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                self._file = open_beside(self._path, self._log)
+            except OSError as error:
+                raise LogUnavailableError(
+                    f"{self._path} cannot be opened: {error.strerror}; check that you may write it, and its folder"
+                ) from error
         return self._file
-
-    def _unavailable(self, error: OSError) -> LogUnavailableError:
-        return LogUnavailableError(f"{self._path} cannot be written: {error.strerror}; check the folder and the disk's space")

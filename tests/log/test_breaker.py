@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import signal
 import subprocess
 import sys
@@ -347,8 +349,28 @@ class TestMarks:
     def test_a_file_that_cannot_be_written_is_the_logs_trouble(self, tmp_path: Path) -> None:
         (tmp_path / "lahar.db-marks").mkdir()
         for act in (MarkFile(tmp_path / "lahar.db", 1, 1).read, lambda: MarkFile(tmp_path / "lahar.db", 1, 1).write("0 open")):
-            with pytest.raises(LogUnavailableError, match=r"lahar\.db-marks"):
+            with pytest.raises(LogUnavailableError, match=r"lahar\.db-marks cannot be opened: Is a directory; check that you may"):
                 act()
+
+    @pytest.mark.parametrize(("call", "told"), [("pread", "read: Input/output error"), ("pwrite", "written: Input/output error")])
+    def test_what_failed_is_said(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, told: str) -> None:
+        def fail(*_: object) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        monkeypatch.setattr(os, call, fail)
+        file = MarkFile(tmp_path / "lahar.db", 1, 1)
+        with pytest.raises(LogUnavailableError, match=f"lahar.db-marks cannot be {told}"):
+            file.write("0 open") if call == "pwrite" else file.read()
+        file.close()
+
+    def test_a_log_has_one_mark_by_whatever_name_it_is_reached(self, tmp_path: Path) -> None:
+        (tmp_path / "data").mkdir()
+        (tmp_path / "link.db").symlink_to(tmp_path / "data" / "lahar.db")
+        by_link, by_name = MarkFile(tmp_path / "link.db", 1, 1), MarkFile(tmp_path / "data" / "lahar.db", 1, 2)
+        by_link.write("1 pods/0@0")
+        assert by_name.read() == "1 pods/0@0"
+        by_link.close()
+        by_name.close()
 
 
 class TestWatchdog:
