@@ -106,12 +106,16 @@ class SqliteFile:
     def backup(self, path: Path) -> None:
         """Write a copy of the log, as it is at one moment, into a new file; others may go on writing meanwhile.
 
+        It may be read by nobody who may not read the log.
+
         Raises:
             LogUnavailableError: the target exists or cannot be written.
             LogDamagedError: this log is torn.
         """
         draft = path.with_name(f"{path.name}.new-{os.getpid()}")
         try:
+            draft.unlink(missing_ok=True)  # of a process with this number that was killed
+            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, self.path.stat().st_mode & 0o777))
             with translated(path), self._reading, closing(sqlite3.connect(draft, isolation_level=None)) as copy:
                 # In one step: taken in several, the copy would begin anew whenever another process writes.
                 self._reader.backup(copy)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -314,6 +315,21 @@ class TestCopies:
         assert sorted(name.name for name in tmp_path.iterdir() if "new" in name.name) == []
         copy.close()
         log.close()
+
+    @pytest.mark.parametrize(("mode", "umask", "meant"), [(0o600, 0o022, 0o600), (0o640, 0o022, 0o640), (0o644, 0o077, 0o600)])
+    def test_a_backup_is_read_by_nobody_who_may_not_read_the_log(
+        self, filled: Path, tmp_path: Path, mode: int, umask: int, meant: int
+    ) -> None:
+        filled.chmod(mode)
+        before = os.umask(umask)
+        try:
+            log = SqliteLog(filled, readonly=True)
+            (tmp_path / f"copy.db.new-{os.getpid()}").touch()
+            log.backup(tmp_path / "copy.db")
+            log.close()
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == meant
 
     def test_a_backup_never_overwrites(self, filled: Path, tmp_path: Path) -> None:
         (tmp_path / "copy.db").write_text("precious")
