@@ -189,7 +189,7 @@ class KafkaLog:
         self.wrote(written)
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` committed records at offsets ≥ `start`, in order.
+        """Return up to `limit` committed records at offsets ≥ `start`, in order; fewer where they are large.
 
         Raises:
             LogUnavailableError: no broker answers.

@@ -19,7 +19,7 @@ from aiokafka.structs import TopicPartition
 from engine.events import Message
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.errors import LogDamagedError
-from engine.log.port import Partition, Record, Vector
+from engine.log.port import READ_BYTES, Partition, Record, Vector, size_of
 from engine.log.producer_time import capped
 from streams.codec import decode
 from streams.errors import unavailable_if
@@ -83,7 +83,7 @@ class Reader:
                     self._written[partition] = end
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return `limit` records at offsets ≥ `start`; fewer only if there are no more at this moment.
+        """Return `limit` records at offsets ≥ `start`; fewer only if there are no more at this moment, or they are large.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -130,8 +130,9 @@ class Reader:
             chunk: fetched during this call, behind the buffer; `None`: not yet.
         """
         found: list[Record] = []
+        size = 0
         at_end = False
-        while len(found) < limit and not at_end:
+        while len(found) < limit and size < READ_BYTES and not at_end:
             if buffer is None or not buffer.records:
                 if chunk is None:
                     begin = start if buffer is None else buffer.behind
@@ -143,7 +144,9 @@ class Reader:
                 chunk = None
             if buffer.records:
                 with self._reading(f"{partition.topic}/{partition.number}"):
-                    found += buffer.records.take(limit - len(found), partial(record_of, partition))
+                    made = buffer.records.take(limit - len(found), partial(record_of, partition))
+                found += made
+                size += sum(size_of(record.message) for record in made)
         if buffer is not None:
             buffer.at = found[-1].offset + 1 if found else start
             with self._lock:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, Protocol
 
 from engine.log.errors import LogError
-from engine.log.port import Log, Partition, ReadsTogether, Record
+from engine.log.port import READ_BYTES, Log, Partition, ReadsTogether, Record, size_of
 
 __all__ = ["Inputs", "Retaken", "Source", "Taken"]
 
@@ -163,7 +163,7 @@ class _Head:
         self._go_on()
         if self.found is None:
             self.next = self._records[-1].offset + 1
-            if len(self._records) == self._batch:
+            if len(self._records) == self._batch or sum(size_of(record.message) for record in self._records) >= READ_BYTES:
                 self.refresh()
 
     def oldest(self, offset: int) -> int | None:

@@ -12,7 +12,7 @@ from typing import Final, get_args
 from engine.events import Message, Topic
 from engine.log.errors import FencedError, LayoutError, LogError, RecordTooLargeError
 from engine.log.partitioner import partition_of
-from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardView
+from engine.log.port import READ_BYTES, Commit, Partition, Position, Record, ShardId, ShardView
 from engine.log.producer_time import capped, wall_clock
 
 __all__ = ["MemoryLog"]
@@ -78,9 +78,15 @@ class MemoryLog:
             self._changed.notify_all()
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` records at offsets ≥ `start`, in order."""
+        """Return up to `limit` records at offsets ≥ `start`, in order; fewer where they are large."""
         with self._changed:
-            return self._records[partition][start : start + limit]
+            found = self._records[partition][start : start + limit]
+        size = 0
+        for count, record in enumerate(found, 1):
+            size += len(record.message.data)
+            if size >= READ_BYTES:
+                return found[:count]
+        return found
 
     def end(self, partition: Partition) -> int:
         """Return the offset behind the last record."""

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol, runtime_checkable
 
 from engine.events import Message, Topic
 
 __all__ = [
+    "READ_BYTES",
     "Commit",
     "Expiring",
     "Log",
@@ -33,7 +34,11 @@ __all__ = [
     "ShardView",
     "Transactional",
     "Vector",
+    "size_of",
 ]
+
+READ_BYTES: Final = 4 << 20
+"""Bytes at which a read ends: 500 inputs of 2 MiB each must not wait in memory. Ordinary ones are half a kilobyte."""
 
 
 class Partition(NamedTuple):
@@ -71,6 +76,13 @@ class Record(NamedTuple):
     """What the shard had taken when it decided this, the causing input included."""
     appended: int = 0
     """When it was appended, by the log's clock (microseconds); 0 where the log keeps no such time."""
+
+
+def size_of(message: Message) -> int:
+    """Return the bytes of a message: of its data, and a byte for each character of its attributes."""
+    (key, ident, source, kind, subject, _, _, _, correlation, causation, cluster, data) = message
+    attributes = len(key) + len(ident) + len(source) + len(kind) + len(subject) + len(correlation) + len(causation) + len(cluster)
+    return attributes + len(data)
 
 
 class Output(NamedTuple):
@@ -183,9 +195,10 @@ class Log(Protocol):
         """
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return `limit` committed records at offsets ≥ `start`, in order; fewer only if there are no more now.
+        """Return `limit` committed records at offsets ≥ `start`, in order; fewer only if there are no more now or they are large.
 
-        They go at least to the end that `end` has told before.
+        It stops behind the record with which they reach `READ_BYTES` (`size_of`), a little later where records come in batches;
+        otherwise they go at least to the end that `end` has told before. It returns none only if there is none.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.

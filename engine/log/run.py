@@ -15,14 +15,18 @@ from engine.log.accounts import SILENT
 from engine.log.dead_letters import dead_letter, too_large
 from engine.log.inputs import Inputs, Taken
 from engine.log.partitioner import partition_of
-from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
+from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector, size_of
 from engine.log.recovery import Recovered
 from engine.log.stage import Stage
 
-__all__ = ["OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredError"]
+__all__ = ["COMMIT_BYTES", "OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredError"]
 
 OUTPUT_LIMIT: Final = 2_000
 """Outputs at which a commit takes no further input (kafka.md, Transactions)."""
+
+COMMIT_BYTES: Final = 16 << 20
+"""Bytes of inputs and outputs together at which a commit takes no further input. A thousand of 2 MiB each would need gigabytes, and
+a process that dies for want of memory at the commit names none of them."""
 
 _LONGEST_NAME: Final = 1_024
 """Characters of an input's id, subject, source and cluster: each event that follows repeats them, several times."""
@@ -105,6 +109,8 @@ class ShardRun(Generic[S]):
         self.basis: Vector = position.vector
         """The vector as a tuple."""
         self.outputs: list[Output] = []
+        self._bytes = 0
+        """Of what was taken and put out since the last commit."""
         self.begun: list[tuple[int, Taken | None]] = []
         """What was taken since the last commit, `None` for a timer that fired, each with the shardsequence before it."""
         # For those who watch from other threads: asking the stage itself would change its state beneath the shard's thread.
@@ -126,7 +132,7 @@ class ShardRun(Generic[S]):
 
     def full(self) -> bool:
         """Tell whether the commit takes nothing further."""
-        return self._urgent or len(self.outputs) >= self._limit.now
+        return self._urgent or len(self.outputs) >= self._limit.now or self._bytes >= COMMIT_BYTES
 
     def fire(self, horizon: int, errors: Mapping[int, str]) -> int:
         """Fire timers due by a time (microseconds) until none is left or the commit is full; return how many.
@@ -239,6 +245,7 @@ class ShardRun(Generic[S]):
         self.vector[place] = record.offset + 1
         self.basis = tuple(self.vector)
         self.accounts.received += 1
+        self._bytes += size_of(record.message)
         self.begun.append((self.sequence, taken))
 
     def _fault(self, place: int, event: Event[Data]) -> str | None:
@@ -283,6 +290,7 @@ class ShardRun(Generic[S]):
     def settle(self) -> None:
         """Note that all that was made is committed."""
         self.outputs = []
+        self._bytes = 0
         self.begun = []
         self._urgent = False
         self.committed = dict(self.accounts.outcomes)
@@ -294,7 +302,9 @@ class ShardRun(Generic[S]):
         self._write(event, event.data.TOPIC, None)
 
     def _write(self, event: Event[Data], topic: Topic, key: str | None) -> None:
-        self.outputs.append(Output(topic, encode(event, key), self.basis))
+        message = encode(event, key)
+        self._bytes += len(message.data)
+        self.outputs.append(Output(topic, message, self.basis))
         self.sequence += 1
         self.accounts.fold(event, self.basis, self.sequence, self.stage.outcome)
 

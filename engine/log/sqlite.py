@@ -18,7 +18,7 @@ from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.errors import LayoutError, LogDamagedError, LogUnavailableError
 from engine.log.failures import damaged
 from engine.log.partitioner import partition_of
-from engine.log.port import Partition, Record, ShardId, ShardView
+from engine.log.port import READ_BYTES, Partition, Record, ShardId, ShardView
 from engine.log.producer_time import capped, wall_clock
 from engine.log.rows import Row, checksum, records, selection
 from engine.log.schema import make_file, partition_counts, table
@@ -100,12 +100,13 @@ class SqliteLog:
             write.finish()
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` committed records at offsets ≥ `start`, in order.
+        """Return up to `limit` committed records at offsets ≥ `start`, in order; fewer where they are large.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
         """
-        return self._records(self._file.all(selection(partition, '"offset" >= ?'), (start, limit)), partition)
+        rows, _ = self._file.some(selection(partition, '"offset" >= ?'), (start, limit), READ_BYTES)
+        return self._records(rows, partition)
 
     def end(self, partition: Partition) -> int:
         """Return the offset behind the last committed record."""
@@ -229,9 +230,9 @@ class SqliteLog:
         """Yield a part of a partition."""
         query = selection(partition, '"offset" >= ? AND "offset" < ?' + condition)
         while start < end:
-            rows = self._file.all(query, (start, end, *parameters, _CHUNK))
+            rows, cut = self._file.some(query, (start, end, *parameters, _CHUNK), READ_BYTES)
             yield rows, self._records(rows, partition)
-            if len(rows) < _CHUNK:
+            if len(rows) < _CHUNK and not cut:
                 return
             start = rows[-1][1] + 1
 

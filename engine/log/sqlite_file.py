@@ -48,6 +48,30 @@ class SqliteFile:
         with self._reading, translated(self.path):
             return self._reader.execute(query, parameters).fetchall()
 
+    def some(self, query: str, parameters: Sequence[object], most: int) -> tuple[list[Row], bool]:
+        """Return the rows of a query over what is committed up to the one with whose content they reach so many bytes.
+
+        Args:
+            query: its last column is the content.
+            parameters: of the query.
+            most: bytes.
+
+        Returns:
+            The rows, and whether there may be more of them.
+        """
+        found: list[Row] = []
+        size = 0
+        # A statement that is not closed would keep its read transaction.
+        with self._reading, translated(self.path), closing(self._reader.execute(query, parameters)) as rows:
+            for line in rows:
+                found.append(line)
+                content = line[-1]
+                if content.__class__ is bytes:  # otherwise it is damaged, which its checksum tells
+                    size += len(content)
+                    if size >= most:
+                        return found, True
+        return found, False
+
     def one(self, query: str) -> Row:
         """Return the only row of a query over what is committed."""
         found = self.all(query)

@@ -15,7 +15,7 @@ from engine.events import Message, Topic, raw_message
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.errors import FencedError, LayoutError, LogError, RecordTooLargeError
 from engine.log.partitioner import partition_of
-from engine.log.port import Commit, Log, Output, Partition, Position, Record, Searchable, ShardId, Vector
+from engine.log.port import READ_BYTES, Commit, Log, Output, Partition, Position, Record, Searchable, ShardId, Vector, size_of
 from engine.log.producer_time import wall_clock
 
 SHARD = ShardId("lifecycle", 0)
@@ -111,6 +111,19 @@ class LogContract(ABC):
         assert bodies(log.read(PODS, 0, 2_999)) == sent[:2_999]
         assert bodies(log.read(PODS, 2_999, 1_000)) == sent[2_999:]
         assert bodies(log.read(PODS, 500, 5_000)) == sent[500:]
+
+    def test_a_read_of_large_records_ends_at_its_bytes_and_goes_on(self, log: Log) -> None:
+        """Whoever takes them holds them all; that it is short because of their size can be seen from what it gives."""
+        sent = [message("a", number, data=LARGE[: 600_000 + number]) for number in range(20)]
+        for one in sent:
+            log.append("pods", [one])
+        parts: list[list[Record]] = []
+        while part := log.read(PODS, parts[-1][-1].offset + 1 if parts else 0, 1_000):
+            parts.append(part)
+        assert bodies([record for part in parts for record in part]) == sent
+        sizes = [sum(size_of(record.message) for record in part) for part in parts]
+        assert len(sizes) > 1
+        assert all(READ_BYTES <= size < 2 * READ_BYTES for size in sizes[:-1]), sizes
 
     def test_appending_nothing_is_nothing(self, log: Log) -> None:
         log.append("pods", [])
