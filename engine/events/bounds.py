@@ -17,6 +17,7 @@ __all__ = [
     "EVENT_DATA_BYTES",
     "EVENT_DATA_NESTING",
     "EXPORT_LINE_BYTES",
+    "FACT_BYTES",
     "FAULTS",
     "FAULT_CHARACTERS",
     "FILE_BYTES",
@@ -81,7 +82,13 @@ YAML_TAG_DIRECTIVES: Final = 100
 """`%TAG` lines of a file in YAML."""
 
 INPUT_BYTES: Final = 2 << 20
-"""The data of one input, as JSON. etcd takes no object of more than 1.5 MiB, and an event about an input carries it whole."""
+"""The data of an input that carries a manifest or a specification, as JSON. etcd takes no object of more than 1.5 MiB, and an
+event about an input carries it whole."""
+
+FACT_BYTES: Final = 512 << 10
+"""The data of any other input, as JSON. The largest that Kubernetes lets be is a node or a job with `LABELS` labels of the longest
+keys (317) and values (63), 377 KiB, and `TASKS` tasks; a pod within the bounds of its fields has 90 KiB. It takes up to 65 ms to be
+read if all of its values are wrong, as each is an error of its own; 2 MiB would take 360 ms."""
 
 NAME_CHARACTERS: Final = 512
 """A name, an id, a key, a reason in one word; Kubernetes' own end at 317."""

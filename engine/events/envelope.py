@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar, cast
 from pydantic import ValidationError
 from pydantic_core import SchemaSerializer, SchemaValidator, from_json, to_json
 
-from engine.events.bounds import INPUT_BYTES, NAME_CHARACTERS
+from engine.events.bounds import NAME_CHARACTERS
 from engine.events.errors import UndecodableError, UnknownTypeError
 from engine.events.times import format_time, parse_time
 from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, adapter, fields_adapter
@@ -159,7 +159,7 @@ def decode(message: Message) -> Event[Data]:
 
     Raises:
         UndecodableError: the data are no JSON or break the schema of the type (the text names the field), or it is an input that
-            is larger than an input may be.
+            is larger than one of its type may be.
         UnknownTypeError: the type is not in the vocabulary.
     """
     if not message.type:
@@ -173,8 +173,8 @@ def decode(message: Message) -> Event[Data]:
     validator = _VALIDATORS.get(cls) or _validator(cls)
     (key, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
     if cls.TOPIC in INPUT_TOPICS:
-        if len(content) > INPUT_BYTES:
-            raise UndecodableError(f"{kind}: {len(content):,} bytes of data, more than the {INPUT_BYTES:,} that an input may have")
+        if len(content) > cls.LARGEST:
+            raise UndecodableError(f"{kind}: {len(content):,} bytes of data, more than the {cls.LARGEST:,} that it may have")
         if (
             len(key) + len(ident) + len(source) + len(subject) + len(correlation) + len(causation) + len(cluster)
             > _ATTRIBUTE_CHARACTERS

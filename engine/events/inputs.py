@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from engine.events.bounds import INT32, TASKS
+from engine.events.bounds import INPUT_BYTES, INT32, TASKS
 from engine.events.times import StatedMicros
 from engine.events.values import Count, JsonObject, Labels, Name, Text
 from engine.events.vocabulary import Data, event, upcaster
@@ -115,7 +115,7 @@ class PodDeleted(Data):
     """Missing from a full state: nobody saw the deletion."""
 
 
-@event("lahar.job.submitted.v1", topic="jobs")
+@event("lahar.job.submitted.v1", topic="jobs", largest=INPUT_BYTES)
 class JobSubmitted(Data):
     """A user gives Lahar a job to manage, as a manifest. Answered by `lahar.job.opened` or `lahar.job.rejected`."""
 
@@ -126,7 +126,7 @@ class JobSubmitted(Data):
     """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
 
 
-@event("lahar.job.updated.v1", topic="jobs")
+@event("lahar.job.updated.v1", topic="jobs", largest=INPUT_BYTES)
 class JobUpdated(Data):
     """A user changes a managed job: the whole manifest anew. Only what Volcano lets change may differ."""
 
@@ -270,7 +270,7 @@ class NodeDeleted(Data):
     version: Name | None = None
 
 
-@event("lahar.object.applied.v1", topic="cluster")
+@event("lahar.object.applied.v1", topic="cluster", largest=INPUT_BYTES)
 class ObjectApplied(Data):
     """A Queue, Tenant, PriorityClass or Grant was given with `lahar apply` or observed."""
 

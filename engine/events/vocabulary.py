@@ -13,6 +13,8 @@ from typing import Any, ClassVar, Final, Literal, NotRequired, TypeVar, cast, da
 from pydantic import TypeAdapter
 from typing_extensions import TypedDict
 
+from engine.events.bounds import FACT_BYTES
+
 __all__ = [
     "INPUT_TOPICS",
     "TYPES",
@@ -49,6 +51,8 @@ class Data:
     TOPIC: ClassVar[Topic]
     """Topic on which the event is written."""
     STABILITY: ClassVar[Stability]
+    LARGEST: ClassVar[int]
+    """Bytes of the data as JSON that an input of this type may have; of the engine's own events nothing."""
 
 
 D = TypeVar("D", bound=type[Data])
@@ -65,8 +69,8 @@ _ADAPTERS: Final[dict[type[Any], TypeAdapter[Any]]] = {}
 
 
 @dataclass_transform(frozen_default=True)
-def event(name: str, *, topic: Topic, stability: Stability = "stable") -> Callable[[D], D]:
-    """Make a class the data of the event type `name`.
+def event(name: str, *, topic: Topic, stability: Stability = "stable", largest: int = FACT_BYTES) -> Callable[[D], D]:
+    """Make a class the data of the event type `name`; as an input it has at most `largest` bytes.
 
     Instances are immutable by type only (mypy sees them as frozen): a truly frozen dataclass costs five times as much to
     create, and millions are.
@@ -74,7 +78,7 @@ def event(name: str, *, topic: Topic, stability: Stability = "stable") -> Callab
 
     def register(cls: D) -> D:
         data = cast("D", dataclass(slots=True)(cls))
-        data.TYPE, data.TOPIC, data.STABILITY = name, topic, stability
+        data.TYPE, data.TOPIC, data.STABILITY, data.LARGEST = name, topic, stability, largest
         TYPES[name] = data
         return data
 
