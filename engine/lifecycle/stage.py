@@ -119,24 +119,8 @@ class LifecycleStage:
         if forgotten is not None:
             yield from self._forget(state, *forgotten, now)
             return
-        _, timer_id, job_id = heappop(state.timers)
-        job = peek(state, job_id)
-        timer = job.timers[timer_id]
-        turn = Turn(state, timer_fired_id(STAGE, timer_id), now, job.cluster)
-        fired = Event(
-            turn.root,
-            SOURCE,
-            TimerFired.TYPE,
-            job.id,
-            timer.due,
-            now,
-            job.sequence + 1,
-            job.id,
-            timer_id,
-            job.cluster,
-            TimerFired(timer_id),
-        )
-        yield fired
+        turn, job, timer = _take_timer(state, now)
+        yield _timer_fired(turn, job, timer)
         if error is not None:
             yield turn.event(job, JobParked(error))
         if job.parked:
@@ -144,6 +128,21 @@ class LifecycleStage:
             return
         yield from self._on_timer(turn, job, timer)
         _check(job)
+
+    def drop(self, state: ShardState, now: int, error: str) -> Events:
+        """Give the earliest timer up, as its job could not be parked either; an anomaly of the job says why.
+
+        A job that cannot be forgotten is not given up: what failed is most likely the reading of it, without which no event about
+        it can be made.
+        """
+        self.due(state)
+        forgotten = self._forgotten_first(state)
+        if forgotten is not None:
+            yield from self._forget(state, *forgotten, now)
+            return
+        turn, job, timer = _take_timer(state, now)
+        yield _timer_fired(turn, job, timer)
+        yield turn.event(job, Anomaly(f"the timer {timer.kind} was given up: {error}"))
 
     def timer(self, state: ShardState) -> str:
         """Name the timer that fires next."""
@@ -294,6 +293,21 @@ def _begin(state: ShardState, event: Event[Data], now: int) -> tuple[Turn, Job]:
     """Begin the turn of an input; returns the job that it is about, too."""
     turn, job = Turn(state, event.id, now, event.clusterid), belonging.job_of(state, event)
     return turn if job.id == event.subject else turn.about(job), job
+
+
+def _take_timer(state: ShardState, now: int) -> tuple[Turn, Job, Timer]:
+    """Take the earliest timer from those that wait and begin its turn."""
+    _, timer_id, job_id = heappop(state.timers)
+    job = peek(state, job_id)
+    return Turn(state, timer_fired_id(STAGE, timer_id), now, job.cluster), job, job.timers[timer_id]
+
+
+def _timer_fired(turn: Turn, job: Job, timer: Timer) -> Event[TimerFired]:
+    """Return the event with which a timer's turn begins: the timer is gone."""
+    data = TimerFired(timer.id)
+    return Event(
+        turn.root, SOURCE, TimerFired.TYPE, job.id, timer.due, turn.now, job.sequence + 1, job.id, timer.id, job.cluster, data
+    )
 
 
 def _check(job: Job) -> None:

@@ -14,7 +14,7 @@ Reasons = dict[tuple[int, int], list[str]]
 """Why the stage failed on an input, once for each attempt; by the place of its partition and its offset."""
 
 _MOST_REASONS: Final = 2
-"""After the first an input is parked, after the second it is set aside (`ShardRun.take`)."""
+"""After the first an input or the job of a timer is parked, after the second it is set aside (`ShardRun.take`, `fire`)."""
 
 Begun = Sequence[tuple[int, Taken | None]]
 """Inputs (`None`: timers), each with the shardsequence before it."""
@@ -45,8 +45,8 @@ class Failures:
     def __init__(self) -> None:
         """Begin with nothing."""
         self.inputs: Reasons = {}
-        self.timers: dict[int, str] = {}
-        """By the shardsequence before the timer."""
+        self.timers: dict[int, list[str]] = {}
+        """Why the stage failed on a timer, once for each attempt; by the shardsequence before it."""
         self.large: dict[tuple[int, int], str] = {}
         """What the log says of inputs of which something is too large; keys as in `inputs`."""
 
@@ -59,19 +59,20 @@ class Failures:
         """Take in one more.
 
         Raises:
-            UndecidedError: it is of an input that could not be parked nor set aside either: nothing more can be done.
+            UndecidedError: it is of an input or a timer that could not be parked nor set aside either: nothing more can be done.
         """
         if failure.large is not None:
             key = _key(failure.large)
             self.large[key] = failure.reason
             self.inputs.pop(key, None)
-        elif failure.timer is not None:
-            self.timers[failure.timer] = failure.reason
+            return
+        if failure.timer is not None:
+            reasons = self.timers.setdefault(failure.timer, [])
         else:
             reasons = self.inputs.setdefault(_key(failure.taken[-1]), [])
-            if len(reasons) == _MOST_REASONS:
-                raise failure
-            reasons.append(failure.reason)
+        if len(reasons) == _MOST_REASONS:
+            raise failure
+        reasons.append(failure.reason)
 
 
 def not_written(begun: Begun, first: int, error: RecordTooLargeError, before: Failures) -> UndecidedError:
@@ -84,19 +85,19 @@ def not_written(begun: Begun, first: int, error: RecordTooLargeError, before: Fa
         before: earlier attempts.
 
     Raises:
-        RecordTooLargeError: what caused it has been set aside or parked already: nothing more can be done.
+        RecordTooLargeError: what caused it has been set aside already: nothing more can be done.
     """
     sequence, cause = next(found for found in reversed(begun) if found[0] < first + error.place)
     taken = [found for _, found in begun if found is not None]
     if cause is None:
-        if sequence in before.timers:
+        if len(before.timers.get(sequence, ())) == _MOST_REASONS:
             raise error
         # Those behind it may stand elsewhere now, and are found again.
-        before.timers = {timer: reason for timer, reason in before.timers.items() if timer < sequence}
+        before.timers = {timer: reasons for timer, reasons in before.timers.items() if timer <= sequence}
         return UndecidedError(taken, str(error), timer=sequence)
     if _key(cause) in before.large:
         raise error
-    before.timers = {timer: reason for timer, reason in before.timers.items() if timer <= sequence}
+    before.timers = {timer: reasons for timer, reasons in before.timers.items() if timer <= sequence}
     return UndecidedError(taken, str(error), large=cause)
 
 

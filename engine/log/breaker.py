@@ -2,8 +2,8 @@
 
 Before something is decided its name is noted outside the transaction, where it outlives the process (`ShardLog.mark`). Whoever
 opens the shard next finds it there, unless the process ended in good order. What two processes have ended in while they decided
-it, by a crash or because they ran out of time (`watchdog`), is set aside: parked with its job, or a dead letter where a process
-ended while it parked it.
+it, by a crash or because they ran out of time (`watchdog`), is set aside: parked with its job, or, where a process ended while it
+parked it, a dead letter; a timer is dropped then.
 
 Where a mark costs nothing (a file) each input has one, and the third start sets the input aside. Where it is a round trip (Kafka) a
 shard that is open has one mark, which names nothing; only the start after a process has ended marks each input, for as many as may
@@ -99,7 +99,7 @@ class Breaker:
             name: of an input or a timer, the same whoever decides it.
 
         Returns:
-            Why it is not to be decided: empty; one reason to park it; more to make it a dead letter.
+            Why it is not to be decided: empty; one reason to park it; more to make it a dead letter, or to drop the timer.
 
         Raises:
             LogError: the log cannot be written.

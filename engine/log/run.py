@@ -5,7 +5,7 @@ Everything here is lost with the process and built anew from the log; `processor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 from engine.events import Data, Event, EventError, NotKeptError, Topic, decode, encode
@@ -134,33 +134,39 @@ class ShardRun(Generic[S]):
         """Tell whether the commit takes nothing further."""
         return self._urgent or len(self.outputs) >= self._limit.now or self._bytes >= COMMIT_BYTES
 
-    def fire(self, horizon: int, errors: Mapping[int, str]) -> int:
+    def fire(self, horizon: int, errors: Mapping[int, Sequence[str]]) -> int:
         """Fire timers due by a time (microseconds) until none is left or the commit is full; return how many.
 
         Args:
             horizon: the time.
-            errors: why the stage failed on a timer before, by the sequence at which it fired; that one's job is parked.
+            errors: why the stage failed on a timer, once for each earlier attempt, by the sequence at which it fired: after one its
+                job is parked, after two, parking having failed as well, it is dropped.
 
         Raises:
             UnfiredError: the stage fails on a timer.
+            Exception: whatever the stage raises while it drops one.
         """
         fired = 0
         while (due := self.stage.due(self.state)) is not None and due <= horizon and not self.full():
             self.now = max(self.now, due)
             written = self.sequence
             self.begun.append((written, None))
-            reasons = self._begun(f"timer {self.stage.timer(self.state)}")
-            error = reasons[0] if reasons else errors.get(written)
+            reasons = (*self._begun(f"timer {self.stage.timer(self.state)}"), *errors.get(written, ()))
             try:
-                for event in self.stage.fire(self.state, self.now, error):
+                for event in self._fired(reasons):
                     self._emit(event)
                 self._must_have_written(written, due)
             except Exception as failure:
-                if error is not None:  # parking failed as well
+                if len(reasons) > 1:
                     raise
                 raise UnfiredError(written, f"{type(failure).__name__}: {failure}") from failure
             fired += 1
         return fired
+
+    def _fired(self, reasons: Sequence[str]) -> Iterable[Event[Data]]:
+        if len(reasons) > 1:
+            return self.stage.drop(self.state, self.now, reasons[-1])
+        return self.stage.fire(self.state, self.now, reasons[0] if reasons else None)
 
     def _must_have_written(self, before: int, due: int) -> None:
         if self.sequence == before:

@@ -63,6 +63,15 @@ class Stage(Protocol[S]):
             error: why what follows from the timer could not be decided; then its job is parked, and nothing else follows.
         """
 
+    def drop(self, state: S, now: int, error: str) -> Generator[Event[Data], None, None]:
+        """Give the earliest timer up, as its job could not be parked because of it either: it is gone, and an event says why.
+
+        Args:
+            state: not to be changed.
+            now: the shard's time (microseconds).
+            error: why its job could not be parked.
+        """
+
     def timer(self, state: S) -> str:
         """Return the id, in ASCII, of the timer that `fire` fires next; asked only after `due` gave a time."""
 

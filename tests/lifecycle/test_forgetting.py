@@ -58,6 +58,16 @@ def test_an_id_that_is_no_job_is_forgotten_in_time(driver, tell, crashed):
     assert list(driver.stage.records(driver.state)) == ["forgotten/0"]
 
 
+def test_what_failed_twice_to_be_forgotten_is_tried_again(driver):
+    """It has no timer that could be given up: while it is there it is due."""
+    refused(driver)
+    driver.now = driver.stage.due(driver.state)
+    made, _ = driver._drain(driver.stage.drop(driver.state, driver.now, "ValueError: broken"))
+    driver.check()
+    assert [type(event.data) for event in made] == [JobForgotten]
+    assert driver.stage.due(driver.state) is None
+
+
 def test_a_job_may_come_under_an_id_that_was_forgotten_as_none(driver):
     """A rejected manifest that is mended after months is a job; the sequence of its events goes on."""
     rejected(driver)

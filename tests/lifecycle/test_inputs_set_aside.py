@@ -9,6 +9,7 @@ from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
 
 from engine.events.inputs import CommandIssued, EffectReported, JobObserved, RowUnreadable
 from engine.events.jobs import (
+    Anomaly,
     AttemptStarted,
     CommandRefused,
     EffectSettled,
@@ -271,6 +272,21 @@ def test_a_timer_that_cannot_be_decided_on_parks_its_job(driver):
     driver.command("AbortJob")
     assert driver.outcome == "parked"
     driver.command("Unpark")
+    assert driver.phase() == "Aborting"
+
+
+def test_a_timer_of_which_nothing_can_be_made_is_gone_with_an_anomaly(driver):
+    driver.submit(vcjob({"name": "a"}, lahar={"activeDeadlineSeconds": 10}))
+    driver.now = driver.stage.due(driver.state)
+    made, _ = driver._drain(driver.stage.drop(driver.state, driver.now, "ValueError: broken"))
+    driver.check()
+    assert [type(event.data) for event in made] == [TimerFired, Anomaly]
+    assert made[1].data == Anomaly("the timer active_deadline was given up: ValueError: broken")
+    assert driver.stage.outcome(made[0]) is None, "no input has caused it"
+    assert driver.stage.due(driver.state) is None
+    driver.crash()
+    assert (driver.job().parked, driver.phase()) == (False, "Pending")
+    driver.command("AbortJob")
     assert driver.phase() == "Aborting"
 
 

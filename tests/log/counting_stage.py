@@ -119,11 +119,19 @@ class CountingStage:
         make = _Maker(state, key, timer_fired_id(STAGE, timer), now)
         yield make(TimerFired(timer), time=due, id_=timer_fired_id(STAGE, timer))
         if error is not None:
+            if "mute" in state.nodes:
+                raise BrokenError("a job that cannot be parked")
             yield make(JobParked(error))
             return
         if "silencer" in state.nodes:
             raise BrokenError("a timer that cannot ring")
         yield make(EventRaised("rang", data={"cpu": sum(state.nodes.values())}))
+
+    def drop(self, state: Shard, now: int, error: str) -> Generator[Event[Data], None, None]:
+        due, timer, key = state.heap[0]
+        make = _Maker(state, key, timer_fired_id(STAGE, timer), now)
+        yield make(TimerFired(timer), time=due, id_=timer_fired_id(STAGE, timer))
+        yield make(EventRaised("dropped", data={"error": error}))
 
     def due(self, state: Shard) -> int | None:
         while state.heap:

@@ -19,7 +19,7 @@ from counting_stage import CountingStage, Shard, command, custom
 from deadly_stage import EXIT, INNOCENTS, deadly
 
 from engine.events import Event, Topic, decode
-from engine.events.jobs import DeadLettered, JobParked, TimerFired
+from engine.events.jobs import DeadLettered, EventRaised, JobParked, TimerFired
 from engine.log.breaker import REASON, Breaker
 from engine.log.errors import LogUnavailableError
 from engine.log.mark_file import MarkFile
@@ -149,7 +149,7 @@ class MortalStage(CountingStage):
 
     def fire(self, state: Shard, now: int, error: str | None = None) -> Any:
         _, _, key = state.heap[0]
-        if key in self._deadly and error is None:
+        if key in self._deadly and (error is None or key == "unparkable"):
             self._die()
         yield from super().fire(state, now, error)
 
@@ -211,6 +211,19 @@ class TestDeaths:
         fired = [event.subject for event in written(log) if isinstance(event.data, TimerFired)]
         assert sorted(fired) == sorted(["a", "exit", "b"] * 3)
         assert totals(state)["late"] == 1
+
+    def test_a_timer_whose_job_cannot_be_parked_is_dropped_by_the_process_after_that(self, log: MortalLog) -> None:
+        log.append("pods", [custom(key, 1, "timer", at=10, delays=[5, 40]) for key in ("a", "unparkable", "b")])
+        log.append("pods", [custom("late", 1, "add", at=49), custom("later", 1, "add", at=99)])
+        state, died = survivor(log, "unparkable")
+        # Three for each of the two timers; where marks are costly one more, before which no input was marked.
+        assert died == (6 if log.free else 7)
+        dropped = [event for event in written(log) if isinstance(event.data, EventRaised) and event.data.event == "dropped"]
+        assert [(event.subject, event.data.data) for event in dropped] == [("unparkable", {"error": REASON})] * 2
+        assert parked(log) == []
+        fired = [event.subject for event in written(log) if isinstance(event.data, TimerFired)]
+        assert sorted(fired) == sorted(["a", "unparkable", "b"] * 2)
+        assert (totals(state)["late"], totals(state)["later"]) == (1, 1)
 
     def test_processes_that_are_killed_elsewhere_set_nothing_aside(self, log: MortalLog) -> None:
         """As an operator or the system does: each time in another input."""

@@ -107,6 +107,21 @@ def test_several_of_a_batch_are_set_aside_and_nothing_of_their_attempts_remains(
     assert state_hash(mine.stage, mine.state) == state_hash(other.stage, other.state)
 
 
+def test_a_timer_of_which_even_the_parking_is_too_large_is_dropped() -> None:
+    class Wordy(Echoing):
+        def fire(self, state: Shard, now: int, error: str | None = None) -> Generator[Event[Data], None, None]:
+            return super().fire(state, now, None if error is None else error * LIMIT)
+
+    log = MemoryLog(1, largest=LIMIT)
+    log.append("cluster", [node("loud", 1, 1, at=1)])
+    log.append("pods", [custom("a", 1, "timer", at=1, delays=[10]), custom("b", 2, "add", at=51)])
+    processor = Processor(log, Wordy())
+    processor.open()
+    processor.run_until_quiet()
+    assert said(log) == [("a", "TimerSet"), ("a", "TimerFired"), ("a", "dropped"), ("b", "added")]
+    assert processor.accounts.balanced
+
+
 def test_a_timer_that_says_too_much_parks_its_job_and_the_rest_goes_on() -> None:
     log = MemoryLog(1, largest=LIMIT)
     log.append("cluster", [node("loud", 1, 1, at=1)])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counting_stage import CountingStage, Shard, command, custom, node
+from counting_stage import BrokenError, CountingStage, Shard, command, custom, node
 
 from engine.events import TYPES, Event, Message, Topic, decode, raw_message
 from engine.events.jobs import Accounted, EventRaised, InputReleased, JobParked, TimerFired
@@ -287,6 +287,30 @@ class TestParking:
         assert processor.fire_due(100) == 1
         assert [what for key, what in told(log) if key == "a"] == ["TimerSet", "TimerFired", "JobParked"]
 
+    def test_a_timer_whose_job_cannot_even_be_parked_is_dropped_and_the_rest_goes_on(self, log: MemoryLog) -> None:
+        """Otherwise no process could ever get beyond it."""
+        log.append("pods", [custom("a", 1, "timer", at=1, delays=[10, 30]), custom("b", 1, "add", at=2)])
+        log.append("cluster", [node("silencer", 1, 1, at=3), node("mute", 2, 1, at=3)])
+        log.append("pods", [custom("b", 2, "nothing", at=3), custom("b", 3, "add", at=20), custom("a", 2, "add", at=21)])
+        processor = started(log)
+        processor.run_until_quiet()
+        assert [what for key, what in told(log) if key == "a"] == ["TimerSet", "TimerSet", "TimerFired", "dropped", "added"]
+        (dropped,) = [event.data for event in written(log) if isinstance(event.data, EventRaised) and event.data.event == "dropped"]
+        assert dropped.data == {"error": "BrokenError: a job that cannot be parked"}
+        assert processor.state.counters["b"].total == 2
+        assert (processor.timer_due, processor.accounts.balanced) == (33, True)
+        assert state_hash(processor.stage, processor.state) == state_hash(CountingStage(), started(log).state)
+
+    def test_a_timer_that_cannot_be_dropped_either_stops_the_shard(self, log: MemoryLog) -> None:
+        class Helpless(CountingStage):
+            def drop(self, state: Shard, now: int, error: str) -> Any:
+                raise BrokenError(f"not dropped after {error}")
+
+        log.append("cluster", [node("silencer", 1, 1, at=3), node("mute", 2, 1, at=3)])
+        log.append("pods", [custom("a", 1, "timer", at=1, delays=[10]), custom("b", 3, "add", at=20)])
+        with pytest.raises(BrokenError, match="not dropped after BrokenError: a job that cannot be parked"):
+            started(log, Helpless()).run_until_quiet()
+
     def test_released_inputs_move_on_in_the_accounts(self, log: MemoryLog) -> None:
         log.append("pods", [custom("a", 1, "fail", at=1), custom("a", 2, "add", at=2)])
         processor = started(log)
@@ -325,6 +349,9 @@ class TestParking:
     def test_a_timer_that_fires_without_an_event_stops_the_shard(self, log: MemoryLog) -> None:
         class Endless(CountingStage):
             def fire(self, state: Shard, now: int, error: str | None = None) -> Iterator[Any]:
+                yield from ()
+
+            def drop(self, state: Shard, now: int, error: str) -> Iterator[Any]:
                 yield from ()
 
         log.append("pods", [custom("a", 1, "timer", at=1, delays=[0])])
