@@ -79,6 +79,8 @@ new_message: Final = cast(
 
 _ATTRIBUTE_CHARACTERS: Final = 8 * NAME_CHARACTERS
 """Of an input's attributes together."""
+_LONGEST_NAME: Final = 2 * NAME_CHARACTERS
+"""Characters of an input's id, subject, source and cluster: each event that follows repeats them, several times."""
 _SEQUENCE_DIGITS: Final = 20
 _LARGEST_SEQUENCE: Final = 2**63 - 1  # what a log can keep
 
@@ -154,6 +156,13 @@ def encode(event: Event[Data], key: str | None = None) -> Message:
     )
 
 
+def _check_attributes(message: Message, characters: int) -> None:
+    if characters > _ATTRIBUTE_CHARACTERS:
+        raise UndecodableError(f"{message.type}: its attributes have more than {_ATTRIBUTE_CHARACTERS:,} characters together")
+    if max(map(len, (message.id, message.subject, message.source, message.clusterid))) > _LONGEST_NAME:
+        raise UndecodableError(f"its id, subject, source or clusterid is longer than {_LONGEST_NAME:,} characters")
+
+
 def decode(message: Message) -> Event[Data]:
     """Return the event that a message holds, upcast to the current version of its type.
 
@@ -175,11 +184,9 @@ def decode(message: Message) -> Event[Data]:
     if cls.TOPIC in INPUT_TOPICS:
         if len(content) > cls.LARGEST:
             raise UndecodableError(f"{kind}: {len(content):,} bytes of data, more than the {cls.LARGEST:,} that it may have")
-        if (
-            len(key) + len(ident) + len(source) + len(subject) + len(correlation) + len(causation) + len(cluster)
-            > _ATTRIBUTE_CHARACTERS
-        ):
-            raise UndecodableError(f"{kind}: its attributes have more than {_ATTRIBUTE_CHARACTERS:,} characters together")
+        characters = len(key) + len(ident) + len(source) + len(subject) + len(correlation) + len(causation) + len(cluster)
+        if characters > _LONGEST_NAME:
+            _check_attributes(message, characters)
     try:
         data = cls(**validator.validate_json(content, strict=True))
     except ValidationError as error:

@@ -15,7 +15,7 @@ from engine.log.accounts import SILENT
 from engine.log.dead_letters import dead_letter, too_large
 from engine.log.inputs import Inputs, Taken
 from engine.log.partitioner import partition_of
-from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector, size_of
+from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
 from engine.log.recovery import Recovered
 from engine.log.stage import Stage
 
@@ -25,11 +25,8 @@ OUTPUT_LIMIT: Final = 2_000
 """Outputs at which a commit takes no further input (kafka.md, Transactions)."""
 
 COMMIT_BYTES: Final = 16 << 20
-"""Bytes of inputs and outputs together at which a commit takes no further input. A thousand of 2 MiB each would need gigabytes, and
-a process that dies for want of memory at the commit names none of them."""
-
-_LONGEST_NAME: Final = 1_024
-"""Characters of an input's id, subject, source and cluster: each event that follows repeats them, several times."""
+"""Bytes of the data of inputs and outputs together at which a commit takes no further input. A thousand of 2 MiB each would need
+gigabytes, and a process that dies for want of memory at the commit names none of them."""
 
 S = TypeVar("S")
 
@@ -251,18 +248,11 @@ class ShardRun(Generic[S]):
         self.vector[place] = record.offset + 1
         self.basis = tuple(self.vector)
         self.accounts.received += 1
-        self._bytes += size_of(record.message)
+        self._bytes += len(record.message.data)
         self.begun.append((self.sequence, taken))
 
     def _fault(self, place: int, event: Event[Data]) -> str | None:
         """Say why an event is not decided where it stands; `None`: it is. Two shards must never decide about one subject."""
-        if (
-            len(event.id) > _LONGEST_NAME
-            or len(event.subject) > _LONGEST_NAME
-            or len(event.source) > _LONGEST_NAME
-            or len(event.clusterid) > _LONGEST_NAME
-        ):
-            return f"its id, subject, source or clusterid is longer than {_LONGEST_NAME:,} characters"
         topic = event.data.TOPIC
         if topic not in self._topics[place]:
             if topic not in self.stage.inputs:
