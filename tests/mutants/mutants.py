@@ -43,7 +43,7 @@ AREAS = {
     "statemachines": Area(
         ("statemachines/*.py",), ("tests/statemachines", "tests/cli/test_vocabulary_commands.py", "tests/lifecycle")
     ),
-    "lifecycle": Area(("engine/lifecycle/*.py",), ("tests/lifecycle",)),
+    "lifecycle": Area(("engine/lifecycle/*.py",), ("tests/lifecycle", "tests/log/test_pages.py")),
     "log": Area(("engine/log/*.py",), ("tests/log", "tests/contract")),
     "streams": Area(
         tuple(
