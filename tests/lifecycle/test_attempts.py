@@ -331,6 +331,15 @@ def test_a_deletion_that_is_told_twice_is_a_duplicate(driver):
     assert driver.outcome == "duplicate"
 
 
+def test_an_object_that_is_gone_is_gone_once(driver):
+    driver.submit(vcjob({"name": "w", "replicas": 2}))
+    driver.run("w")
+    last = driver.replica("w", 0, phase="Succeeded", node="n0", running=0, ended=1)
+    driver.gone(last)
+    assert driver.gone(replace(last, version="999")) == []
+    assert driver.outcome == "unchanged"
+
+
 # --- which replica a pod is -------------------------------------------------------------------------------------------------
 
 
@@ -472,13 +481,15 @@ def test_a_pod_that_succeeded_all_the_same_has_succeeded(driver):
     assert only(driver, AttemptEnded).phase == "Succeeded"
 
 
-def test_an_end_before_the_deletion_was_asked_for_keeps_its_own_cause(driver):
+@pytest.mark.parametrize(("ended", "reason"), [(30, "OomKilled"), (59, "OomKilled"), (60, "StoppedByUser")])
+def test_an_end_before_the_deletion_was_asked_for_keeps_its_own_cause(driver, ended, reason):
+    """An object says whole seconds: one in which the deletion was asked for may be that of the deletion."""
     driver.submit(vcjob({"name": "w"}))
     driver.run("w")
     driver.wait(60)
     driver.command("AbortJob")
-    driver.see(driver.replica("w", phase="Failed", reason="OomKilled", node="n0", ended=30))
-    assert only(driver, AttemptEnded).reason == "OomKilled"
+    driver.see(driver.replica("w", phase="Failed", reason="OomKilled", node="n0", ended=ended))
+    assert only(driver, AttemptEnded).reason == reason
     assert driver.phase() == "Aborting"
     driver.reap()
     assert driver.phase() == "Aborted"

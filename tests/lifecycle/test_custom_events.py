@@ -56,6 +56,15 @@ def test_a_custom_event_of_a_task_asks_the_policies_of_the_task_first(driver):
     assert driver.asked("delete_pod", made) == [("a", 0, 1)]
 
 
+def test_a_custom_event_of_a_task_in_partitions_is_of_none_of_them(driver):
+    task = {"name": "a", "replicas": 4, "partitionPolicy": {"totalPartitions": 2, "partitionSize": 2}}
+    policies = [{"event": "Checkpointed", "action": "RestartTask"}]
+    started(driver, task, policies=policies, lahar=DECLARED, maxRetry=9)
+    made = driver.custom("Checkpointed", data={"step": 7}, task="a")
+    assert [(one.task, one.partition) for one in driver.of(ActionTaken, made)] == [("a", None)]
+    assert len(driver.asked("delete_pod", made)) == 4
+
+
 def test_a_custom_event_may_lead_to_a_delayed_action(driver):
     started(driver, {"name": "a"}, policies=[{"event": "Checkpointed", "action": "AbortJob", "timeout": "10s"}], lahar=DECLARED)
     driver.custom("Checkpointed", data={"step": 7})

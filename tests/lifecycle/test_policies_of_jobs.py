@@ -207,6 +207,18 @@ def test_restarts_in_place_fail_the_event_not_the_phase(driver):
     assert (driver.task("a"), driver.phase()) == ("Completed", "Completed")
 
 
+def test_restarts_in_place_that_were_told_of_fail_no_task_again(driver):
+    """Restarting one pod lets its task fail anew; the restarts of another one are no news."""
+    driver.submit(vcjob({"name": "a", "replicas": 2, "minAvailable": 1}, maxRetry=9))
+    driver.run("a")
+    assert raised(driver, restarting_in_place(driver, 3)) == ["TaskFailed"]
+    driver.command("RestartPod", task="a", index=1)
+    driver.see(driver.replica("a", 0, phase="Running", node="n0", running=0, restarts=3))
+    assert raised(driver) == ["TaskFailed"]
+    restarting_in_place(driver, 4)
+    assert raised(driver) == ["TaskFailed", "TaskFailed"]
+
+
 def test_a_max_retry_of_minus_one_never_fails_a_task(driver):
     driver.submit(vcjob({"name": "a", "maxRetry": -1}, policies=[policy("TaskFailed", "AbortJob")]))
     driver.run("a")

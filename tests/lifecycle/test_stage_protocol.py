@@ -60,6 +60,18 @@ def test_a_large_job_that_is_over_still_takes_a_fact(driver, monkeypatch):
     assert len(driver.job("j1").attempts) == 2
 
 
+def test_a_job_of_several_records_is_read_back_whole():
+    driver = Driver(checked=False)
+    driver.submit(vcjob(*({"name": f"t{number}", "replicas": 2} for number in range(20))))
+    for number in range(200):
+        driver.command("ResumeJob", key=f"command-{number}")
+    driver.crash()
+    assert [len(task.slots) for task in driver.job().tasks.values()] == [2] * 20
+    for number in range(200):
+        driver.command("ResumeJob", key=f"command-{number}")
+        assert driver.outcome == "duplicate"
+
+
 def test_a_state_knows_which_events_it_holds(driver):
     made = driver.see(pod("u", "j1", 1, "Running", node="n", running=1))
     assert all(driver.stage.contains(driver.state, event) for event in made)

@@ -9,7 +9,7 @@ import pytest
 from lifecycle_driver import SECOND, Driver, pod, vcjob
 
 from engine.events import Event, encode
-from engine.events.inputs import JobSubmitted
+from engine.events.inputs import JobObserved, JobSubmitted
 from engine.events.jobs import InputParked, InputReleased, JobParked
 from engine.lifecycle import inputs, pods
 from engine.lifecycle.errors import InvariantError
@@ -253,6 +253,16 @@ def test_a_job_that_comes_while_its_pods_are_given_up_takes_in_the_rest(driver):
     driver.wait(10 * STEP)
     assert driver.job().waiting == {}
     assert sorted(attempt.uid for attempt in driver.job().attempts if attempt.uid) == ["u2", "u3", "u4"]
+
+
+def test_what_is_seen_of_a_job_meanwhile_does_not_hurry_the_pods_that_waited_for_it(driver):
+    early_pods(driver, 7)
+    driver.owner(JobObserved("train", "VCJob", version="5", phase="Running"))
+    driver.owner(JobObserved("train", "VCJob", version="6", phase="Running", queue="other"))
+    assert driver.outcome == "applied"
+    assert len(driver.job().waiting) == 5
+    driver.wait(10 * STEP)
+    assert driver.job().waiting == {}
 
 
 # --- in the processor -------------------------------------------------------------------------------------------------
