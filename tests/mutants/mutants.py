@@ -44,7 +44,7 @@ AREAS = {
         ("statemachines/*.py",), ("tests/statemachines", "tests/cli/test_vocabulary_commands.py", "tests/lifecycle")
     ),
     "lifecycle": Area(("engine/lifecycle/*.py",), ("tests/lifecycle", "tests/log/test_pages.py")),
-    "log": Area(("engine/log/*.py",), ("tests/log", "tests/contract")),
+    "log": Area(("engine/log/*.py",), ("tests/log", "tests/contract", "tests/cli/test_probes.py")),
     "streams": Area(
         tuple(
             f"streams/{name}.py"

@@ -72,7 +72,7 @@ class Mutant:
     module: str
     """Path of the file below the root."""
     scope: str
-    """Function, method, class or module variable in which it stands."""
+    """Function, method, class or module variable in which it stands, else `module`."""
     change: str
     """`before → after`, numbered where a scope has the same one twice."""
     lines: range
@@ -116,7 +116,7 @@ def mutants_of(module: str, source: str) -> list[Mutant]:
             seen[place.scope, change] += 1
             if (times := seen[place.scope, change]) > 1:
                 change += f" ({times})"
-            found.append(Mutant(module, place.scope, change, place.lines, place.function, changed))
+            found.append(Mutant(module, place.scope or "module", change, place.lines, place.function, changed))
     return found
 
 
