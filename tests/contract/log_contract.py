@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 
@@ -365,6 +366,13 @@ class LogContract(ABC):
         assert torn == []
         assert followed == [f"job-{number}" for number in range(commits * size)]
         assert [record.message.sequence for record in read_all(log, PODS)] == list(range(commits))
+
+    def test_a_first_wait_ends_where_something_was_appended_before(self, log: Log) -> None:
+        """Else what came between the last look and the wait would not be seen."""
+        log.append("pods", [message("a")])
+        began = time.monotonic()
+        assert PODS in log.wait(20, [PODS])
+        assert time.monotonic() - began < 10
 
     def test_waiting_ends_when_something_is_appended(self, log: Log) -> None:
         log.wait(0, [PODS, EVENTS])

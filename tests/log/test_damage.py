@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -271,8 +272,10 @@ class TestSharing:
         monkeypatch.setattr("engine.log.schema.BUSY_SECONDS", 0.01)
         log, holder = SqliteLog(filled), sqlite3.connect(filled, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
+        began = time.monotonic()
         with pytest.raises(LogBusyError, match="another process"):
             log.append("pods", [custom("a", 1, "add", at=1)])
+        assert time.monotonic() - began < 4, "SQLite's own patience is 5 s"
         holder.execute("ROLLBACK")
         log.append("pods", [custom("a", 1, "add", at=1)])
         holder.close()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Sequence
 from threading import Event, Thread, get_ident
 
 import pytest
@@ -268,6 +271,38 @@ def test_a_log_that_does_not_answer_holds_up_no_scrape() -> None:
         assert 'lahar_inputs_received_total{shard="0",stage="counting"} 0.0' in page
     assert log.asked == asked + 1, "there is one question at a time"
     log.answers.set()
+
+
+SCRAPE = """
+import threading
+from types import SimpleNamespace
+from engine.log.ends import Ends
+from engine.log.port import Partition
+log = SimpleNamespace(end=lambda partition: threading.Event().wait())
+assert Ends().ask([SimpleNamespace(log=log, reads=[Partition("pods", 0)], writes=[])]) == {}
+"""
+
+
+def test_a_log_that_does_not_answer_keeps_no_process_from_ending() -> None:
+    subprocess.run([sys.executable, "-c", SCRAPE], check=True, timeout=20)
+
+
+def test_what_stands_behind_an_open_transaction_is_told_by_partition() -> None:
+    class Transactions(MemoryLog):
+        open_ones = 0
+
+        def stable_ends(self, partitions: Sequence[Partition]) -> dict[Partition, tuple[int, int]]:
+            return {partition: (self.end(partition), self.end(partition) + self.open_ones) for partition in partitions}
+
+    log, registry = Transactions(), CollectorRegistry()
+    Processor(log, CountingStage(), observer=ProcessorMetrics(registry)).open()
+
+    def shown() -> float | None:
+        return registry.get_sample_value("lahar_lso_lag_records", {"topic": "pods", "partition": "0"})
+
+    assert shown() == 0
+    log.open_ones = 3
+    assert shown() == 3
 
 
 def test_a_log_that_never_answered_leaves_only_the_lag_out() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import subprocess
+import sys
 
 import pytest
 from counting_stage import CountingStage, command, custom, node
@@ -24,6 +26,19 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
     found = [record.getMessage() for record in caplog.records]
     caplog.clear()
     return found
+
+
+REMARK = """
+from engine.log.errors import LogError
+from engine.log.port import ShardId
+from engine.log.remarks import Remarks
+Remarks(ShardId("lifecycle", 0)).given_up(LogError("away"))
+"""
+
+
+def test_where_nobody_has_asked_for_logs_nothing_is_printed() -> None:
+    done = subprocess.run([sys.executable, "-c", REMARK], check=True, capture_output=True, text=True, timeout=20)
+    assert (done.stdout, done.stderr) == ("", "")
 
 
 def test_a_shard_says_when_it_opens_and_closes_and_nothing_of_ordinary_events(caplog: pytest.LogCaptureFixture) -> None:

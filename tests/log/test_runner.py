@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import logging
+import signal
 import sys
 import threading
 import time
@@ -23,6 +25,7 @@ from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardLog
 from engine.log.processor import Processor
 from engine.log.runner import BackOff, Runner, run_until_quiet
+from engine.log.shard_thread import ShardThread
 
 SHARDS = 4
 KEYS = [next(key for key in map(str, range(100)) if partition_of(key, SHARDS) == number) for number in range(SHARDS)]
@@ -258,6 +261,26 @@ def test_transactions_of_a_shard_with_little_to_do_keep_a_distance(log: PlannedL
     assert time.monotonic() - began >= (inputs - 1) * 0.02
 
 
+def test_a_shard_that_rests_is_woken_and_is_at_work_then(log: PlannedLog) -> None:
+    class Patient(Processor[Any]):
+        def rest(self, longest: float) -> float:
+            return PATIENCE
+
+    make = partial(Patient, log, CountingStage())
+    thread = ShardThread(0, make, after_commit=lambda: None, after_loss=lambda: None, changed=lambda: None, back_off=BackOff())
+    log.until(lambda: thread.rests)
+    log.commits[0] = [gate := Gate()]
+    log.add(0)
+    thread.wake()
+    assert gate.reached.wait(PATIENCE / 3)
+    assert not thread.rests
+    gate.open()
+    log.until(lambda: thread.rests)
+    thread.stop()
+    thread.join(PATIENCE / 3)
+    assert thread.ended
+
+
 class AskedLog(PlannedLog):
     """Knows of which partitions somebody looks out for news."""
 
@@ -361,13 +384,17 @@ def test_a_shard_that_another_process_opens_is_dropped_and_may_be_assigned_again
         other.step()
 
 
-def test_a_shard_that_is_not_assigned_any_more_finishes_its_transaction_and_is_given_back(log: PlannedLog, runner: Runner) -> None:
+def test_a_shard_that_is_not_assigned_any_more_finishes_its_transaction_and_is_given_back(
+    log: PlannedLog, runner: Runner, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "engine.log.runner")
     log.commits[0] = [gate := Gate()]
     log.add(0, 25)
     runner.assign([0, 1])
     assert gate.reached.wait(PATIENCE)
     runner.assign([1])
     assert 0 not in log.given_back
+    assert caplog.messages == ["shard 0 is given back"]
     gate.open()
     log.until(lambda: runner.open == {1})
     runner.collect()
@@ -483,6 +510,50 @@ def test_a_shard_that_fails_ends_the_others(log: PlannedLog) -> None:
     with pytest.raises(LogUnavailableError):
         run_until_quiet(partial(processor, log), range(SHARDS))
     assert sorted(log.given_back) == sorted(log.opened)
+
+
+class Endless(Processor[Any]):
+    """There is always more to do; its first step is the moment of something else."""
+
+    at_first: Callable[[], object] | None = None
+    until = 0.0
+
+    def step(self) -> int:
+        if self.at_first is not None:
+            self.at_first()
+            self.at_first, self.until = None, time.monotonic() + PATIENCE / 3
+        assert not self.until or time.monotonic() < self.until, "it was not ended"
+        return 1
+
+
+def endless(log: MemoryLog, at_first: Callable[[], object], number: int) -> Processor[Any]:
+    if number:
+        return processor(log, number)
+    made = Endless(log, CountingStage(), number)
+    made.at_first = at_first
+    return made
+
+
+def test_a_shard_that_fails_ends_the_others_however_much_they_have_to_do(log: PlannedLog) -> None:
+    log.openings[1] = [gate := Gate(AWAY)]
+    with pytest.raises(LogUnavailableError):
+        run_until_quiet(partial(endless, log, gate.open), [0, 1])
+    assert log.given_back == [0]
+
+
+def test_an_interrupt_ends_all_shards(log: PlannedLog) -> None:
+    def interrupt() -> None:
+        log.until(lambda: log.given_back == [1])
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    before, began = signal.signal(signal.SIGINT, signal.default_int_handler), time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_until_quiet(partial(endless, log, interrupt), [0, 1])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert log.given_back == [1, 0]
+    assert time.monotonic() - began < PATIENCE / 3, "it ended of itself"
 
 
 # --- by ordinal --------------------------------------------------------------------------------------------------------------
