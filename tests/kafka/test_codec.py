@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cloudevents.core.bindings import kafka
 from cloudevents.core.v1.event import CloudEvent
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from referencing import Registry
@@ -20,7 +20,7 @@ from engine.events import TYPES, Event, Message, UndecodableError, raw_message, 
 from engine.events import decode as decode_event
 from engine.events import encode as encode_event
 from engine.events.asyncapi import asyncapi
-from engine.events.examples import example
+from engine.events.examples import example as example_of
 from engine.events.inputs import NodeObserved
 from engine.events.jobs import DeadLettered
 from engine.events.on_kafka import HEADERS, LETTER_HEADERS
@@ -65,6 +65,9 @@ def back(fields: Fields) -> Message:
 
 
 @given(messages | events)
+@example(NODE._replace(time=LATEST + 1, recordedtime=LATEST + 2))
+@example(NODE._replace(time=LATEST, recordedtime=LATEST + 1))
+@example(NODE._replace(time=LATEST + 1, recordedtime=LATEST))
 def test_a_message_comes_back_as_it_was(message: Message) -> None:
     assert back(encode(message)) == message
 
@@ -101,6 +104,12 @@ def test_the_headers_of_an_event() -> None:
         "lahar_shardsequence": b"9",
         "lahar_basis": b"4,0,7",
     }
+
+
+def test_a_time_that_cannot_be_written_stands_beside_the_nearest_one_that_can() -> None:
+    headers = dict(encode(NODE._replace(time=EARLIEST - 1, recordedtime=LATEST + 5)).headers)
+    assert (headers["ce_time"], headers["lahar_time"]) == (b"0001-01-01T00:00:00.000000Z", b"%d" % (EARLIEST - 1))
+    assert (headers["ce_recordedtime"], headers["lahar_recordedtime"]) == (b"9999-12-31T23:59:59.999999Z", b"%d" % (LATEST + 5))
 
 
 def test_the_headers_of_what_is_no_event() -> None:
@@ -268,7 +277,7 @@ LONE = b'["\\ud800", "", "", "", "", 0, 0, 0, "", "", ""]'
 NESTED = b"[" * 200_000
 
 
-@pytest.mark.parametrize("opaque", [b"{", b"{}", b"[]", b'["a"]', json.dumps(["a"] * 11).encode(), LONE, NESTED])
+@pytest.mark.parametrize("opaque", [b"{", b"{}", b"[]", b"5", b'["a"]', json.dumps(["a"] * 11).encode(), LONE, NESTED])
 def test_a_foreign_opaque_header_makes_garbage(opaque: bytes) -> None:
     assert decode(b"k", b"x", [("lahar_message", opaque)], AT)[0] == raw_message("k", b"x", AT * 1000)
 
@@ -372,7 +381,13 @@ def test_a_subject_that_is_no_text_sets_the_record_aside_though_it_is_the_key() 
 
 
 @pytest.mark.parametrize(
-    "time", [b"20260102T030405.123.456789Z", b"2026-01-02T03:04+01.123456Z", b"2026-01-02T03:04:05.00000\xb2Z"]
+    "time",
+    [
+        b"20260102T030405.123.456789Z",
+        b"2026-01-02T03:04+01.123456Z",
+        b"2026-01-02T03:04:05.00000\xb2Z",
+        b"2026-01-02T03:04:05x000006Z",
+    ],
 )
 def test_a_time_that_only_looks_like_ours_is_none(time: bytes) -> None:
     headers = [*((name, value) for name, value in BINARY.items() if name != "ce_time"), ("ce_time", time)]
@@ -406,7 +421,7 @@ def faults(fields: Fields, name: str) -> list[str]:
 
 
 def record_of(name: str) -> Fields:
-    event = example(name)
+    event = example_of(name)
     message = encode_event(event, event.correlationid or event.subject)
     return encode(message) if TYPES[name].TOPIC in INPUT_TOPICS else encode(message, "lifecycle/0", 9, (4, 0, 7))
 

@@ -94,6 +94,12 @@ def test_records_are_taken_a_few_at_a_time() -> None:
     assert not records
 
 
+def test_a_batch_may_be_larger_than_16_mib() -> None:
+    content = batch(0, 0, bytes(1 << 24)) + batch(1, 0, b"b", header=b"\xff-name")
+    records, behind = committed(content, [], 1)
+    assert ([(record.offset, record.value) for record in records], behind) == ([(1, b"b")], 2)
+
+
 def test_names_of_headers_that_are_no_text_are_read_in_their_own_batch() -> None:
     content = b"".join(
         [

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple, cast
 
 import pytest
 
 from engine.events import raw_message
 from engine.log.port import Partition, Position, Record
+from streams.codec import Header, encode
 from streams.position import Stored
-from streams.search import Placed, merged
+from streams.reader import Reader
+from streams.search import Placed, Wanted, merged, scan
 
 PODS, CLUSTER = Partition("pods", 0), Partition("cluster", 0)
 EVENTS, DEAD = Partition("job-events", 0), Partition("dead-letters", 0)
@@ -67,6 +70,11 @@ def test_a_shards_outputs_keep_their_order_over_topics() -> None:
     assert found == [("job-events", 0), ("dead-letters", 0), ("job-events", 1), ("dead-letters", 1)]
 
 
+def test_a_shards_outputs_keep_their_order_whatever_their_topics_are_called() -> None:
+    found = order(written(DEAD, 0, 8, 2, 2, 0), written(EVENTS, 0, 9, 1, 1, 0))
+    assert found == [("job-events", 0), ("dead-letters", 0)]
+
+
 @pytest.mark.parametrize("sequence", range(4))
 def test_what_is_not_yet_whole_is_left_out(sequence: int) -> None:
     """The second transaction can be read on one topic and not yet on the other."""
@@ -82,3 +90,58 @@ def test_records_that_another_producer_has_forged_do_not_stand_in_each_others_wa
     }
     forged = (written(EVENTS, 0, 1, 1, 1, shard="a/0"), written(DEAD, 0, 1, 1, 1, shard="b/0"))
     assert sorted(order(*forged, shards=shards)) == [("dead-letters", 0), ("job-events", 0)]
+
+
+# --- from a log --------------------------------------------------------------------------------------------------------------
+
+
+class Raw(NamedTuple):
+    """A record as a fetch brings it."""
+
+    offset: int
+    timestamp: int
+    key: bytes
+    value: bytes
+    headers: list[Header]
+
+
+class Logged:
+    """A reader of records that stand in memory."""
+
+    def __init__(self, written: dict[Partition, list[Raw]]) -> None:
+        self._written = written
+
+    def ends(self, partitions: list[Partition]) -> list[int]:
+        return [len(self._written[partition]) for partition in partitions]
+
+    def chunks(self, partition: Partition, start: int, end: int) -> Iterator[list[Raw]]:
+        yield self._written[partition][start:end]
+
+
+def scanned(
+    *placed: Placed, wanted: Wanted | None = None, start: dict[Partition, int] | None = None, stand: int = 9
+) -> list[tuple[str, int]]:
+    """What a scan gives of some records, in the partitions in which there are any."""
+    logged: dict[Partition, list[Raw]] = {}
+    for time, _, record in placed:
+        fields = encode(record.message, record.shard, record.shardsequence, record.basis)
+        logged.setdefault(record.partition, []).append(Raw(record.offset, time, *fields))
+    found = scan(cast("Reader", Logged(logged)), list(logged), wanted, start or {}, lambda: stands(stand))
+    return [(record.partition.topic, record.offset) for record in found]
+
+
+def test_a_scan_of_several_topics_gives_whole_transactions_and_causes_first() -> None:
+    outputs = (written(EVENTS, 0, 10, 1, 1, 0), written(EVENTS, 1, 11, 2, 2, 0))
+    assert scanned(*outputs, given(PODS, 0, 12), given(PODS, 1, 13), stand=1) == [("pods", 0), ("job-events", 0), ("pods", 1)]
+
+
+def test_a_scan_of_one_topic_goes_as_far_as_it_can_be_read() -> None:
+    assert scanned(written(EVENTS, 0, 10, 1, 1, 0), written(EVENTS, 1, 11, 2, 2, 0), stand=1) == [
+        ("job-events", 0),
+        ("job-events", 1),
+    ]
+
+
+def test_a_scan_gives_what_is_wanted_from_a_place_on() -> None:
+    records = [given(PODS, offset, 10 - offset) for offset in range(5)]
+    assert scanned(*records, wanted=lambda raw: raw.offset % 2 == 0, start={PODS: 1}) == [("pods", 2), ("pods", 4)]
