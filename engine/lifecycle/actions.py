@@ -274,14 +274,8 @@ def _uid(job: Job, timer: Timer) -> str | None:
 
 
 def _delay(turn: Turn, job: Job, order: Order, delay: int, attempt: Attempt | None) -> Events:
-    new = Delay(
-        order.action,
-        event=order.event,
-        pod=attempt.pod if attempt else None,
-        task=order.task,
-        partition=order.partition,
-    )
-    what, replaced = place(delays(job, new.pod), new)
+    pod = attempt.pod if attempt else None
+    what, replaced = place(delays(job, pod), Delay(order.action, pod=pod))
     if what == "ignore":
         return
     yield from cancel(turn, job, replaced, "another delayed action takes its place")
@@ -297,7 +291,7 @@ def _delay(turn: Turn, job: Job, order: Order, delay: int, attempt: Attempt | No
             index=order.index,
             attempt=attempt.number if attempt else None,
             partition=order.partition,
-            pod=new.pod,
+            pod=pod,
         ),
     )
 

@@ -45,7 +45,7 @@ _STOPPING: Final = FINISHED_JOB_PHASES | {"Aborting", "Aborted", "Completing", "
 def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: Event[Any]) -> None:
     task = job.tasks.get(data.task)
     if task is None:
-        spec = TaskSpec(data.task, replicas=0, requests=data.requests)
+        spec = TaskSpec(data.task, requests=data.requests)
         task = job.tasks[data.task] = Task(spec, since=event.time, sized=False, place=len(job.tasks))
     if not task.sized and data.index >= task.spec.replicas:
         task.spec.replicas = data.index + 1  # the specification of such a task is our own

@@ -125,7 +125,6 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
     heapify(state.finished)
     state.oldest_strangers = [(rest, name) for name, rest in state.strangers.items()]
     heapify(state.oldest_strangers)
-    heapify(state.timers)
 
 
 def jobs(records: Iterable[tuple[str, bytes]]) -> Iterator[Job]:
