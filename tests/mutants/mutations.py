@@ -258,6 +258,8 @@ def _removals(node: Any, parent: ast.AST) -> Iterator[Change]:
                     yield _with(node, lambda it, number=number: it.keywords.pop(number)), keyword.arg
         case ast.Try(handlers=handlers):
             for number, handler in enumerate(handlers):
+                if len(handler.body) == 1 and isinstance(handler.body[0], ast.Raise) and handler.body[0].exc is None:
+                    continue  # it is as if it were not there
                 text = _with(node, lambda it, number=number: setattr(it.handlers[number], "body", [ast.Raise()]), expression=False)
                 yield text, f"except {ast.unparse(handler.type) if handler.type else ''}".strip()
         case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():

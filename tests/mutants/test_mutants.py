@@ -94,6 +94,7 @@ def test_mutants_are_killed_survive_or_are_not_run(tmp_path: Path) -> None:
         ("q = 'PRAGMA synchronous=FULL'", ["'PRAGMA synchronous=FULL' → 'PRAGMA synchronous=OFF'"]),
         ("def f(x=True):\n    return x", ["True → False", "return x → return None"]),
         ("try:\n    f()\nexcept E:\n    g()", ["try: f() except E: g(): without except E", "f() → pass", "g() → pass"]),
+        ("try:\n    f()\nexcept E:\n    raise", ["f() → pass", "raise → pass"]),
         ("def f() -> 'text':\n    'Text.'\n    raise E(f'{1}')", ["raise E(f'{1}') → pass"]),
     ],
 )
