@@ -13,6 +13,7 @@ from engine.events.jobs import (
     AttemptChanged,
     AttemptEnded,
     AttemptLateFact,
+    AttemptObjectChanged,
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
@@ -157,6 +158,18 @@ def test_the_start_records_what_was_waited_for(driver):
     assert only(driver, AttemptChanged).reason == "Unschedulable"
 
 
+def test_each_attempt_has_the_requests_of_its_own_pod(driver):
+    more = replace(REQUESTS, cpu_milli=2000)
+    driver.see(pod("a", "j", 1, "Succeeded", index=0, node="n", running=1, ended=2))
+    driver.see(pod("b", "j", 1, "Succeeded", index=1, node="n", running=1, ended=2, requests=more))
+    assert [ended.requests for ended in driver.of(AttemptEnded)] == [REQUESTS, more]
+
+
+def test_the_start_of_a_pod_that_is_ready_says_so(driver):
+    driver.see(pod("a", "j", 1, "Running", node="n", running=1, ready=True))
+    assert only(driver, AttemptRunning).ready
+
+
 def test_a_node_gives_the_bound_attempt_its_type_and_model(driver):
     driver.node("n", type="a100.8x", gpu_model="A100")
     driver.see(pod("u", "j", 1, "Bound", node="n", bound=1))
@@ -225,6 +238,12 @@ def test_an_end_from_a_better_source_is_a_late_fact_with_its_times_and_rank(driv
     attempt = driver.job("j").tasks["main"].slots[0]
     assert (attempt.phase, attempt.reason, attempt.ended) == ("Failed", "DeletedByApi", START + 10 * SECOND)
     assert len(driver.of(AttemptEnded)) == 1
+
+
+def test_another_phase_is_a_late_fact_though_its_reason_is_the_same(driver):
+    driver.see(pod("u", "j", 1, "Succeeded", node="n", running=2, ended=9))
+    driver.see(pod("u", "j", 2, "Running", node="n", running=2))
+    assert (driver.outcome, only(driver, AttemptLateFact).phase) == ("late", "Running")
 
 
 def test_an_end_at_another_time_is_a_late_fact(driver):
@@ -308,6 +327,18 @@ def test_an_observation_without_a_version_is_known_by_its_id(driver):
     assert driver.outcome == "duplicate"
 
 
+def test_whatever_an_observation_without_a_version_has_led_to_it_is_known_when_it_comes_again(driver):
+    ended = {"node": "n", "running": 2, "ended": 9}
+    for key, seen in {
+        "first": pod("u", "j", None, "Pending"),
+        "end": pod("u", "j", None, "Succeeded", **ended),
+        "late": pod("u", "j", None, "Failed", reason="AppFailed", **ended),
+    }.items():
+        for outcome in ("late" if key == "late" else "applied", "duplicate"):
+            driver.see(seen, key=key)
+            assert driver.outcome == outcome
+
+
 def test_ids_that_begin_alike_are_different_ids(driver):
     driver.see(pod("u", "j", None, "Running", node="n", running=2), key="training-20260101-row-1")
     driver.see(pod("u", "j", None, "Succeeded", node="n", running=2, ended=9), key="training-20260101-row-2")
@@ -324,6 +355,11 @@ def test_a_deletion_is_newer_than_the_observation_of_the_same_version(driver):
     assert driver.outcome == "duplicate"
 
 
+def test_a_deletion_whose_pod_was_last_seen_alive_ends_it_in_a_way_that_is_not_known(driver):
+    driver.gone(pod("u", "j", 10, "Running", node="n", running=2))
+    assert (only(driver, AttemptEnded).phase, only(driver, AttemptEnded).reason) == ("Lost", "EndUnknown")
+
+
 def test_a_deletion_that_is_told_twice_is_a_duplicate(driver):
     last = pod("u", "j", 10, "Failed", reason="DeletedByApi", node="n", running=2)
     driver.gone(last)
@@ -338,6 +374,12 @@ def test_an_object_that_is_gone_is_gone_once(driver):
     driver.gone(last)
     assert driver.gone(replace(last, version="999")) == []
     assert driver.outcome == "unchanged"
+    another = replace(last, uid="another", phase="Running", attempt=None, ended=None)
+    made = driver.see(another)
+    assert driver.of(AttemptStarted, made)
+    assert driver.of(AttemptObjectChanged, made) == []
+    driver.see(replace(another, version="1000", phase="Terminating", terminating=START, deleting=True))
+    assert driver.job().timers == {}, "a live pod whose deletion is under way is waited for without end"
 
 
 # --- which replica a pod is -------------------------------------------------------------------------------------------------
@@ -421,6 +463,15 @@ def test_a_pod_made_for_an_attempt_that_was_given_up_is_not_taken_for_the_next_o
     assert driver.job().tasks["w"].slots[0].phase == "Running"
     driver.see(replace(stale, version="999"))
     assert len(driver.job().attempts) == 2
+
+
+def test_a_pod_that_was_made_though_that_failed_is_deleted_when_its_attempt_was_given_up(driver):
+    driver.submit(vcjob({"name": "w"}, maxRetry=9))
+    stale = driver.replica("w", phase="Running", node="n", running=1)
+    driver.report(driver.job().attempts[0].effect, "failed", reason="Conflict")
+    driver.command("RestartJob")
+    assert [attempt.reason for attempt in driver.job().attempts] == ["NeverStarted", "Queued"]
+    assert driver.asked("delete_pod", driver.see(stale)) == [("w", 0, 1)]
 
 
 def test_a_pod_first_seen_when_its_attempt_is_closed_is_known_again(driver):
@@ -586,7 +637,8 @@ def test_a_pod_that_claims_a_past_attempt_of_another_pod_is_an_anomaly(driver):
     driver.see(driver.replica("w", phase="Failed", reason="EvictedByApi", node="n0", ended=1))
     driver.see(pod("x", "j1", 1, "Running", task="w", index=0, attempt=1, managed=True, node="n", running=1))
     assert driver.outcome == "anomalous"
-    assert driver.of(EffectRequested)[-1].uid == "x"
+    asked = driver.of(EffectRequested)[-1]
+    assert (asked.uid, asked.task, asked.index) == ("x", "w", 0)
     assert driver.job().tasks["w"].slots[0].number == 1
 
 

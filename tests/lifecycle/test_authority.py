@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from lifecycle_driver import ELSEWHERE, Driver, records, vcjob
+from lifecycle_driver import ELSEWHERE, Driver, pod, records, vcjob
 
 from engine.events.bounds import FAULT_CHARACTERS
 from engine.events.inputs import (
@@ -198,3 +198,19 @@ def test_a_grant_that_was_taken_back_is_not_given_again_by_an_observation_of_bef
     driver.take(driver.event(ObjectApplied("Grant", "b", {"principals": ["bob"], "namespaces": ["research"]}, "6"), "c1"))
     driver.take(driver.event(CommandIssued("AbortJob", principal="bob"), "j1"))
     assert driver.outcome == "refused"
+
+
+def test_what_is_asked_of_an_observed_job_needs_a_grant_too(driver: Driver) -> None:
+    """But that its object is gone is no request."""
+    driver.see(pod("u", "seen", 1, "Running", node="n", running=1, namespace="elsewhere"))
+    driver.take(driver.event(EffectReported("effect", "failed", principal="mallory"), "seen"))
+    assert "'mallory' may not speak for namespace elsewhere" in driver.of(CommandRefused)[-1].reason
+    driver.take(driver.event(JobDeleted("9", "elsewhere", principal="mallory"), "seen"))
+    assert driver.outcome == "applied"
+
+
+@pytest.mark.parametrize("principals", ["annabel", 5, [""], None])
+def test_a_grant_that_names_nobody_covers_nobody(principals: Any) -> None:
+    driver = Driver()
+    grant(driver, principals=principals, namespaces=["research"])
+    assert [submitted(driver, principal) for principal in ("ann", "")] == ["rejected", "rejected"]

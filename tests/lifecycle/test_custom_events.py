@@ -141,6 +141,19 @@ def test_every_condition_of_a_rule_counts(driver, when, code, hit):
     assert ("It" in raised(driver)) == hit
 
 
+def test_what_a_rule_has_counted_is_forgotten_when_its_job_begins_anew(driver):
+    rule = {"raise": "Half", "when": {"level": "replica", "phase": "Succeeded", "count": 2}}
+    started(driver, {"name": "a", "replicas": 3}, maxRetry=9, lahar={"raise": [rule]})
+    driver.end("a", 0)
+    driver.command("RestartJob")
+    driver.reap()
+    driver.run("a")
+    driver.end("a", 1)
+    assert raised(driver).count("Half") == 0
+    driver.end("a", 2)
+    assert raised(driver).count("Half") == 1
+
+
 def test_a_rule_with_a_count_fires_once_when_so_many_subjects_have_matched(driver):
     rule = {"raise": "Half", "when": {"level": "replica", "phase": "Succeeded", "count": 2}}
     started(driver, {"name": "a", "replicas": 4}, lahar={"raise": [rule]})
@@ -245,6 +258,25 @@ def test_a_main_task_that_a_delayed_policy_will_restart_has_not_failed_yet(drive
     driver.reap()
     assert driver.task("combiner") == "Pending"
     assert driver.asked("create_pod")[-1] == ("combiner", 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("action", "of", "phase"),
+    [
+        ("RestartJob", "a", "Running"),
+        ("RestartJob", "b", "Running"),
+        ("RestartTask", "a", "Running"),
+        ("RestartTask", "b", "Failed"),
+        ("AbortJob", "a", "Failed"),
+    ],
+)
+def test_a_main_task_has_not_failed_while_it_is_to_be_restarted(driver, action, of, phase):
+    policies = [{"event": "PodFailed", "action": action, "timeout": "10s"}]
+    tasks = [{"name": name, "replicas": 2, "minAvailable": 0} | ({"policies": policies} if name == of else {}) for name in "ab"]
+    started(driver, *tasks, minAvailable=1, maxRetry=9, lahar={"tasks": {"a": {"main": True}}})
+    driver.end("b", 0, code=1)
+    driver.end("a", 0, code=1)
+    assert driver.job().tasks["a"].phase == phase
 
 
 def test_the_main_event_during_a_restart_completes_the_job_after_it(driver):

@@ -6,7 +6,7 @@ import pytest
 from lifecycle_driver import SECOND, Driver, pod, vcjob
 
 from engine.events import encode
-from engine.events.inputs import EffectReported, RowUnreadable
+from engine.events.inputs import EffectReported, JobObserved, RowUnreadable
 from engine.events.jobs import JobForgotten
 from engine.lifecycle import indexes
 from engine.lifecycle.forgotten import PER_CHUNK, Forgotten
@@ -108,6 +108,10 @@ def test_ids_that_are_no_job_are_bounded_in_number(driver):
     """The oldest go first, whatever their names; a job is none of them."""
     driver = Driver(LifecycleStage(strangers=3))
     driver.submit(vcjob({"name": "w"}), "a-job")
+    driver.submit(vcjob({"name": "w"}), "aborted")
+    driver.report(driver.job("aborted").attempts[0].effect, "failed", reason="Conflict", job="aborted")
+    driver.command("AbortJob", "aborted")
+    assert driver.phase("aborted") == "Aborted"
     for number in (5, 1, 4, 2, 3):
         driver.wait(1)
         refused(driver, f"x{number}")
@@ -119,6 +123,34 @@ def test_ids_that_are_no_job_are_bounded_in_number(driver):
     driver.submit(vcjob({"name": "w"}), "x2")
     assert driver.outcome == "applied"
     assert sorted(driver.state.strangers) == ["x3", "x4"]
+
+
+def test_a_dozen_of_ids_that_are_no_job_are_kept_unless_configured_otherwise(driver):
+    for number in range(12):
+        refused(driver, f"x{number}")
+    driver.wait(DAY)
+    assert driver.of(JobForgotten) == []
+
+
+def test_ids_go_in_order_though_many_have_come_again(driver):
+    driver = Driver(checked=False)
+    names = [f"x{number}" for number in range(40)]
+    for ident in ["oldest", *names, *names, *names, *names[:26]]:  # so many that what no longer holds is dropped
+        driver.wait(1)
+        refused(driver, ident)
+    driver.wait(31 * DAY)
+    gone = [event.subject for event in driver.events if isinstance(event.data, JobForgotten)]
+    assert gone == ["oldest", *names[26:], *names[:26]]
+
+
+def test_a_finished_job_of_a_trace_is_not_forgotten_before_its_pods_have_ended(driver):
+    driver.see(pod("u", "j1", 1, "Running", kind="Trace", node="n", running=1))
+    driver.owner(JobObserved("train", "Trace", version="2", phase="Completed"))
+    driver.wait(60 * DAY)
+    assert driver.of(JobForgotten) == []
+    driver.see(pod("u", "j1", 2, "Succeeded", kind="Trace", node="n", running=1, ended=9))
+    driver.wait(60 * DAY)
+    assert len(driver.of(JobForgotten)) == 1
 
 
 @pytest.mark.parametrize("opened", [False, True])
@@ -161,6 +193,7 @@ def test_a_forgotten_id_is_found_among_many():
     assert forgotten.add("job-7", 7) is None
     assert all((f"job-{number}" in forgotten) == (number % 2 == 0) for number in range(3 * PER_CHUNK))
     assert (forgotten.sequence("job-9"), forgotten.sequence("job-8"), forgotten.sequence("never")) == (9, 0, 0)
+    assert all(forgotten.sequence(f"job-{number}") == number for number in range(1, 3 * PER_CHUNK, 2))
     assert forgotten.add("job-9", 0) is not None
     assert "job-9" in forgotten
     read = Forgotten()

@@ -10,6 +10,7 @@ from engine.events.jobs import (
     ActionDeferred,
     ActionTaken,
     AttemptEnded,
+    AttemptStarted,
     CommandRefused,
     EffectRequested,
     JobObjectDeleted,
@@ -21,6 +22,7 @@ from engine.events.jobs import (
     TimerCancelled,
     TimerSet,
 )
+from engine.lifecycle.stage import LifecycleStage
 
 
 @pytest.fixture
@@ -50,6 +52,28 @@ def test_an_accepted_job_asks_for_its_pods_at_once(driver):
     assert driver.job().spec.tasks[0].template is None
     assert driver.asked("create_pod", made) == [("a", 0, 1), ("b", 0, 1), ("b", 1, 1)]
     assert [one.pod for one in driver.of(EffectRequested)] == ["train-a-0", "train-b-0", "train-b-1"]
+
+
+def test_a_pod_is_asked_for_because_its_attempt_has_started(driver):
+    made = driver.submit(vcjob({"name": "a", "replicas": 2}))
+    started_by = [event.id for event in made if isinstance(event.data, AttemptStarted)]
+    assert [event.causationid for event in made if isinstance(event.data, EffectRequested)] == started_by
+
+
+def test_a_strict_submission_may_say_nothing_unknown(driver):
+    manifest = vcjob({"name": "a"}, maxRetries=3)
+    driver.submit(manifest, strict=True)
+    assert driver.outcome == "rejected"
+    driver.submit(manifest)
+    assert driver.outcome == "applied"
+
+
+def test_a_submission_has_no_more_replicas_than_the_shard_lets_a_job_have():
+    driver = Driver(LifecycleStage(max_replicas=5))
+    driver.submit(vcjob({"name": "a", "replicas": 6}))
+    assert driver.outcome == "rejected"
+    driver.submit(vcjob({"name": "a", "replicas": 5}))
+    assert driver.outcome == "applied"
 
 
 def test_a_job_that_breaks_the_rules_is_rejected_with_the_path_of_each_fault(driver):
@@ -125,6 +149,13 @@ def test_a_task_that_falls_short_of_its_minimum_fails_the_job(driver):
     assert driver.phase() == "Failed"
 
 
+def test_a_task_that_falls_short_of_its_minimum_fails_a_job_that_has_enough_successes(driver):
+    started(driver, {"name": "a", "replicas": 2, "minAvailable": 1}, {"name": "b"}, minAvailable=2)
+    driver.end("a")
+    driver.end("b", code=1)
+    assert driver.phase() == "Failed"
+
+
 def test_a_min_success_completes_the_job_while_pods_are_alive_and_stops_them(driver):
     started(driver, {"name": "a", "replicas": 3}, minSuccess=2)
     driver.end("a", 0)
@@ -134,6 +165,15 @@ def test_a_min_success_completes_the_job_while_pods_are_alive_and_stops_them(dri
     driver.reap()
     assert driver.of(AttemptEnded)[-1].reason == "KilledByAction"
     assert driver.job().rest is not None
+
+
+def test_a_min_success_stops_pods_that_pend_too(driver):
+    driver.submit(vcjob({"name": "a", "replicas": 3}, minSuccess=1, minAvailable=1))
+    driver.run("a", 0, 1)
+    driver.see(driver.replica("a", 2, phase="Pending"))
+    made = driver.end("a", 0)
+    assert driver.phase() == "Completed"
+    assert driver.asked("delete_pod", made) == [("a", 1, 1), ("a", 2, 1)]
 
 
 def test_a_min_success_that_is_missed_fails_the_job(driver):
@@ -338,10 +378,13 @@ def test_a_stop_during_a_restart_is_remembered_and_carried_out_next(driver, acti
     driver.command(action, reason="stop it", key="client-chosen-id-000001")
     assert driver.outcome == "duplicate"
     assert driver.phase() == "Restarting"
-    assert [one.action for one in driver.of(ActionDeferred)] == [action]
+    (remembered,) = [event for event in driver.events if isinstance(event.data, ActionDeferred)]
+    assert remembered.data.action == action
     driver.crash()
     driver.reap()
-    taken = driver.of(ActionTaken)[-1]
+    carried_out = [event for event in driver.events if isinstance(event.data, ActionTaken)][-1]
+    assert carried_out.causationid == remembered.id
+    taken = carried_out.data
     assert (taken.action, taken.deferred, taken.by, taken.reason) == (action, True, "ann", "stop it")
     assert driver.phase() == end
     assert driver.job().deferred is None

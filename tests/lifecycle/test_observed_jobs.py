@@ -217,6 +217,13 @@ def test_a_deleted_job_object_terminates_a_job_without_an_end(driver):
     assert driver.outcome == "unchanged"
 
 
+def test_a_deleted_job_object_terminates_a_job_whose_end_was_inferred(driver):
+    driver.see(ended("a"))
+    assert driver.path() == ["Completed"]
+    driver.delete()
+    assert driver.path() == ["Completed", "Terminated"]
+
+
 def test_a_deleted_job_object_leaves_a_stated_end_alone(driver):
     driver.owner(job(1, "Completed"))
     driver.delete(version="9")
@@ -270,3 +277,13 @@ def test_a_job_object_completes_what_its_pod_has_opened_and_an_older_one_changes
     assert (driver.outcome, driver.phase()) == ("duplicate", "Running")
     driver.owner(job(6, "Completed"))
     assert driver.phase() == "Completed"
+
+
+def test_the_minimum_that_the_job_object_states_is_taken_over(driver):
+    driver.see(running("a"))
+    driver.owner(job(1, "Running", min_available=2))
+    assert driver.job().spec.min_available == 2
+    driver.owner(job(2, "Running", min_available=3))
+    assert driver.job().spec.min_available == 3
+    driver.owner(job(3, "Running", min_available=3))
+    assert driver.outcome == "unchanged"

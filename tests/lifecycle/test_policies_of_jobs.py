@@ -219,6 +219,13 @@ def test_restarts_in_place_that_were_told_of_fail_no_task_again(driver):
     assert raised(driver) == ["TaskFailed", "TaskFailed"]
 
 
+def test_an_end_without_restarts_in_place_is_none_of_the_one_that_a_task_may_have(driver):
+    driver.submit(vcjob({"name": "a", "replicas": 2, "maxRetry": 1, "minAvailable": 1}, minAvailable=1))
+    driver.run("a")
+    assert raised(driver, driver.end("a", 0, code=1)) == ["PodFailed"]
+    assert raised(driver, driver.end("a", 1)) == []
+
+
 def test_a_max_retry_of_minus_one_never_fails_a_task(driver):
     driver.submit(vcjob({"name": "a", "maxRetry": -1}, policies=[policy("TaskFailed", "AbortJob")]))
     driver.run("a")
@@ -237,7 +244,9 @@ def test_max_failed_raises_task_failed(driver):
     driver.run("a")
     assert raised(driver, driver.end("a", 0, code=1)) == ["PodFailed"]
     assert driver.task("a") == "Running"
-    assert raised(driver, driver.end("a", 1, code=1)) == ["PodFailed", "TaskFailed"]
+    made = driver.end("a", 1, code=1)
+    assert raised(driver, made) == ["PodFailed", "TaskFailed"]
+    assert {(one.task, one.index, one.attempt) for one in driver.of(EventRaised, made)} == {("a", 1, 1)}
     assert (driver.task("a"), driver.phase()) == ("Failed", "Aborting")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
 
-from engine.events.inputs import NodeObserved, ObjectApplied, ObjectDeleted
-from engine.events.jobs import AttemptChanged, JobForgotten, TimerFired
+from engine.events.inputs import JobObserved, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.events.jobs import AttemptChanged, InputReleased, JobForgotten, TimerFired
 from engine.lifecycle.actions import settle
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.stage import LifecycleStage
@@ -47,6 +48,8 @@ def test_an_object_that_is_older_than_the_one_known_changes_nothing(driver):
     driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 2}, "9"), "gpu"))
     driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 1}, "8"), "gpu"))
     assert driver.state.facts.objects["c1", "Queue", "gpu"].spec == {"weight": 2}
+    driver.take(driver.event(ObjectApplied("Queue", "gpu", {"weight": 3}, "10"), "gpu"))
+    assert driver.state.facts.objects["c1", "Queue", "gpu"].spec == {"weight": 3}
 
 
 def test_a_large_job_that_is_over_still_takes_a_fact(driver, monkeypatch):
@@ -70,6 +73,87 @@ def test_a_job_of_several_records_is_read_back_whole():
     for number in range(200):
         driver.command("ResumeJob", key=f"command-{number}")
         assert driver.outcome == "duplicate"
+
+
+def test_what_a_parked_job_of_several_records_holds_is_read_back():
+    driver = Driver(checked=False)
+    driver.submit(vcjob({"name": "w", "replicas": 2}))
+    bad = driver.event(pod("bad", "j1", 1, "Running", node="n", running=0), "j1")
+    driver._drain(driver.stage.park(driver.state, bad, driver.now, "broken"))
+    for number in range(40):
+        driver.command("ResumeJob", key=f"command-{number}")
+    driver.crash()
+    assert len(driver.job().held) == 41
+    made = driver.command("Unpark")
+    assert [released.input for released in driver.of(InputReleased, made)][1:] == [f"command-{number}" for number in range(40)]
+    driver.checked = True
+    driver.crash()
+    driver.check()
+    assert driver.job().apart is None
+
+
+def job_of(tasks, replicas=1, **spec):
+    driver = Driver(checked=False)
+    driver.submit(vcjob(*({"name": f"t{number}", "replicas": replicas} for number in range(tasks)), minAvailable=1, **spec))
+    assert driver.outcome == "applied"
+    return driver
+
+
+def test_a_job_of_many_pods_is_read_back_with_its_specification():
+    driver = job_of(1, replicas=40)
+    before = driver.job().spec
+    driver.crash()
+    assert driver.job().spec == before
+    assert before.tasks[0].replicas == 40
+
+
+def test_the_own_record_of_a_job_grows_neither_with_its_tasks_nor_with_what_its_events_may_hold():
+    many = {"customEvents": {f"Event{number}": {"type": "object"} for number in range(20)}}
+    own = [len(records(driver.state)["job/j1"]) for driver in (job_of(40), job_of(80), job_of(40, lahar=many))]
+    assert max(own) < 1.05 * min(own)
+
+
+def test_the_own_record_of_a_job_holds_sixteen_tasks_however_many_its_pods_have_named(driver):
+    for number in range(20):
+        driver.see(pod(f"u{number}", "j1", 1, "Running", node="n", running=1, task=f"t{number}"))
+    own = json.loads(records(driver.state)["job/j1"].partition(b"\n")[2])
+    assert len(own["tasks"]) == 16
+
+
+def test_a_task_on_a_later_page_is_written_when_it_changes():
+    driver = job_of(40)
+    driver.stage.touched(driver.state)
+    before = records(driver.state)
+    driver.run("t39")
+    after = records(driver.state)
+    changed = {name for name in after if after[name] != before.get(name)}
+    assert "page/tasks/2/j1" in changed
+    assert changed == set(driver.stage.touched(driver.state))
+
+
+def seen(version, tasks):
+    named = {f"t{number}": 1 for number in range(tasks)}
+    return JobObserved("train", "Job", version=str(version), phase="Running", tasks=named)
+
+
+def test_a_specification_that_has_become_small_has_no_record_of_its_own(driver):
+    for version, tasks in enumerate((20, 2), 1):
+        driver.owner(
+            JobObserved("train", "Job", version=str(version), phase="Running", tasks=dict.fromkeys(map(str, range(tasks)), 1))
+        )
+    assert driver.stage.dump(driver.state, "page/spec/1/j1") is None
+    assert driver.stage.dump(driver.state, "forgotten/7") is None
+
+
+def test_jobs_that_are_over_make_room_for_each_other(driver, monkeypatch):
+    monkeypatch.setattr("engine.lifecycle.evolve._WARM", 1)
+    for uid in ("u1", "u2", "u3"):
+        driver.see(pod(uid, f"job-{uid}", 1, "Succeeded", node="n", running=1, ended=2))
+    driver.crash()
+    for version, uids in ((2, ("u1", "u2", "u3")), (3, ("u3", "u2", "u1"))):
+        for uid in uids:
+            driver.see(pod(uid, f"job-{uid}", version, "Succeeded", node="n", running=1, ended=version))
+    assert dict(driver.outcomes) == {"applied": 3, "unchanged": 3, "late": 3}
 
 
 def test_a_state_knows_which_events_it_holds(driver):
@@ -125,6 +209,14 @@ def test_what_follows_from_a_node_in_two_jobs_has_ids_of_its_own(driver):
     assert len({event.id for event in both}) == 2
     assert both[1].id == one[0].id
     assert {event.causationid for event in both} == {"the-node"}
+
+
+@pytest.mark.parametrize("counter", ["pending", "running", "succeeded", "failed", "terminating"])
+def test_a_counter_below_zero_breaks_an_invariant(driver, counter):
+    driver.see(pod("u", "j1", 1, "Running", node="n", running=1))
+    setattr(driver.job("j1").counts, counter, -1)
+    with pytest.raises(InvariantError, match="negative counters"):
+        driver.see(pod("u", "j1", 2, "Running", node="n", running=1, restarts=1))
 
 
 def test_a_job_that_does_not_become_quiet_breaks_an_invariant(driver):

@@ -265,6 +265,17 @@ def test_what_is_seen_of_a_job_meanwhile_does_not_hurry_the_pods_that_waited_for
     assert driver.job().waiting == {}
 
 
+def test_a_job_that_is_terminated_meanwhile_takes_in_the_pods_that_waited_for_it(driver):
+    for index in range(5):
+        fields = {"task": "a", "index": index, "attempt": 1, "managed": True, "namespace": "default"}
+        driver.gone(pod(f"u{index}", "j1", 1, "Succeeded", name=f"train-a-{index}", node="n", running=0, ended=0, **fields))
+    driver.submit(vcjob({"name": "a", "replicas": 5}))
+    driver.command("TerminateJob")
+    assert (driver.phase(), len(driver.job().waiting)) == ("Terminated", 3)
+    driver.wait(10 * STEP)
+    assert driver.job().waiting == {}
+
+
 # --- in the processor -------------------------------------------------------------------------------------------------
 
 
