@@ -176,6 +176,15 @@ def survivor(log: MortalLog, *deadly: str) -> tuple[Shard, int]:
     raise AssertionError(log.marks[-9:])
 
 
+def after_two_deaths(log: MortalLog) -> Processor[Shard]:
+    """Open a shard of which two processes have died in the input a-1."""
+    assert (live(log, "a-1"), live(log, "a-1")) == (None, None)
+    log.alive = True
+    processor = Processor(log, CountingStage())
+    processor.open()
+    return processor
+
+
 @pytest.fixture(params=[True, False], ids=["free", "costly"])
 def log(request: pytest.FixtureRequest) -> MortalLog:
     return MortalLog(free=request.param)
@@ -202,6 +211,18 @@ class TestDeaths:
         (letter,) = written(log, "dead-letters")
         assert isinstance(letter.data, DeadLettered)
         assert (letter.data.offset, letter.data.reason) == (1, REASON)
+
+    def test_what_is_set_aside_is_committed_before_anything_else_is_decided(self) -> None:
+        log = MortalLog(free=True)
+        log.append("pods", adds(4))
+        processor = after_two_deaths(log)
+        assert (processor.step(), len(parked(log))) == (2, 1)
+
+    def test_an_input_that_ends_processes_and_cannot_be_parked_is_a_dead_letter(self) -> None:
+        log = MortalLog(free=True)
+        log.append("pods", [custom("a", 1, "fail", at=1, unparkable=True)])
+        assert after_two_deaths(log).step() == 1
+        assert [type(event.data) for event in written(log, "dead-letters")] == [DeadLettered]
 
     def test_a_timer_parks_its_job_and_no_other_timer_of_that_moment(self, log: MortalLog) -> None:
         log.append("pods", [custom(key, 1, "timer", at=10, delays=[5, 5, 5]) for key in ("a", "exit", "b")])
@@ -437,6 +458,7 @@ def test_the_log_names_what_is_set_aside(caplog: pytest.LogCaptureFixture) -> No
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
             live(log, "a-1")
+    assert "shard counting/0: a process ended while it decided pods/0@1\n" in caplog.text
     assert (
         "shard counting/0: 2 processes, one after the other, ended while they decided pods/0@1; that is set aside now"
         in caplog.text

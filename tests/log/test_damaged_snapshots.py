@@ -12,7 +12,7 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import ShardId
 from engine.log.processor import Processor
-from engine.log.snapshots import MANIFEST, state_hash
+from engine.log.snapshots import MANIFEST, rehashed, state_hash
 from engine.log.stage import Stage
 
 SHARD = ShardId("lifecycle", 0)
@@ -92,3 +92,18 @@ def test_a_damaged_snapshot_is_not_used_and_made_anew(name: str, caplog: pytest.
     last.open()
     assert "is not used" not in caplog.text
     assert set(log._shards[SHARD].snapshot) == set(expected._shards[SHARD].snapshot)
+
+
+GENERATIONS = [(4, True), (int.from_bytes(b'{"ge'), True), (2**32 - 1, True), (2**32, False), (2**32 + 1, False), (-1, False)]
+
+
+@pytest.mark.parametrize(("generation", "whole"), GENERATIONS)
+def test_a_generation_has_four_bytes_and_no_record_of_another_one_counts(generation: int, whole: bool) -> None:
+    manifest = {"generation": generation, "state_version": 1, "shardsequence": 0, "vector": [], "now": 0, "offsets": []}
+    records = [(MANIFEST, json.dumps({**manifest, "hash": "0" * 32}).encode()), ("job/j", b"\0\0\0\5 of another generation")]
+    assert rehashed(records)[1] == whole
+
+
+def test_the_hash_of_a_state_is_the_sum_of_those_of_its_records() -> None:
+    stage = LifecycleStage()
+    assert state_hash(stage, stage.initial()) == "0" * 32

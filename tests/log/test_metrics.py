@@ -32,9 +32,9 @@ def test_every_input_is_counted_once_it_is_committed() -> None:
     def value(name: str, **labels: str) -> float | None:
         return registry.get_sample_value(name, {**SHARD, **labels})
 
-    assert (value("lahar_lag_records"), value("lahar_inputs_received_total")) == (5, 0)
+    assert (value("lahar_lag_records"), processor.lag(), value("lahar_inputs_received_total")) == (5, 5, 0)
     processor.run_until_quiet()
-    assert (value("lahar_lag_records"), value("lahar_inputs_received_total")) == (0, 5)
+    assert (value("lahar_lag_records"), processor.lag(), value("lahar_inputs_received_total")) == (0, 0, 5)
     assert [value("lahar_inputs_total", outcome=outcome) for outcome in ("applied", "duplicate", "dead")] == [2, 1, 1]
     assert value("lahar_inputs_held", outcome="parked") == 1
     assert value("lahar_timer_due_timestamp_seconds") == pytest.approx(2.000004)

@@ -6,16 +6,19 @@ import base64
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from counting_stage import BrokenError, CountingStage, Shard, command, custom, node
+from prometheus_client import CollectorRegistry
 
-from engine.events import TYPES, Event, Message, Topic, decode, raw_message
+from engine.events import TYPES, Event, Message, NotKeptError, Topic, decode, raw_message
 from engine.events.jobs import Accounted, EventRaised, InputReleased, JobParked, TimerFired
 from engine.log.dead_letters import original
 from engine.log.errors import FencedError, LogDamagedError, LogError, LogUnavailableError
 from engine.log.memory import MemoryLog, MemoryShard
+from engine.log.metrics import ProcessorMetrics
+from engine.log.observer import Batch
 from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardView
 from engine.log.processor import Processor
@@ -23,6 +26,7 @@ from engine.log.recovery import recover
 from engine.log.run import OUTPUT_LIMIT, BrokenStageError
 from engine.log.snapshots import state_hash
 from engine.log.sqlite import SqliteLog
+from engine.log.stage import Decision
 
 
 @pytest.fixture
@@ -151,6 +155,13 @@ class TestTimers:
         assert processor.accounts.balanced
         assert processor.accounts.outcomes["applied"] == processor.accounts.received == 1
 
+    def test_a_shard_rests_until_its_earliest_timer(self, log: MemoryLog) -> None:
+        live, by_inputs = started(log, clock=lambda: 1_500_000), started(MemoryLog())
+        assert (live.rest(9.0), by_inputs.rest(9.0)) == (9.0, 9.0)
+        log.append("pods", [custom("a", 1, "timer", at=1_000_000, delays=[1_000_000])])
+        live.run_until_quiet()
+        assert (live.rest(9.0), live.rest(0.1)) == (0.5, 0.1)
+
     def test_many_timers_due_at_once_are_fired_in_several_commits(self, log: MemoryLog) -> None:
         log.append("pods", [custom("a", 1, "timer", at=10, delays=[5] * 1_900), custom("b", 1, "add", at=100)])
         processor = started(log)
@@ -268,6 +279,16 @@ class TestParking:
         assert [letter.data.reason for letter in written(log, "dead-letters")] == ["BrokenError: cannot be parked either"]
         assert (processor.state.counters["a"].total, processor.accounts.balanced) == (1, True)
 
+    def test_an_input_of_which_a_part_cannot_be_kept_leaves_nothing_but_that(self, log: MemoryLog) -> None:
+        class Full(CountingStage):
+            def decide(self, state: Shard, event: Event[Any], now: int) -> Decision:
+                yield from super().decide(state, event, now)
+                raise NotKeptError("no room")
+
+        log.append("pods", [custom("a", 1, "add", at=1)])
+        started(log, Full()).run_until_quiet()
+        assert told(log) == [("a", "JobParked"), ("a", "InputParked")]
+
     def test_a_timer_that_the_stage_fails_on_parks_its_job_and_the_rest_goes_on(self, log: MemoryLog) -> None:
         log.append("pods", [custom("a", 1, "timer", at=1, delays=[10]), custom("b", 1, "add", at=2)])
         log.append("cluster", [node("silencer", 1, 1, at=3)])
@@ -383,6 +404,24 @@ class TestAccounts:
         assert (again.accounts.outcomes["duplicate"], again.accounts.balanced) == (17, True)
 
 
+class Flaky(MemoryLog):
+    """Its disk may be full."""
+
+    failing = False
+
+    def open(self, shard: ShardId, inputs: Any) -> Any:
+        held = super().open(shard, inputs)
+        commit = held.commit
+
+        def fails(what: Commit) -> Position:
+            if self.failing:
+                raise LogUnavailableError("the disk is full")
+            return commit(what)
+
+        held.commit = fails  # type: ignore[method-assign]
+        return held
+
+
 class TestTransactions:
     def test_a_fenced_processor_stops_and_leaves_nothing(self, log: MemoryLog) -> None:
         log.append("pods", [custom("a", 1, "add", at=1)])
@@ -394,22 +433,7 @@ class TestTransactions:
         second.run_until_quiet()
         assert told(log) == [("a", "added")]
 
-    def test_after_a_failed_commit_the_shard_is_opened_again_and_goes_on(self, log: MemoryLog) -> None:
-        class Flaky(MemoryLog):
-            failing = False
-
-            def open(self, shard: ShardId, inputs: Any) -> Any:
-                held = super().open(shard, inputs)
-                commit = held.commit
-
-                def fails(what: Commit) -> Position:
-                    if self.failing:
-                        raise LogUnavailableError("the disk is full")
-                    return commit(what)
-
-                held.commit = fails  # type: ignore[method-assign]  # a log whose disk fills up
-                return held
-
+    def test_after_a_failed_commit_the_shard_is_opened_again_and_goes_on(self) -> None:
         flaky = Flaky()
         flaky.append("pods", [custom("a", 1, "add", at=1)])
         processor = started(flaky)
@@ -422,6 +446,56 @@ class TestTransactions:
         processor.run_until_quiet()
         assert told(flaky) == [("a", "added")]
 
+    def test_after_a_snapshot_that_could_not_be_written_the_shard_is_opened_again(self) -> None:
+        flaky = Flaky()
+        flaky.append("pods", [custom("a", 1, "add", at=1)])
+        processor = started(flaky)
+        processor.step()
+        flaky.failing = True
+        with pytest.raises(LogUnavailableError):
+            processor.run_until_quiet()
+        assert not processor.is_open
+        flaky.failing = False
+        processor.open()
+        processor.run_until_quiet()
+        flaky.append("pods", [custom("a", number, "add", at=1) for number in range(2, 22)])
+        assert processor.step() == 20, "a failed snapshot says nothing about how much a commit may hold"
+        processor.run_until_quiet()
+        assert state_hash(processor.stage, started(flaky).state) == state_hash(processor.stage, processor.state)
+
+    def test_a_snapshot_is_written_in_parts_of_bounded_size(self, log: MemoryLog, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("engine.log.snapshots._CYCLE_BYTES", 1)
+        log.append("pods", [custom(key, 1, "add", at=1) for key in "abc"])
+        processor = started(log, snapshot_every=1_000_000)
+        left = []
+        while processor.step() or processor.snapshot_dirty:
+            left.append(processor.snapshot_dirty)
+        assert left == [3, 2, 1]
+
+    def test_a_processor_that_was_never_open_is_closed(self, log: MemoryLog) -> None:
+        Processor(log, CountingStage()).close()
+
+    def test_who_is_told_of_a_commit_hears_how_many_inputs_and_timers_it_was_of(self, log: MemoryLog) -> None:
+        class Told(ProcessorMetrics):
+            batches: ClassVar[list[tuple[int, int, int]]] = []
+
+            def committed(self, batch: Batch) -> None:
+                self.batches.append((batch.inputs, batch.timers, batch.outputs))
+
+        log.append("pods", [custom("a", 1, "timer", at=1, delays=[5, 6]), custom("a", 2, "add", at=9)])
+        started(log, observer=Told(CollectorRegistry())).run_until_quiet()
+        assert Told.batches == [(2, 2, log.end(Partition("job-events", 0))), (0, 0, 0)]
+
+    def test_what_was_recovered_stays_unwritten_until_it_is_written(self, log: MemoryLog) -> None:
+        """Else a snapshot of a part of it would say that it is all there."""
+        log.append("pods", [custom(key, 1, "add", at=1) for key in "abc"])
+        started(log, snapshot_every=1_000_000).step()
+        processor = started(log, snapshot_every=2)
+        log.append("pods", [custom("d", 1, "add", at=2)])
+        processor.step()
+        assert processor.snapshot_dirty == 2, "the snapshot holds a part of it"
+        assert state_hash(processor.stage, started(log).state) == state_hash(processor.stage, processor.state)
+
     def test_missing_output_is_damage(self) -> None:
         class Lossy(MemoryLog):
             def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
@@ -430,8 +504,58 @@ class TestTransactions:
         lossy = Lossy()
         lossy.append("pods", [custom("a", number, "add", at=1) for number in range(4)])
         started(lossy).step()
-        with pytest.raises(LogDamagedError, match="output 2 of shard counting/0 is missing"):
+        with pytest.raises(LogDamagedError, match=r"output 2 of shard counting/0 is missing \(job-events/0 goes on behind it\)"):
             started(lossy, Reversioned())
+
+    def test_a_missing_end_of_the_output_is_damage(self) -> None:
+        class Cut(MemoryLog):
+            def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
+                return [record for record in super().read(partition, start, limit) if record.shardsequence < 3]
+
+        cut = Cut()
+        cut.append("pods", [custom("a", number, "add", at=1) for number in range(4)])
+        started(cut).step()
+        with pytest.raises(LogDamagedError, match=r"output 3 of shard counting/0 is missing \(the topics end before it\)"):
+            started(cut, Reversioned())
+
+    def test_a_fact_that_was_taken_and_cannot_be_read_any_more_stops_the_recovery(self) -> None:
+        class Newer(MemoryLog):
+            newer = False
+
+            def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
+                found = super().read(partition, start, limit)
+                if not self.newer or partition.topic != "cluster":
+                    return found
+                return [record._replace(message=record.message._replace(type="lahar.node.observed.v9")) for record in found]
+
+        log = Newer()
+        log.append("cluster", [node("n", 1, 64, at=1)])
+        log.append("pods", [custom("a", 1, "add", at=2)])
+        started(log).step()
+        log.newer = True
+        with pytest.raises(LogError, match="cluster/0 at 0 was read by another release"):
+            started(log, Reversioned())
+
+    def test_facts_behind_a_gap_are_absorbed_when_their_turn_comes(self) -> None:
+        """Kafka lets facts go that later ones replace."""
+
+        class Compacted(MemoryLog):
+            gone: frozenset[int] = frozenset()
+
+            def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
+                if partition.topic != "cluster":
+                    return super().read(partition, start, limit)
+                return [record for record in super().read(partition, start, 1_000) if record.offset not in self.gone][:limit]
+
+        log = Compacted()
+        processor = started(log)
+        for number in range(5):
+            log.append("cluster", [node(f"n{number}", number, 1, at=number)])
+            log.append("pods", [custom("a", number, "add", at=number)])
+            processor.run_until_quiet()
+        log.gone = frozenset({1, 2})
+        again = started(log, Reversioned())
+        assert list(again.state.nodes) == ["n0", "n3", "n4"]
 
     def test_two_shards_share_the_partitions_of_a_wide_log(self) -> None:
         log = MemoryLog(2)

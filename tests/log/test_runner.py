@@ -261,6 +261,13 @@ def test_transactions_of_a_shard_with_little_to_do_keep_a_distance(log: PlannedL
     assert time.monotonic() - began >= (inputs - 1) * 0.02
 
 
+def test_a_shard_that_is_opened_again_was_given_back(log: PlannedLog) -> None:
+    made = processor(log, 0)
+    made.open()
+    made.open()
+    assert (log.opened, log.given_back) == ([0, 0], [0])
+
+
 def test_a_shard_that_rests_is_woken_and_is_at_work_then(log: PlannedLog) -> None:
     class Patient(Processor[Any]):
         def rest(self, longest: float) -> float:
