@@ -198,7 +198,7 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, before: str | None, rest
         )
         # Volcano: the deletion of a pod carries no exit code; what stopping it made it exit with is no failure of the program.
         yield from raise_event(turn, job, raised, attempt, first_exit_code if event == "PodFailed" else 0)
-    if _failed_too_often(job, attempt):
+    if _failed_too_often(job, attempt, restarts):
         failed = EventRaised(
             "TaskFailed", task=attempt.task, index=attempt.index, attempt=attempt.number, version=attempt.job_version
         )
@@ -251,10 +251,17 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
         yield turn.event(job, TimerSet("effect", due, task=attempt.task, index=attempt.index, attempt=attempt.number))
 
 
-def _failed_too_often(job: Job, attempt: Attempt) -> bool:
-    """Tell whether the end of an attempt leaves its task with more failed replicas than it may have, for the first time."""
+def _failed_too_often(job: Job, attempt: Attempt, restarts: int) -> bool:
+    """Tell whether a change of an attempt leaves its task with more failed replicas, or restarts in place, than it may have.
+
+    Volcano asks at every update of a pod, but not at the one that shows it running first; here that one counts as well.
+    """
     task = job.tasks[attempt.task]
-    return not attempt.live and not task.failed_raised and task_failed(task.spec, 0, task.counts.failed)
+    if task.failed_raised or attempt.phase == "Terminating":
+        return False
+    if attempt.live:
+        return attempt.restarts > restarts and task_failed(task.spec, task.restart_sum, 0)
+    return task_failed(task.spec, 0, task.counts.failed)
 
 
 def _event_of(job: Job, attempt: Attempt, before: str | None, restarts: int) -> str:
@@ -276,7 +283,7 @@ def _event_of(job: Job, attempt: Attempt, before: str | None, restarts: int) -> 
         return pod_added(out_of_sync=ours)
     if attempt.phase == "Terminating":
         return "OutOfSync"
-    failed = attempt.restarts > restarts and not task.failed_raised and task_failed(task.spec, task.restart_sum, 0)
+    failed = _failed_too_often(job, attempt, restarts)
     return pod_updated(_kubernetes(before or "Pending"), _kubernetes(attempt.phase), task_failed=failed, out_of_sync=ours)
 
 

@@ -219,6 +219,19 @@ def test_restarts_in_place_that_were_told_of_fail_no_task_again(driver):
     assert raised(driver) == ["TaskFailed", "TaskFailed"]
 
 
+@pytest.mark.parametrize("seen", ["new", "pending", "running"])
+def test_restarts_in_place_fail_a_task_in_whatever_observation_they_show(driver, seen):
+    """Nobody promises that the one which shows a pod running comes before its restarts."""
+    driver.submit(vcjob({"name": "a"}, policies=[policy("TaskFailed", "AbortJob")]))
+    if seen != "new":
+        driver.see(driver.replica("a", phase="Pending"))
+    if seen == "running":
+        driver.run("a")
+    made = driver.see(driver.replica("a", phase="Running", node="n0", running=0, restarts=3))
+    assert raised(driver, made) == ["TaskFailed"]
+    assert driver.phase() == "Aborting"
+
+
 def test_an_end_without_restarts_in_place_is_none_of_the_one_that_a_task_may_have(driver):
     driver.submit(vcjob({"name": "a", "replicas": 2, "maxRetry": 1, "minAvailable": 1}, minAvailable=1))
     driver.run("a")
