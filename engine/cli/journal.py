@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TextIO
 import typer
 
 from engine.cli.errors import describe, exit_code
+from engine.cli.visible import visible
 
 __all__ = ["LogFormat", "is_json", "written"]
 
@@ -30,9 +31,6 @@ _UNHEARD: Final = "aiokafka"
 """Says at each attempt that a broker is away. What follows from it reaches us as an exception, and is told once."""
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
-_VISIBLE: Final = {code: repr(chr(code))[1:-1] for code in (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029)}
-"""How a line of text shows what would end it or move the cursor. What jobs are called is chosen by those who run them."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -62,7 +60,7 @@ class _Text(logging.Formatter):
         return _time(record)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  as logging has it
-        return super().formatMessage(record).translate(_VISIBLE)
+        return visible(super().formatMessage(record))
 
 
 class _Json(logging.Formatter):

@@ -10,15 +10,18 @@ import json
 import logging
 import os
 import sys
+from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from decimal import Decimal
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.segment import Segment
 from rich.text import Text
 
 from engine.cli.journal import is_json
+from engine.cli.visible import visible, visible_line, visible_text
 
 __all__ = ["Output"]
 
@@ -29,6 +32,13 @@ _PIPE_COLUMNS = 160
 
 
 class _Console(Console):
+    # Whatever is printed comes through one of these, cells of tables too.
+    def render_str(self, text: str, **how: Any) -> Text:  # noqa: ANN401  as rich has it
+        return super().render_str(visible(text), **how)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        return super().render(visible_text(renderable) if isinstance(renderable, Text) else renderable, options)
+
     def on_broken_pipe(self) -> None:
         # rich would leave with code 1, a finding; the command's frame knows better.
         raise BrokenPipeError
@@ -55,8 +65,8 @@ class Output:
         self.line(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain))
 
     def line(self, text: str) -> None:
-        """Write one line as it is, without markup or wrapping."""
-        sys.stdout.write(text + "\n")
+        """Write one line as it is, without markup or wrapping; controls as JSON escapes them."""
+        sys.stdout.write(visible_line(text) + "\n")
 
     def flush(self) -> None:
         """Send what was written on its way (for commands that follow the log)."""

@@ -65,5 +65,5 @@ def schema(
             table.add_column(no_wrap=True, min_width=30, style="cyan")
             table.add_column()
             for cls in classes:
-                table.add_row(cls.TYPE, summary(cls).split("\n\n")[0])
+                table.add_row(cls.TYPE, " ".join(summary(cls).partition("\n\n")[0].split()))
             output.console.print(table, "")
