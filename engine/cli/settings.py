@@ -187,7 +187,8 @@ def _must_get_no_credentials(log: str, environment: Mapping[str, str]) -> None:
 def _trusted(environment: Mapping[str, str]) -> list[Path]:
     """Return where configuration stands that whoever runs the command, or the machine, has put there."""
     own = environment.get("XDG_CONFIG_HOME") or (f"{environment['HOME']}/.config" if environment.get("HOME") else "")
-    return [_SYSTEM, *([Path(own) / "lahar" / FILE_NAME] if own else [])]
+    # The XDG specification ignores relative paths; one would be below the working directory.
+    return [_SYSTEM, *([Path(own) / "lahar" / FILE_NAME] if Path(own).is_absolute() else [])]
 
 
 def _read(path: Path, shown: str) -> dict[str, Any]:

@@ -107,6 +107,15 @@ def test_the_file_that_is_named_is_the_only_one(tmp_path):
     assert load_settings(None, {"HOME": str(tmp_path)}, work).callbacks == ()
 
 
+@pytest.mark.parametrize("environment", [{"XDG_CONFIG_HOME": "."}, {"HOME": "."}, {"HOME": "mine"}])
+def test_a_folder_below_the_working_directory_is_nobodys_own(tmp_path, monkeypatch, environment):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("lahar", ".config/lahar", "mine/.config/lahar"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "lahar.toml").write_text('callbacks = ["evil"]', encoding="utf-8")
+    assert load_settings(None, environment, tmp_path).callbacks == ()
+
+
 def test_a_file_of_the_working_directory_names_no_code(tmp_path):
     found = load_settings(None, {}, write(tmp_path, 'cluster = "here"\ncallbacks = ["evil"]'))
     assert (found.cluster, found.callbacks, found.home, found.untrusted_callbacks) == ("here", (), None, True)
