@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
+from engine.events.bounds import NAME_CHARACTERS
 from engine.events.inputs import (
     CommandIssued,
     CustomEventRaised,
@@ -86,7 +87,7 @@ def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event
     # Asked first: judging a manifest can take a second, which who may not speak shall not cost everybody else.
     why = may_not_speak(turn.state, submission.principal, turn.cluster, namespace, tenant)
     if why is not None:
-        yield turn.event(job, JobRejected(name, first_faults([Fault("metadata.namespace", why)])))
+        yield turn.event(job, JobRejected(name[:NAME_CHARACTERS], first_faults([Fault("metadata.namespace", why)])))
         return False
     read = read_manifest(
         submission.manifest,
@@ -96,7 +97,7 @@ def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event
         most_replicas=turn.state.max_replicas,
     )
     if read.faults:
-        yield turn.event(job, JobRejected(read.name, read.faults))
+        yield turn.event(job, JobRejected(read.name[:NAME_CHARACTERS], read.faults))
         return False
     opened = turn.event(
         job,

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, vcjob
 
-from engine.events.bounds import EVENT_DATA_BYTES, REPLICAS, TASKS
-from engine.events.inputs import CustomEventRaised, JobObserved, JobSubmitted, JobUpdated
+from engine.events import encode
+from engine.events.bounds import EVENT_DATA_BYTES, NAME_CHARACTERS, REPLICAS, TASKS
+from engine.events.inputs import CustomEventRaised, JobObserved, JobSubmitted, JobUpdated, ObjectApplied
 from engine.events.jobs import Anomaly, CommandRefused, JobRejected, TimerSet
 from engine.lifecycle.stage import LifecycleStage
 
@@ -30,6 +31,17 @@ def test_a_submission_beyond_a_bound_is_rejected(manifest: dict[str, Any], messa
     (rejected,) = submitted(driver, manifest)
     assert driver.outcome == "rejected"
     assert message in rejected.faults[0].message
+
+
+@pytest.mark.parametrize("principals", [["somebody"], ["*"]])
+def test_the_name_of_what_is_rejected_is_bounded(principals: list[str]) -> None:
+    driver = Driver()
+    driver.take(driver.event(ObjectApplied("Grant", "g", {"principals": principals, "namespaces": ["*"]}), "c1"))
+    manifest = vcjob({"name": "a"})
+    manifest["metadata"]["name"] = "x" * 1_000_000
+    (rejected,) = submitted(driver, manifest)
+    assert len(encode(driver.events[-1]).data) < 4_000
+    assert rejected.name == "x" * NAME_CHARACTERS
 
 
 def test_a_job_that_grows_beyond_the_bound_keeps_its_size() -> None:
