@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Final, TypeAlias
 
 from engine.events import Data, Event
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.events.times import SECOND
 from engine.kubernetes.versions import is_newer
 
-__all__ = ["DELETIONS", "NODE", "ClusterFacts", "Deletion", "Known", "Thing"]
+__all__ = ["DELETIONS", "KEPT", "NODE", "ClusterFacts", "Deletion", "Known", "Thing"]
 
 Thing: TypeAlias = tuple[str, str, str]
 """Cluster, kind and name."""
 NODE: Final = "Node"
 """Kind of a node; the other kinds are those of `ObjectApplied`."""
 DELETIONS: Final = 10_000
-"""How many things that are gone stay known to be, at least; the oldest half is forgotten when there are twice as many."""
+"""How many things that are gone stay known to be; the one whose deletion was recorded first is forgotten first."""
+KEPT: Final = 30 * 86_400 * SECOND
+"""For how long they do (microseconds): an observation of before is not to be expected any more then."""
+_FEW: Final = 64
+"""Entries that no longer hold and are not worth a search."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class ClusterFacts:
     """Queues, tenants, priority classes and grants, as last applied."""
     deleted: dict[Thing, Deletion] = field(default_factory=dict)
     """What is gone."""
+    oldest: list[tuple[int, Thing]] = field(default_factory=list, compare=False)
+    """Heap of the same by when it was recorded; entries that no longer hold are skipped. Derived."""
 
     def absorb(self, event: Event[Data]) -> list[Thing]:
         """Take one fact; return the things of which something else is known now. None: it is older than what is known."""
@@ -66,8 +74,11 @@ class ClusterFacts:
         if not (own or is_newer(data.version, last)):
             return []
         version = data.version or last
-        self.know(thing, None if version is None else Deletion(version, event.recordedtime))
-        return [thing, *self._forget()]
+        if version is None:
+            self.know(thing, None)
+            return [thing]
+        self.know(thing, Deletion(version, event.recordedtime))
+        return [thing, *self._forget(event.recordedtime)]
 
     def things(self) -> Iterator[Thing]:
         """Yield everything of which something is known."""
@@ -94,11 +105,21 @@ class ClusterFacts:
             self.objects[thing] = known
         elif known is not None:
             self.deleted[thing] = known
+            heappush(self.oldest, (known.at, thing))
 
-    def _forget(self) -> list[Thing]:
-        if len(self.deleted) < 2 * DELETIONS:
-            return []
-        oldest = sorted(self.deleted, key=lambda thing: (self.deleted[thing].at, thing))[:DELETIONS]
-        for thing in oldest:
-            del self.deleted[thing]
-        return oldest
+    def _forget(self, now: int) -> list[Thing]:
+        """Forget the deletions that were recorded long before, and the first of more than are kept."""
+        forgotten: list[Thing] = []
+        while self.oldest[0][0] < now - KEPT or len(self.deleted) > DELETIONS:
+            at, thing = heappop(self.oldest)
+            if self._holds(at, thing):
+                del self.deleted[thing]
+                forgotten.append(thing)
+        if len(self.oldest) > 2 * len(self.deleted) + _FEW:
+            self.oldest[:] = [entry for entry in self.oldest if self._holds(*entry)]
+            heapify(self.oldest)
+        return forgotten
+
+    def _holds(self, at: int, thing: Thing) -> bool:
+        known = self.deleted.get(thing)
+        return known is not None and known.at == at

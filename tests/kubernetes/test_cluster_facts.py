@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.events import Event
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.kubernetes import cluster_facts
-from engine.kubernetes.cluster_facts import ClusterFacts, Deletion
+from engine.kubernetes.cluster_facts import KEPT, ClusterFacts, Deletion
 
 NODE_N = ("c", "Node", "n")
 
@@ -97,4 +97,19 @@ def test_of_what_is_gone_the_oldest_is_forgotten_first(monkeypatch):
     monkeypatch.setattr(cluster_facts, "DELETIONS", 3)
     facts, changed = told(*(fact(NodeDeleted(f"n{at}", "1"), at=at) for at in (5, 1, 3, 2, 4, 6)))
     assert sorted(name for _, _, name in facts.deleted) == ["n4", "n5", "n6"]
-    assert sorted(name for _, _, name in changed[-1]) == ["n1", "n2", "n3", "n6"]
+    assert [sorted(name for _, _, name in one) for one in changed[3:]] == [["n1", "n2"], ["n2", "n4"], ["n3", "n6"]]
+
+
+def test_what_is_gone_is_forgotten_after_a_month():
+    facts, changed = told(*(fact(NodeDeleted(f"n{at}", "1"), at=at) for at in (1, 2, KEPT + 1, KEPT + 2)))
+    assert sorted(name for _, _, name in facts.deleted) == ["n2", f"n{KEPT + 1}", f"n{KEPT + 2}"]
+    assert ("c", "Node", "n1") in changed[-1]
+
+
+def test_a_thing_that_comes_and_goes_takes_no_more_than_one():
+    facts = ClusterFacts()
+    for version in range(1_000):
+        facts.absorb(fact(NodeObserved("n", str(2 * version)), at=version))
+        facts.absorb(fact(NodeDeleted("n", str(2 * version + 1)), at=version))
+    assert len(facts.deleted) == 1
+    assert len(facts.oldest) < 100
