@@ -2,8 +2,9 @@
 
 Before something is decided its name is noted outside the transaction, where it outlives the process (`ShardLog.mark`). Whoever
 opens the shard next finds it there, unless the process ended in good order. What two processes have ended in while they decided
-it, by a crash or because they ran out of time (`watchdog`), is set aside: parked with its job, or, where a process ended while it
-parked it, a dead letter; a timer is dropped then.
+it, by a crash or because they ran out of time (`watchdog`), is decided by a child process (`rehearsal`). If that ends too it is set
+aside: parked with its job, or, where a process ended while it parked it, a dead letter; a timer is dropped then. If it survives,
+somebody has killed the others.
 
 Where a mark costs nothing (a file) each input has one, and the third start sets the input aside. Where it is a round trip (Kafka) a
 shard that is open has one mark, which names nothing; only the start after a process has ended marks each input, for as many as may
@@ -57,10 +58,12 @@ class Breaker:
         self._held = held
         text = held.marked() if before is None else ""
         known = _read(text) if before is None else (before.suspect, before.ends)
-        self.suspect: Final[str] = known[0]
+        self.suspect: str = known[0]
         """What earlier processes had ended in when the shard was opened; empty: nothing that is known."""
-        self.ends: Final[int] = known[1]
+        self.ends: int = known[1]
         """How many of them."""
+        self.rehearse: Callable[[], bool] = lambda: False
+        """Tells whether a child process survives what is about to be decided."""
         self._free = held.marks_are_free
         self._careful = bool(text or self.suspect)
         """Each input and timer is marked, whatever that costs."""
@@ -78,7 +81,9 @@ class Breaker:
             return
         many = "a process ended while it" if self.ends == 1 else f"{self.ends} processes, one after the other, ended while they"
         what = "recovered the shard" if self.suspect == _RECOVERY else f"decided {self.suspect}"
-        done = "" if self.suspect == _RECOVERY or self.ends < _FATAL else "; that is set aside now"
+        done = (
+            "" if self.suspect == _RECOVERY or self.ends < _FATAL else "; that is set aside now if a child process ends in it too"
+        )
         _logger.warning("shard %s: %s %s%s", self.shard, many, what, done)
 
     def recovering(self) -> None:
@@ -105,6 +110,12 @@ class Breaker:
             LogError: the log cannot be written.
         """
         ends = self.ends if name == self.suspect else 0
+        if ends == _FATAL:
+            self.recovering()  # an end of this process meanwhile says nothing new
+            if self.rehearse():
+                _logger.warning("shard %s: a child process survives %s: something else ended the others", self.shard, name)
+                self.suspect, self.ends = _NOTHING, 0
+                ends = 0
         self.deciding = name, ends
         if self._free or self._careful:
             self._left -= 1

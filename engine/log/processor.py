@@ -22,7 +22,7 @@ from engine.log.recovery import input_partitions, must_reach, output_partitions,
 from engine.log.remarks import Remarks
 from engine.log.run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
 from engine.log.stage import Stage
-from engine.log.watchdog import Watchdog
+from engine.log.watchdog import DECIDE_SECONDS, Watchdog
 
 __all__ = ["SNAPSHOT_EVERY", "Processor"]
 
@@ -146,8 +146,10 @@ class Processor(Generic[S]):
         recovered = recover(self.log, self.stage, self.shard, held, self._every)
         self._remarks.begin(self.stage.parked(recovered.state))
         inputs = self._inputs(held.position.vector)
-        self._opened = ShardRun(self.stage, self.shard, held, recovered, inputs, self._most_outputs, breaker.begin)
-        self._breaker = breaker
+        patience = DECIDE_SECONDS if self._watchdog is None else self._watchdog.seconds
+        run = ShardRun(self.stage, self.shard, held, recovered, inputs, self._most_outputs, breaker.begin, patience)
+        breaker.rehearse = run.rehearse
+        self._opened, self._breaker = run, breaker
         return recovered.events
 
     def _inputs(self, offsets: Vector) -> Inputs:

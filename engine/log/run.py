@@ -17,6 +17,7 @@ from engine.log.inputs import Inputs, Taken
 from engine.log.partitioner import partition_of
 from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
 from engine.log.recovery import Recovered
+from engine.log.rehearsal import survives
 from engine.log.stage import Stage
 
 __all__ = ["COMMIT_BYTES", "OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredError"]
@@ -75,6 +76,7 @@ class ShardRun(Generic[S]):
         inputs: Inputs,
         limit: Limit,
         begin: Callable[[str], Sequence[str]] = lambda _name: (),
+        patience: float = 0,
     ) -> None:
         """Go on where the shard stands.
 
@@ -86,6 +88,7 @@ class ShardRun(Generic[S]):
             inputs: what waits behind it.
             limit: of the outputs of a commit.
             begin: told the name of an input or a timer before it is decided; returns why it is not to be (`Breaker.begin`).
+            patience: processor time that a child process has for deciding what others have ended in (seconds).
         """
         position = held.position
         self.stage: Final[Stage[S]] = stage
@@ -97,6 +100,9 @@ class ShardRun(Generic[S]):
         self.inputs = inputs
         self._limit = limit
         self._begin = begin
+        self._patience = patience
+        self._next: Taken | None = None
+        """What is about to be decided; `None`: a timer."""
         self._urgent = False
         """What processes have ended in is set aside: that is committed before another one can end."""
         self._names = [f"{topic}/{number}" for topic, number in inputs.partitions]
@@ -148,6 +154,7 @@ class ShardRun(Generic[S]):
             self.now = max(self.now, due)
             written = self.sequence
             self.begun.append((written, None))
+            self._next = None
             reasons = (*self._begun(f"timer {self.stage.timer(self.state)}"), *errors.get(written, ()))
             try:
                 for event in self._fired(reasons):
@@ -159,6 +166,18 @@ class ShardRun(Generic[S]):
                 raise UnfiredError(written, f"{type(failure).__name__}: {failure}") from failure
             fired += 1
         return fired
+
+    def rehearse(self) -> bool:
+        """Return whether a child process survives what is about to be decided."""
+        return survives(self._decide_next, self._patience)
+
+    def _decide_next(self) -> None:
+        self._begin = lambda _name: ()
+        if self._next is not None:
+            self.take(self._next, ())
+        else:
+            for event in self._fired(()):
+                self._emit(event)
 
     def _fired(self, reasons: Sequence[str]) -> Iterable[Event[Data]]:
         if len(reasons) > 1:
@@ -182,6 +201,7 @@ class ShardRun(Generic[S]):
             Exception: whatever else the stage raises.
         """
         place, record, _ = taken
+        self._next = taken
         ended = self._begin(f"{self._names[place]}@{record.offset}")
         if ended:
             self._urgent = True

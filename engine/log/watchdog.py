@@ -44,7 +44,8 @@ class Watchdog:
             seconds: of processor time that a decision may take.
             end: ends the process with an exit code.
         """
-        self._seconds: Final = seconds
+        self.seconds: Final = seconds
+        """Of processor time that a decision may take."""
         self._end: Final = end
         self._seen: WeakKeyDictionary[Breaker, tuple[object, float]] = WeakKeyDictionary()
         """What each shard was deciding when it was first seen to, and its processor time then (seconds)."""
@@ -60,12 +61,12 @@ class Watchdog:
             deciding, spent = breaker.deciding, breaker.processor_seconds()
             if deciding is None or deciding is not before:
                 self._seen[breaker] = deciding, spent
-            elif spent - since > self._seconds:
+            elif spent - since > self.seconds:
                 self._give_up(breaker, deciding[0])
 
     def _give_up(self, breaker: Breaker, name: str) -> None:
         text = "shard %s: %s is not decided after %g s of processor time: this process ends; the second time %s is set aside"
-        _logger.critical(text, breaker.shard, name, self._seconds, name)
+        _logger.critical(text, breaker.shard, name, self.seconds, name)
         try:
             breaker.run_out()
         except LogError as error:
@@ -73,12 +74,12 @@ class Watchdog:
         self._end(ENDED)
 
     def _live(self) -> None:
-        while not self._stop.wait(self._seconds / _LOOKS):
+        while not self._stop.wait(self.seconds / _LOOKS):
             self._wind_up()
             self.look()
 
     def _wind_up(self) -> None:
-        signal.setitimer(signal.ITIMER_VIRTUAL, self._seconds + 1)
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds + 1)
 
     def __enter__(self) -> Self:
         """Begin to look."""

@@ -176,11 +176,18 @@ def survivor(log: MortalLog, *deadly: str) -> tuple[Shard, int]:
     raise AssertionError(log.marks[-9:])
 
 
-def after_two_deaths(log: MortalLog) -> Processor[Shard]:
+class FailingStage(MortalStage):
+    """Fails where the other one dies while it parks."""
+
+    def park(self, state: Shard, event: Event[Any], now: int, error: str) -> Decision:
+        return (yield from CountingStage.park(self, state, event, now, error))
+
+
+def after_two_deaths(log: MortalLog, stage: type[MortalStage] = MortalStage) -> Processor[Shard]:
     """Open a shard of which two processes have died in the input a-1."""
     assert (live(log, "a-1"), live(log, "a-1")) == (None, None)
     log.alive = True
-    processor = Processor(log, CountingStage())
+    processor = Processor(log, stage(log, "a-1"))
     processor.open()
     return processor
 
@@ -221,7 +228,7 @@ class TestDeaths:
     def test_an_input_that_ends_processes_and_cannot_be_parked_is_a_dead_letter(self) -> None:
         log = MortalLog(free=True)
         log.append("pods", [custom("a", 1, "fail", at=1, unparkable=True)])
-        assert after_two_deaths(log).step() == 1
+        assert after_two_deaths(log, FailingStage).step() == 1
         assert [type(event.data) for event in written(log, "dead-letters")] == [DeadLettered]
 
     def test_a_timer_parks_its_job_and_no_other_timer_of_that_moment(self, log: MortalLog) -> None:
@@ -254,6 +261,26 @@ class TestDeaths:
         state = live(log)
         assert state is not None
         assert (totals(state), parked(log)) == ({"a": 60}, [])
+
+    def test_processes_that_are_killed_again_and_again_in_one_input_set_nothing_aside(
+        self, log: MortalLog, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """A machine that starts anew every few seconds ends them all at the same moment; no input is to blame."""
+        log.append("pods", adds(10))
+        for _ in range(2 if log.free else 3):
+            assert live(log, "a-5") is None
+        state = live(log)
+        assert state is not None
+        assert (totals(state), parked(log)) == ({"a": 10}, [])
+        assert "shard counting/0: a child process survives pods/0@5: something else ended the others" in caplog.text
+
+    def test_timers_in_which_processes_were_killed_fire(self, log: MortalLog) -> None:
+        log.append("pods", [custom("a", 1, "timer", at=10, delays=[5]), custom("late", 1, "add", at=99)])
+        for _ in range(2 if log.free else 3):
+            assert live(log, "a") is None
+        assert live(log) is not None
+        assert parked(log) == []
+        assert [event.subject for event in written(log) if isinstance(event.data, TimerFired)] == ["a"]
 
     def test_a_second_death_elsewhere_clears_the_first(self, log: MortalLog) -> None:
         log.append("pods", adds(10))
