@@ -105,6 +105,8 @@ def wait_on(turn: Turn, job: Job, timer: Timer) -> Events:
 
 def _ask_again(turn: Turn, job: Job, attempt: Attempt) -> int | None:
     """Return when what was asked for, and is not seen, is to be asked for again (microseconds); `None`: nothing is."""
+    if not job.managed:
+        return None
     if attempt.object == "made" and attempt.live and attempt.kill is None:
         return _next(attempt.seen, SIGHT_WAIT, attempt.asked)
     deletion = attempt.kill is not None or attempt.phase == "Terminating" if attempt.live else stands(job, attempt)

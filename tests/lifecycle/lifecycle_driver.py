@@ -197,6 +197,8 @@ class Driver:
                 return made, stop.value
             self._follow(event)
             self.stage.evolve(self.state, event)
+            if isinstance(event.data, EffectRequested):
+                assert self.job(event.subject).managed, "somebody else controls the job"
             self.stage.evolve(self.shadow, decode(encode(event)))
             made.append(event)
             self.events.append(event)
