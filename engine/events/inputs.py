@@ -260,6 +260,7 @@ class NodeObserved(Data):
     gpu_model: Name | None = None
     """Label `nvidia.com/gpu.product`, or what the source calls it."""
     labels: Labels = field(default_factory=dict)
+    uid: Name | None = None
 
 
 @event("lahar.node.deleted.v1", topic="cluster")
@@ -268,6 +269,7 @@ class NodeDeleted(Data):
 
     name: Name
     version: Name | None = None
+    uid: Name | None = None
 
 
 @event("lahar.object.applied.v1", topic="cluster", largest=INPUT_BYTES)
@@ -279,6 +281,7 @@ class ObjectApplied(Data):
     spec: JsonObject = field(default_factory=dict)
     """Its specification, validated at the edge."""
     version: Name | None = None
+    uid: Name | None = None
 
 
 @event("lahar.object.deleted.v1", topic="cluster")
@@ -288,3 +291,4 @@ class ObjectDeleted(Data):
     kind: Literal["Queue", "Tenant", "PriorityClass", "Grant"]
     name: Name
     version: Name | None = None
+    uid: Name | None = None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import heapify, heappop, heappush
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from engine.events import Data, Event
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
@@ -34,6 +34,13 @@ class Deletion:
     """The newest resourceVersion that is known of it."""
     at: int
     """When its deletion was recorded (microseconds)."""
+    uid: str | None = None
+    """As far as it is known."""
+    ready: Literal["True", "False", "Unknown"] = "True"
+    """Of a node, this and what follows: as `NodeObserved` said last."""
+    unreachable: bool = False
+    type: str | None = None
+    gpu_model: str | None = None
 
 
 Known: TypeAlias = NodeObserved | ObjectApplied | Deletion
@@ -63,22 +70,35 @@ class ClusterFacts:
             return []
         thing = (event.clusterid, NODE if isinstance(data, NodeObserved | NodeDeleted) else data.kind, data.name)
         known = self.known(thing)
+        another = known is not None and None not in {data.uid, known.uid} and data.uid != known.uid
         if isinstance(data, NodeObserved | ObjectApplied):
-            if known is not None and not is_newer(data.version, known.version):
+            # versions are those of one object: after a restore, say, a new one may begin below
+            if known is not None and not another and not is_newer(data.version, known.version):
                 return []
             self.know(thing, data)
             return [thing]
         last = None if known is None else known.version
         # a deletion is newer than the observation of its own version; older ones are of an earlier life
         own = data.version == last and not isinstance(known, Deletion)
-        if not (own or is_newer(data.version, last)):
+        if not (own or is_newer(data.version, last)) or (another and own):
             return []
         version = data.version or last
         if version is None:
             self.know(thing, None)
             return [thing]
-        self.know(thing, Deletion(version, event.recordedtime))
+        uid = data.uid or (None if known is None else known.uid)
+        if isinstance(known, NodeObserved):
+            gone = Deletion(version, event.recordedtime, uid, known.ready, known.unreachable, known.type, known.gpu_model)
+        elif isinstance(known, Deletion):
+            gone = replace(known, version=version, at=event.recordedtime, uid=uid)
+        else:
+            gone = Deletion(version, event.recordedtime, uid)
+        self.know(thing, gone)
         return [thing, *self._forget(event.recordedtime)]
+
+    def node(self, cluster: str, name: str) -> NodeObserved | Deletion | None:
+        """Return a node as it was last observed, also one that is gone; `None`: it is not known."""
+        return self.nodes.get((cluster, name)) or self.deleted.get((cluster, NODE, name))
 
     def things(self) -> Iterator[Thing]:
         """Yield everything of which something is known."""

@@ -40,6 +40,7 @@ def observe_node(node: dict[str, Any]) -> NodeObserved:
         type=labels.get("node.kubernetes.io/instance-type") or labels.get("beta.kubernetes.io/instance-type"),
         gpu_model=labels.get("nvidia.com/gpu.product"),
         labels=labels,
+        uid=text(metadata.get("uid")),
     )
 
 
@@ -50,7 +51,7 @@ def delete_node(node: dict[str, Any]) -> NodeDeleted:
         ProjectionError: `metadata.name` is missing.
     """
     metadata = mapping(node.get("metadata"))
-    return NodeDeleted(_name(metadata), text(metadata.get("resourceVersion")))
+    return NodeDeleted(_name(metadata), text(metadata.get("resourceVersion")), text(metadata.get("uid")))
 
 
 def _name(metadata: dict[str, Any]) -> str:

@@ -186,7 +186,8 @@ def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
     known = set(type(part).model_fields) - {"metadata"}
     spec = part.model_dump(mode="json", by_alias=True, exclude_none=True, include=known)
     warnings = [f"{path}: unknown field, left out" for path in unknown_fields(found)]
-    return ObjectApplied(kind, found.metadata.name, spec, found.metadata.resource_version), warnings
+    uid = text(mapping(content.get("metadata")).get("uid"))
+    return ObjectApplied(kind, found.metadata.name, spec, found.metadata.resource_version, uid), warnings
 
 
 def delete_object(content: dict[str, Any]) -> ObjectDeleted:
@@ -199,7 +200,7 @@ def delete_object(content: dict[str, Any]) -> ObjectDeleted:
     name = text(metadata.get("name"))
     if name is None:
         raise ObjectError(kind, [("metadata.name", "missing")])
-    return ObjectDeleted(kind, name, text(metadata.get("resourceVersion")))
+    return ObjectDeleted(kind, name, text(metadata.get("resourceVersion")), text(metadata.get("uid")))
 
 
 def _kind(content: dict[str, Any]) -> ObjectKind:

@@ -211,7 +211,7 @@ def _judge(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> tuple[At
     phase, reason = pod.phase, pod.reason
     if attempt.kill is not None and phase in {"Failed", "Lost", "Terminating"} and not _ended_before_kill(attempt, pod):
         return ("Failed" if phase == "Lost" else phase), attempt.kill
-    node = turn.state.facts.nodes.get((job.cluster, pod.node)) if pod.node is not None else None
+    node = turn.state.facts.node(job.cluster, pod.node) if pod.node is not None else None
     if node is not None:
         if reason == "EvictedByTaint" and (node.unreachable or node.ready != "True"):
             return ("Lost" if phase == "Failed" else phase), "NodeLost"
@@ -226,7 +226,7 @@ def _ended_before_kill(attempt: Attempt, pod: PodObserved) -> bool:
 
 
 def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptBound]:
-    node = turn.state.facts.nodes.get((job.cluster, pod.node or ""))
+    node = turn.state.facts.node(job.cluster, pod.node or "")
     return turn.event(
         job,
         AttemptBound(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -49,6 +51,39 @@ def test_the_newest_fact_stands_in_whatever_order_they_arrive(events, data):
     (thing,) = set(facts.things())
     assert facts.known(thing) == (last if isinstance(last, NodeObserved | ObjectApplied) else Deletion(last.version, 0))
     assert len(facts.nodes) + len(facts.objects) + len(facts.deleted) == 1
+
+
+@given(lives(), lives())
+def test_versions_are_compared_within_one_life(first, second):
+    """A cluster that is restored, or made anew under its name, begins to count again."""
+    facts, _ = told(*of_life("u1", first), *of_life("u2", second))
+    last = second[-1].data
+    known = facts.known(("c", "Node" if isinstance(last, NodeObserved | NodeDeleted) else "Grant", "n"))
+    if isinstance(last, NodeObserved | ObjectApplied):
+        assert known == replace(last, uid="u2")
+    elif known is not None:
+        assert isinstance(known, Deletion) or known.uid == "u1"
+
+
+def of_life(uid, events):
+    return [replace(event, data=replace(event.data, uid=uid)) for event in events]
+
+
+def test_a_deletion_of_an_earlier_life_deletes_no_later_one():
+    facts, changed = told(
+        fact(NodeObserved("n", "9", uid="u2")), fact(NodeDeleted("n", "8", "u1")), fact(NodeDeleted("n", "9", "u1"))
+    )
+    assert changed[1:] == [[], []]
+    assert set(facts.nodes) == {("c", "n")}
+
+
+def test_of_a_node_that_is_gone_stays_what_pods_are_judged_and_billed_by():
+    facts, _ = told(
+        fact(NodeObserved("n", "1", ready="Unknown", unreachable=True, type="p5", gpu_model="H100")), fact(NodeDeleted("n", "2"))
+    )
+    assert facts.node("c", "n") == Deletion("2", 0, None, "Unknown", True, "p5", "H100")
+    facts.absorb(fact(NodeDeleted("n", "3")))
+    assert facts.node("c", "n") == Deletion("3", 0, None, "Unknown", True, "p5", "H100")
 
 
 def test_what_changes_nothing_is_told_apart():

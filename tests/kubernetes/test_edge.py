@@ -170,13 +170,13 @@ def test_a_node() -> None:
     [message] = found.messages
     assert (found.topic, message.key, message.subject, message.correlationid) == ("cluster", "east", "east", "")
     assert decode(message).data == NodeObserved(
-        "n1", "8", "Unknown", True, True, 31500, 2**30, 8, 110, "p4", "A100", content["metadata"]["labels"]
+        "n1", "8", "Unknown", True, True, 31500, 2**30, 8, 110, "p4", "A100", content["metadata"]["labels"], "n-uid"
     )
 
 
 def test_a_node_that_says_nothing_and_one_that_is_gone() -> None:
-    assert taken(node(spec=None, status=[]))[0].data == NodeObserved("n1", "8", labels={"a": "b"})
-    assert taken(node(), "DELETED")[0].data == NodeDeleted("n1", "8")
+    assert taken(node(spec=None, status=[]))[0].data == NodeObserved("n1", "8", labels={"a": "b"}, uid="n-uid")
+    assert taken(node(), "DELETED")[0].data == NodeDeleted("n1", "8", "n-uid")
     assert isinstance(outcome(node(None)), Refused)
 
 
