@@ -71,13 +71,22 @@ def _uids_on(turn: Turn, job: Job, node: str) -> list[str]:
     return [uid for job_id, uid in there if job_id == job.id]
 
 
+def _standing_on(turn: Turn, job: Job, node: str) -> list[Attempt]:
+    return sorted((job.by_uid[uid] for uid in _uids_on(turn, job, node)), key=lambda attempt: attempt.place)
+
+
+def _is_seen_until(attempt: Attempt) -> int:
+    """Return until when an attempt counts as seen though its node is gone (microseconds)."""
+    return attempt.seen + LOSS_WAIT if attempt.live else 0
+
+
 def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
     """Yield what the timer has waited for in vain, and why it counts as lost: live attempts, closed ones whose object stands."""
     if timer.node is not None:
         if (job.cluster, timer.node) not in turn.state.facts.nodes:  # else it came back
-            standing = [job.by_uid[uid] for uid in _uids_on(turn, job, timer.node)]
-            for attempt in sorted(standing, key=lambda attempt: attempt.place):
-                yield attempt, "NodeLost"
+            for attempt in _standing_on(turn, job, timer.node):
+                if _is_seen_until(attempt) <= turn.now:
+                    yield attempt, "NodeLost"
         return
     for attempt in job.attempts:
         due = _due(turn, job, attempt)
@@ -96,7 +105,10 @@ def unseen(turn: Turn, job: Job) -> list[Attempt]:
 
 def wait_on(turn: Turn, job: Job, timer: Timer) -> Events:
     """Wait on for what was not due when the timer fired."""
-    if timer.node is not None:
+    if timer.node is not None:  # pods that somebody still speaks of
+        dues = [due for one in _standing_on(turn, job, timer.node) if (due := _is_seen_until(one)) > turn.now]
+        if dues and (job.cluster, timer.node) not in turn.state.facts.nodes:
+            yield from _wait_until(turn, job, max(min(dues), turn.now + SIGHT_WAIT), timer.node)
         return
     dues = [due for one in job.attempts for due in (_due(turn, job, one), _ask_again(turn, job, one)) if due is not None]
     if dues:

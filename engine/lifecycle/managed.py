@@ -42,7 +42,7 @@ from engine.lifecycle.actions import (
 from engine.lifecycle.authority import may_not_speak
 from engine.lifecycle.closing import give_up_object
 from engine.lifecycle.indexes import stands
-from engine.lifecycle.losses import end_without_evidence, stop_waiting, wait_for_lost, wait_for_sight
+from engine.lifecycle.losses import end_without_evidence, stop_waiting, wait_for_lost, wait_for_node, wait_for_sight
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import ask_again, kill, meet, plan_of, rest_of_kill, update_surplus
@@ -217,6 +217,7 @@ def object_changed(turn: Turn, job: Job, attempt: Attempt) -> Events:
     turn.cause = turn.last
     yield from meet(turn, job, attempt)
     yield from _wait_for_object(turn, job, attempt)
+    yield from wait_for_node(turn, job, attempt)
     yield from settle(turn, job)
 
 

@@ -9,7 +9,7 @@ from typing import Final
 from engine.events.inputs import PodObserved
 from engine.events.jobs import AttemptObjectChanged, AttemptStarted, EffectRequested
 from engine.lifecycle.closing import give_up
-from engine.lifecycle.losses import wait_for_sight
+from engine.lifecycle.losses import wait_for_node, wait_for_sight
 from engine.lifecycle.orders import Order
 from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import PODS, go_on, go_on_killing
@@ -50,6 +50,7 @@ def start_missing(turn: Turn, job: Job) -> Events:
         left = sorted(index for index in task.left if index < task.spec.replicas)[:room]
         for index in left:
             yield turn.event(job, _effect("delete_pod", task.slots[index], "KilledByAction"))
+            yield from wait_for_node(turn, job, task.slots[index])
         room -= len(left)
         few = task.open[:room] if task.open and may_start(job, task) else []
         room -= len(few)
@@ -186,6 +187,7 @@ def _delete_one(turn: Turn, job: Job, attempt: Attempt, cause: str) -> Events:
         yield turn.event(job, AttemptObjectChanged(*key, object="gone", replaceable=True, version=attempt.version))
         return
     yield turn.event(job, _effect("delete_pod", attempt, cause))
+    yield from wait_for_node(turn, job, attempt)
 
 
 def update_surplus(turn: Turn, job: Job) -> Events:

@@ -7,7 +7,15 @@ from lifecycle_driver import CLUSTER, Driver, pod, vcjob
 
 from engine.events import NotKeptError
 from engine.events.inputs import CommandIssued, NodeDeleted, NodeObserved
-from engine.events.jobs import AttemptChanged, AttemptEnded, AttemptObjectChanged, TimerCancelled, TimerSet
+from engine.events.jobs import (
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptObjectChanged,
+    EffectRequested,
+    TimerCancelled,
+    TimerSet,
+)
 
 
 @pytest.fixture
@@ -156,3 +164,67 @@ def test_a_node_that_is_made_anew_under_its_name_speaks_for_the_pods_that_are_bo
     assert len(driver.of(TimerCancelled, made)) == 1
     driver.wait(6000)
     assert driver.of(AttemptEnded) == []
+
+
+def test_the_pods_of_a_job_that_is_only_observed_are_nobodys_to_delete():
+    driver = Driver()
+    for name in ("n0", "n1"):
+        driver.node(name, version="1")
+        driver.see(pod(name, "j1", 1, "Running", kind="Other", node=name, running=0))
+    driver.see(pod("n1", "j1", 2, "Terminating", kind="Other", node="n1", running=0, terminating=1, deleting=True))
+    driver.take(driver.event(NodeDeleted("n0", "2"), "n0"))
+    driver.wait(86_400)
+    assert [end.reason for end in driver.of(AttemptEnded)] == ["NodeLost"]
+    assert driver.of(EffectRequested) == []
+
+
+@pytest.mark.parametrize("node_first", [False, True])
+def test_a_node_may_go_before_or_after_what_stood_on_it_is_to_be_replaced(node_first):
+    driver = Driver()
+    driver.node("n0", version="1")
+    driver.submit(vcjob({"name": "w", "replicas": 2, "minAvailable": 1}, minAvailable=1, maxRetry=10))
+    driver.run("w")
+    driver.end("w", 0, code=1)
+    if node_first:
+        driver.take(driver.event(NodeDeleted("n0", "2"), "n0"))
+    driver.command("RestartPod", task="w", index=0)
+    if not node_first:
+        driver.take(driver.event(NodeDeleted("n0", "2"), "n0"))
+    driver.report(driver.job().attempts[0].effect, "done")
+    assert driver.asked("create_pod", driver.wait(600)) == [("w", 0, 2)]
+
+
+@pytest.mark.parametrize("node_first", [False, True])
+def test_what_a_node_was_counts_for_its_pods_after_it_has_gone(node_first):
+    driver = Driver()
+    driver.node("n0", version="1", unreachable=True, type="p5", gpu_model="H100")
+    facts = [driver.event(NodeDeleted("n0", "2"), "n0")]
+    seen = pod("u1", "j1", 1, "Failed", reason="EvictedByTaint", node="n0", running=0, ended=5)
+    facts.insert(node_first, driver.event(seen, "j1"))
+    for fact in facts:
+        driver.take(fact)
+    (bound,), (end,) = driver.of(AttemptBound), driver.of(AttemptEnded)
+    assert (bound.node_type, bound.gpu_model, end.phase, end.reason) == ("p5", "H100", "Lost", "NodeLost")
+
+
+def test_a_cluster_that_is_made_anew_has_nodes_of_the_same_names_that_begin_to_count_again(driver):
+    driver.node("n1", version="500", uid="old")
+    driver.take(driver.event(NodeDeleted("n1", "501", "old"), "n1"))
+    driver.node("n1", version="7", uid="new")
+    driver.see(pod("u1", "j2", 1, "Running", node="n1", running=0))
+    driver.wait(6000)
+    assert driver.of(AttemptEnded) == []
+
+
+def test_a_pod_that_is_seen_on_although_its_node_has_gone_is_not_lost(driver):
+    """Whoever says that the node is gone is wrong about it, or late."""
+    driver.take(driver.event(NodeDeleted("n0", "9"), "n0"))
+    for minute in range(1, 31):
+        driver.wait(60)
+        driver.see(driver.replica("w", phase="Running", node="n0", running=0, ready=True, restarts=minute))
+    assert driver.of(AttemptEnded) == []
+    driver.crash()
+    driver.wait(599)
+    assert driver.of(AttemptEnded) == []
+    driver.wait(61)
+    assert [end.reason for end in driver.of(AttemptEnded)] == ["NodeLost"]
