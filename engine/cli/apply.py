@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple, cast
 
 import typer
 
@@ -16,10 +17,12 @@ from engine.cli.known_jobs import KnownJobs
 from engine.cli.output import Output
 from engine.cli.settings import Settings
 from engine.cli.submitting import manifest_digest, read_objects, submission, update
-from engine.events import Data, Message, decode
-from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.events import Data, Event, Message, decode, encode
+from engine.events.ids import observation_id
+from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.history.reading import cluster_facts
 from engine.history.transfer import Exportable
+from engine.kubernetes.cluster_facts import ClusterFacts
 from engine.kubernetes.documents import Document
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
 from engine.kubernetes.identity import job_name
@@ -112,30 +115,35 @@ def _part(settings: Settings, file: Path, document: Document, recorded: int) -> 
 
 def _apply_objects(feed: Feed, target: Exportable, settings: Settings, output: Output, parts: Iterable[_Part]) -> Collection[Data]:
     """Append what differs from what the log knows, and say so; returns what it knows then."""
-    known: dict[tuple[str, str], Data] = {}
+    facts = ClusterFacts()
     for event in cluster_facts(target):
         if event.clusterid == settings.cluster:
-            match event.data:
-                case NodeDeleted() as gone:
-                    known.pop(("Node", gone.name), None)
-                case ObjectDeleted() as gone:
-                    known.pop((gone.kind, gone.name), None)
-                case _:
-                    known[_named(event.data)] = event.data
+            facts.absorb(event)
     for topic, messages, _ in (part.inputs for part in parts if part.inputs is not None):
         for message in messages:
-            data = decode(message).data
+            event, data = _as_given(message)
             kind, name = _named(data)
-            before = known.get((kind, name))
-            outcome = "unchanged" if before == data else "created" if before is None else "changed"
+            before = facts.known((settings.cluster, kind, name))
+            outcome = "created"
+            if isinstance(before, NodeObserved | ObjectApplied):
+                outcome = "unchanged" if replace(before, version=None, uid=None) == data else "changed"
             if outcome != "unchanged":
-                feed.append(topic, [message])
-                known[kind, name] = data
+                feed.append(topic, [encode(event, message.key)])
+                facts.absorb(event)
             if output.as_json:
                 output.record({"kind": kind, "name": name, "outcome": outcome})
             else:
                 output.line(f"{kind} {name}: {outcome}")
-    return known.values()
+    return [*facts.nodes.values(), *facts.objects.values()]
+
+
+def _as_given(message: Message) -> tuple[Event[Data], NodeObserved | ObjectApplied]:
+    """Return an object as somebody gives it now: whatever version a file has kept, nothing is newer."""
+    event = decode(message)
+    data = cast("NodeObserved | ObjectApplied", event.data)
+    ident = observation_id(event.id, str(event.recordedtime), deleted=False)
+    given = replace(data, version=None, uid=None)
+    return replace(event, id=ident, data=given), given
 
 
 def _named(data: Data) -> tuple[str, str]:

@@ -145,6 +145,21 @@ class TestApply:
         assert lahar("apply", file).out.splitlines()[1] == "Node n: changed"
         assert lahar("as-of", "2100-01-01", "--json").record["nodes"]["n"]["capacity"]["cpu_milli"] == 8000
 
+    def test_an_object_that_was_deleted_is_given_again_by_the_file_that_it_was_saved_in(self, lahar, folder):
+        """Such a file holds the version of then."""
+        saved = folder / "queue.yaml"
+        metadata = {"name": "q", "resourceVersion": "500", "uid": "u"}
+        queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": metadata, "spec": {"weight": 2}}
+        saved.write_text(json.dumps(queue))
+        gone = folder / "gone.json"
+        later = {**queue, "metadata": {**metadata, "resourceVersion": "501"}}
+        gone.write_text(json.dumps({"type": "DELETED", "object": later}))
+        for outcome in ("created", "unchanged"):
+            assert f"Queue q: {outcome}" in lahar("apply", saved).out
+        lahar("ingest", gone)
+        assert "Queue q: created" in lahar("apply", saved).out
+        assert "q" in lahar("as-of", "2100-01-01T00:00:00Z", "--json").record["queues"]
+
     def test_a_job_in_a_markdown_page(self, lahar, folder):
         (folder / "page.md").write_text(PAPER)
         assert "metadata.name" in lahar("apply", "page.md", "--strict", code=2).err
