@@ -148,8 +148,8 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
         if here.is_file() and not any(path.samefile(here) for path in trusted):
             found = _read(here, FILE_NAME)
             values["untrusted_callbacks"] = bool(found.pop("callbacks", ()))
+            untrusted = found.get("log", "") if found.get("log") != values.get("log") else ""
             values |= found
-            untrusted = found.get("log", "")
     chosen = log or environment.get("LAHAR_LOG")
     if chosen:
         values["log"] = chosen
@@ -175,9 +175,11 @@ def _must_get_no_credentials(log: str, environment: Mapping[str, str]) -> None:
     """
     if not log.startswith(_KAFKA):
         return
-    given = {name.upper() for name, value in environment.items() if value}
-    held = sorted(_CREDENTIALS & given)
-    if held and (log.removeprefix(_KAFKA).rstrip("/") or "KAFKA_BOOTSTRAP_SERVERS" not in given):
+    given = {name.upper(): value for name, value in environment.items() if value}
+    held = sorted(_CREDENTIALS & given.keys())
+    own = {host.strip() for host in given.get("KAFKA_BOOTSTRAP_SERVERS", "").split(",")} - {""}
+    hosts = {host.strip() for host in log.removeprefix(_KAFKA).rstrip("/").split(",")} - {""}
+    if held and not (own and hosts <= own):
         raise ValueError(
             f"./{FILE_NAME}: log = {log!r}: {', '.join(held)} would be used at a host that only this file, which nobody named, "
             f"names; if you trust it, give --log URL, LAHAR_LOG=URL or --config {FILE_NAME}"

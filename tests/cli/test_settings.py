@@ -161,6 +161,11 @@ def test_a_file_of_the_working_directory_may_name_a_host_that_is_sent_no_credent
     own = write(tmp_path, 'log = "kafka://"')
     assert load_settings(None, secret | {"KAFKA_BOOTSTRAP_SERVERS": "mine:9092"}, own).log == "kafka://"
     assert load_settings(None, secret, write(tmp_path, 'log = "sqlite:file.db"')).log == "sqlite:file.db"
+    named = write(tmp_path, 'log = "kafka://a:9092,b:9092"')
+    servers = {"KAFKA_BOOTSTRAP_SERVERS": "b:9092, a:9092, c:9092"}
+    assert load_settings(None, secret | servers, named).log == "kafka://a:9092,b:9092"
+    with pytest.raises(ValueError, match="at a host that only this file"):
+        load_settings(None, secret | {"KAFKA_BOOTSTRAP_SERVERS": "a:9092"}, named)
 
 
 def test_the_users_own_configuration_is_trusted_in_its_own_folder_too(tmp_path):
@@ -169,6 +174,15 @@ def test_the_users_own_configuration_is_trusted_in_its_own_folder_too(tmp_path):
     write(home, 'log = "kafka://mine:9092"\ncallbacks = ["mine"]')
     found = load_settings(None, {"XDG_CONFIG_HOME": str(tmp_path), "KAFKA_SASL_PASSWORD": "secret"}, home)
     assert (found.log, found.callbacks, found.untrusted_callbacks) == ("kafka://mine:9092", ("mine",), False)
+
+
+def test_a_host_that_the_users_own_configuration_names_too_is_the_users_own(tmp_path):
+    own, work = tmp_path / "lahar", tmp_path / "work"
+    for folder in (own, work):
+        folder.mkdir()
+        write(folder, 'log = "kafka://mine:9092"')
+    found = load_settings(None, {"XDG_CONFIG_HOME": str(tmp_path), "KAFKA_SASL_PASSWORD": "secret"}, work)
+    assert found.log == "kafka://mine:9092"
 
 
 def test_every_key_is_documented():
