@@ -163,8 +163,12 @@ def _check_attributes(message: Message, characters: int) -> None:
         raise UndecodableError(f"its id, subject, source or clusterid is longer than {_LONGEST_NAME:,} characters")
 
 
-def decode(message: Message) -> Event[Data]:
+def decode(message: Message, *, bounded: bool = True) -> Event[Data]:
     """Return the event that a message holds, upcast to the current version of its type.
+
+    Args:
+        message: the message.
+        bounded: it is an input that is still to be taken: one that is too large is none.
 
     Raises:
         UndecodableError: the data are no JSON or break the schema of the type (the text names the field), or it is an input that
@@ -181,7 +185,7 @@ def decode(message: Message) -> Event[Data]:
         cls = TYPES[message.type]
     validator = _VALIDATORS.get(cls) or _validator(cls)
     (key, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
-    if cls.TOPIC in INPUT_TOPICS:
+    if bounded and cls.TOPIC in INPUT_TOPICS:
         if len(content) > cls.LARGEST:
             raise UndecodableError(f"{kind}: {len(content):,} bytes of data, more than the {cls.LARGEST:,} that it may have")
         characters = len(key) + len(ident) + len(source) + len(subject) + len(correlation) + len(causation) + len(cluster)

@@ -243,7 +243,7 @@ class _Absorbed:
                 # It could not be read then; a release that can read it must not rewrite what followed.
                 return
         try:
-            event = decode(record.message)
+            event = decode(record.message, bounded=False)  # whatever the bounds were when it was taken
         except EventError as error:
             raise LogError(
                 f"{record.partition.topic}/{record.partition.number} at {record.offset} was read by another release: {error}"

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from counting_stage import CountingStage, Shard, custom
+from counting_stage import CountingStage, Shard, custom, node
 
 from engine.events import Event, Topic, decode, raw_message
+from engine.events.inputs import NodeObserved
 from engine.events.jobs import Accounted
 from engine.log import run
 from engine.log.memory import MemoryLog, MemoryShard
@@ -214,3 +215,26 @@ def test_a_commit_is_bounded_for_the_log_too(monkeypatch: pytest.MonkeyPatch) ->
     processor.run_until_quiet()
     assert processor.committed["dead"] == 40
     assert max(found) < COMMIT_BYTES
+
+
+def test_what_was_absorbed_under_wider_bounds_is_absorbed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A release with narrower ones opens the shard, without a snapshot too."""
+    log = MemoryLog()
+    log.append("cluster", [node("n", 1, 7, at=1)])
+    log.append("pods", [custom("a", 1, "add", at=2)])
+    first = Processor(log, CountingStage())
+    first.open()
+    first.run_until_quiet()
+    monkeypatch.setattr(NodeObserved, "LARGEST", 5)
+    narrow = Processor(log, Renewed())
+    narrow.open()
+    assert narrow.state.nodes == first.state.nodes == {"n": 7}
+    log.append("cluster", [node("n", 2, 8, at=3)])
+    narrow.run_until_quiet()
+    assert narrow.accounts.outcomes["dead"] == 1
+
+
+class Renewed(CountingStage):
+    """Does not read the snapshots of the other one."""
+
+    state_version = CountingStage.state_version + 1
