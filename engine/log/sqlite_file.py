@@ -139,10 +139,12 @@ class SqliteFile:
         draft = path.with_name(f"{path.name}.new-{os.getpid()}")
         try:
             draft.unlink(missing_ok=True)  # of a process with this number that was killed
-            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, self.path.stat().st_mode & 0o777))
+            mode = self.path.stat().st_mode & 0o777
+            os.close(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode | 0o600))
             with translated(path), self._reading, closing(sqlite3.connect(draft, isolation_level=None)) as copy:
                 # In one step: taken in several, the copy would begin anew whenever another process writes.
                 self._reader.backup(copy)
+            draft.chmod(draft.stat().st_mode & mode)
             os.link(draft, path)
         except FileExistsError:
             raise LogUnavailableError(f"{path} exists; name a new file for the backup") from None

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from counting_stage import CountingStage, custom, inputs
@@ -333,6 +334,26 @@ class TestCopies:
         finally:
             os.umask(before)
         assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == meant
+
+    @pytest.mark.parametrize("mode", [0o400, 0o444])
+    def test_a_log_that_may_only_be_read_is_copied(
+        self, filled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+    ) -> None:
+        """Also for whoever is not root, who may write everything."""
+        connect, drafts = sqlite3.connect, []
+
+        def looking(path: Any, **how: Any) -> sqlite3.Connection:
+            if ".new-" in str(path):
+                drafts.append(stat.S_IMODE(Path(path).stat().st_mode))
+            return connect(path, **how)
+
+        log = SqliteLog(filled, readonly=True)
+        filled.chmod(mode)
+        monkeypatch.setattr(sqlite3, "connect", looking)
+        log.backup(tmp_path / "copy.db")
+        log.close()
+        assert [draft & 0o600 for draft in drafts] == [0o600]
+        assert stat.S_IMODE((tmp_path / "copy.db").stat().st_mode) == mode
 
     def test_a_backup_never_overwrites(self, filled: Path, tmp_path: Path) -> None:
         (tmp_path / "copy.db").write_text("precious")
