@@ -68,8 +68,8 @@ def apply(
     """Give Lahar jobs to manage, and queues, nodes, tenants, priority classes and grants.
 
     Applying a file twice changes nothing. A job that is known by its name and has not finished is updated, also one that nobody has
-    processed yet; one that was rejected is judged anew. An object of the cluster is as the file says from now on, whatever version the
-    file has kept. Nothing is applied unless all files can be read.
+    processed yet; one that was rejected is judged anew. An object of the cluster is as the file says from now on, whatever version
+    it has kept. Nothing is applied unless all files can be read.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
