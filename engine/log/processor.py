@@ -148,9 +148,13 @@ class Processor(Generic[S]):
         inputs = self._inputs(held.position.vector)
         patience = DECIDE_SECONDS if self._watchdog is None else self._watchdog.seconds
         run = ShardRun(self.stage, self.shard, held, recovered, inputs, self._most_outputs, breaker.begin, patience)
-        breaker.rehearse = run.rehearse
+        breaker.rehearse = self._rehearse
         self._opened, self._breaker = run, breaker
         return recovered.events
+
+    def _rehearse(self) -> bool:
+        # Of the run that stands: the breaker must keep none that was let go.
+        return self._run.rehearse()
 
     def _inputs(self, offsets: Vector) -> Inputs:
         return Inputs(self.log, self.reads, offsets, self.batch)
