@@ -30,7 +30,7 @@ REASON: Final = "processes ended twice while they decided it"
 """Why an input or a timer is set aside."""
 
 _FATAL: Final = 2
-"""Ends of processes in the same input after which it is set aside."""
+"""Ends of processes in the same input after which a child process tries it; with the child's, or one more, it is set aside."""
 _NOTHING: Final = ""
 _OPEN: Final = "open"
 _RECOVERY: Final = "recovery"
@@ -81,9 +81,9 @@ class Breaker:
             return
         many = "a process ended while it" if self.ends == 1 else f"{self.ends} processes, one after the other, ended while they"
         what = "recovered the shard" if self.suspect == _RECOVERY else f"decided {self.suspect}"
-        done = (
-            "" if self.suspect == _RECOVERY or self.ends < _FATAL else "; that is set aside now if a child process ends in it too"
-        )
+        done = ""
+        if self.suspect != _RECOVERY and self.ends >= _FATAL:
+            done = "; that is set aside now" + (" if a child process ends in it too" if self.ends == _FATAL else "")
         _logger.warning("shard %s: %s %s%s", self.shard, many, what, done)
 
     def recovering(self) -> None:
@@ -111,16 +111,18 @@ class Breaker:
         """
         ends = self.ends if name == self.suspect else 0
         if ends == _FATAL:
-            self.recovering()  # an end of this process meanwhile says nothing new
+            self._mark(f"{ends} {name}")  # what takes this process with it is tried no more
             if self.rehearse():
                 _logger.warning("shard %s: a child process survives %s: something else ended the others", self.shard, name)
                 self.suspect, self.ends = _NOTHING, 0
-                ends = 0
+            else:
+                self.ends += 1
+            ends = self.ends
         self.deciding = name, ends
         if self._free or self._careful:
             self._left -= 1
             self._mark(f"{ends} {name}")
-        return (REASON,) * (ends - _FATAL + 1) if ends else ()
+        return (REASON,) * (ends - _FATAL)
 
     def rest(self) -> None:
         """Note that nothing is being decided, in good order or because of an error that this process survives.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import signal
@@ -12,41 +13,67 @@ from typing import Final, NoReturn
 
 __all__ = ["survives"]
 
-_PATIENCE: Final = 5
+_PATIENCE: Final = 2.0
 """How many times as long as its processor time a child may take: a lock that another thread held is nobody's there."""
+_LEAST: Final = 10.0
+"""Seconds that it may take at least, where the machine is busy."""
 _LIVED: Final = b"1"
+_logger: Final = logging.getLogger(__name__)
 
 
-def survives(attempt: Callable[[], object], seconds: float) -> bool:
+def survives(attempt: Callable[[], object], seconds: float, *, least: float = _LEAST) -> bool:
     """Return whether a copy of this process does something and lives. What it changes is gone with it; what it raises is no end.
+
+    Where the system makes no copy, nothing is known to survive.
 
     Args:
         attempt: what to do, without input or output.
         seconds: of processor time that it may take.
+        least: seconds that it may take on a busy machine, at least.
     """
-    reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # that other threads are not there is what `_PATIENCE` is for
-        child = os.fork()
+    patience = max(least, _PATIENCE * seconds)
+    try:
+        reader, writer = os.pipe()
+    except OSError as error:
+        return _untried(error)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # that other threads are not there is what the patience is for
+            child = os.fork()
+    except OSError as error:
+        os.close(reader)
+        os.close(writer)
+        return _untried(error)
     if child == 0:
-        _try(attempt, seconds, writer)
+        _try(attempt, seconds, patience, writer)
     os.close(writer)
     try:
-        told, _, _ = select.select([reader], [], [], _PATIENCE * seconds)
+        told, _, _ = select.select([reader], [], [], patience)
         return bool(told) and os.read(reader, 1) == _LIVED
     finally:
         os.close(reader)
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        with suppress(OSError):  # somebody else has waited for it
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
-def _try(attempt: Callable[[], object], seconds: float, writer: int) -> NoReturn:
+def _untried(error: OSError) -> bool:
+    _logger.warning("a child process cannot be started to try what others have ended in: %s", error.strerror)
+    return False
+
+
+def _try(attempt: Callable[[], object], seconds: float, patience: float, writer: int) -> NoReturn:
     try:
         # The log's files, locks and connections are the parent's.
         os.closerange(3, writer)
         os.closerange(writer + 1, os.sysconf("SC_OPEN_MAX"))
-        signal.signal(signal.SIGVTALRM, signal.SIG_DFL)
-        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        # What it spends in the system counts too, as for the watchdog; and it outlives no parent for long.
+        for alarm, timer, limit in (
+            (signal.SIGPROF, signal.ITIMER_PROF, seconds),
+            (signal.SIGALRM, signal.ITIMER_REAL, patience),
+        ):
+            signal.signal(alarm, signal.SIG_DFL)
+            signal.setitimer(timer, limit)
         with suppress(Exception):
             attempt()
         os.write(writer, _LIVED)

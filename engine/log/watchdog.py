@@ -65,7 +65,9 @@ class Watchdog:
                 self._give_up(breaker, deciding[0])
 
     def _give_up(self, breaker: Breaker, name: str) -> None:
-        text = "shard %s: %s is not decided after %g s of processor time: this process ends; the second time %s is set aside"
+        text = (
+            "shard %s: %s is not decided after %g s of processor time: this process ends; the second time a child process tries %s"
+        )
         _logger.critical(text, breaker.shard, name, self.seconds, name)
         try:
             breaker.run_out()

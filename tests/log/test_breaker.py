@@ -20,6 +20,7 @@ from deadly_stage import EXIT, INNOCENTS, deadly
 
 from engine.events import Event, Topic, decode
 from engine.events.jobs import DeadLettered, EventRaised, JobParked, TimerFired
+from engine.log import run
 from engine.log.breaker import REASON, Breaker
 from engine.log.errors import LogUnavailableError
 from engine.log.mark_file import MarkFile
@@ -273,6 +274,34 @@ class TestDeaths:
         assert state is not None
         assert (totals(state), parked(log)) == ({"a": 10}, [])
         assert "shard counting/0: a child process survives pods/0@5: something else ended the others" in caplog.text
+
+    def test_what_takes_the_process_with_its_child_is_set_aside(self, log: MortalLog, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As where a system for want of memory ends all processes of a container."""
+
+        def die(*_: object) -> bool:
+            log.alive = False
+            raise DiedError
+
+        log.append("pods", adds(10))
+        monkeypatch.setattr(run, "survives", die)
+        _, died = survivor(log, "a-5")
+        assert died == (3 if log.free else 4)
+        assert parked(log) == [("a", REASON)]
+
+    def test_a_child_that_ended_is_not_started_again(self, log: MortalLog) -> None:
+        asked: list[bool] = []
+
+        def end() -> bool:
+            asked.append(True)
+            return False
+
+        log.append("pods", adds(3))
+        held = log.open(SHARD, Processor(log, CountingStage()).reads)
+        held.mark("1 pods/0@1")
+        breaker = Breaker(SHARD, held, 10)
+        breaker.rehearse = end
+        assert [breaker.begin("pods/0@1") for _ in range(3)] == [(REASON,)] * 3
+        assert len(asked) == 1
 
     def test_timers_in_which_processes_were_killed_fire(self, log: MortalLog) -> None:
         log.append("pods", [custom("a", 1, "timer", at=10, delays=[5]), custom("late", 1, "add", at=99)])
