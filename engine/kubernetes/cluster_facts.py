@@ -80,7 +80,7 @@ class ClusterFacts:
         last = None if known is None else known.version
         # a deletion is newer than the observation of its own version; older ones are of an earlier life
         own = data.version == last and not isinstance(known, Deletion)
-        if not (own or is_newer(data.version, last)) or (another and own):
+        if not (own or is_newer(data.version, last)) or (another and not isinstance(known, Deletion)):
             return []
         version = data.version or last
         if version is None:

@@ -66,7 +66,7 @@ class LifecycleStage:
     """The stage as the processor runs it (`engine.log.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 3
+    state_version: Final = 4
     inputs: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
 
