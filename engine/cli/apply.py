@@ -142,9 +142,9 @@ def _as_given(message: Message) -> tuple[Event[Data], NodeObserved | ObjectAppli
     """Return an object as somebody gives it now: whatever version a file has kept, nothing is newer."""
     event = decode(message)
     data = cast("NodeObserved | ObjectApplied", event.data)
-    ident = observation_id(event.id, str(event.recordedtime), deleted=False)
-    given = replace(data, version=None, uid=None)
-    return replace(event, id=ident, data=given), given
+    given = replace(event, data=replace(data, version=None, uid=None))
+    ident = observation_id(str(event.recordedtime), encode(given, message.key).data.decode(), deleted=False)
+    return replace(given, id=ident), cast("NodeObserved | ObjectApplied", given.data)
 
 
 def _named(data: Data) -> tuple[str, str]:

@@ -96,7 +96,7 @@ COMMON: Final[dict[str, str]] = {
     "topic": "Topic on which the record stood.",
     "total": "How many partitions there are.",
     "ttl_seconds_after_finished": "How long after its end the job's object stays; absent: for ever.",
-    "uid": "uid of the pod.",
+    "uid": "uid of the object: of the pod, where the event is about one.",
     "unchanged": "Inputs that nothing follows from.",
     "unschedulable": "It takes no new pods.",
     "update": "It was an update; the job goes on as it was.",

@@ -99,4 +99,4 @@ def first_owned(job: Job) -> Event[PodObserved | PodDeleted] | None:
 
 def restore(held: dict[str, Any]) -> Event[Data]:
     """Return the input that was kept."""
-    return decode(from_cloudevent(json.dumps(held).encode(), 0))
+    return decode(from_cloudevent(json.dumps(held).encode(), 0), bounded=False)
