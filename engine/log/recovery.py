@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import gc
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 from engine.events import Data, Event, EventError, decode
@@ -24,6 +26,8 @@ from engine.log.stage import Stage
 __all__ = ["Recovered", "input_partitions", "must_reach", "output_partitions", "own_output", "recover"]
 
 _READ: Final = 500
+_NO_STATE: Final = (Accounted, DeadLettered)
+_SHARDSEQUENCE: Final = attrgetter("shardsequence")
 _logger: Final = logging.getLogger(__name__)
 
 S = TypeVar("S")
@@ -99,7 +103,7 @@ def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardVi
             raise LogError(f"{place} was written by another release: {error}; install a release that knows it") from error
         absorbed.up_to(record.basis, event)
         accounts.fold(event, record.basis, record.shardsequence, stage.outcome)
-        if isinstance(event.data, Accounted | DeadLettered):
+        if isinstance(event.data, _NO_STATE):
             continue
         if loaded.low is None or not stage.contains(state, event):
             stage.evolve(state, event)
@@ -202,12 +206,11 @@ class _Run:
         """Return the shardsequence of the next record."""
         return self._records[self._place].shardsequence
 
-    def before(self, limit: int) -> Iterator[Record]:
-        """Yield the records at hand whose shardsequence is below `limit`."""
-        records = self._records
-        while self._place < len(records) and records[self._place].shardsequence < limit:
-            self._place += 1
-            yield records[self._place - 1]
+    def before(self, limit: int) -> list[Record]:
+        """Take the records at hand whose shardsequence is below `limit`."""
+        begin = self._place
+        self._place = bisect_left(self._records, limit, begin, key=_SHARDSEQUENCE)
+        return self._records[begin : self._place]
 
 
 class _Absorbed:
