@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from heapq import heappop
 from typing import Any, Final
 
@@ -114,20 +114,7 @@ class LifecycleStage:
 
         A timer of a parked job is held.
         """
-        self.due(state)  # drops timers that no longer hold
-        forgotten = self._forgotten_first(state)
-        if forgotten is not None:
-            yield from self._forget(state, *forgotten, now)
-            return
-        turn, job, timer = _take_timer(state, now)
-        yield _timer_fired(turn, job, timer)
-        if error is not None:
-            yield turn.event(job, JobParked(error))
-        if job.parked:
-            yield hold.set_again(turn, job, timer, held=True)
-            return
-        yield from self._on_timer(turn, job, timer)
-        _check(job)
+        yield from self._fire(state, now, lambda turn, job, timer: self._act(turn, job, timer, error))
 
     def drop(self, state: ShardState, now: int, error: str) -> Events:
         """Give the earliest timer up, as its job could not be parked either; an anomaly of the job says why.
@@ -135,14 +122,7 @@ class LifecycleStage:
         A job that cannot be forgotten is not given up: what failed is most likely the reading of it, without which no event about
         it can be made.
         """
-        self.due(state)
-        forgotten = self._forgotten_first(state)
-        if forgotten is not None:
-            yield from self._forget(state, *forgotten, now)
-            return
-        turn, job, timer = _take_timer(state, now)
-        yield _timer_fired(turn, job, timer)
-        yield turn.event(job, Anomaly(f"the timer {timer.kind} was given up: {error}"))
+        yield from self._fire(state, now, lambda turn, job, timer: _give_up(turn, job, timer, error))
 
     def timer(self, state: ShardState) -> str:
         """Name the timer that fires next."""
@@ -272,6 +252,26 @@ class LifecycleStage:
             JobForgotten(job.rested if job.finished is None else job.finished, opened=job.opened > 0),
         )
 
+    def _fire(self, state: ShardState, now: int, act: Callable[[Turn, Job, Timer], Events]) -> Events:
+        """Let the earliest timer have fired, and act on it; or forget the job whose time is over before it."""
+        self.due(state)  # drops timers that no longer hold
+        forgotten = self._forgotten_first(state)
+        if forgotten is not None:
+            yield from self._forget(state, *forgotten, now)
+            return
+        turn, job, timer = _take_timer(state, now)
+        yield _timer_fired(turn, job, timer)
+        yield from act(turn, job, timer)
+
+    def _act(self, turn: Turn, job: Job, timer: Timer, error: str | None) -> Events:
+        if error is not None:
+            yield turn.event(job, JobParked(error))
+        if job.parked:
+            yield hold.set_again(turn, job, timer, held=True)
+            return
+        yield from self._on_timer(turn, job, timer)
+        _check(job)
+
     def _on_timer(self, turn: Turn, job: Job, timer: Timer) -> Events:
         if timer.kind == "orphan_wait":
             event = hold.first_owned(job)
@@ -300,6 +300,10 @@ def _take_timer(state: ShardState, now: int) -> tuple[Turn, Job, Timer]:
     _, timer_id, job_id = heappop(state.timers)
     job = peek(state, job_id)
     return Turn(state, timer_fired_id(STAGE, timer_id), now, job.cluster), job, job.timers[timer_id]
+
+
+def _give_up(turn: Turn, job: Job, timer: Timer, error: str) -> Events:
+    yield turn.event(job, Anomaly(f"the timer {timer.kind} was given up: {error}"))
 
 
 def _timer_fired(turn: Turn, job: Job, timer: Timer) -> Event[TimerFired]:
