@@ -83,8 +83,8 @@ def forgotten_chunk(number: int) -> str:
 def thing_record(thing: Thing) -> str:
     """Return the name of the record of a node, a queue, a tenant, a priority class or a grant: of it, or of its deletion."""
     cluster, kind, name = thing
-    kinds = "node" if kind == NODE else "object"
-    return f"{kinds}/{quote(cluster, safe='')}/{name if kind == NODE else f'{kind}/{name}'}"
+    place = quote(cluster, safe="")
+    return f"node/{place}/{name}" if kind == NODE else f"object/{place}/{kind}/{name}"
 
 
 def thing_named(record: str) -> Thing | None:
