@@ -101,8 +101,6 @@ class ShardRun(Generic[S]):
         self._limit = limit
         self._begin = begin
         self._patience = patience
-        self._next: Taken | None = None
-        """What is about to be decided; `None`: a timer."""
         self._urgent = False
         """What processes have ended in is set aside: that is committed before another one can end."""
         self._names = [f"{topic}/{number}" for topic, number in inputs.partitions]
@@ -154,7 +152,6 @@ class ShardRun(Generic[S]):
             self.now = max(self.now, due)
             written = self.sequence
             self.begun.append((written, None))
-            self._next = None
             reasons = (*self._begun(f"timer {self.stage.timer(self.state)}"), *errors.get(written, ()))
             try:
                 for event in self._fired(reasons):
@@ -173,8 +170,9 @@ class ShardRun(Generic[S]):
 
     def _decide_next(self) -> None:
         self._begin = lambda _name: ()
-        if self._next is not None:
-            self.take(self._next, ())
+        _, taken = self.begun[-1]
+        if taken is not None:
+            self.take(taken, ())
         else:
             for event in self._fired(()):
                 self._emit(event)
@@ -201,12 +199,11 @@ class ShardRun(Generic[S]):
             Exception: whatever else the stage raises.
         """
         place, record, _ = taken
-        self._next = taken
+        self._receive(taken)
         ended = self._begin(f"{self._names[place]}@{record.offset}")
         if ended:
             self._urgent = True
             reasons = *ended, *reasons
-        self._receive(taken)
         if len(reasons) > 1:
             self._bury(record, reasons[-1])
             return
