@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from broker import freeze
+
 __all__ = ["Fleet", "Worker"]
 
 _LAHAR = "from engine.cli.main import main; main()"
@@ -68,7 +70,7 @@ class Worker:
     def freeze(self) -> None:
         """Stop it from running, as a stalled machine does."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        freeze(self._process)
         self.frozen = True
 
     def thaw(self) -> None:

@@ -39,6 +39,7 @@ __all__ = [
     "BrokerUnavailableError",
     "Cluster",
     "Options",
+    "freeze",
     "need_broker",
     "obstacle",
     "until",
@@ -129,6 +130,12 @@ class Options:
     """For SCRAM, as Kafka's StorageTool takes them: `SCRAM-SHA-256=[name=…,password=…]`."""
     jvm: Sequence[str] = _QUICK_START
     """Flags of the JVM that runs a broker."""
+
+
+def freeze(process: subprocess.Popen[bytes]) -> None:
+    """Return when all of a child's threads stand still: the signal alone is on its way, and one of them may answer meanwhile."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 class Broker:
@@ -253,7 +260,7 @@ class Broker:
     def freeze(self) -> None:
         """Stop it from running, as a stalled machine does, until `thaw`."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGSTOP)
+        freeze(self._process)
 
     def thaw(self) -> None:
         """Let it run on."""
