@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
@@ -28,6 +29,8 @@ __all__ = ["import_trace_command", "ingest"]
 _CHUNK = 1 << 16
 _FLUSH = 2_000
 """Inputs after which a stream that does not pause is appended."""
+_TOLD = 1_000
+"""Things that cannot be read, of which each has a warning."""
 
 
 @app.command(
@@ -89,15 +92,16 @@ class _Stream:
         read = cast("BufferedReader", source).read1
         while data := read(_CHUNK):
             self._take(reader.feed(data))
-            if len(data) < _CHUNK or len(self._pending) >= _FLUSH:
+            if len(data) < _CHUNK:
                 self._flush()
-                if len(data) < _CHUNK:
-                    self._feed.process()
+                self._feed.process()
         self._take(reader.close())
         self._flush()
 
-    def _take(self, items: list[Document | Unreadable]) -> None:
+    def _take(self, items: Iterable[Document | Unreadable]) -> None:
         for item in items:
+            if len(self._pending) >= _FLUSH:
+                self._flush()
             shown = shown_time(item.content) if self._recorded and isinstance(item, Document) else None
             outcome = to_inputs(item, self._settings.cluster, now() if shown is None else shown)
             if isinstance(outcome, Ignored):
@@ -106,7 +110,9 @@ class _Stream:
                 self._counts["unreadable"] += 1
                 place = f"line {item.line}" if isinstance(item, Unreadable) else item.place
                 reason = outcome.reason if outcome.reason.startswith(place) else f"{place}: {outcome.reason}"
-                self._output.warn(f"{reason}; kept as a dead letter")
+                if self._counts["unreadable"] <= _TOLD:
+                    further = "" if self._counts["unreadable"] < _TOLD else "; what else cannot be read is counted at the end"
+                    self._output.warn(f"{reason}; kept as a dead letter{further}")
                 self._pending.append((outcome.topic, outcome.message))
             else:
                 self._counts["taken"] += len(outcome.messages)

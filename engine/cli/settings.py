@@ -43,6 +43,8 @@ DEFAULT_LOG: Final = "sqlite:./lahar.db"
 _SYSTEM: Final = Path("/etc/lahar") / FILE_NAME
 _LARGEST: Final = 64 << 10
 """Bytes of a configuration file."""
+_DOTS: Final = 200
+"""Dots in one of its lines: each part of a dotted key is a table, and the reader keeps the path of each."""
 
 _KAFKA: Final = "kafka://"
 
@@ -198,6 +200,9 @@ def _read(path: Path, shown: str) -> dict[str, Any]:
         content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
         raise ValueError(f"{shown}: has more than {_LARGEST:,} bytes, which no configuration has")
+    for number, line in enumerate(content.splitlines(), start=1):
+        if line.count(b".") > _DOTS:
+            raise ValueError(f"{shown}: line {number} has more than {_DOTS} dots, which no setting has")
     try:
         values = tomllib.loads(content.decode())
         _File.model_validate(values)

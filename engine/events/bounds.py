@@ -41,9 +41,11 @@ __all__ = [
     "SCHEMA_VALUES",
     "TASKS",
     "TEXT_CHARACTERS",
+    "TRACE_LINES",
     "TRACE_LINE_BYTES",
     "TRACE_PODS",
     "TRACE_ROWS",
+    "UNREADABLE",
     "VALUES",
     "YAML_TAG_DIRECTIVES",
 ]
@@ -59,6 +61,9 @@ NUMBER_CHARACTERS: Final = 100
 OBJECT_BYTES: Final = 64 << 20
 """One object of a file or a stream, a List of many included: `kubectl get pods -A -o json` of some 5,000 pods."""
 
+UNREADABLE: Final = 100
+"""Entries of one List or array that are kept each for itself though they are no objects. `[1,1,1…` has one in two bytes."""
+
 FILE_BYTES: Final = 64 << 20
 """A file of manifests, which is held whole: nothing of it is applied unless all of it can be read."""
 
@@ -71,6 +76,9 @@ EXPORT_LINE_BYTES: Final = 32 << 20
 
 TRACE_LINE_BYTES: Final = 64 << 10
 """A row of a trace, unpacked."""
+
+TRACE_LINES: Final = 4_000_000
+"""Lines of a trace, also blank ones and comments: a thousand of them are a byte of gzip."""
 
 TRACE_ROWS: Final = 2_000_000
 """Rows of a trace, which are sorted in memory."""

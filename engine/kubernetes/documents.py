@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
 
-from engine.events.bounds import OBJECT_BYTES
+from engine.events.bounds import OBJECT_BYTES, UNREADABLE
 from engine.kubernetes.fields import mapping, text
 from engine.kubernetes.pieces import Piece, Pieces
 from engine.kubernetes.yaml_values import UnreadableYamlError, read_yaml
@@ -73,19 +73,24 @@ class DocumentReader:
     def __init__(self, largest: int = OBJECT_BYTES) -> None:
         self._pieces = Pieces(largest)
 
-    def feed(self, data: bytes) -> list[Document | Unreadable]:
-        """Return the objects that these bytes complete: JSON as soon as its last line is there, YAML when the next begins."""
-        return [item for piece in self._pieces.feed(data) for item in _items(piece)]
+    def feed(self, data: bytes) -> Iterator[Document | Unreadable]:
+        """Yield the objects that these bytes complete: JSON as soon as its last line is there, YAML when the next begins.
 
-    def close(self) -> list[Document | Unreadable]:
-        """Return what the end of the stream completes."""
-        return [item for piece in self._pieces.close() for item in _items(piece)]
+        To be exhausted before the next call.
+        """
+        for piece in self._pieces.feed(data):
+            yield from _items(piece)
+
+    def close(self) -> Iterator[Document | Unreadable]:
+        """Yield what the end of the stream completes."""
+        for piece in self._pieces.close():
+            yield from _items(piece)
 
 
 def read_documents(content: bytes) -> list[Document | Unreadable]:
     """Return all objects of a file, in order. Raises nothing, whatever the bytes."""
     reader = DocumentReader(largest=len(content) + 1)
-    return reader.feed(content) + reader.close()
+    return [*reader.feed(content), *reader.close()]
 
 
 def read_stream(stream: BinaryIO, size: int = 65536) -> Iterator[Document | Unreadable]:
@@ -118,6 +123,17 @@ def _place(line: int, path: str) -> str:
 
 
 def _items(piece: Piece) -> Iterator[Document | Unreadable]:
+    """Yield what a piece holds; behind `UNREADABLE` entries that are no objects, the others are told by the piece as a whole."""
+    unreadable = 0
+    for item in _all_items(piece):
+        unreadable += isinstance(item, Unreadable)
+        if unreadable <= UNREADABLE or isinstance(item, Document):
+            yield item
+    if unreadable > UNREADABLE:
+        yield Unreadable(piece.line, "", piece.content, f"{unreadable - UNREADABLE:,} more of its entries are no objects")
+
+
+def _all_items(piece: Piece) -> Iterator[Document | Unreadable]:
     if piece.form == "json":
         yield from _flatten(piece.value, piece, "", None)
     elif piece.form == "garbage":

@@ -85,7 +85,7 @@ def test_a_command_beyond_a_bound_ends_with_its_name(folder: Path) -> None:
 def test_json_that_stands_for_more_values_than_its_bytes_say_is_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "VALUES", 1_000)
     reader = DocumentReader()
-    found = reader.feed(b"[" + b"[]," * 2_000 + b"[]]\n") + reader.feed(b'{"kind": "Pod"}\n')
+    found = [*reader.feed(b"[" + b"[]," * 2_000 + b"[]]\n"), *reader.feed(b'{"kind": "Pod"}\n')]
     assert isinstance(found[0], Unreadable)
     assert found[0].reason == "more than 1,000 values"
     assert found[1].content == {"kind": "Pod"}

@@ -224,6 +224,8 @@ def test_a_named_file_that_is_missing_is_an_error(tmp_path):
     [
         ("a = " + "[" * 30_000, r"lahar\.toml: "),
         ("#" * 70_000, r"lahar\.toml: has more than 65,536 bytes"),
+        ("a." * 20_000 + "a = 1", r"lahar\.toml: line 1 has more than 200 dots"),
+        ('log = "memory:"\n[' + "a." * 20_000 + "a]", r"lahar\.toml: line 2 has more than 200 dots"),
         ("max_replicas = 0", r"lahar\.toml: max_replicas: "),
         ('home = "/tmp"', r"lahar\.toml: home: Extra inputs"),
     ],

@@ -16,7 +16,7 @@ from engine.events.bounded_lines import LongLineError, bounded_lines
 from engine.kubernetes.errors import ManifestError
 from engine.kubernetes.markdown import extract_manifest
 from engine.simulation.errors import TraceError
-from engine.simulation.traces import importing
+from engine.simulation.traces import files, importing
 from engine.simulation.traces.importing import read_trace
 
 STATUS = "u_id,user,gpu_num,cpu_num,node_num,interval,run_time,wall_time,new_status\n"
@@ -46,6 +46,15 @@ def test_a_trace_of_too_many_rows_or_pods_is_refused_with_the_line(
     path.write_text(STATUS + "".join(f"{number},u,1,1,1,1,1,1,Pass\n" for number in range(3)), encoding="ascii")
     with pytest.raises(TraceError, match=r"line 4: more than .*; split the file"):
         read_trace(path, "philly-status")
+
+
+@pytest.mark.parametrize("line", ["\n", ";\n", "  \n"], ids=["blank", "comment", "spaces"])
+def test_lines_of_a_trace_that_are_no_rows_are_bounded_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    monkeypatch.setattr(files, "TRACE_LINES", 10)
+    path = tmp_path / "t.swf.gz"
+    path.write_bytes(gzip.compress(line.encode() * 1_000))
+    with pytest.raises(TraceError, match="line 11: a trace has at most 10 lines; split the file"):
+        read_trace(path, "swf")
 
 
 def test_lines_are_read_up_to_their_bound_and_no_further() -> None:

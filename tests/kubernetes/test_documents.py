@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.events.bounds import NESTING
+from engine.events.bounds import NESTING, UNREADABLE
 from engine.kubernetes.documents import Document, DocumentReader, Unreadable, read_documents, read_stream
 from engine.kubernetes.yaml_values import UnreadableYamlError, read_yaml
 
@@ -198,6 +198,24 @@ def test_reading_goes_on_behind_garbage() -> None:
     assert [data.splitlines()[item.line - 1] for item in garbage] == [item.content.splitlines()[0] for item in garbage]
 
 
+@pytest.mark.parametrize("form", ["array", "list", "yaml"])
+def test_what_is_no_object_is_kept_one_by_one_up_to_a_bound(form: str) -> None:
+    entries = b",".join([compact(POD), *[b"1"] * 250, compact(JOB)])
+    data = {"array": b"[%s]\n", "list": b'{"kind":"List","items":[%s]}\n', "yaml": b"items: [%s]\n"}[form] % entries
+    found = read_documents(data)
+    assert [item.content for item in found if isinstance(item, Document)] == [POD, JOB]
+    unreadable = [item for item in found if isinstance(item, Unreadable)]
+    assert len(unreadable) == UNREADABLE + 1
+    assert (unreadable[-1].reason, unreadable[-1].content.strip()) == ("150 more of its entries are no objects", data.strip())
+
+
+def test_objects_are_told_one_by_one_as_they_are_asked_for() -> None:
+    """A piece of 64 MiB may hold millions: whoever reads can put each away before the next."""
+    found = DocumentReader().feed(b"[" + b",".join([compact(POD)] * 3) + b"]\n")
+    assert next(found).content == POD
+    assert len(list(found)) == 2
+
+
 def test_an_array_that_breaks_off_keeps_its_whole_elements() -> None:
     data = b"[\n" + compact(POD) + b",\n" + compact(JOB) + b",\n" + compact(POD)[:20]
     assert contents(data) == [POD, JOB]
@@ -209,12 +227,12 @@ def test_json_is_yielded_as_soon_as_its_last_line_is_there() -> None:
     ends = [number for number, line in enumerate(lines) if line == b"}\n"]
     seen = [number for number, line in enumerate(lines) for _ in reader.feed(line)]
     assert seen == ends
-    assert reader.close() == []
+    assert list(reader.close()) == []
 
 
 def test_yaml_is_yielded_when_the_next_document_begins() -> None:
     reader = DocumentReader()
-    assert reader.feed(b"kind: Pod\n") == []
+    assert list(reader.feed(b"kind: Pod\n")) == []
     assert [item.content for item in reader.feed(b"---\nkind: Job\n")] == [{"kind": "Pod"}]
     assert [item.content for item in reader.close()] == [{"kind": "Job"}]
 
@@ -239,7 +257,7 @@ def test_a_stream_does_not_wait_for_more_than_there_is() -> None:
 
 def test_an_object_without_end_is_given_up() -> None:
     reader = DocumentReader(largest=100)
-    found = reader.feed(b'{"kind": "' + b"x" * 200)
+    found = list(reader.feed(b'{"kind": "' + b"x" * 200))
     assert [(type(item), item.reason) for item in found] == [
         (Unreadable, "larger than 100 bytes; --output-watch-events prints the objects of a List one by one")
     ]
@@ -257,8 +275,8 @@ STREAMS = st.lists(st.sampled_from(FRAGMENTS) | st.binary(max_size=8), max_size=
 def check_any_bytes(data: bytes, size: int) -> None:
     whole = read_documents(data)
     reader = DocumentReader()
-    parts = [item for start in range(0, len(data), size) for item in reader.feed(data[start : start + size])] + reader.close()
-    assert parts == whole
+    parts = [item for start in range(0, len(data), size) for item in reader.feed(data[start : start + size])]
+    assert [*parts, *reader.close()] == whole
     for item in whole:
         assert 1 <= item.line <= data.count(b"\n") + 1
         if isinstance(item, Document):
@@ -302,4 +320,4 @@ def test_objects_come_back_as_they_were_written(objects: list[Any], styles: list
     reader = DocumentReader()
     found = [item for start in range(0, len(data), size) for item in reader.feed(data[start : start + size])]
     assert [item.content for item in found] == objects
-    assert reader.close() == []
+    assert list(reader.close()) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Final, cast
 
 from engine.events.bounded_lines import LongLineError, bounded_lines
-from engine.events.bounds import TRACE_LINE_BYTES
+from engine.events.bounds import TRACE_LINE_BYTES, TRACE_LINES
 from engine.simulation.errors import TraceError
 
 __all__ = ["Line", "cluster_of", "read_lines"]
@@ -32,8 +32,8 @@ def read_lines(path: Path) -> Iterator[Line]:
     """Yield the lines of a file that are not blank. Compression is told by the content, not by the name.
 
     Raises:
-        TraceError: the file is missing, cannot be read, has a line of more than `TRACE_LINE_BYTES`, or its compressed content is
-            damaged.
+        TraceError: the file is missing, cannot be read, has a line of more than `TRACE_LINE_BYTES` or more than `TRACE_LINES`, or
+            its compressed content is damaged.
     """
     try:
         with ExitStack() as stack:
@@ -43,6 +43,8 @@ def read_lines(path: Path) -> Iterator[Line]:
             if compressed:
                 file = cast("BinaryIO", stack.enter_context(gzip.open(file, "rb")))
             for number, line in enumerate(bounded_lines(file, TRACE_LINE_BYTES), start=1):
+                if number > TRACE_LINES:
+                    raise TraceError(f"line {number}: a trace has at most {TRACE_LINES:,} lines; split the file")
                 content = (line.removeprefix(_BOM) if number == 1 else line).rstrip(b"\r\n")
                 if content.strip():
                     yield number, content
