@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from statemachines.vocabulary import INTERNAL_ACTIONS, Action
+from statemachines.vocabulary import ACTIONS, INTERNAL_ACTIONS, Action
 
-__all__ = ["ActionClass", "Delay", "Placement", "action_class", "cancelled_by_action", "cancelled_by_event", "place"]
+__all__ = ["ActionClass", "Delay", "Placement", "action_class", "cancelled_by_event", "made_pointless", "place"]
 
 ActionClass = Literal["job", "task", "pod", "partition"]
 _CLASSES: Final[dict[str, ActionClass]] = {"RestartTask": "task", "RestartPod": "pod", "RestartPartition": "partition"}
@@ -29,8 +29,6 @@ class Delay:
     pod: str | None = None
     """Name of the pod that raised the event; `None`: none did."""
     pod_uid: str | None = None
-    task: str | None = None
-    partition: int | str | None = None
 
 
 Placement = Literal["ignore", "set"]
@@ -80,25 +78,11 @@ def cancelled_by_event(running: Iterable[Delay], event: str, pod: str | None, po
     ]
 
 
-def cancelled_by_action(
-    running: Iterable[Delay], action: Action | str, task: str | None, pod: str | None, partition: int | str | None
-) -> list[Delay]:
-    """Return the timers that an action makes pointless once it has been executed, at once or by expiry.
+def made_pointless(action: Action) -> list[Action]:
+    """Return which delayed actions an action makes pointless once it has been executed, at once or by expiry: those of its class.
 
-    Those of its class: all of the job's class, of the same task, the same pod, the same partition of the same task. Internal
-    actions cancel none.
+    Of the job's class all, else those about the same task, the same pod, the same partition of the same task. Internal actions
+    make none pointless.
     """
-    if action in INTERNAL_ACTIONS:
-        return []
-    wanted = action_class(action)
-    return [
-        delay
-        for delay in running
-        if action_class(delay.action) == wanted
-        and (
-            wanted == "job"
-            or (wanted == "task" and delay.task == task)
-            or (wanted == "pod" and delay.pod == pod)
-            or (wanted == "partition" and delay.task == task and delay.partition == partition)
-        )
-    ]
+    same = action_class(action)
+    return [other for other in ACTIONS if not INTERNAL_ACTIONS & {action, other} and action_class(other) == same]

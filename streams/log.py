@@ -22,7 +22,7 @@ from aiokafka.structs import TopicPartition
 from engine.events import Message, Topic
 from engine.log.errors import FencedError, LayoutError, LogUnavailableError, RecordTooLargeError
 from engine.log.partitioner import partition_of
-from engine.log.port import Partition, Position, Record, ShardId, ShardView
+from engine.log.port import Partition, Position, Record, ShardId, ShardView, size_of
 from streams.codec import encode
 from streams.errors import TopicsMissingError, must_be_described, unavailable_if
 from streams.fetched import RawRecord
@@ -373,8 +373,8 @@ class KafkaLog:
         count = self._counts[self._topics[error.partition.topic]]
         places = [place for place, message in enumerate(messages) if partition_of(message.key, count) == error.partition.partition]
         # Of several that were sent together, the largest will be it.
-        place = max(places[error.first : error.first + error.count], key=lambda place: len(messages[place].data))
-        text = f"a message of {len(messages[place].data)} bytes cannot be appended: {error}, see its max.message.bytes"
+        place = max(places[error.first : error.first + error.count], key=lambda place: size_of(messages[place]))
+        text = f"a message of {size_of(messages[place])} bytes cannot be appended: {error}, see its max.message.bytes"
         return RecordTooLargeError(place, text)
 
     def _cursor_group(self, name: str) -> str:

@@ -19,7 +19,7 @@ from aiokafka.structs import TopicPartition
 
 from engine.events import Topic
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogError, RecordTooLargeError
-from engine.log.port import Commit, Partition, Position, ShardId, ShardView
+from engine.log.port import Commit, Partition, Position, ShardId, ShardView, size_of
 from streams.codec import decode, encode
 from streams.errors import unavailable, unavailable_if
 from streams.layout import remedy
@@ -206,7 +206,7 @@ class KafkaShard:
         ]
         if error.first < len(places):
             place = places[error.first]
-            size = len(commit.outputs[place].message.data)
+            size = size_of(commit.outputs[place].message)
             return RecordTooLargeError(place, f"a record of {size} bytes: {error}, see its max.message.bytes")
         return LogError(f"{error}: the snapshot of shard {self._shard} cannot be written; raise its max.message.bytes")
 

@@ -14,7 +14,8 @@ from engine.cli.submitting import manifest_digest
 from engine.events import Message, decode
 from engine.events.errors import EventError
 from engine.events.inputs import JobSubmitted, JobUpdated
-from engine.events.jobs import DeadLettered, JobRejected
+from engine.events.jobs import JobRejected
+from engine.history.letters import set_aside
 from engine.history.listing import LISTED, Listing
 from engine.history.reading import job_events
 from engine.kubernetes.manifests import read_manifest
@@ -61,7 +62,7 @@ class KnownJobs:
         self._others: Final = self._opened - set(self._open.values())
         self._given: Final[dict[str, tuple[str, str]]] = {}
         """Job → id and digest of the last manifest."""
-        dead = _dead(log)
+        dead = set_aside(log, "jobs")
         # After the events: what is processed in between is seen to wait at worst, and an update behind it is right as well.
         for record in log.scan(("jobs",), {JobSubmitted.TYPE, JobUpdated.TYPE}):
             if (record.partition.number, record.offset) not in dead:
@@ -98,9 +99,3 @@ class KnownJobs:
     def standing(self, job: str) -> str:
         """Return what is another one as soon as a job has changed, or was given a manifest."""
         return f"{self._sequences.get(job, 0)}/{self._given.get(job, ('', ''))[0]}"
-
-
-def _dead(log: Searchable) -> set[tuple[int, int]]:
-    """Return partition and offset of each record on `jobs` that was set aside: it may be readable, and what follows too large."""
-    letters = (decode(record.message).data for record in log.scan(("dead-letters",), {DeadLettered.TYPE}))
-    return {(data.partition, data.offset) for data in letters if isinstance(data, DeadLettered) and data.topic == "jobs"}

@@ -135,6 +135,7 @@ _DATA: Final[tuple[Data, ...]] = (
     jobs.ActionDeferred("AbortJob", by="ada", reason="wrong dataset"),
     jobs.TimerSet("active_deadline", due=_START + 86_400 * SECOND),
     jobs.TimerCancelled(_TIMER, why="the job is finished"),
+    jobs.DelaysCancelled(["RestartTask"], "task", task="worker", why="RestartTask was carried out"),
     jobs.TimerFired(_TIMER),
     jobs.EffectRequested("create_pod", pod=_POD_NAME, task="worker", index=1, attempt=2),
     jobs.EffectSettled(_EFFECT, "done"),

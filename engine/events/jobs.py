@@ -41,6 +41,7 @@ __all__ = [
     "AttemptTerminating",
     "CommandRefused",
     "DeadLettered",
+    "DelaysCancelled",
     "EffectRequested",
     "EffectSettled",
     "EventRaised",
@@ -360,6 +361,25 @@ class TimerCancelled(Data):
     why: str = ""
 
 
+@event("lahar.delays.cancelled.v1", topic="job-events")
+class DelaysCancelled(Data):
+    """Delayed actions will not be carried out: none of their timers (`policy`) will fire. A large job has one for each replica."""
+
+    actions: list[Action]
+    """All that run with one of these actions and are about `part`."""
+    part: Literal["job", "task", "partition"] = "job"
+    """`job`: whatever they are about. `task`, `partition`: those about the same one."""
+    task: str | None = None
+    partition: int | None = None
+    why: str = ""
+
+    def include(self, action: Action | None, task: str | None, partition: int | None) -> bool:
+        """Tell whether a delayed action is among them."""
+        if action not in self.actions or self.part == "job":
+            return action in self.actions
+        return task == self.task and (self.part == "task" or partition == self.partition)
+
+
 @event("lahar.timer.fired.v1", topic="job-events")
 class TimerFired(Data):
     """The timer's time has come; `time` is when it was due."""
@@ -447,7 +467,7 @@ class JobParked(Data):
 
 @event("lahar.job.unparked.v1", topic="job-events")
 class JobUnparked(Data):
-    """The job goes on; its parked inputs are decided again, in order."""
+    """The job goes on; its parked inputs are decided again, in order, and its timers stand still no longer."""
 
     inputs: int
     by: str = ""

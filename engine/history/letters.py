@@ -12,7 +12,7 @@ from engine.kubernetes.edge import Refused, Taken, to_inputs
 from engine.log.dead_letters import original
 from engine.log.port import Searchable
 
-__all__ = ["dead_letters", "redriven"]
+__all__ = ["dead_letters", "redriven", "set_aside"]
 
 
 def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
@@ -26,6 +26,12 @@ def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
                 continue
             shared.add(letter.offset)
         yield event
+
+
+def set_aside(log: Searchable, topic: Topic) -> set[tuple[int, int]]:
+    """Return partition and offset of each record on a topic that was set aside: it may be readable, and what follows too large."""
+    letters = (event.data for event in dead_letters(log))
+    return {(letter.partition, letter.offset) for letter in letters if letter.topic == topic}
 
 
 def redriven(event: Event[DeadLettered]) -> list[tuple[Topic, Sequence[Message]]]:

@@ -163,6 +163,12 @@ def _take(job: JobLine, data: Data, time: int) -> None:
             job.attempts += 1
             job.live += 1
         case AttemptRunning():
-            job.started = time if job.started is None else min(job.started, time)
+            _begin(job, time)
         case AttemptEnded():
+            if data.started is not None:  # it may be all that shows that it ran
+                _begin(job, data.started)
             job.live -= 1
+
+
+def _begin(job: JobLine, time: int) -> None:
+    job.started = time if job.started is None else min(job.started, time)

@@ -10,6 +10,7 @@ from engine.events import Data, Event, decode
 from engine.events.errors import EventError
 from engine.events.ids import routing_key
 from engine.history.errors import AmbiguousError, NotFoundError
+from engine.history.letters import set_aside
 from engine.log.port import Searchable
 
 __all__ = ["JobHistory", "cluster_facts", "events_of", "find_event", "history_of", "inputs_behind", "job_events"]
@@ -22,10 +23,16 @@ def job_events(log: Searchable, types: Collection[str] | None = None) -> Iterato
 
 
 def cluster_facts(log: Searchable) -> Iterator[Event[Data]]:
-    """Yield what was said of nodes, queues and other objects of the cluster, in commit order; what cannot be read is left out."""
+    """Yield what was said of nodes, queues and other objects of the cluster, in commit order; what cannot be read is left out.
+
+    So is what was set aside. As in a shard's recovery, bounds that are narrower than they were leave out nothing that was taken.
+    """
+    dead = set_aside(log, "cluster")
     for record in log.scan(("cluster",)):
+        if (record.partition.number, record.offset) in dead:
+            continue
         try:
-            yield decode(record.message)
+            yield decode(record.message, bounded=False)
         except EventError:
             continue
 
@@ -53,7 +60,7 @@ def inputs_behind(log: Searchable, job: str, ids: Iterable[str]) -> dict[str, Ev
             break
         if record.message.id in missing:
             try:
-                found[record.message.id] = decode(record.message)
+                found[record.message.id] = decode(record.message, bounded=False)
             except EventError:
                 continue
             missing.discard(record.message.id)

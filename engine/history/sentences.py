@@ -35,6 +35,7 @@ from engine.events.jobs import (
     AttemptStarted,
     AttemptTerminating,
     CommandRefused,
+    DelaysCancelled,
     EffectRequested,
     EffectSettled,
     EventRaised,
@@ -257,6 +258,11 @@ def limit(timer: TimerKind, node: str | None) -> str:
     return limits[timer]
 
 
+def _delays_cancelled(data: DelaysCancelled, at: str) -> str:
+    part = "" if data.part == "job" else f" of task {data.task}" if data.part == "task" else f" of partition {data.partition}"
+    return f"every delayed {' or '.join(data.actions)}{part} was cancelled {at}{_because(data.why)}"
+
+
 def _timer_cancelled(data: TimerCancelled, at: str) -> str:
     return f"a timer was cancelled {at}{_because(data.why)}"
 
@@ -332,6 +338,7 @@ _TELLERS: Final[dict[type[Data], Teller]] = {
     ActionDeferred: _deferred,
     TimerSet: _timer_set,
     TimerCancelled: _timer_cancelled,
+    DelaysCancelled: _delays_cancelled,
     TimerFired: _timer_fired,
     EffectRequested: _requested,
     EffectSettled: _settled,

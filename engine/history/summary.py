@@ -242,11 +242,16 @@ def _move(job: _Job, attempt: _Open, data: AttemptBound | AttemptRunning | Attem
         return
     attempt.reason = data.reason
     if isinstance(data, AttemptRunning):
-        attempt.phase, attempt.since = "Running", time
-        job.first_running = time if job.first_running is None else min(job.first_running, time)
-        _devices(job, time, attempt.requests.gpu)
+        attempt.phase = "Running"
+        _begin(job, attempt, time)
     else:
         attempt.phase = "Bound" if isinstance(data, AttemptBound) else "Terminating"
+
+
+def _begin(job: _Job, attempt: _Open, time: int) -> None:
+    attempt.since = time
+    job.first_running = time if job.first_running is None else min(job.first_running, time)
+    _devices(job, time, attempt.requests.gpu)
 
 
 def _resize(job: _Job, attempt: _Open, requests: Requests, time: int) -> None:
@@ -263,6 +268,8 @@ def _close(job: _Job, attempt: _Open, data: AttemptEnded, time: int) -> None:
     end = (data.phase, data.reason)
     job.ends[end] = job.ends.get(end, 0) + 1
     job.last_end = time if job.last_end is None else max(job.last_end, time)
+    if attempt.since is None and data.started is not None:  # only the end shows that it ran
+        _begin(job, attempt, min(data.started, time))
     if attempt.since is not None:
         job.use.take(attempt.requests, time - attempt.since)
         if attempt.use is not None:

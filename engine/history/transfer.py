@@ -157,7 +157,8 @@ def import_log(
             restore.add(record)
         except (ValueError, LookupError, TypeError) as error:
             restore.finish()
-            raise TransferError(f"line {number} cannot be read: {error}; the {done} records before it are restored") from None
+            why = error if isinstance(error, ValueError) else "it is no record of an export"
+            raise TransferError(f"line {number} cannot be read: {why}; the {done} records before it are restored") from None
         done += 1
         if on_progress is not None and done % _BATCH == 0:
             on_progress(done)

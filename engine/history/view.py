@@ -22,6 +22,7 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
+    DelaysCancelled,
     EffectRequested,
     JobObjectDeleted,
     JobOpened,
@@ -116,6 +117,8 @@ class TimerView:
     due: int
     action: Action | None = None
     policy: str | None = None
+    task: str | None = None
+    partition: int | None = None
     node: str | None = None
     held: bool = False
     """It stands still until the job is unparked."""
@@ -304,6 +307,7 @@ def _terminating(attempt: AttemptView, data: AttemptTerminating, time: int, _eve
 
 def _ended(attempt: AttemptView, data: AttemptEnded, time: int, _event: Event[Any]) -> None:
     attempt.phase, attempt.reason, attempt.since, attempt.ended = data.phase, data.reason, time, time
+    attempt.running = data.started
     attempt.exit_code, attempt.rank, attempt.inferred_end = data.exit_code, data.rank, data.inferred
     if data.object != "exists" or attempt.object == "asked":
         attempt.object = data.object
@@ -346,6 +350,8 @@ def _parked(view: JobView, data: JobParked, _time: int, _event: Event[Any]) -> N
 
 def _unparked(view: JobView, _data: JobUnparked, _time: int, _event: Event[Any]) -> None:
     view.parked = None
+    for timer in view.timers.values():
+        timer.held = False
 
 
 def _object_deleted(view: JobView, _data: JobObjectDeleted, _time: int, _event: Event[Any]) -> None:
@@ -362,11 +368,21 @@ def _acted(view: JobView, data: ActionTaken, _time: int, _event: Event[Any]) -> 
 
 
 def _timer_set(view: JobView, data: TimerSet, _time: int, event: Event[Any]) -> None:
-    view.timers[event.id] = TimerView(data.timer, data.due, data.action, data.policy, data.node, data.held)
+    view.timers[event.id] = TimerView(
+        data.timer, data.due, data.action, data.policy, data.task, data.partition, data.node, data.held
+    )
 
 
 def _timer_gone(view: JobView, data: TimerCancelled | TimerFired, _time: int, _event: Event[Any]) -> None:
     view.timers.pop(data.id, None)
+
+
+def _delays_cancelled(view: JobView, data: DelaysCancelled, _time: int, _event: Event[Any]) -> None:
+    view.timers = {
+        ident: timer
+        for ident, timer in view.timers.items()
+        if timer.kind != "policy" or not data.include(timer.action, timer.task, timer.partition)
+    }
 
 
 _HANDLERS: Final[dict[type[Data], Callable[[JobView, Any, int, Event[Any]], None]]] = {
@@ -389,5 +405,6 @@ _HANDLERS: Final[dict[type[Data], Callable[[JobView, Any, int, Event[Any]], None
     ActionTaken: _acted,
     TimerSet: _timer_set,
     TimerCancelled: _timer_gone,
+    DelaysCancelled: _delays_cancelled,
     TimerFired: _timer_gone,
 }

@@ -12,13 +12,14 @@ from engine.events.jobs import (
     ActionDeferred,
     ActionTaken,
     Anomaly,
+    DelaysCancelled,
     EventRaised,
     JobPhaseChanged,
     TimerCancelled,
     TimerSet,
 )
 from engine.lifecycle.errors import InvariantError
-from engine.lifecycle.indexes import fired_key
+from engine.lifecycle.indexes import cancelled, fired_key
 from engine.lifecycle.losses import wait_for_lost
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import kill, plan_of, scope_of, start_missing, when_killed
@@ -26,18 +27,21 @@ from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn
 from statemachines import policies
-from statemachines.delays import Delay, cancelled_by_action, place
+from statemachines.delays import Delay, action_class, made_pointless, place
 from statemachines.kill import KillPlan
 from statemachines.limits import ttl_due
 from statemachines.phase_rule import deferred, effect_of, next_phase
 from statemachines.raising import fires, matching, subject_of, too_deep
 from statemachines.sync import pod_name
-from statemachines.vocabulary import FINISHED_JOB_PHASES, INTERNAL_ACTIONS, FailureClass, failure_class
+from statemachines.vocabulary import ACTIONS, FINISHED_JOB_PHASES, INTERNAL_ACTIONS, USER_ACTIONS, FailureClass, failure_class
 
 __all__ = ["cancel", "delays", "execute", "failure_behind", "raise_event", "settle"]
 
 _MANY: Final = 64
 """Rounds after which a job that does not become quiet is parked; every phase is left at most a few times."""
+
+_DELAYED: Final = [action for action in ACTIONS if action in USER_ACTIONS]
+"""Actions that may be delayed."""
 
 _STOPS: Final = frozenset({"AbortJob", "TerminateJob", "CompleteJob"})
 
@@ -78,13 +82,7 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
     )
     yield taken
     turn.cause = taken.id
-    pod = None if order.index is None or order.task is None else pod_name(job.name, order.task, order.index)
-    if order.action == "RestartPod":
-        running = delays(job, pod)
-    else:
-        running = [_delay_of(job, timer) for timer in job.timers.values() if timer.kind == "policy"]
-    made_pointless = cancelled_by_action(running, order.action, order.task, pod, order.partition)
-    yield from cancel(turn, job, made_pointless, f"{order.action} was carried out")
+    yield from _cancel_pointless(turn, job, order)
     reason = "StoppedByUser" if order.commanded and order.action in _STOPS else "KilledByAction"
     yield from kill(turn, job, plan, scope, order, reason)
     counts, tasks = when_killed(job)
@@ -126,9 +124,11 @@ def _change_phase(turn: Turn, job: Job, phase: str, *, reason: str | None, retry
     yield changed
     turn.cause = changed.id
     if job.phase in FINISHED_JOB_PHASES:
-        for timer in list(job.timers.values()):
-            if timer.kind not in {"effect", "lost", "step"}:  # pods may outlive their job, and what was begun is carried out
-                yield turn.event(job, TimerCancelled(timer.id, f"the job is {job.phase}"))
+        why = f"the job is {job.phase}"
+        yield from _cancel_all(turn, job, DelaysCancelled(_DELAYED, why=why))
+        # Pods may outlive their job, and what was begun is carried out.
+        for timer in [timer for timer in job.timers.values() if timer.kind not in {"effect", "lost", "step"}]:
+            yield turn.event(job, TimerCancelled(timer.id, why))
         if job.live:
             yield from wait_for_lost(turn, job)
         due = ttl_due(job.spec, job.phase, min(job.since, turn.now))
@@ -263,7 +263,7 @@ def delays(job: Job, pod: str | None) -> list[Delay]:
 
 
 def _delay_of(job: Job, timer: Timer) -> Delay:
-    return Delay(timer.action or "NoAction", timer.id, timer.event, timer.pod, _uid(job, timer), timer.task, timer.partition)
+    return Delay(timer.action or "NoAction", timer.id, timer.event, timer.pod, _uid(job, timer))
 
 
 def _uid(job: Job, timer: Timer) -> str | None:
@@ -300,6 +300,23 @@ def cancel(turn: Turn, job: Job, running: list[Delay], why: str) -> Events:
     """Cancel delayed actions."""
     for delay in running:
         yield turn.event(job, TimerCancelled(delay.id, why))
+
+
+def _cancel_pointless(turn: Turn, job: Job, order: Order) -> Events:
+    """Cancel the delayed actions that an action has made pointless: those of its class about the same part of the job (Volcano)."""
+    why = f"{order.action} was carried out"
+    actions, part = made_pointless(order.action), action_class(order.action)
+    if part == "pod":
+        pod = None if order.index is None or order.task is None else pod_name(job.name, order.task, order.index)
+        yield from cancel(turn, job, [delay for delay in delays(job, pod) if delay.action in actions], why)
+    else:
+        yield from _cancel_all(turn, job, DelaysCancelled(actions, part, order.task, order.partition, why))
+
+
+def _cancel_all(turn: Turn, job: Job, data: DelaysCancelled) -> Events:
+    """Cancel delayed actions by one event, if there are any: a large job may have one for each replica."""
+    if any(cancelled(job, data)):
+        yield turn.event(job, data)
 
 
 def _ask_rules(turn: Turn, job: Job) -> Events:

@@ -31,8 +31,10 @@ def close(
     exit_code: int | None = None,
     rank: Rank = "inferred",
     inferred: bool = True,
+    started: int | None = None,
 ) -> Event[AttemptEnded]:
-    """Close a live attempt, with all that is known of it."""
+    """Close a live attempt, with all that is known of it; `started` where only its end shows that it ran."""
+    started = started if attempt.running is None else attempt.running
     return turn.event(
         job,
         AttemptEnded(
@@ -47,8 +49,8 @@ def close(
             inferred=inferred,
             replaceable=replaceable,
             node=attempt.node,
-            started=attempt.running,
-            ran=0 if attempt.running is None else end - attempt.running,
+            started=started,
+            ran=0 if started is None else max(end - started, 0),
             requests=attempt.requests,
             object=known,
             version=version,

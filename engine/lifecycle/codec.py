@@ -1,15 +1,17 @@
 """How the state is written down: canonical records, so that equal states have equal bytes.
 
-Records: `job/ID`, `page/TABLE/NUMBER/ID`, `node/CLUSTER/NAME` and `object/CLUSTER/KIND/NAME` (the cluster quoted as in a URL; what
-stands, or its deletion), `forgotten/N`. A job's record is its `rest` in decimal (empty while something about it is under way; a `?`
-behind it: it is no job), a line feed, and JSON; so a finished job stays bytes until somebody asks for it, and 100,000 of them are
-ready as soon as they are read. Its pages are those of `pages`, each the JSON of a job that has nothing else.
+Records: `job/ID`, `page/TABLE/NUMBER/ID`, `node/CLUSTER/NAME` and `object/CLUSTER/KIND/NAME` (the cluster quoted as in a URL;
+what stands, or its deletion, and its former lives), `forgotten/N`. A job's record is its `rest` in decimal (empty while something
+about it is under way; a `?` behind it: it is no job), a space, its `Head` as JSON, a line feed, and all else of it as JSON. So a
+finished job stays bytes until somebody asks for it, 100,000 of them are ready as soon as they are read, and each is forgotten in
+time whether its second line can be read or not. Its pages are those of `pages`, each the JSON of a job that has nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from operator import attrgetter
+from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 from pydantic import TypeAdapter
@@ -20,10 +22,12 @@ from engine.lifecycle.state import Job, Page
 
 __all__ = [
     "FORGOTTEN",
+    "Head",
     "decode_job",
     "encode_job",
     "encode_page",
     "forgotten_chunk",
+    "head_of",
     "page_named",
     "record_name",
     "rest_of",
@@ -33,14 +37,32 @@ __all__ = [
 
 FORGOTTEN: Final = "forgotten"
 """Begins the subjects that hold forgotten ids."""
+
+
+class Head(NamedTuple):
+    """What of a job stands in the first line of its record, and nowhere else in it; see `Job`."""
+
+    cluster: str = ""
+    managed: bool = False
+    opened: int = 0
+    sequence: int = 0
+    finished: int | None = None
+    closing: str = ""
+    rested: int = 0
+
+
+_HEAD: Final = TypeAdapter(Head)
+_HEAD_OF: Final = attrgetter(*Head._fields)
+_IN_HEAD: Final = set(Head._fields)
 _JOB: Final = TypeAdapter(Job)
 
 
 def encode_job(job: Job) -> bytes:
     """Return the canonical record of a job, its later pages apart."""
     rest = job.rest
-    head = b"" if rest is None else b"%d" % rest if job.opened else b"%d?" % rest
-    return head + b"\n" + _JOB.dump_json(first_page(job), exclude_defaults=True)
+    rests = b"" if rest is None else b"%d" % rest if job.opened else b"%d?" % rest
+    body = _JOB.dump_json(first_page(job), exclude=_IN_HEAD, exclude_defaults=True)
+    return b"%b %b\n%b" % (rests, _HEAD.dump_json(Head._make(_HEAD_OF(job))), body)
 
 
 def encode_page(job: Job, page: Page) -> bytes | None:
@@ -52,6 +74,8 @@ def encode_page(job: Job, page: Page) -> bytes | None:
 def decode_job(record: bytes, pages: Mapping[Page, bytes]) -> Job:
     """Return the job of a record and its later pages; what is derived is still to be rebuilt."""
     job = _JOB.validate_json(record[record.index(b"\n") + 1 :])
+    for name, value in head_of(record)._asdict().items():
+        setattr(job, name, value)
     for page in sorted(pages):
         join(job, page, _JOB.validate_json(pages[page]))
     return job
@@ -71,8 +95,13 @@ def page_named(name: str) -> tuple[str, Page] | None:
 
 def rest_of(record: bytes) -> tuple[int | None, bool]:
     """Return the `Job.rest` of a record, and whether it is no job's."""
-    head = record[: record.index(b"\n")]
-    return (int(head.rstrip(b"?")) if head else None), head.endswith(b"?")
+    rest = record[: record.index(b" ")]
+    return (int(rest.rstrip(b"?")) if rest else None), rest.endswith(b"?")
+
+
+def head_of(record: bytes) -> Head:
+    """Return the head of a record; nothing else of it is decoded."""
+    return _HEAD.validate_json(record[record.index(b" ") : record.index(b"\n")])
 
 
 def forgotten_chunk(number: int) -> str:

@@ -5,21 +5,24 @@ Each function runs in constant time but for the few that are about a whole job (
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from engine.events import Data, Event
+from engine.events.ids import routing_key
 from engine.events.jobs import JobForgotten
 from engine.events.transitions import transition_of
 from engine.lifecycle import codec
-from engine.lifecycle.codec import record_name
+from engine.lifecycle.codec import Head, record_name
 from engine.lifecycle.evolve_attempts import ATTEMPTS
 from engine.lifecycle.evolve_jobs import JOBS
 from engine.lifecycle.indexes import index_job, match
+from engine.lifecycle.pages import later_pages
 from engine.lifecycle.resting import note_finished, note_stranger
-from engine.lifecycle.state import Job, ShardState
+from engine.lifecycle.state import Job, Page, ShardState
 from statemachines.raising import matching, subject_of
 
-__all__ = ["absorb", "evolve", "keep_warm", "peek"]
+__all__ = ["absorb", "evolve", "head", "keep_warm", "peek"]
 
 _WARM: Final = 1024
 """Jobs kept in `ShardState.warm`: more than are looked at between two changes of one of them in any one batch."""
@@ -45,6 +48,14 @@ def peek(state: ShardState, subject: str) -> Job:
     return job
 
 
+def head(state: ShardState, subject: str) -> Job | Head:
+    """Return what stands in the head of a job's record, or the job itself if it is live: nothing else is decoded."""
+    job, record = state.jobs.get(subject), state.closed.get(subject)
+    if job is not None:
+        return job
+    return Head(sequence=state.forgotten.sequence(subject)) if record is None else codec.head_of(record)
+
+
 def keep_warm(state: ShardState, job: Job) -> None:
     """Keep a job at hand that is not in `jobs`, in place of those that were looked at before it."""
     state.warm[job.id] = job
@@ -57,16 +68,25 @@ def keep_warm(state: ShardState, job: Job) -> None:
 def _take(state: ShardState, subject: str) -> Job:
     """Return the job to be changed, now a part of the state."""
     job = peek(state, subject)
-    del state.warm[subject]
-    state.warm_attempts -= len(job.attempts)
-    state.closed.pop(subject, None)
-    state.closed_pages.pop(subject, None)
+    _take_record(state, subject)
     state.jobs[subject] = job
     return job
 
 
+def _take_record(state: ShardState, subject: str) -> Iterable[Page]:
+    """Let the record of a closed job, and what was decoded of it, be no part of the state; returns the pages that it had."""
+    warm = state.warm.pop(subject, None)
+    if warm is not None:
+        state.warm_attempts -= len(warm.attempts)
+    state.closed.pop(subject, None)
+    return state.closed_pages.pop(subject, ())
+
+
 def evolve(state: ShardState, event: Event[Data]) -> None:
     """Apply one event of the lifecycle stage."""
+    if isinstance(event.data, JobForgotten):
+        _forget(state, event.data, event)
+        return
     handler = _HANDLERS.get(type(event.data))
     if handler is None:  # a shard's own bookkeeping, no part of this state
         return
@@ -81,7 +101,7 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
     if not job.opened or job.phase == "Aborted":
         job.rested, job.closing = event.recordedtime, event.id
         _note_stranger(state, job)
-    if not job.live and (rest := job.rest) is not None and rest != was and not isinstance(event.data, JobForgotten):
+    if not job.live and (rest := job.rest) is not None and rest != was:
         note_finished(state, rest, job.id)
     if job.rules:
         _match_rules(job, event.data)
@@ -92,6 +112,22 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
             if job.encoded:
                 job.encoded.pop(page, None)
         job.changed = None
+
+
+def _forget(state: ShardState, data: JobForgotten, event: Event[Data]) -> None:
+    subject, job = event.subject, state.jobs.pop(event.subject, None)
+    for page in _take_record(state, subject) if job is None else later_pages(job):
+        state.touched[record_name(subject, page)] = None
+    state.strangers.pop(subject, None)
+    claimed = routing_key(subject)
+    if claimed in state.submitted:
+        state.submitted[claimed].pop(subject, None)
+        if not state.submitted[claimed]:
+            del state.submitted[claimed]
+    chunk = state.forgotten.add(subject, 0 if data.opened else event.sequence)
+    if chunk is not None:  # else a snapshot holds it beside the job's own record, which was written earlier
+        state.touched[codec.forgotten_chunk(chunk)] = None
+    state.touched[record_name(subject)] = None
 
 
 def _note_stranger(state: ShardState, job: Job) -> None:

@@ -129,6 +129,7 @@ def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event
     task, attempt = _find(job, data)
     leave(job, task, attempt)
     attempt.phase, attempt.reason = data.phase, data.reason
+    attempt.running = data.started
     attempt.ended = attempt.since = event.time
     attempt.rank, attempt.replaceable, attempt.exit_code = data.rank, data.replaceable, data.exit_code
     _show_object(job, attempt, data.object)
@@ -201,7 +202,7 @@ def _effect_requested(state: ShardState, job: Job, data: EffectRequested, event:
     elif attempt.live:
         if attempt.kill is None and data.cause is not None:
             attempt.kill, attempt.killed, attempt.tries = data.cause, event.time, 0
-    elif attempt.object != "deleting":
+    elif attempt.object != "deleting" or not attempt.replaceable:  # else it is only asked for again
         attempt.replaceable, attempt.tries = True, 0
     if data.effect == "delete_pod" and attempt.uid is not None:
         _show_object(job, attempt, "deleting")

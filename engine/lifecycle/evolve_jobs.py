@@ -7,18 +7,18 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engine.events import Data, Event
-from engine.events.ids import routing_key
+from engine.events.ids import is_separate_job_id
 from engine.events.jobs import (
     ActionDeferred,
     ActionTaken,
     Anomaly,
     CommandRefused,
+    DelaysCancelled,
     EffectSettled,
     EventRaised,
     InputOrphaned,
     InputParked,
     InputReleased,
-    JobForgotten,
     JobObjectDeleted,
     JobOpened,
     JobParked,
@@ -32,9 +32,9 @@ from engine.events.jobs import (
     TimerFired,
     TimerSet,
 )
-from engine.lifecycle import codec
 from engine.lifecycle.indexes import (
     begin_version,
+    cancelled,
     fired_key,
     held_size,
     mark_seen,
@@ -45,7 +45,7 @@ from engine.lifecycle.indexes import (
     set_spec,
     stop_timer,
 )
-from engine.lifecycle.pages import change, change_tasks, discard, keep, later_pages
+from engine.lifecycle.pages import change, change_tasks, discard, keep
 from engine.lifecycle.state import Deferred, Job, ShardState, Timer
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -71,7 +71,8 @@ def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any])
     job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels
     job.owner_known, job.object_version = data.owner, data.version
     job.since = event.time
-    note_submitted(state, job)
+    if data.managed and is_separate_job_id(job.id):
+        note_submitted(state, job.id)
     set_spec(job, _without_templates(data.spec))
     if data.owner and data.version is None:
         mark_seen(job, event)
@@ -132,20 +133,6 @@ def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, ev
         job.object_version = data.version
 
 
-def _job_forgotten(state: ShardState, job: Job, data: JobForgotten, event: Event[Any]) -> None:
-    del state.jobs[job.id]
-    claimed = routing_key(job.id)
-    if claimed in state.submitted:
-        state.submitted[claimed].pop(job.id, None)
-        if not state.submitted[claimed]:
-            del state.submitted[claimed]
-    for page in later_pages(job):
-        state.touched[codec.record_name(job.id, page)] = None
-    chunk = state.forgotten.add(job.id, 0 if data.opened else event.sequence)
-    if chunk is not None:  # else a snapshot holds it beside the job's own record, which was written earlier
-        state.touched[codec.forgotten_chunk(chunk)] = None
-
-
 def _event_raised(_state: ShardState, job: Job, data: EventRaised, event: Event[Any]) -> None:
     if data.event in {"TaskCompleted", "TaskFailed"} and data.task in job.tasks:
         setattr(job.tasks[data.task], "completed_raised" if data.event == "TaskCompleted" else "failed_raised", True)
@@ -198,14 +185,27 @@ def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -
         data.reason,
         data.held,
     )
+    _run(state, job, timer)
+
+
+def _run(state: ShardState, job: Job, timer: Timer) -> None:
     keep(job, "timers", timer.id, timer)
     run_timer(state, job, timer)
 
 
-def _timer_gone(state: ShardState, job: Job, data: TimerCancelled | TimerFired, _event: Event[Any]) -> None:
-    timer: Timer | None = discard(job, "timers", data.id)
+def _stop(state: ShardState, job: Job, ident: str) -> None:
+    timer: Timer | None = discard(job, "timers", ident)
     if timer is not None:
         stop_timer(state, job, timer)
+
+
+def _timer_gone(state: ShardState, job: Job, data: TimerCancelled | TimerFired, _event: Event[Any]) -> None:
+    _stop(state, job, data.id)
+
+
+def _delays_cancelled(state: ShardState, job: Job, data: DelaysCancelled, _event: Event[Any]) -> None:
+    for timer in list(cancelled(job, data)):
+        _stop(state, job, timer.id)
 
 
 def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Event[Any]) -> None:
@@ -235,8 +235,12 @@ def _job_parked(_state: ShardState, job: Job, _data: JobParked, _event: Event[An
     job.parked = True
 
 
-def _job_unparked(_state: ShardState, job: Job, _data: JobUnparked, event: Event[Any]) -> None:
+def _job_unparked(state: ShardState, job: Job, _data: JobUnparked, event: Event[Any]) -> None:
     job.parked = False
+    for timer in [timer for timer in job.timers.values() if timer.held]:
+        _stop(state, job, timer.id)
+        timer.held = False
+        _run(state, job, timer)
     mark_seen(job, event)
 
 
@@ -258,13 +262,13 @@ JOBS: Final[dict[type[Data], Handler]] = {
     JobPhaseChanged: _job_phase_changed,
     JobRejected: _job_rejected,
     JobObjectDeleted: _job_object_deleted,
-    JobForgotten: _job_forgotten,
     TaskPhaseChanged: _task_phase_changed,
     EventRaised: _event_raised,
     ActionTaken: _action_taken,
     ActionDeferred: _action_deferred,
     TimerSet: _timer_set,
     TimerCancelled: _timer_gone,
+    DelaysCancelled: _delays_cancelled,
     TimerFired: _timer_gone,
     EffectSettled: _effect_settled,
     CommandRefused: _marks_input,

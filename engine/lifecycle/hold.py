@@ -7,13 +7,12 @@ from typing import Any, Final, cast
 
 from engine.events import Data, Event, NotKeptError, decode, encode, from_cloudevent, to_cloudevent
 from engine.events.inputs import PodDeleted, PodObserved
-from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerCancelled, TimerSet
+from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerSet
 from engine.lifecycle.indexes import held_size
 from engine.lifecycle.state import Job, Timer
-from engine.lifecycle.steps import PACE
 from engine.lifecycle.turn import Events, Turn
 
-__all__ = ["HELD_BYTES", "HELD_INPUTS", "first_owned", "orphan", "park", "restore", "resume_timers", "set_again"]
+__all__ = ["HELD_BYTES", "HELD_INPUTS", "first_owned", "is_left", "orphan", "park", "restore", "set_again", "wait_for_job"]
 
 HELD_INPUTS: Final = 20_000
 """Inputs that are held of one job, at most: as many as it may have replicas."""
@@ -43,8 +42,19 @@ def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
     """
     kept = turn.event(job, InputOrphaned(_keep(job, event)))
     yield kept
-    if not job.opened and not job.timers:
-        yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=kept.id)
+    if not job.opened:
+        yield from wait_for_job(turn, job, kept.id)
+
+
+def wait_for_job(turn: Turn, job: Job, cause: str | None = None) -> Events:
+    """Let pods wait for their job for a while, unless they do."""
+    if not job.timers:
+        yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=cause)
+
+
+def is_left(job: Job) -> bool:
+    """Tell whether inputs are kept that nothing will release: the timer that would have was given up."""
+    return bool(job.held or job.waiting) and not (job.steps if job.opened else job.timers)
 
 
 def _keep(job: Job, event: Event[Data]) -> dict[str, Any]:
@@ -53,18 +63,18 @@ def _keep(job: Job, event: Event[Data]) -> dict[str, Any]:
     if held >= HELD_INPUTS or job.held_bytes + held_size(kept) > HELD_BYTES:
         raise NotKeptError(
             f"job {job.id} holds {held} inputs of {job.held_bytes} bytes already, of at most {HELD_INPUTS} and {HELD_BYTES} bytes; "
-            "unpark it, then append this one again"
+            f"{'unpark it' if job.parked else 'wait until it has taken them'}, then append this one again"
         )
     return kept
 
 
-def set_again(turn: Turn, job: Job, timer: Timer, *, held: bool) -> Event[TimerSet]:
-    """Set a timer of a parked job again, so that it stands still; or, once the job is unparked, so that it fires at once."""
+def set_again(turn: Turn, job: Job, timer: Timer) -> Event[TimerSet]:
+    """Set a timer of a parked job again, so that it stands still and fires as soon as the job is unparked."""
     return turn.event(
         job,
         TimerSet(
             timer.kind,
-            timer.due if held else turn.now + PACE,
+            timer.due,
             action=timer.action,
             policy=timer.policy,
             event=timer.event,
@@ -76,17 +86,9 @@ def set_again(turn: Turn, job: Job, timer: Timer, *, held: bool) -> Event[TimerS
             node=timer.node,
             kill=timer.kill,
             reason=timer.reason,
-            held=held,
+            held=True,
         ),
     )
-
-
-def resume_timers(turn: Turn, job: Job) -> Events:
-    """Let the timers go on that stood still while a job was parked."""
-    for timer in list(job.timers.values()):
-        if timer.held:
-            yield turn.event(job, TimerCancelled(timer.id, "the job is unparked"))
-            yield set_again(turn, job, timer, held=False)
 
 
 def first_owned(job: Job) -> Event[PodObserved | PodDeleted] | None:

@@ -6,12 +6,14 @@ Each function costs the same whatever the number of replicas, but for those abou
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from heapq import heappush
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 from engine.events import Event
-from engine.events.ids import is_separate_job_id, routing_key
+from engine.events.ids import routing_key
+from engine.events.jobs import DelaysCancelled
 from engine.lifecycle.pages import SIZES, change_spec, change_tasks, clear, discard, keep
 from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, category
 from statemachines.raising import raise_rules
@@ -23,6 +25,7 @@ K = TypeVar("K")
 __all__ = [
     "SEEN",
     "begin_version",
+    "cancelled",
     "enter",
     "fired_key",
     "held_size",
@@ -69,10 +72,9 @@ def begin_version(job: Job) -> None:
     job.matches.clear()
 
 
-def note_submitted(state: ShardState, job: Job) -> None:
-    """Remember the id with which a managed job was submitted if it was somebody else's already."""
-    if job.managed and is_separate_job_id(job.id):
-        state.submitted.setdefault(routing_key(job.id), {})[job.id] = None
+def note_submitted(state: ShardState, job: str) -> None:
+    """Remember the id with which a managed job was submitted, which was somebody else's already."""
+    state.submitted.setdefault(routing_key(job), {})[job] = None
 
 
 def index_job(state: ShardState, job: Job) -> None:
@@ -186,17 +188,19 @@ def place(state: ShardState, job: Job, attempt: Attempt) -> None:
         return
     node = (job.cluster, attempt.node)
     if stands(job, attempt):
-        state.on_node.setdefault(node, {})[job.id, attempt.uid] = None
-    else:
-        _no_more(state.on_node, node, (job.id, attempt.uid))
+        state.on_node.setdefault(node, {}).setdefault(job.id, {})[attempt.uid] = None
+    elif (there := state.on_node.get(node)) is not None:
+        _no_more(there, job.id, attempt.uid)
+        if not there:
+            del state.on_node[node]
 
 
-def _no_more(index: dict[tuple[str, str], dict[K, None]], node: tuple[str, str], key: K) -> None:
-    there = index.get(node)
+def _no_more(index: dict[K, dict[str, None]], place: K, key: str) -> None:
+    there = index.get(place)
     if there is not None:
         there.pop(key, None)
         if not there:
-            del index[node]
+            del index[place]
 
 
 def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
@@ -214,7 +218,10 @@ def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
     elif timer.kind == "step":
         if not timer.held:
             state.steps[timer.id] = timer.due
-        _count_step(job, timer, 1)
+        if timer.kill is None:
+            job.steps += 1
+        else:
+            job.kills[timer.id] = timer
 
 
 def stop_timer(state: ShardState, job: Job, timer: Timer) -> None:
@@ -232,14 +239,18 @@ def stop_timer(state: ShardState, job: Job, timer: Timer) -> None:
         job.retries.discard((timer.task, timer.index, timer.attempt))
     elif timer.kind == "step":
         state.steps.pop(timer.id, None)
-        _count_step(job, timer, -1)
+        if timer.kill is None:
+            job.steps -= 1
+        else:
+            del job.kills[timer.id]
 
 
-def _count_step(job: Job, timer: Timer, by: int) -> None:
-    if timer.kill is None:
-        job.steps += by
-    else:
-        job.kills += by
+def cancelled(job: Job, data: DelaysCancelled) -> Iterator[Timer]:
+    """Yield the timers of the delayed actions that an event cancels."""
+    for same_pod in job.delays.values():
+        for timer in same_pod.values():
+            if data.include(timer.action, timer.task, timer.partition):
+                yield timer
 
 
 def set_spec(job: Job, spec: JobSpec) -> None:

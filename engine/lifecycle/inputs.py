@@ -284,10 +284,12 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
 
 def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
     command = event.data
-    if command.action == "Unpark" and job.parked:  # the first input of a job may have parked it
+    if command.action == "Unpark" and (job.parked or hold.is_left(job)):  # the first input of a job may have parked it
         yield turn.event(job, JobUnparked(len(job.held), command.by))
-        yield from hold.resume_timers(turn, job)
         yield from release(turn, job, "parked")
+        if job.waiting:
+            in_vain = IN_VAIN if not job.managed else None
+            yield from steps.go_on(turn, job, in_vain) if job.opened else hold.wait_for_job(turn, job)
         return "applied"
     if not job.opened:
         return (yield from _refuse(turn, job, event, "no job has this id"))

@@ -6,7 +6,7 @@ it assumes is an event. What is seen later all the same is a late fact.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from engine.events import Event
@@ -66,9 +66,8 @@ def stop_waiting(turn: Turn, job: Job) -> Events:
             yield turn.event(job, TimerCancelled(timer.id, "nothing is left to wait for"))
 
 
-def _uids_on(turn: Turn, job: Job, node: str) -> list[str]:
-    there = turn.state.on_node.get((job.cluster, node), {})
-    return [uid for job_id, uid in there if job_id == job.id]
+def _uids_on(turn: Turn, job: Job, node: str) -> Collection[str]:
+    return turn.state.on_node.get((job.cluster, node), {}).get(job.id, ())
 
 
 def _standing_on(turn: Turn, job: Job, node: str) -> list[Attempt]:

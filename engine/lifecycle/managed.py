@@ -45,7 +45,7 @@ from engine.lifecycle.indexes import stands
 from engine.lifecycle.losses import end_without_evidence, stop_waiting, wait_for_lost, wait_for_node, wait_for_sight
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import ask_again, kill, meet, plan_of, rest_of_kill, update_surplus
+from engine.lifecycle.pods import ask_again, is_doomed, kill, meet, plan_of, rest_of_kill, update_surplus
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.delays import cancelled_by_event
@@ -74,8 +74,10 @@ __all__ = [
 _FIRST_RETRY: Final = 1 * SECOND
 _LONGEST_RETRY: Final = 300 * SECOND
 """An effect that failed is asked for again after the first of these, twice as long each time, up to the second (microseconds)."""
-_DOUBLINGS: Final = (_LONGEST_RETRY // _FIRST_RETRY).bit_length()
-"""Of the first, beyond which it is longer than the second: a number of as many bits as there were tries has its price."""
+_LONGEST_WAIT: Final = 86_400 * SECOND
+"""The same of a pod whose name is taken, perhaps for ever (microseconds): each try is kept in the history."""
+_DOUBLINGS: Final = (_LONGEST_WAIT // _FIRST_RETRY).bit_length()
+"""Of the first, beyond which it is longer than the others: a number of as many bits as there were tries has its price."""
 
 _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"})
 """Phases in which nothing but ResumeJob changes the course of a job."""
@@ -249,7 +251,8 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
             yield from settle(turn, job)
         yield from stop_waiting(turn, job)
     elif (attempt.task, attempt.index, attempt.number) not in job.retries:
-        due = turn.now + min(_FIRST_RETRY << min(attempt.tries - 1, _DOUBLINGS), _LONGEST_RETRY)
+        longest = _LONGEST_WAIT if report.reason == "AlreadyExists" else _LONGEST_RETRY
+        due = turn.now + min(_FIRST_RETRY << min(attempt.tries - 1, _DOUBLINGS), longest)
         yield turn.event(job, TimerSet("effect", due, task=attempt.task, index=attempt.index, attempt=attempt.number))
 
 
@@ -259,7 +262,7 @@ def _failed_too_often(job: Job, attempt: Attempt, restarts: int) -> bool:
     Volcano asks at every update of a pod, but not at the one that shows it running first; here that one counts as well.
     """
     task = job.tasks[attempt.task]
-    if task.failed_raised or attempt.phase == "Terminating":
+    if task.failed_raised or attempt.phase == "Terminating" or (not attempt.live and is_doomed(job, attempt)):
         return False
     if attempt.live:
         return attempt.restarts > restarts and task_failed(task.spec, task.restart_sum, 0)
@@ -272,7 +275,7 @@ def _event_of(job: Job, attempt: Attempt, before: str | None, restarts: int) -> 
     Where Volcano would miss one, Lahar is finer: a pod first seen after its end has failed or was evicted all the same, and one
     first seen running does not count as pending.
     """
-    ours = attempt.kill is not None
+    ours = is_doomed(job, attempt)
     task = job.tasks[attempt.task]
     if not attempt.live:
         if attempt.phase == "Succeeded":

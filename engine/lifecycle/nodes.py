@@ -40,21 +40,20 @@ def _seen(turn: Turn, cluster: str, node: NodeObserved) -> Events:
         part = turn.about(job)
         for timer in [timer for timer in job.lost.values() if timer.node == node.name]:
             yield part.event(job, TimerCancelled(timer.id, f"node {node.name} is back"))
-    parts: dict[str, Turn] = {}
     there = turn.state.on_node.get((cluster, node.name), {})
-    for job_id, uid in sorted(there):
+    for job_id in sorted(there):
         job = turn.state.jobs[job_id]
-        attempt = job.by_uid[uid]
-        if attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
-            continue
-        key = (attempt.task, attempt.index, attempt.number)
-        reason = "Suspect" if suspect else "Starting" if attempt.phase == "Bound" else None
-        part = parts.setdefault(job_id, turn.about(job))
-        yield part.event(job, AttemptChanged(*key, reason=reason, reason_changed=True, version=attempt.version))
+        part = turn.about(job)
+        for attempt in [job.by_uid[uid] for uid in sorted(there[job_id])]:
+            if attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
+                continue
+            key = (attempt.task, attempt.index, attempt.number)
+            reason = "Suspect" if suspect else "Starting" if attempt.phase == "Bound" else None
+            yield part.event(job, AttemptChanged(*key, reason=reason, reason_changed=True, version=attempt.version))
 
 
 def _gone(turn: Turn, cluster: str, name: str) -> Events:
     """Wait for what ran on a node that is gone: whoever deletes its pods may be heard of, or not."""
-    for job_id in sorted({job_id for job_id, _ in turn.state.on_node.get((cluster, name), {})}):
+    for job_id in sorted(turn.state.on_node.get((cluster, name), ())):
         job = turn.state.jobs[job_id]
         yield from losses.wait_for_lost(turn.about(job), job, node=name)

@@ -272,6 +272,7 @@ def _ended(
         exit_code=pod.exit_code,
         rank=pod.rank,
         inferred=pod.ended is None,
+        started=pod.running,
     )
 
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify
-from typing import Final
+from typing import Final, TypeAlias
 
 from pydantic import TypeAdapter
 
 from engine.events.ids import is_separate_job_id
 from engine.events.inputs import NodeObserved, ObjectApplied
-from engine.kubernetes.cluster_facts import NODE, Deletion, Known, Thing
+from engine.kubernetes.cluster_facts import NODE, Deletion, Former, Known, Thing
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import keep_warm
 from engine.lifecycle.indexes import index_job, note_submitted
 from engine.lifecycle.pages import later_pages
+from engine.lifecycle.resting import note_stranger
 from engine.lifecycle.state import Job, Page, ShardState
 
 __all__ = ["dump", "jobs", "load", "records", "subject_of"]
 
-_NODE: Final[TypeAdapter[Known]] = TypeAdapter(NodeObserved | Deletion)
-_OBJECT: Final[TypeAdapter[Known]] = TypeAdapter(ObjectApplied | Deletion)
+_Record: TypeAlias = tuple[Known, Former | None]
+
+_NODE: Final[TypeAdapter[_Record]] = TypeAdapter(tuple[NodeObserved | Deletion, Former | None])
+_OBJECT: Final[TypeAdapter[_Record]] = TypeAdapter(tuple[ObjectApplied | Deletion, Former | None])
 
 
 def records(state: ShardState) -> Iterator[str]:
@@ -60,13 +63,15 @@ def dump(state: ShardState, record: str) -> bytes | None:
     thing = codec.thing_named(record)
     if thing is not None:
         known = state.facts.known(thing)
-        return None if known is None else _adapter(thing).dump_json(known, exclude_defaults=True)
+        if known is None:
+            return None
+        return _adapter(thing).dump_json((known, state.facts.former.get(thing)), exclude_defaults=True)
     if kind != codec.FORGOTTEN or not name.isdecimal():
         return None  # another release's
     return state.forgotten.chunk(int(name)) or None
 
 
-def _adapter(thing: Thing) -> TypeAdapter[Known]:
+def _adapter(thing: Thing) -> TypeAdapter[_Record]:
     return _NODE if thing[1] == NODE else _OBJECT
 
 
@@ -100,31 +105,28 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
     heads, pages, others = _sorted(records)
     for name, record in heads.items():
         rest, stranger = codec.rest_of(record)
+        if is_separate_job_id(name) and codec.head_of(record).managed:
+            note_submitted(state, name)
         if rest is None:
             job = state.jobs[name] = codec.decode_job(record, pages.get(name, {}))
             index_job(state, job)
-            note_submitted(state, job)
         else:
-            if is_separate_job_id(name):
-                note_submitted(state, codec.decode_job(record, pages.get(name, {})))
             state.closed[name] = record
             state.finished.append((rest, name))
             if stranger:
-                state.strangers[name] = rest
+                note_stranger(state, rest, name)
             if name in pages:
                 state.closed_pages[name] = pages[name]
     chunks: dict[int, bytes] = {}
     for subject, record in others:
         thing = codec.thing_named(subject)
         if thing is not None:
-            state.facts.know(thing, _adapter(thing).validate_json(record))
+            state.facts.know(thing, *_adapter(thing).validate_json(record))
         else:
             chunks[int(subject.partition("/")[2])] = record
     for number in sorted(chunks):
         state.forgotten.load(chunks[number])
     heapify(state.finished)
-    state.oldest_strangers = [(rest, name) for name, rest in state.strangers.items()]
-    heapify(state.oldest_strangers)
 
 
 def jobs(records: Iterable[tuple[str, bytes]]) -> Iterator[Job]:

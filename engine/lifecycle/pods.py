@@ -21,6 +21,7 @@ from statemachines.sync import creates_pods, pod_name
 
 __all__ = [
     "ask_again",
+    "is_doomed",
     "kill",
     "meet",
     "plan_of",
@@ -49,8 +50,7 @@ def start_missing(turn: Turn, job: Job) -> Events:
     for task in job.tasks.values():
         left = sorted(index for index in task.left if index < task.spec.replicas)[:room]
         for index in left:
-            yield turn.event(job, _effect("delete_pod", task.slots[index], "KilledByAction"))
-            yield from wait_for_node(turn, job, task.slots[index])
+            yield from _delete_one(turn, job, task.slots[index], "KilledByAction")
         room -= len(left)
         few = task.open[:room] if task.open and may_start(job, task) else []
         room -= len(few)
@@ -111,14 +111,36 @@ def plan_of(job: Job, scope: KillScope | None, order: Order) -> KillPlan | None:
 def kill(turn: Turn, job: Job, plan: KillPlan, scope: KillScope | None, order: Order, reason: str) -> Events:
     """Ask for the deletions of a plan, as many as one step may; the rest comes step by step."""
     yield from _delete(turn, job, plan.delete[:PODS], reason)
-    if len(plan.delete) > PODS and scope is not None:
+    goes_on = any(timer.kill == scope and _order_of(timer).target == order.target for timer in job.kills.values())
+    if len(plan.delete) > PODS and scope is not None and not goes_on:
         yield from go_on_killing(turn, job, scope, order, reason)
 
 
 def rest_of_kill(job: Job, timer: Timer) -> tuple[KillPlan, Order]:
     """Return what a step is to go on deleting, and the order behind it."""
-    order = Order(timer.action or "SyncJob", task=timer.task, index=timer.index, partition=timer.partition)
+    order = _order_of(timer)
     return plan_of(job, timer.kill, order) or KillPlan(), order
+
+
+def _order_of(timer: Timer) -> Order:
+    return Order(timer.action or "SyncJob", task=timer.task, index=timer.index, partition=timer.partition)
+
+
+def is_doomed(job: Job, attempt: Attempt) -> bool:
+    """Tell whether the deletion of a pod was asked for, or will be, or would have been, by a kill that goes on step by step.
+
+    Volcano marks all pods of a kill before it deletes the first.
+    """
+    return attempt.kill is not None or any(_reaches(job, timer, attempt) for timer in job.kills.values())
+
+
+def _reaches(job: Job, timer: Timer, attempt: Attempt) -> bool:
+    if timer.kill == "surplus":
+        return attempt.index >= job.tasks[attempt.task].spec.replicas
+    if timer.kill != "target":
+        return True
+    plan = kill_target([_pod(job, attempt, "")], _order_of(timer).target)
+    return plan is not None and bool(plan.delete)
 
 
 def when_killed(job: Job) -> tuple[Counters, dict[str, Counters]]:
@@ -128,8 +150,7 @@ def when_killed(job: Job) -> tuple[Counters, dict[str, Counters]]:
     """
     if not job.kills:
         return job.counts, {name: task.counts for name, task in job.tasks.items()}
-    kills = [timer for timer in job.timers.values() if timer.kill is not None]
-    rest = {(pod.task, pod.index): pod for timer in kills for pod in rest_of_kill(job, timer)[0].delete}
+    rest = {(pod.task, pod.index): pod for timer in job.kills.values() for pod in rest_of_kill(job, timer)[0].delete}
     counts = replace(job.counts)
     tasks = {name: replace(task.counts) for name, task in job.tasks.items()}
     for pod in rest.values():
@@ -150,21 +171,29 @@ def _pods(job: Job, target: Target | None = None) -> Iterator[Pod]:
     for task in job.tasks.values():
         if target is not None and target.task != task.spec.name:
             continue
-        partition = task.spec.partition
         slots = task.slots
+        indexes: Iterable[int] = slots
         if target is not None and target.type == "pod":
-            slots = {index: slots[index] for index in (int(target.pod or -1),) if index in slots}
-        for index, attempt in slots.items():
-            counted = category(attempt)
+            indexes = (int(target.pod or -1),)
+        elif target is not None and target.type == "partition" and task.spec.partition is not None:
+            size = task.spec.partition.size
+            indexes = range(int(target.partition or 0) * size, (int(target.partition or 0) + 1) * size)
+        for index in indexes:
+            counted = category(slots[index]) if index in slots else None
             if counted is not None:
-                yield Pod(
-                    attempt.task,
-                    str(index),
-                    counted.capitalize(),
-                    index,
-                    deleting=counted == "terminating",
-                    partition=None if partition is None else str(index // partition.size),
-                )
+                yield _pod(job, slots[index], counted)
+
+
+def _pod(job: Job, attempt: Attempt, counted: str) -> Pod:
+    partition = job.tasks[attempt.task].spec.partition
+    return Pod(
+        attempt.task,
+        str(attempt.index),
+        counted.capitalize(),
+        attempt.index,
+        deleting=counted == "terminating",
+        partition=None if partition is None else str(attempt.index // partition.size),
+    )
 
 
 def _delete(turn: Turn, job: Job, pods: Iterable[Pod], cause: str) -> Events:

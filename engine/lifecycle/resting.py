@@ -1,24 +1,11 @@
-"""Since when things rest: jobs that have finished, ids that are no job. What has rested longest is forgotten first.
-
-A rest that has ended leaves its entry in the heap; these are dropped when they come to its top, or outnumber those that hold.
-"""
+"""Since when things rest: jobs that have finished, ids that are no job. What has rested longest is forgotten first."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
-from heapq import heapify, heappop, heappush
-from typing import Final
 
 from engine.lifecycle import codec
 from engine.lifecycle.state import ShardState
 
-__all__ = ["first", "note_finished", "note_stranger", "rest_of", "stranger_of"]
-
-Heap = list[tuple[int, str]]
-RestOf = Callable[[ShardState, str], int | None]
-
-_FEW: Final = 64
-"""Entries that no longer hold and are not worth a search."""
+__all__ = ["note_finished", "note_stranger", "rest_of", "stranger_of"]
 
 
 def rest_of(state: ShardState, ident: str) -> int | None:
@@ -37,25 +24,10 @@ def stranger_of(state: ShardState, ident: str) -> int | None:
 
 def note_finished(state: ShardState, rest: int, ident: str) -> None:
     """Note that a job or an id rests."""
-    heappush(state.finished, (rest, ident))
-    _drop_many(state, state.finished, len(state.jobs) + len(state.closed), rest_of)
+    state.finished.note(rest, ident, state, rest_of, len(state.jobs) + len(state.closed))
 
 
 def note_stranger(state: ShardState, rest: int, ident: str) -> None:
     """Note that an id rests that is no job."""
     state.strangers[ident] = rest
-    heappush(state.oldest_strangers, (rest, ident))
-    _drop_many(state, state.oldest_strangers, len(state.strangers), stranger_of)
-
-
-def first(state: ShardState, heap: Heap, holds: RestOf) -> tuple[int, str] | None:
-    """Return what rests longest: since when, and its id."""
-    while heap and holds(state, heap[0][1]) != heap[0][0]:
-        heappop(heap)
-    return heap[0] if heap else None
-
-
-def _drop_many(state: ShardState, heap: Heap, most: int, holds: RestOf) -> None:
-    if len(heap) > 2 * most + _FEW:
-        heap[:] = {entry for entry in heap if holds(state, entry[1]) == entry[0]}
-        heapify(heap)
+    state.oldest_strangers.note(rest, ident, state, stranger_of, len(state.strangers))

@@ -31,7 +31,7 @@ from engine.events.jobs import (
 from engine.events.times import SECOND
 from engine.lifecycle import belonging, hold, inputs, managed, nodes, observed, persist, resting
 from engine.lifecycle.errors import InvariantError
-from engine.lifecycle.evolve import absorb, evolve, peek
+from engine.lifecycle.evolve import absorb, evolve, head, peek
 from engine.lifecycle.state import Job, ShardState, Timer
 from engine.lifecycle.turn import SOURCE, STAGE, Decision, Events, Turn
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -46,10 +46,9 @@ ORPHAN_WAIT: Final = 60 * SECOND
 STRANGERS: Final = 10_000
 """Ids that are no job kept by a shard unless configured otherwise."""
 
-_BY_TIMERS: Final = (TimerFired, JobForgotten)
-"""What a timer begins with."""
-
-_OUTCOMES: Final[dict[type[Data], str]] = {
+_OUTCOMES: Final[dict[type[Data], str | None]] = {
+    TimerFired: None,
+    JobForgotten: None,
     DeadLettered: "dead",
     JobParked: "parked",
     InputParked: "parked",
@@ -66,7 +65,7 @@ class LifecycleStage:
     """The stage as the processor runs it (`engine.log.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 4
+    state_version: Final = 5
     inputs: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
 
@@ -106,7 +105,8 @@ class LifecycleStage:
         if event.id in job.seen:
             return "duplicate"
         outcome = yield from inputs.decide(turn, job, event)
-        _check(job)
+        if turn.index:
+            _check(job)
         return inputs.settled(outcome, turn.index > 0)
 
     def fire(self, state: ShardState, now: int, error: str | None = None) -> Events:
@@ -119,15 +119,14 @@ class LifecycleStage:
     def drop(self, state: ShardState, now: int, error: str) -> Events:
         """Give the earliest timer up, as its job could not be parked either; an anomaly of the job says why.
 
-        A job that cannot be forgotten is not given up: what failed is most likely the reading of it, without which no event about
-        it can be made.
+        What is to be forgotten has no timer to be given up, and is forgotten all the same: that takes the head of its record alone.
         """
         yield from self._fire(state, now, lambda turn, job, timer: _give_up(turn, job, timer, error))
 
     def timer(self, state: ShardState) -> str:
         """Name the timer that fires next."""
         forgotten = self._forgotten_first(state)
-        return state.timers[0][1] if forgotten is None else peek(state, forgotten[1]).closing
+        return state.timers[0][1] if forgotten is None else head(state, forgotten[1]).closing
 
     def evolve(self, state: ShardState, event: Event[Data]) -> None:
         """Apply one event of the stage's own output."""
@@ -178,21 +177,20 @@ class LifecycleStage:
 
     def outcome(self, event: Event[Data]) -> Any:  # noqa: ANN401 - one of engine.log.stage.Outcome, which a stage may not import
         """Return the outcome that the first event of an input stands for; `None`: a timer caused it."""
-        if isinstance(event.data, _BY_TIMERS):
-            return None
         return _OUTCOMES.get(type(event.data), "applied")
 
     def contains(self, state: ShardState, event: Event[Data]) -> bool:
         """Tell whether the state already holds an event of the stage's own output."""
-        job = peek(state, event.subject)
+        ident = event.subject
+        known = head(state, ident)
         if isinstance(event.data, JobForgotten):
-            known = job.id in state.forgotten or state.forgotten.sequence(job.id) >= event.sequence
+            gone = ident in state.forgotten or state.forgotten.sequence(ident) >= event.sequence
             # The record of the job, or of what came under its id later, may be there still: all that followed is applied again.
-            return known and job.id not in state.jobs and job.id not in state.closed
-        if job.sequence >= event.sequence or (not job.opened and job.id in state.forgotten):
+            return gone and ident not in state.jobs and ident not in state.closed
+        if known.sequence >= event.sequence or (not known.opened and ident in state.forgotten):
             return True
         # The record of a job that was forgotten later may be gone before that of its id is written: only that it was is news then.
-        return not job.sequence and event.sequence > 1
+        return not known.sequence and event.sequence > 1
 
     def touched(self, state: ShardState) -> list[str]:
         """Return the records changed since the last call."""
@@ -225,10 +223,10 @@ class LifecycleStage:
     def _next_forgotten(self, state: ShardState) -> tuple[int, str] | None:
         """Return when what is forgotten next is due, and its id."""
         if len(state.strangers) > self.strangers:
-            return resting.first(state, state.oldest_strangers, resting.stranger_of)
+            return state.oldest_strangers.first(state, resting.stranger_of)
         if not state.finished:
             return None
-        finished = resting.first(state, state.finished, resting.rest_of)
+        finished = state.finished.first(state, resting.rest_of)
         return None if finished is None else (finished[0] + self.forget_after, finished[1])
 
     def _forgotten_first(self, state: ShardState) -> tuple[int, str] | None:
@@ -237,16 +235,16 @@ class LifecycleStage:
         return forgotten if forgotten is not None and (not state.timers or forgotten < state.timers[0][:2]) else None
 
     def _forget(self, state: ShardState, due: int, job_id: str, now: int) -> Events:
-        job = peek(state, job_id)
+        job = head(state, job_id)
         yield Event(
             timer_fired_id(STAGE, job.closing),
             SOURCE,
             JobForgotten.TYPE,
-            job.id,
+            job_id,
             due,
             now,
             job.sequence + 1,
-            job.id,
+            job_id,
             job.closing,
             job.cluster,
             JobForgotten(job.rested if job.finished is None else job.finished, opened=job.opened > 0),
@@ -267,7 +265,7 @@ class LifecycleStage:
         if error is not None:
             yield turn.event(job, JobParked(error))
         if job.parked:
-            yield hold.set_again(turn, job, timer, held=True)
+            yield hold.set_again(turn, job, timer)
             return
         yield from self._on_timer(turn, job, timer)
         _check(job)

@@ -18,6 +18,7 @@ from engine.events.bounds import REPLICAS
 from engine.events.jobs import TimerKind
 from engine.events.times import SECOND
 from engine.kubernetes.cluster_facts import ClusterFacts
+from engine.kubernetes.oldest import Oldest
 from engine.lifecycle.forgotten import Forgotten
 from statemachines.counters import Counters
 from statemachines.kill import KillScope
@@ -319,7 +320,7 @@ class Job:
     """Of the inputs that are held or wait. Derived."""
     steps: Annotated[int, Derived] = 0
     """Steps to come that go on with what the job lacks: 0 or 1. Derived."""
-    kills: Annotated[int, Derived] = 0
+    kills: Annotated[dict[str, Timer], Derived] = field(default_factory=dict)
     """Steps to come that go on with a kill. Derived."""
     apart: dict[Table, Apart] | None = None
     """Tables that have later pages. (Not a dict where there are none: small jobs are many.)"""
@@ -372,14 +373,14 @@ class ShardState:
     """What is known of clusters."""
     timers: list[tuple[int, str, str]] = field(default_factory=list)
     """Heap of (due, timer id, job id); entries whose timer is gone are skipped. Derived."""
-    finished: list[tuple[int, str]] = field(default_factory=list)
-    """Heap of (`Job.rest`, job id); entries that no longer hold are skipped. Derived."""
+    finished: Oldest[str] = field(default_factory=Oldest)
+    """Job ids by `Job.rest`. Derived."""
     strangers: dict[str, int] = field(default_factory=dict)
     """Ids that are no job and rest → since when. Derived."""
-    oldest_strangers: list[tuple[int, str]] = field(default_factory=list)
-    """Heap of the same, (since when, id); entries that no longer hold are skipped. Derived."""
-    on_node: dict[tuple[str, str], dict[tuple[str, str], None]] = field(default_factory=dict)
-    """(Cluster, node) → attempts that stand on it, live or with an object that is to go: (job id, pod uid). Derived."""
+    oldest_strangers: Oldest[str] = field(default_factory=Oldest)
+    """The same. Derived."""
+    on_node: dict[tuple[str, str], dict[str, dict[str, None]]] = field(default_factory=dict)
+    """(Cluster, node) → job id → uids of its pods that stand on it, live or with an object that is to go. Derived."""
     awaited_on: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     """(Cluster, node that is gone) → jobs with a timer that ends the wait for their pods on it. Derived."""
     submitted: dict[str, dict[str, None]] = field(default_factory=dict)

@@ -19,12 +19,15 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeAlias
 
 from engine.log.errors import LogError
 from engine.log.port import ShardId, ShardLog
 
-__all__ = ["REASON", "Breaker"]
+__all__ = ["REASON", "Breaker", "Name", "text_of"]
+
+Name: TypeAlias = tuple[str, object]
+"""Of an input: its partition and its offset; of a timer: that it is one, and its id. The same whoever decides it."""
 
 REASON: Final = "processes ended twice while they decided it"
 """Why an input or a timer is set aside."""
@@ -71,8 +74,8 @@ class Breaker:
         """Of those that are to be marked."""
         self._resting = _NOTHING if self._free else f"0 {_OPEN}"
         self._noted: str | None = None
-        self.deciding: tuple[str, int] | None = None
-        """Name of what is being decided, and how many processes have ended in it."""
+        self.deciding: Name | None = None
+        """What is being decided; another object for each."""
         if before is None:
             self._warn()
 
@@ -97,11 +100,11 @@ class Breaker:
         known = "" if self.suspect in {_NOTHING, _RECOVERY} else f" {self.suspect}"
         self._mark(f"{self.ends} {_RECOVERY}{known}")
 
-    def begin(self, name: str) -> Sequence[str]:
+    def begin(self, name: Name) -> Sequence[str]:
         """Note what is decided next.
 
         Args:
-            name: of an input or a timer, the same whoever decides it.
+            name: of an input or a timer.
 
         Returns:
             Why it is not to be decided: empty; one reason to park it; more to make it a dead letter, or to drop the timer.
@@ -109,20 +112,28 @@ class Breaker:
         Raises:
             LogError: the log cannot be written.
         """
-        ends = self.ends if name == self.suspect else 0
+        self.deciding = name
+        if not (self._free or self._careful or self.suspect):
+            return ()
+        ends, mark = self._mark_of(name)
         if ends == _FATAL:
-            self._mark(f"{ends} {name}")  # what takes this process with it is tried no more
+            self._mark(mark)  # what takes this process with it is tried no more
             if self.rehearse():
-                _logger.warning("shard %s: a child process survives %s: something else ended the others", self.shard, name)
+                _logger.warning("shard %s: a child process survives %s: something else ended the others", self.shard, self.suspect)
                 self.suspect, self.ends = _NOTHING, 0
             else:
                 self.ends += 1
-            ends = self.ends
-        self.deciding = name, ends
+            ends, mark = self._mark_of(name)
         if self._free or self._careful:
             self._left -= 1
-            self._mark(f"{ends} {name}")
+            self._mark(mark)
         return (REASON,) * (ends - _FATAL)
+
+    def _mark_of(self, name: Name) -> tuple[int, str]:
+        """Return how many processes have ended in something, and the mark that says so."""
+        text = text_of(name)
+        ends = self.ends if text == self.suspect else 0
+        return ends, f"{ends} {text}"
 
     def rest(self) -> None:
         """Note that nothing is being decided, in good order or because of an error that this process survives.
@@ -141,8 +152,7 @@ class Breaker:
             LogError: the log cannot be written.
         """
         if self.deciding is not None:
-            name, ends = self.deciding
-            self._held.mark(f"{ends} {name}")
+            self._held.mark(self._mark_of(self.deciding)[1])
 
     def close(self) -> None:
         """Note that the shard is given back in good order, if the log can be written."""
@@ -154,6 +164,11 @@ class Breaker:
         if text != self._noted:
             self._noted = text
             self._held.mark(text)
+
+
+def text_of(name: Name) -> str:
+    """Return a name as marks and messages say it."""
+    return "{}@{}".format(*name)
 
 
 def _thread_clock() -> Callable[[], float]:

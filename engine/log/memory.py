@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
-from itertools import islice
-from operator import itemgetter
+from itertools import accumulate, islice
+from operator import attrgetter, itemgetter
 from typing import Final, get_args
 
 from engine.events import Message, Topic
 from engine.log.errors import FencedError, LayoutError, LogError, RecordTooLargeError
 from engine.log.partitioner import partition_of
-from engine.log.port import READ_BYTES, Commit, Partition, Position, Record, ShardId, ShardView
+from engine.log.port import READ_BYTES, Commit, Partition, Position, Record, ShardId, ShardView, size_of
 from engine.log.producer_time import capped, wall_clock
 
 __all__ = ["MemoryLog"]
 
 _SINGLE: Final = frozenset({"cluster", "scheduling"})
+_MESSAGE: Final = attrgetter("message")
 
 
 class _Shard:
@@ -44,7 +46,7 @@ class MemoryLog:
 
         Args:
             partitions: of each topic, except of `cluster` and `scheduling`, which have one.
-            largest: bytes of data that a record may have, to stand for a log with such a limit; `None`: any number.
+            largest: bytes that a record may have (`size_of`), to stand for a log with such a limit; `None`: any number.
             clock: gives the time at which something is appended (microseconds).
         """
         self._largest = largest
@@ -81,12 +83,8 @@ class MemoryLog:
         """Return up to `limit` records at offsets ≥ `start`, in order; fewer where they are large."""
         with self._changed:
             found = self._records[partition][start : start + limit]
-        size = 0
-        for count, record in enumerate(found, 1):
-            size += len(record.message.data)
-            if size >= READ_BYTES:
-                return found[:count]
-        return found
+        sizes = list(accumulate(map(size_of, map(_MESSAGE, found))))
+        return found[: bisect_left(sizes, READ_BYTES) + 1]
 
     def end(self, partition: Partition) -> int:
         """Return the offset behind the last record."""
@@ -157,8 +155,8 @@ class MemoryLog:
         if self._largest is None:
             return
         for place, message in enumerate(messages):
-            if len(message.data) > self._largest:
-                raise RecordTooLargeError(place, f"a record of {len(message.data)} bytes: the log takes {self._largest}")
+            if size_of(message) > self._largest:
+                raise RecordTooLargeError(place, f"a record of {size_of(message)} bytes: the log takes {self._largest}")
 
     def _write(
         self, partition: Partition, message: Message, shard: str = "", shardsequence: int = 0, basis: tuple[int, ...] = ()
@@ -203,11 +201,11 @@ class MemoryShard:
             if held.epoch != self._epoch:
                 raise FencedError(str(self._shard), self._epoch, held.epoch)
             log._must_fit(output.message for output in commit.outputs)  # noqa: SLF001
-            sequence = held.position.shardsequence
+            shard, sequence = str(self._shard), held.position.shardsequence
+            partitions = {topic: Partition(topic, self._shard.number % count) for topic, count in log._counts.items()}  # noqa: SLF001
             for topic, message, basis in commit.outputs:
                 sequence += 1
-                partition = Partition(topic, self._shard.number % log.partitions(topic))
-                log._write(partition, message, str(self._shard), sequence, basis)  # noqa: SLF001
+                log._write(partitions[topic], message, shard, sequence, basis)  # noqa: SLF001
             for subject, state in commit.snapshot:
                 if state is None:
                     held.snapshot.pop(subject, None)

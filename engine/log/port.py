@@ -79,10 +79,12 @@ class Record(NamedTuple):
 
 
 def size_of(message: Message) -> int:
-    """Return the bytes of a message: of its data, and a byte for each character of its attributes."""
+    """Return the bytes of a message as every bound counts them: of its data, and a byte for each character of its attributes.
+
+    Producers choose both, and an attribute may be as long as the log lets a record be.
+    """
     (key, ident, source, kind, subject, _, _, _, correlation, causation, cluster, data) = message
-    attributes = len(key) + len(ident) + len(source) + len(kind) + len(subject) + len(correlation) + len(causation) + len(cluster)
-    return attributes + len(data)
+    return len(f"{key}{ident}{source}{kind}{subject}{correlation}{causation}{cluster}") + len(data)  # faster than eight lengths
 
 
 class Output(NamedTuple):

@@ -331,8 +331,9 @@ class Processor(Generic[S]):
                     self._load(self._run.held, self._breaker)
                     source = Retaken(undecided.taken)
         except BaseException as error:
-            if not isinstance(error, FencedError) and self._opened is not None:
-                # Ctrl-C, say, or a log that cannot be read: no process has ended in what was being decided.
+            if isinstance(error, Exception | KeyboardInterrupt) and not isinstance(error, FencedError) and self._opened is not None:
+                # Ctrl-C, say, or a log that cannot be read: no process has ended in what was being decided. Anything else that
+                # a decision raises (SystemExit, a panic in a C extension) ends the process, and would at every start.
                 self._breaker.close()
             # What is in memory is ahead of the log.
             self._let_go()

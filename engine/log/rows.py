@@ -13,10 +13,10 @@ from typing import Any, Final
 from zlib import crc32
 
 from engine.events import Message
-from engine.log.port import Partition, Record, Vector
+from engine.log.port import Partition, Record, Vector, size_of
 from engine.log.schema import table
 
-__all__ = ["Metadata", "Row", "checksum", "insertion", "parse_vector", "records", "row", "selection", "write_vector"]
+__all__ = ["Metadata", "Row", "checksum", "insertion", "parse_vector", "records", "row", "selection", "size", "write_vector"]
 
 Metadata = tuple[int | None, int | None, str | None]
 """Shard (its number in the file), shardsequence, basis (as `write_vector` gives it); all `None` for inputs."""
@@ -51,6 +51,14 @@ def row(offset: int, position: int, message: Message, metadata: Metadata) -> Row
     """Return a record as it is inserted."""
     covered = (offset, position, *metadata, *message)
     return (checksum(covered), *covered)
+
+
+def size(line: Row) -> int:
+    """Return the `size_of` the message of a row as `selection` gives it; 0 if it is damaged, which its checksum tells."""
+    try:
+        return size_of(line[6:])  # type: ignore[arg-type]  # the fields of a message
+    except TypeError:
+        return 0
 
 
 def records(

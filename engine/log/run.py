@@ -12,10 +12,11 @@ from engine.events import Data, Event, EventError, NotKeptError, Topic, decode, 
 from engine.events.ids import output_id
 from engine.events.jobs import Accounted
 from engine.log.accounts import SILENT
+from engine.log.breaker import Name
 from engine.log.dead_letters import dead_letter, too_large
 from engine.log.inputs import Inputs, Taken
 from engine.log.partitioner import partition_of
-from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector
+from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector, size_of
 from engine.log.recovery import Recovered
 from engine.log.rehearsal import survives
 from engine.log.stage import Stage
@@ -26,7 +27,7 @@ OUTPUT_LIMIT: Final = 2_000
 """Outputs at which a commit takes no further input (kafka.md, Transactions)."""
 
 COMMIT_BYTES: Final = 16 << 20
-"""Bytes of the data of inputs and outputs together at which a commit takes no further input. A thousand of 2 MiB each would need
+"""Bytes of inputs and outputs together (`size_of`) at which a commit takes no further input. A thousand of 2 MiB each would need
 gigabytes, and a process that dies for want of memory at the commit names none of them."""
 
 S = TypeVar("S")
@@ -75,7 +76,7 @@ class ShardRun(Generic[S]):
         recovered: Recovered[S],
         inputs: Inputs,
         limit: Limit,
-        begin: Callable[[str], Sequence[str]] = lambda _name: (),
+        begin: Callable[[Name], Sequence[str]] = lambda _name: (),
         patience: float = 0,
     ) -> None:
         """Go on where the shard stands.
@@ -126,6 +127,8 @@ class ShardRun(Generic[S]):
         # What is absorbed and what is not have topics of their own; those that are not may stand for each other.
         self._topics = [{topic for topic in stage.inputs if stage.absorbs(topic) == absorbed} for absorbed in self._absorbs]
         self._counts = [inputs.log.partitions(partition.topic) for partition in inputs.partitions]
+        # Where there is one partition no key is wrong, and the topic alone says that an event stands where it belongs.
+        self._right = [topics if count == 1 else set() for topics, count in zip(self._topics, self._counts, strict=True)]
 
     def position(self) -> Position:
         """Return where the shard will stand when all this is committed."""
@@ -152,7 +155,7 @@ class ShardRun(Generic[S]):
             self.now = max(self.now, due)
             written = self.sequence
             self.begun.append((written, None))
-            reasons = (*self._begun(f"timer {self.stage.timer(self.state)}"), *errors.get(written, ()))
+            reasons = (*self._begun(("timer", self.stage.timer(self.state))), *errors.get(written, ()))
             try:
                 for event in self._fired(reasons):
                     self._emit(event)
@@ -200,7 +203,7 @@ class ShardRun(Generic[S]):
         """
         place, record, _ = taken
         self._receive(taken)
-        ended = self._begin(f"{self._names[place]}@{record.offset}")
+        ended = self._begin((self._names[place], record.offset))
         if ended:
             self._urgent = True
             reasons = *ended, *reasons
@@ -213,11 +216,11 @@ class ShardRun(Generic[S]):
             self._bury(record, str(error))
             return
         stage, state = self.stage, self.state
-        fault = self._fault(place, event)
+        fault = None if event.data.TOPIC in self._right[place] else self._fault(place, event)
         if fault is not None:
             self._bury(record, fault)
             return
-        if self._absorbs[place]:
+        if self._absorbs[place] and not reasons:  # what is set aside is no part of the state: recovery passes over it
             stage.absorb(state, event)
         decision = stage.park(state, event, self.now, reasons[0]) if reasons else stage.decide(state, event, self.now)
         first: Event[Any] | None = None
@@ -254,7 +257,7 @@ class ShardRun(Generic[S]):
         letter = too_large(self.shard, record, reason, self.now, self.accounts.outcomes["dead"] + 1)
         self._write(letter, "dead-letters", letter.data.key)
 
-    def _begun(self, name: str) -> Sequence[str]:
+    def _begun(self, name: Name) -> Sequence[str]:
         reasons = self._begin(name)
         self._urgent = self._urgent or bool(reasons)
         return reasons
@@ -265,7 +268,7 @@ class ShardRun(Generic[S]):
         self.vector[place] = record.offset + 1
         self.basis = tuple(self.vector)
         self.accounts.received += 1
-        self._bytes += len(record.message.data)
+        self._bytes += size_of(record.message)
         self.begun.append((self.sequence, taken))
 
     def _fault(self, place: int, event: Event[Data]) -> str | None:
@@ -316,7 +319,7 @@ class ShardRun(Generic[S]):
 
     def _write(self, event: Event[Data], topic: Topic, key: str | None) -> None:
         message = encode(event, key)
-        self._bytes += len(message.data)
+        self._bytes += size_of(message)
         self.outputs.append(Output(topic, message, self.basis))
         self.sequence += 1
         self.accounts.fold(event, self.basis, self.sequence, self.stage.outcome)

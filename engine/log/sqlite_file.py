@@ -16,7 +16,7 @@ from typing import Final
 
 from engine.log.errors import LogUnavailableError
 from engine.log.failures import translated
-from engine.log.rows import Row
+from engine.log.rows import Row, size
 from engine.log.schema import open_file
 
 __all__ = ["SqliteFile"]
@@ -49,27 +49,25 @@ class SqliteFile:
             return self._reader.execute(query, parameters).fetchall()
 
     def some(self, query: str, parameters: Sequence[object], most: int) -> tuple[list[Row], bool]:
-        """Return the rows of a query over what is committed up to the one with whose content they reach so many bytes.
+        """Return the rows of a query over what is committed up to the one with which they reach so many bytes.
 
         Args:
-            query: its last column is the content.
+            query: as `rows.selection` gives it.
             parameters: of the query.
-            most: bytes.
+            most: bytes (`port.size_of`).
 
         Returns:
             The rows, and whether there may be more of them.
         """
         found: list[Row] = []
-        size = 0
+        held = 0
         # A statement that is not closed would keep its read transaction.
         with self._reading, translated(self.path), closing(self._reader.execute(query, parameters)) as rows:
             for line in rows:
                 found.append(line)
-                content = line[-1]
-                if content.__class__ is bytes:  # otherwise it is damaged, which its checksum tells
-                    size += len(content)
-                    if size >= most:
-                        return found, True
+                held += size(line)
+                if held >= most:
+                    return found, True
         return found, False
 
     def one(self, query: str) -> Row:

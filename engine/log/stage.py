@@ -73,10 +73,14 @@ class Stage(Protocol[S]):
         """
 
     def timer(self, state: S) -> str:
-        """Return the id, in ASCII, of the timer that `fire` fires next; asked only after `due` gave a time."""
+        """Return the id, in ASCII, of the timer that `fire` fires next; asked only after `due` gave a time. Total, as `due` is."""
 
     def park(self, state: S, event: Event[Data], now: int, error: str) -> Decision:
-        """Set aside an input that `decide` failed on (an exception or a broken invariant), and the job with it."""
+        """Set aside an input that `decide` failed on (an exception or a broken invariant), and the job with it.
+
+        Raises:
+            NotKeptError: it becomes a dead letter. So does every input that the stage absorbs: recovery absorbs all others.
+        """
 
     def evolve(self, state: S, event: Event[Data]) -> None:
         """Apply one event of the stage's own output."""
@@ -96,7 +100,7 @@ class Stage(Protocol[S]):
         """Tell whether inputs of the topic are absorbed (before they are decided on)."""
 
     def due(self, state: S) -> int | None:
-        """Return when the earliest timer fires (microseconds), or `None`."""
+        """Return when the earliest timer fires (microseconds), or `None`. Total, like `evolve`: it names nothing to set aside."""
 
     def unfinished(self, state: S) -> int | None:
         """Return when the stage goes on with work that it has put off (microseconds), or `None`.

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Final, Self
 from weakref import WeakKeyDictionary
 
-from engine.log.breaker import Breaker
+from engine.log.breaker import Breaker, text_of
 from engine.log.errors import LogError
 
 __all__ = ["DECIDE_SECONDS", "ENDED", "Watchdog"]
@@ -62,7 +62,7 @@ class Watchdog:
             if deciding is None or deciding is not before:
                 self._seen[breaker] = deciding, spent
             elif spent - since > self.seconds:
-                self._give_up(breaker, deciding[0])
+                self._give_up(breaker, text_of(deciding))
 
     def _give_up(self, breaker: Breaker, name: str) -> None:
         text = (

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 
 from engine.events import Data, Event, decode
-from engine.events.jobs import TimerCancelled, TimerFired, TimerSet
+from engine.events.jobs import DelaysCancelled, TimerCancelled, TimerFired, TimerSet
 from engine.log.port import Partition
 from streams.log import KafkaLog
 
 __all__ = ["Timers"]
 
-_KINDS = frozenset({TimerSet.TYPE, TimerCancelled.TYPE, TimerFired.TYPE})
+_KINDS = frozenset({TimerSet.TYPE, TimerCancelled.TYPE, DelaysCancelled.TYPE, TimerFired.TYPE})
 
 
 class Timers:
@@ -25,6 +25,8 @@ class Timers:
         self.wrong = 0
         """How many fired after they were cancelled."""
         self._log = log
+        self._delays: defaultdict[str, dict[str, TimerSet]] = defaultdict(dict)
+        """Job → timer of a delayed action → what was set."""
         self._next = [0] * log.partitions("job-events")
 
     def look(self) -> None:
@@ -47,8 +49,14 @@ class Timers:
     def _take(self, event: Event[Data]) -> None:
         if isinstance(event.data, TimerSet):
             self.due[event.id] = event.data.due
+            if event.data.timer == "policy":
+                self._delays[event.subject][event.id] = event.data
         elif isinstance(event.data, TimerCancelled):
             self.cancelled[event.data.id] += 1
+        elif isinstance(event.data, DelaysCancelled):
+            for timer, delay in self._delays[event.subject].items():
+                if event.data.include(delay.action, delay.task, delay.partition):
+                    self.cancelled[timer] += not self.fired[timer]
         elif isinstance(event.data, TimerFired):
             self.fired[event.data.id] += 1
             self.wrong += bool(self.cancelled[event.data.id])

@@ -16,7 +16,9 @@ from engine.events.jobs import (
     AttemptObjectChanged,
     AttemptStarted,
     CommandRefused,
+    DelaysCancelled,
     EffectRequested,
+    JobForgotten,
     JobOpened,
     JobPhaseChanged,
     JobRevised,
@@ -24,6 +26,7 @@ from engine.events.jobs import (
     TimerFired,
     TimerSet,
 )
+from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["ReferenceCheck"]
 
@@ -52,6 +55,9 @@ class ReferenceCheck:
         else:
             self._take(taking.input, taking.made)
             self._follow(taking.made)
+        for ident in [event.subject for event in taking.made if isinstance(event.data, JobForgotten)]:
+            if (forgotten := self.jobs.pop(ident)).phase not in FINISHED_JOB_PHASES:
+                raise DifferenceError(f"the engine has forgotten a job that goes on: {forgotten}")
         for ident, job in self.jobs.items():
             self._compare(ident, job, [event for event in taking.made if event.subject == ident], taking)
 
@@ -81,8 +87,8 @@ class ReferenceCheck:
                 job.execute(data.action, task=data.task, index=data.index)
                 job.settle()
         elif isinstance(data, EffectReported):
-            if data.outcome == "failed" and data.effect in self._creations:
-                job.answer(*self._creations[data.effect], refused=True)
+            if data.effect in self._creations:
+                job.answer(*self._creations[data.effect], refused=data.outcome == "failed", made=data.outcome == "done")
             self._give_up(job, made)
 
     def _fire(self, made: list[Event[Any]]) -> None:
@@ -113,6 +119,10 @@ class ReferenceCheck:
                 self._timers[event.id] = (event.subject, event.data)
             elif isinstance(event.data, TimerCancelled | TimerFired):
                 self._timers.pop(event.data.id, None)
+            elif isinstance(event.data, DelaysCancelled):
+                for ident, (job, timer) in list(self._timers.items()):
+                    if job == event.subject and event.data.include(timer.action, timer.task, timer.partition):
+                        del self._timers[ident]
 
     def _delay(self, job: RefJob, timer: TimerSet) -> Delay:
         for delay in job.delays:

@@ -17,7 +17,7 @@ from simulated_watch import Watch
 
 from engine.events import Event
 from engine.events.inputs import CommandIssued, EffectReported
-from engine.events.jobs import Accounted, EffectRequested, TimerCancelled, TimerFired, TimerSet
+from engine.events.jobs import Accounted, DelaysCancelled, EffectRequested, TimerCancelled, TimerFired, TimerSet
 from engine.lifecycle.stage import LifecycleStage
 
 __all__ = ["NAMESPACE", "World", "run"]
@@ -25,7 +25,7 @@ __all__ = ["NAMESPACE", "World", "run"]
 NAMESPACE = "research"
 QUIET = 4 * 3600 * SECOND
 """Where timers alone led to timers alone for so long, the engine waits for something outside: a silent node (microseconds)."""
-_TIMERS = (Accounted, TimerCancelled, TimerFired, TimerSet)
+_TIMERS = (Accounted, DelaysCancelled, TimerCancelled, TimerFired, TimerSet)
 
 
 def _stream(first: list[Any], then: Any) -> Callable[[], Any]:

@@ -64,6 +64,8 @@ class RefPod:
     uid: str | None = None
     refused: bool = False
     """Its creation failed, and was not asked for again."""
+    made: bool = False
+    """Its creation was reported done: if it fails when it is asked for again, the pod is there already."""
     phase: str = "Pending"
     """Kubernetes' phase."""
     reason: str | None = None
@@ -424,11 +426,12 @@ class RefJob:
             self.execute("TerminateJob")
         self.settle()
 
-    def answer(self, task: str, index: int, number: int, *, refused: bool) -> None:
-        """Take in that the creation of a pod failed, or was asked for again."""
+    def answer(self, task: str, index: int, number: int, *, refused: bool, made: bool = False) -> None:
+        """Take in that the creation of a pod was done, failed, or was asked for again."""
         for pod in self.pods:
             if (pod.task, pod.index, pod.number) == (task, index, number):
-                pod.refused = refused
+                pod.made = pod.made or made
+                pod.refused = refused and not pod.made
 
     def accepts(self, action: str, task: str | None, index: int | None) -> bool:
         """Tell whether a command has an effect where the job stands."""

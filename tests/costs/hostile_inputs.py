@@ -203,6 +203,7 @@ def corpus(size: int) -> Iterator[Hostile]:
     pod["metadata"]["annotations"]["volcano.sh/task-index"] = "1" + "0" * 9
     yield Hostile("an index", json.dumps(pod).encode())
     yield Hostile("JSON brackets", b"[" * size)
+    yield Hostile("an array of numbers", b"[" + b"1," * (size // 2) + b"1]")
     yield Hostile("JSON quotes", b'{"a":"\\' * (size // 7))
     yield Hostile("lines of brackets", b"{\n" * (size // 2))
     yield Hostile("lines of commas", b"[\n,\n" * (size // 4))

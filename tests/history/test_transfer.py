@@ -144,6 +144,7 @@ def test_log_must_be_empty_and_of_the_same_shape(played):
     [
         b"{",
         b'{"type":"x"}',
+        b'{"type":"lahar.log.export_ended.v1","data":[1]}',
         b"[]",
         b'{"specversion":"1.0","id":"i","source":"s","type":"t","topic":"snapshots","partition":0,"offset":0}',
     ],

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from engine.events import EventError, Message, decode
 from engine.events.jobs import Accounted, DeadLettered, JobForgotten, TimerFired
 from engine.log.accounts import SILENT, Accounts
-from engine.log.breaker import REASON
+from engine.log.breaker import REASON, text_of
 from engine.log.inputs import Inputs
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
@@ -67,7 +67,7 @@ def judge(
         rested: all timers due by this time (microseconds) are to have fired; `None`: those that were due when an input was taken.
         too_large_from: size of an input (bytes of its data) from which on the log may have refused what follows from it; `None`:
             of none.
-        ended_in: inputs (`pods/0@17`) and timers (`timer ID`) that were set aside because processes had ended in them.
+        ended_in: inputs (`pods/0@17`) and timers (`timer@ID`) that were set aside because processes had ended in them.
     """
     shard = ShardId(stage.name, number)
     view = log.look(shard)
@@ -184,7 +184,7 @@ class _Again:
         inputs = Inputs(log, self.inputs, held.position.vector, 1)
         # One output fills a commit, so that `fire` fires one timer: of several of one moment the last may not have fired yet.
         self.run: ShardRun[Any] = ShardRun(
-            stage, shard, held, recovered, inputs, Limit(1), lambda name: (REASON,) if name in ended_in else ()
+            stage, shard, held, recovered, inputs, Limit(1), lambda name: (REASON,) if text_of(name) in ended_in else ()
         )
 
     def until(self, place: int, record: Record) -> None:

@@ -24,7 +24,7 @@ from topics_of_tests import add_partitions, alter, delete_records, make_anew
 
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError, RecordTooLargeError
-from engine.log.port import Commit, Output, Partition, Position, ShardId
+from engine.log.port import Commit, Output, Partition, Position, ShardId, size_of
 from engine.log.processor import Processor
 from streams.errors import TopicsMissingError
 from streams.log import KafkaLog
@@ -484,7 +484,8 @@ def test_a_topic_that_takes_less_than_is_sent_at_once_gets_less_at_once(make_log
     sent = [Output("job-events", message("job", number, data=dice.randbytes(40_000)), (1, 0)) for number in range(20)]
     large = Output("job-events", message("job", 99, data=dice.randbytes(110_000)), (1, 0))
     shard = log.open(SHARD, INPUTS)
-    with pytest.raises(RecordTooLargeError, match=r"110000 bytes.*job-events does not take.*max\.message\.bytes") as raised:
+    told = rf"{size_of(large.message)} bytes.*job-events does not take.*max\.message\.bytes"
+    with pytest.raises(RecordTooLargeError, match=told) as raised:
         shard.commit(Commit((1, 0), 1, [*sent[:7], large, *sent[7:]]))
     assert raised.value.place == 7
     shard.commit(Commit((1, 0), 1, sent))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from engine.events import Event
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.kubernetes import cluster_facts
-from engine.kubernetes.cluster_facts import KEPT, ClusterFacts, Deletion
+from engine.kubernetes.cluster_facts import KEPT, LIVES, ClusterFacts, Deletion
 
 NODE_N = ("c", "Node", "n")
 
@@ -69,11 +69,53 @@ def of_life(uid, events):
     return [replace(event, data=replace(event.data, uid=uid)) for event in events]
 
 
+@st.composite
+def successive_lives(draw, restored):
+    """The facts of each life of a node, observations before a deletion; versions count on, or begin anew."""
+    told, version = [], 0
+    for life in range(draw(st.integers(1, LIVES + 1))):
+        version = draw(st.integers(0, 9)) if restored else version
+        facts = [NodeObserved("n", str(version + step), uid=f"u{life}") for step in range(1, draw(st.integers(2, 4)))]
+        version += len(facts) + 1
+        if draw(st.booleans()):
+            facts.append(NodeDeleted("n", str(version), f"u{life}"))
+        told.append([fact(data) for data in facts])
+    return told
+
+
+@given(st.data(), st.booleans())
+def test_of_several_lives_the_last_stands_whatever_is_heard_late(data, restored):
+    """The model: lives follow in the order in which they are first heard of, and what is said of the last one alone holds.
+
+    In a cluster that was restored, what is heard late was heard before: versions do not tell it from what is new.
+    """
+    heard: list[Event] = []
+    late: list[Event] = []
+    mine: list[Event] = []
+    for life in data.draw(successive_lives(restored)):
+        known = data.draw(st.lists(st.sampled_from(life)))
+        again = data.draw(st.lists(st.sampled_from(late))) if late else []
+        heard += [life[0], *data.draw(st.permutations([*known, *again]))]
+        mine = [event for event in heard if event.data.uid == life[0].data.uid]
+        late += mine if restored else life
+    assert told(*heard)[0].known(NODE_N) == told(*mine)[0].known(NODE_N)
+
+
+@given(successive_lives(restored=False), st.data())
+def test_the_life_that_goes_on_to_be_heard_of_stands_whatever_was_heard_before(lives, data):
+    """Also where a former one was first heard of behind it, as from a dump of yesterday."""
+    *former, last = lives
+    before = [event for life in [*former, [event for event in last if isinstance(event.data, NodeObserved)]] for event in life]
+    newest = NodeObserved("n", "1000", uid=last[0].data.uid)
+    facts, _ = told(*data.draw(st.permutations(before)), fact(newest), *data.draw(st.lists(st.sampled_from(before))))
+    assert facts.known(NODE_N) == newest
+
+
 def test_a_deletion_of_an_earlier_life_deletes_no_later_one():
     facts, changed = told(
-        fact(NodeObserved("n", "9", uid="u2")), fact(NodeDeleted("n", "8", "u1")), fact(NodeDeleted("n", "9", "u1"))
+        fact(NodeObserved("n", "9", uid="u2")), *(fact(NodeDeleted("n", *of)) for of in (("8", "u1"), ("9", "u1"), ("10", "u0")))
     )
-    assert changed[1:] == [[], []]
+    assert changed[1:] == [[NODE_N], [], [NODE_N]]  # that another life is over
     assert set(facts.nodes) == {("c", "n")}
 
 
@@ -126,6 +168,8 @@ def test_without_any_version_the_order_of_arrival_decides(deleted):
     facts, changed = told(fact(given), fact(deleted), fact(given))
     assert all(changed)
     assert len(list(facts.things())) == 1
+    facts, _ = told(*(fact(replace(given, uid=uid)) for uid in ("u1", "u2")), fact(replace(deleted, uid="u2")))
+    assert facts == ClusterFacts()
 
 
 def test_of_what_is_gone_the_oldest_is_forgotten_first(monkeypatch):
@@ -139,6 +183,60 @@ def test_what_is_gone_is_forgotten_after_a_month():
     facts, changed = told(*(fact(NodeDeleted(f"n{at}", "1"), at=at) for at in (1, 2, KEPT + 1, KEPT + 2)))
     assert sorted(name for _, _, name in facts.deleted) == ["n2", f"n{KEPT + 1}", f"n{KEPT + 2}"]
     assert ("c", "Node", "n1") in changed[-1]
+
+
+def test_former_lives_are_few_for_each_thing_and_in_all(monkeypatch):
+    monkeypatch.setattr(cluster_facts, "DELETIONS", 3)
+    facts = ClusterFacts()
+    for name in "abcde":
+        changed = [facts.absorb(fact(NodeObserved(name, "1", uid=f"u{life}"), at=ord(name))) for life in range(7)]
+    assert [name for _, _, name in facts.former] == ["c", "d", "e"]
+    assert list(facts.former["c", "Node", "e"].lives) == ["u2", "u3", "u4", "u5"]
+    assert changed[1] == [("c", "Node", "e"), ("c", "Node", "b")]
+    facts.absorb(fact(NodeDeleted("x", "1"), at=ord("d") + KEPT))
+    assert [name for _, _, name in facts.former] == ["d", "e"]
+    assert len(facts.nodes) == 5
+    assert facts.known(("c", "Node", "d")).uid == "u6"
+
+
+def test_of_what_is_forgotten_the_former_lives_are():
+    facts, _ = told(fact(NodeDeleted("n", "5", "u2")), fact(NodeDeleted("n", "3", "u1"), at=9))
+    assert set(facts.former) == {NODE_N}
+    assert NODE_N in facts.absorb(fact(NodeDeleted("x", "1"), at=KEPT + 1))
+    assert facts.former == {}
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_life_of_which_only_the_end_is_heard_is_over(gone):
+    """Its observations come later still."""
+    facts, _ = told(fact(NodeObserved("n", "4", uid="u2")), *([fact(NodeDeleted("n", "5", "u2"))] if gone else []))
+    known = facts.known(NODE_N)
+    assert facts.absorb(fact(NodeDeleted("n", "3", "u1"))) == [NODE_N]
+    assert facts.absorb(fact(NodeObserved("n", "2", uid="u1"))) == []
+    assert facts.known(NODE_N) == known
+
+
+def test_after_a_restore_what_is_first_heard_late_holds_until_more_is_heard():
+    """Versions do not tell it from a life that goes on."""
+    facts, _ = told(*(fact(NodeObserved("n", version, uid=uid)) for uid, version in (("u1", "100"), ("u2", "50"), ("u1", "101"))))
+    assert facts.nodes["c", "n"].uid == "u1"
+    for uid, version in (("u2", "51"), ("u1", "101"), ("u2", "50")):
+        facts.absorb(fact(NodeObserved("n", version, uid=uid)))
+        assert facts.nodes["c", "n"] == NodeObserved("n", "51", uid="u2")
+
+
+def test_a_deletion_of_a_former_life_is_not_that_of_the_last():
+    """Also where its versions are the higher ones, as after a restore."""
+    first, second = NodeDeleted("n", "101", "u1"), NodeDeleted("n", "51", "u2")
+    facts, _ = told(fact(first), fact(NodeObserved("n", "50", uid="u2")), fact(second), fact(first))
+    assert facts.deleted == {NODE_N: Deletion("51", 0, "u2")}
+
+
+def test_the_newest_deletion_of_two_lives_stands():
+    facts, _ = told(fact(NodeDeleted("n", "3", "u1")), fact(NodeDeleted("n", "5", "u2")))
+    assert facts.deleted == {NODE_N: Deletion("5", 0, "u2")}
+    for uid in ("u1", "u2"):
+        assert facts.absorb(fact(NodeObserved("n", "4", uid=uid))) == []
 
 
 def test_a_thing_that_comes_and_goes_takes_no_more_than_one():

@@ -41,7 +41,7 @@ from statemachines.replica import next_attempt_phase
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["CLUSTER", "ELSEWHERE", "REQUESTS", "SECOND", "START", "Driver", "derived", "pod", "records", "vcjob"]
+__all__ = ["CLUSTER", "ELSEWHERE", "REQUESTS", "SECOND", "START", "Driver", "derived", "pod", "records", "spoil", "vcjob"]
 
 SECOND = 1_000_000
 START = 1_000_000 * SECOND
@@ -93,6 +93,15 @@ def records(state: ShardState) -> dict[str, bytes]:
     return found
 
 
+def spoil(state: ShardState) -> None:
+    """Let nothing of the records of closed jobs be readable but their heads."""
+    for ident, record in state.closed.items():
+        state.closed[ident] = record[: record.index(b"\n") + 1] + b"?"
+        state.closed_pages[ident] = dict.fromkeys(state.closed_pages.get(ident, ()), b"?")
+    state.warm.clear()
+    state.warm_attempts = 0
+
+
 def derived(state: ShardState) -> dict[str, Any]:
     """Everything that a state keeps beside what it writes down."""
     jobs = {}
@@ -110,12 +119,20 @@ def derived(state: ShardState) -> dict[str, Any]:
             )
             for name, task in job.tasks.items()
         }
-        under_way = (sorted(job.by_effect), sorted(job.earlier), sorted(job.lost), job.steps, job.kills, job.matches, job.retries)
+        under_way = (
+            sorted(job.by_effect),
+            sorted(job.earlier),
+            sorted(job.lost),
+            job.steps,
+            sorted(job.kills),
+            job.matches,
+            job.retries,
+        )
         jobs[job.id] = (tasks, job.counts, job.live, sorted(job.by_uid), job.rules, under_way)
     due = sorted((timer.due, timer.id, job.id) for job in state.jobs.values() for timer in job.timers.values())
     return {
         "jobs": jobs,
-        "on_node": {node: set(there) for node, there in state.on_node.items()},
+        "on_node": {node: {(job, uid) for job, uids in there.items() for uid in uids} for node, there in state.on_node.items()},
         "awaited_on": {node: set(there) for node, there in state.awaited_on.items()},
         "timers": due,
     }
@@ -171,8 +188,10 @@ class Driver:
         made: list[Event[Any]] = []
         while (due := self.stage.due(self.state)) is not None and due <= time:
             self.now = max(self.now, due)
+            named = self.stage.timer(self.state)
             fired, _ = self._drain(self.stage.fire(self.state, self.now))
             assert fired, f"a timer due at {due} fires nothing"
+            assert fired[0].causationid == named
             made += fired
             self.check()
         self.now = max(self.now, time)

@@ -162,9 +162,8 @@ class Cluster:
         self.driver.take(self.event(pod, position))
         self.obey()
 
-    def repeat(self, pod: PodLife, which: int) -> None:
+    def repeat(self, pod: PodLife, position: int) -> None:
         """Tell it again what it was told: nothing may follow."""
-        position = pod.told[which % len(pod.told)]
         made = self.driver.take(self.event(pod, position))
         assert made == [], [event.data for event in made]
 

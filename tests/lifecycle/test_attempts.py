@@ -21,6 +21,8 @@ from engine.events.jobs import (
     JobOpened,
     TaskPhaseChanged,
 )
+from engine.history.listing import Filter, Listing
+from engine.history.summary import Summary
 
 
 @pytest.fixture
@@ -62,6 +64,25 @@ def test_a_pod_that_is_seen_step_by_step_goes_through_its_phases(driver):
     assert phases(driver.events) == [("Pending", 0), ("Bound", 1), ("Running", 3), ("Terminating", 9), ("Failed", 10)]
     assert only(driver, AttemptEnded).ran == 7 * SECOND
     assert not only(driver, AttemptBound).inferred
+
+
+def test_a_run_that_only_the_end_shows_counts_though_the_deletion_was_seen_before(driver):
+    """A node that was silent tells of the container late; a phase is never gone back to, but nothing of a run is lost."""
+    driver.see(pod("u", "j", 1, "Bound", node="n", bound=1, reason="Starting"))
+    driver.see(pod("u", "j", 2, "Terminating", node="n", bound=1, terminating=5))
+    driver.see(pod("u", "j", 3, "Succeeded", node="n", bound=1, running=3, terminating=5, ended=8))
+    assert phases(driver.events) == [("Pending", 0), ("Bound", 1), ("Terminating", 5), ("Succeeded", 8)]
+    ended = only(driver, AttemptEnded)
+    assert (ended.started, ended.ran) == (START + 3 * SECOND, 5 * SECOND)
+    driver.crash()
+    (attempt,) = driver.job("j").attempts
+    assert attempt.running == ended.started
+    listing, summary = Listing(), Summary()
+    for event in driver.events:
+        listing.add(event)
+        summary.add(event)
+    assert [line.started for line in listing.lines(Filter(other=True))] == [ended.started]
+    assert summary.result(include_other=True)["cpu_seconds"] == 5
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,15 @@ from typing import Any
 import pytest
 from lifecycle_driver import ELSEWHERE, Driver, derived, pod, records, vcjob
 
+from engine.events import Data, Event, encode
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.jobs import AttemptBound
+from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.state import ShardState
+from engine.lifecycle.turn import Decision
+from engine.log.memory import MemoryLog
+from engine.log.processor import Processor
+from engine.log.snapshots import state_hash
 
 
 def say(driver: Driver, data: Any, cluster: str = "c1") -> list[Any]:
@@ -74,3 +81,27 @@ def test_no_two_clusters_and_names_have_one_record(first: tuple[str, str], secon
     assert len(before) == 4
     driver.crash()
     assert (records(driver.state), driver.state.facts.nodes, derived(driver.state)) == (before, nodes, derived(driver.shadow))
+
+
+class Faulty(LifecycleStage):
+    """Fails on every node that is not ready."""
+
+    def decide(self, state: ShardState, event: Event[Data], now: int) -> Decision:
+        if getattr(event.data, "ready", "True") != "True":
+            raise ValueError("broken on purpose")
+        return (yield from super().decide(state, event, now))
+
+
+def test_a_fact_that_is_set_aside_is_no_part_of_the_state() -> None:
+    """Recovery passes over it, so whoever runs on must too."""
+    driver, log, stage = Driver(), MemoryLog(), Faulty()
+    facts = [NodeObserved("n", version="1"), NodeObserved("n", version="2", ready="Unknown")]
+    log.append("cluster", [encode(driver.event(fact, "c1", f"n@{fact.version}")) for fact in facts])
+    running, again = Processor(log, stage), Processor(log, stage)
+    running.open()
+    running.run_until_quiet()
+    assert running.accounts.outcomes["dead"] == 1
+    assert [node.version for node in running.state.facts.nodes.values()] == ["1"]
+    before = state_hash(stage, running.state)
+    again.open()
+    assert state_hash(stage, again.state) == before

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lifecycle_driver import SECOND, Driver, pod, vcjob
+from lifecycle_driver import SECOND, Driver, pod, records, spoil, vcjob
 
 from engine.events import encode
 from engine.events.inputs import EffectReported, JobObserved, RowUnreadable
@@ -42,6 +42,49 @@ def unreadable(driver):
 def reported(driver):
     driver.take(driver.event(EffectReported("e", "done"), "j1"))
     assert driver.outcome == "applied"
+
+
+def finished(driver, replicas=1):
+    driver.submit(vcjob({"name": "w", "replicas": replicas}))
+    driver.run("w")
+    driver.end("w")
+    assert driver.phase() == "Completed"
+
+
+def finished_with_pages(driver):
+    finished(driver, 70)
+
+
+def aborted(driver):
+    driver.submit(vcjob({"name": "w"}))
+    driver.command("AbortJob")
+    driver.wait(DAY)
+    assert driver.phase() == "Aborted"
+
+
+def claimed(driver):
+    driver.see(pod("u", "j1", 1, "Running", namespace="theirs", node="n", running=1))
+    driver.submit(vcjob({"name": "w"}))
+    (own,) = driver.state.submitted["j1"]
+    driver.command("TerminateJob")
+    driver.reap(own)
+    driver.wait(DAY)
+
+
+@pytest.mark.parametrize("tell", [refused, rejected, unreadable, reported, finished, finished_with_pages, aborted, claimed])
+def test_a_record_that_cannot_be_read_is_forgotten_as_one_that_can(tell):
+    """By a shard that starts with it."""
+    read, unread = Driver(checked=False), Driver(checked=False)
+    for driver in (read, unread):
+        tell(driver)
+        driver.crash()
+    assert unread.state.closed
+    spoil(unread.state)
+    unread.crash()
+    assert unread.wait(366 * DAY) == read.wait(366 * DAY)
+    assert unread.of(JobForgotten) != []
+    assert (records(unread.state), unread.state.submitted) == (records(read.state), {})
+    assert set(unread.state.touched) == set(read.state.touched)
 
 
 @pytest.mark.parametrize("tell", [refused, rejected, unreadable, reported])

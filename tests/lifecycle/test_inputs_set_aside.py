@@ -25,6 +25,7 @@ from engine.events.jobs import (
     TimerFired,
     TimerSet,
 )
+from engine.lifecycle import inputs
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.stage import LifecycleStage
 
@@ -288,6 +289,52 @@ def test_a_timer_of_which_nothing_can_be_made_is_gone_with_an_anomaly(driver):
     assert (driver.job().parked, driver.phase()) == (False, "Pending")
     driver.command("AbortJob")
     assert driver.phase() == "Aborting"
+
+
+def give_up(driver):
+    """Let the next timer be given up."""
+    driver.now = max(driver.now, driver.stage.due(driver.state))
+    driver._drain(driver.stage.drop(driver.state, driver.now, "ValueError: broken"))
+
+
+def test_inputs_whose_release_was_given_up_are_released_by_an_unparking(monkeypatch):
+    monkeypatch.setattr(inputs, "RELEASED", 2)
+    driver = Driver(checked=False, quiet=False)
+    driver.see(pod("u", "j1", 1, "Running", node="n", running=2))
+    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
+    for version in range(2, 6):
+        driver.see(pod("u", "j1", version, "Running", node="n", running=2, restarts=version))
+    driver.command("Unpark")
+    give_up(driver)
+    driver.see(pod("u", "j1", 6, "Succeeded", node="n", running=2, ended=5))
+    assert (driver.outcome, driver.job().parked) == ("parked", False)
+    driver.crash()
+    driver.command("Unpark")
+    assert driver.outcome == "applied"
+    driver.command("Unpark")
+    assert driver.outcome == "refused", "it goes on already"
+    driver.wait(1)
+    assert (driver.job().held, driver.phase()) == ({}, "Completed")
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_pods_whose_wait_was_given_up_go_on_after_an_unparking(monkeypatch, opened):
+    monkeypatch.setattr(inputs, "RELEASED", 1)
+    driver = Driver(checked=False, quiet=False)
+    driver.see(early(1))
+    driver.see(early(2, "Succeeded", ended=9))
+    if opened:
+        driver.submit(vcjob({"name": "w"}))
+    give_up(driver)
+    driver.wait(DAY)
+    assert len(driver.job().waiting) == 2 - opened
+    driver.crash()
+    driver.command("Unpark")
+    assert driver.outcome == "applied"
+    driver.wait(61)
+    assert driver.job().waiting == {}
+    (ident,) = [event.subject for event in driver.events if isinstance(event.data, JobOpened)]
+    assert driver.phase(ident) == "Completed"
 
 
 def test_a_timer_that_parked_its_job_stands_still_and_fires_after_the_unparking(driver):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
-from lifecycle_driver import SECOND, START, Driver, derived, records, vcjob
+from lifecycle_driver import SECOND, START, Driver, derived, records, spoil, vcjob
 from pod_cluster import Cluster
 
 from engine.events import Event, encode
@@ -90,20 +91,26 @@ def manifests(draw):
     return vcjob(*named, lahar=draw(own), **spec)
 
 
+FORGET_AFTER = 600 * SECOND
+
+
 class Programs(RuleBasedStateMachine):
     """Submissions, commands, pods, nodes, time and crashes in any order."""
 
     def __init__(self):
         super().__init__()
-        self.driver = Driver(LifecycleStage(forget_after=600 * SECOND))
+        self.driver = Driver(LifecycleStage(forget_after=FORGET_AFTER))
         self.cluster = Cluster(self.driver)
         self.inputs: list[Event[Any]] = []
+        self.first: dict[str, int] = {}
+        """When an input was given first; older ones than a finished job is kept are not given again, as no log keeps them."""
         self.manifests = {}
         self.nodes = 0
         original = self.driver.take
 
         def take(event):
             self.inputs.append(event)
+            self.first.setdefault(event.id, event.recordedtime)
             return original(event)
 
         self.driver.take = take
@@ -226,9 +233,11 @@ class Programs(RuleBasedStateMachine):
     @rule(which=st.integers(0, 99), position=st.integers(0, 99))
     def repeat(self, which, position):
         self.wait(0)
-        told = [pod for pod in self.cluster.pods if pod.told]
+        told = [(pod, at) for pod in self.cluster.pods for at in pod.told if self.may_come_again(self.cluster.event(pod, at))]
+        if not told:
+            return
         before = records(self.driver.state)
-        self.cluster.repeat(told[which % len(told)], position)
+        self.cluster.repeat(*told[(100 * which + position) % len(told)])
         assert records(self.driver.state) == before
 
     @precondition(lambda self: self.inputs)
@@ -236,9 +245,12 @@ class Programs(RuleBasedStateMachine):
     def repeat_any(self, which):
         """Any input again, as it was, in its turn: nothing follows, or what is silent."""
         event = self.inputs[which % len(self.inputs)]
-        if event.data.TOPIC != "cluster" and event.data.TYPE != "lahar.job.updated.v1":
+        if event.data.TOPIC != "cluster" and event.data.TYPE != "lahar.job.updated.v1" and self.may_come_again(event):
             made = self.driver.take(replace(event, recordedtime=self.driver.now))
             assert made == [], [one.data for one in made]
+
+    def may_come_again(self, event):
+        return self.driver.now < self.first[event.id] + FORGET_AFTER
 
     # --- the rest -----------------------------------------------------------------------------------------------------------
 
@@ -264,9 +276,10 @@ class Programs(RuleBasedStateMachine):
         self.driver.until(self.driver.now)
         self._same_inputs_same_bytes()
         self._jobs_do_not_touch_each_other()
+        self._closed_jobs_are_forgotten_unread()
 
     def _same_inputs_same_bytes(self):
-        again = Driver(LifecycleStage(forget_after=600 * SECOND), checked=False)
+        again = Driver(LifecycleStage(forget_after=FORGET_AFTER), checked=False)
         for event in self.inputs:
             again.take(event)
         again.until(self.driver.now)
@@ -286,6 +299,15 @@ class Programs(RuleBasedStateMachine):
             driver.until(START)
         assert by_job(mixed) == by_job(sorted_)
         assert records(mixed.state) == records(sorted_.state)
+
+    def _closed_jobs_are_forgotten_unread(self):
+        read, unread = deepcopy(self.driver), deepcopy(self.driver)
+        for driver in (read, unread):
+            driver.checked = False
+            driver.crash()
+        spoil(unread.state)
+        assert unread.wait(336 * 86_400) == read.wait(336 * 86_400)
+        assert records(unread.state) == records(read.state)
 
 
 def by_job(driver):

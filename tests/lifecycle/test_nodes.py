@@ -111,6 +111,21 @@ def test_a_job_that_is_over_waits_for_no_object_on_a_node_that_goes():
     assert driver.node("n0", gone=True) == []
 
 
+@pytest.mark.parametrize("crash", [False, True])
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_node_of_former_times_stays_one_after_a_crash(driver, crash, deleted):
+    for uid, version in (("a", "2"), ("b", "5"), ("c", "8")):
+        driver.take(driver.event(NodeObserved("n0", uid=uid, version=version), "n0"))
+        if deleted:
+            driver.take(driver.event(NodeDeleted("n0", uid=uid, version=version), "n0"))
+    before = driver.state.facts.known(("c1", "Node", "n0"))
+    if crash:
+        driver.crash()
+    driver.take(driver.event(NodeObserved("n0", ready="Unknown", uid="a", version="3"), "n0"))
+    assert driver.outcome == "duplicate"
+    assert driver.state.facts.known(("c1", "Node", "n0")) == before
+
+
 def test_a_deletion_that_is_older_than_the_node_is_of_an_earlier_life(driver):
     driver.node("n0", version="9")
     driver.take(driver.event(NodeDeleted("n0", version="6"), "n0"))

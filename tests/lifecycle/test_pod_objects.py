@@ -137,6 +137,16 @@ def test_a_failed_pod_that_somebody_deletes_is_replaced_when_it_is_gone(driver):
     assert driver.outcome == "duplicate"
 
 
+def test_a_job_that_restarts_waits_for_pods_that_somebody_deletes_already_and_makes_them_anew(driver):
+    started(driver, {"name": "w", "policies": [{"event": "TaskCompleted", "action": "RestartJob"}]})
+    driver.see(driver.replica("w", 0, phase="Terminating", node="n0", bound=0, running=0, terminating=5, deleting=True))
+    driver.end("w", terminating=5, ended=5, deleting=True)
+    assert (driver.phase(), driver.asked("delete_pod")) == ("Restarting", [("w", 0, 1)])
+    driver.crash()
+    driver.reap()
+    assert (driver.phase(), driver.asked("create_pod")) == ("Pending", [("w", 0, 1), ("w", 0, 2)])
+
+
 def test_a_pod_that_succeeded_and_is_deleted_stays_a_success(driver):
     started(driver, {"name": "w", "replicas": 2}, minAvailable=2)
     driver.end("w", 0)
@@ -158,19 +168,27 @@ def test_the_pods_of_a_finished_job_are_cleaned_up_without_a_trace_in_its_counte
 # --- effects that fail ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_creation_that_fails_is_asked_for_again_with_back_off(driver):
+@pytest.mark.parametrize(
+    ("reason", "waits"),
+    [
+        (None, [*(1 << doubled for doubled in range(9)), *[300] * 11]),
+        ("AlreadyExists", [*(1 << doubled for doubled in range(17)), *[86_400] * 3]),
+    ],
+)
+def test_a_creation_that_fails_is_asked_for_again_with_back_off(driver, reason, waits):
+    """Who keeps the name may never let it go, and each try is kept in the history."""
     driver.submit(vcjob({"name": "w"}))
-    waits = []
-    for _ in range(10):
-        driver.report(last_id(driver, "create_pod"), "failed", reason="AlreadyExists")
+    waited = []
+    for _ in range(20):
+        driver.report(last_id(driver, "create_pod"), "failed", reason=reason)
         due = driver.of(TimerSet)[-1].due
-        waits.append((due - driver.now) // SECOND)
+        waited.append((due - driver.now) // SECOND)
         driver.until(due)
-    assert waits == [1, 2, 4, 8, 16, 32, 64, 128, 256, 300]
-    assert driver.asked("create_pod") == [("w", 0, 1)] * 11
+    assert waited == waits
+    assert driver.asked("create_pod") == [("w", 0, 1)] * 21
     driver.run("w")
-    driver.wait(1000)
-    assert driver.asked("create_pod") == [("w", 0, 1)] * 11
+    driver.wait(100_000)
+    assert driver.asked("create_pod") == [("w", 0, 1)] * 21
 
 
 def test_a_deletion_that_fails_is_asked_for_again(driver):

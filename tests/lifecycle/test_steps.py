@@ -10,7 +10,7 @@ from lifecycle_driver import SECOND, Driver, pod, vcjob
 
 from engine.events import Event, encode
 from engine.events.inputs import JobObserved, JobSubmitted
-from engine.events.jobs import InputParked, InputReleased, JobParked
+from engine.events.jobs import ActionTaken, InputParked, InputReleased, JobParked
 from engine.lifecycle import inputs, pods
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.stage import LifecycleStage
@@ -110,6 +110,54 @@ def test_an_action_during_a_kill_is_judged_as_if_that_were_done(driver):
     driver.reap()
     driver.wait(10 * STEP)
     assert driver.path() == ["Running", "Restarting", "Pending"]
+
+
+def test_a_surplus_pod_that_fails_before_its_step_comes_fails_nothing(driver):
+    task = {"name": "a", "replicas": 8, "policies": [{"event": "PodFailed", "action": "AbortJob"}]}
+    driver.submit(vcjob(task))
+    driver.wait(10 * STEP)
+    driver.run("a")
+    driver.update(vcjob(task | {"replicas": 2}))
+    assert len(driver.job().kills) == 1
+    driver.end("a", 7, code=1)
+    assert (driver.phase(), driver.of(ActionTaken)) == ("Running", [])
+    driver.end("a", 1, code=1)
+    assert driver.phase() == "Aborting"
+
+
+def test_a_pod_that_fails_before_its_step_of_a_restart_comes_does_not_fail_its_task(driver):
+    policies = [{"event": "TaskFailed", "action": "AbortJob"}]
+    driver.submit(vcjob({"name": "a", "replicas": 6, "policies": policies}, lahar={"tasks": {"a": {"maxFailed": 0}}}))
+    driver.wait(10 * STEP)
+    driver.run("a")
+    driver.command("RestartTask", task="a")
+    driver.end("a", 5, code=1)
+    assert [one.action for one in driver.of(ActionTaken)] == ["RestartTask"]
+    for _ in range(9):
+        driver.wait(STEP)
+        driver.reap()
+    assert driver.phase() == "Pending"
+
+
+@pytest.mark.parametrize("action", ["RestartTask", "RestartPod", "RestartPartition"])
+def test_pods_that_end_before_their_step_of_a_kill_comes_ask_for_nothing(driver, action):
+    """Volcano marks all pods of a kill first; else each that fails meanwhile would begin another kill of all that are left."""
+    parts = {"totalPartitions": 2, "partitionSize": 6}
+    policy = {"event": "*", "action": action}
+    driver.submit(vcjob({"name": "a", "replicas": 12, "partitionPolicy": parts, "policies": [policy]}, maxRetry=9))
+    driver.wait(10 * STEP)
+    driver.run("a")
+    whole = "RestartTask" if action == "RestartPod" else action
+    driver.command(whole, task="a", partition=1)
+    driver.end("a", 10, 11, code=1)
+    assert len(driver.job().kills) == 1
+    assert [one.action for one in driver.of(ActionTaken)] == [whole]
+    driver.command(whole, task="a", partition=1)
+    assert len(driver.job().kills) == 1, "the same kill is under way"
+    driver.wait(10 * STEP)
+    assert len(driver.asked("delete_pod")) == (6 if action == "RestartPartition" else 12)
+    driver.end("a", 0, code=1)
+    assert (driver.of(ActionTaken)[-1].policy is not None) == (action == "RestartPartition")
 
 
 def test_a_task_is_scaled_down_step_by_step(driver):

@@ -300,7 +300,7 @@ class TestDeaths:
         held.mark("1 pods/0@1")
         breaker = Breaker(SHARD, held, 10)
         breaker.rehearse = end
-        assert [breaker.begin("pods/0@1") for _ in range(3)] == [(REASON,)] * 3
+        assert [breaker.begin(("pods/0", 1)) for _ in range(3)] == [(REASON,)] * 3
         assert len(asked) == 1
 
     def test_timers_in_which_processes_were_killed_fire(self, log: MortalLog) -> None:
@@ -385,6 +385,23 @@ class TestDeaths:
             assert log.marks[-1] == ""
         assert live(log) is not None
         assert parked(log) == []
+
+    @pytest.mark.parametrize("end", [SystemExit(3), GeneratorExit(), BaseException("a panic")], ids=["exit", "close", "panic"])
+    def test_what_is_no_error_of_the_stage_ends_processes_no_longer_than_a_crash(self, log: MortalLog, end: BaseException) -> None:
+        """It goes past all who catch errors, so the process ends in good order."""
+
+        class Ended(CountingStage):
+            def decide(self, state: Shard, event: Event[Any], now: int) -> Decision:
+                if event.id == "a-1":
+                    raise end
+                return (yield from super().decide(state, event, now))
+
+        log.append("pods", adds(3))
+        for _ in range(2 if log.free else 3):
+            with pytest.raises(type(end)):
+                _run(Processor(log, Ended()))
+        _run(Processor(log, Ended()))
+        assert parked(log) == [("a", REASON)]
 
 
 def _run(processor: Processor[Any]) -> None:
@@ -475,11 +492,11 @@ class TestWatchdog:
         dog = Watchdog(10, ends.append)
         dog.watch(breaker)
         for number in range(2):
-            breaker.begin(f"pods/0@{number}")
+            breaker.begin(("pods/0", number))
             dog.look()
         breaker.rest()
         dog.look()
-        breaker.begin("pods/0@2")
+        breaker.begin(("pods/0", 2))
         dog.look()
         dog.look()
         assert ends == []
@@ -492,7 +509,7 @@ class TestWatchdog:
         dog = Watchdog(10, lambda code: pytest.fail(f"ended with {code}"))
         breaker = self.breaker(log)
         dog.watch(breaker)
-        breaker.begin("pods/0@2")
+        breaker.begin(("pods/0", 2))
         breaker.close()
         dog.look()
         del breaker
@@ -502,7 +519,7 @@ class TestWatchdog:
         dog = Watchdog(10, lambda code: pytest.fail(f"ended with {code}"))
         with ThreadPoolExecutor(1) as thread:
             breaker = thread.submit(self.breaker, log).result()
-            breaker.begin("pods/0@2")
+            breaker.begin(("pods/0", 2))
         dog.watch(breaker)
         dog.look()
         dog.look()

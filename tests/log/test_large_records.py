@@ -81,12 +81,12 @@ def test_an_input_of_which_an_output_is_too_large_is_set_aside_with_origin_and_d
 
 def test_a_dead_letter_that_is_itself_too_large_keeps_a_digest() -> None:
     whole = MemoryLog(1)
-    log = MemoryLog(1, largest=LIMIT)
-    large = custom("k" * 5_000, 1, "add", at=1)._replace(data=b"no json" * 140)
+    log = MemoryLog(1, largest=3 * LIMIT)
+    large = custom("k" * 650, 1, "add", at=1)._replace(data=b"no json" * 40)
     for found in (whole, log):
         found.append("pods", [large, custom("b", 2, "add", at=2)])
         processed(found)
-    assert (told(whole, "dead-letters")[0].data.digest, len(told(whole, "dead-letters")[0].data.key)) == ("", 5_000)
+    assert (told(whole, "dead-letters")[0].data.digest, len(told(whole, "dead-letters")[0].data.key)) == ("", 650)
     (letter,) = told(log, "dead-letters")
     assert (letter.data.digest, len(letter.data.key)) == (sha256(large.data).hexdigest(), 200)
     assert said(log) == said(whole) == [("b", "added")]
