@@ -128,6 +128,7 @@ _DATA: Final[tuple[Data, ...]] = (
         requests=_WORKER,
     ),
     jobs.AttemptChanged("worker", 1, 1, disruption="PreemptionByScheduler"),
+    jobs.AttemptChanged("worker", 1, 1, started=_START + 31 * SECOND),
     jobs.AttemptLateFact("worker", 1, 1, phase="Failed", reason="OomKilled", exit_code=137, ended=_START + 1_831 * SECOND),
     jobs.AttemptObjectChanged("worker", 1, 1, object="gone"),
     jobs.EventRaised("PodFailed", task="worker", index=1, attempt=1, exit_code=137),

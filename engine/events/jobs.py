@@ -241,6 +241,8 @@ class AttemptChanged(AttemptEvent):
     requests: Requests | None = None
     disruption: str | None = None
     """A disruption was announced for it (DisruptionTarget); it may be withdrawn."""
+    started: Micros | None = None
+    """When it began to run, where that is seen only after its deletion was asked for."""
 
 
 @event("lahar.attempt.late_fact.v1", topic="job-events")

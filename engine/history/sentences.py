@@ -186,6 +186,8 @@ def _changed(data: AttemptChanged, at: str) -> str:
         news.append("its requests changed")
     if data.disruption is not None:
         news.append(f"a disruption was announced ({data.disruption})" if data.disruption else "the disruption was withdrawn")
+    if data.started is not None:
+        news.append(f"it had begun to run at {moment(data.started)}")
     return f"{attempt_of(data)}: {', '.join(news) or 'something changed'} {at}"
 
 

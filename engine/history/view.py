@@ -325,6 +325,8 @@ def _changed(attempt: AttemptView, data: AttemptChanged, _time: int, _event: Eve
         attempt.requests = data.requests
     if data.disruption is not None:
         attempt.disruption = data.disruption or None
+    if data.started is not None:
+        attempt.running = data.started
 
 
 def _late(attempt: AttemptView, data: AttemptLateFact, _time: int, event: Event[Any]) -> None:

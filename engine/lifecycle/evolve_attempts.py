@@ -163,6 +163,8 @@ def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: 
         attempt.requests = data.requests
     if data.disruption is not None:
         attempt.disruption = data.disruption or None
+    if data.started is not None:
+        attempt.running = data.started
     _observed(job, attempt, data, event)
 
 

@@ -282,7 +282,9 @@ def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: s
     new_reason = reason != attempt.reason and (reason is not None or attempt.phase == pod.phase)
     new_ready = pod.ready != attempt.ready and attempt.phase == "Running" and _is_awaited(job, attempt.task)
     new_disruption = pod.disruption != attempt.disruption
-    if not (new_reason or restarts > attempt.restarts or new_ready or new_disruption or pod.requests != attempt.requests):
+    started = pod.running if attempt.running is None and attempt.phase == "Terminating" else None
+    new_fact = new_reason or new_ready or new_disruption or started is not None
+    if not (new_fact or restarts > attempt.restarts or pod.requests != attempt.requests):
         return None
     return turn.event(
         job,
@@ -296,6 +298,7 @@ def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: s
             ready=pod.ready if new_ready else None,
             requests=pod.requests if pod.requests != attempt.requests else None,
             disruption=(pod.disruption or "") if new_disruption else None,
+            started=started,
             version=pod.version,
         ),
         max(attempt.since, pod.proof or 0),

@@ -21,8 +21,10 @@ from engine.events.jobs import (
     JobOpened,
     TaskPhaseChanged,
 )
+from engine.history.fold import fold
 from engine.history.listing import Filter, Listing
 from engine.history.summary import Summary
+from engine.lifecycle.losses import LOSS_WAIT
 
 
 @pytest.fixture
@@ -83,6 +85,23 @@ def test_a_run_that_only_the_end_shows_counts_though_the_deletion_was_seen_befor
         summary.add(event)
     assert [line.started for line in listing.lines(Filter(other=True))] == [ended.started]
     assert summary.result(include_other=True)["cpu_seconds"] == 5
+
+
+def test_a_run_that_shows_only_while_the_pod_is_being_deleted_counts_though_its_end_is_never_seen(driver):
+    driver.node("n")
+    driver.see(pod("u", "j", 1, "Bound", node="n", bound=1, reason="Starting"))
+    driver.see(pod("u", "j", 2, "Terminating", node="n", bound=1, terminating=5))
+    for version in (3, 4):
+        driver.see(pod("u", "j", version, "Terminating", node="n", bound=1, running=3, terminating=5, proof=6))
+    assert [change.started for change in driver.of(AttemptChanged)] == [START + 3 * SECOND]
+    driver.crash()
+    driver.node("n", gone=True)
+    driver.wait(LOSS_WAIT / SECOND + 1)
+    ended = only(driver, AttemptEnded)
+    assert (ended.phase, ended.reason, ended.started) == ("Lost", "NodeLost", START + 3 * SECOND)
+    view = fold(driver.events)
+    assert view is not None
+    assert [attempt.running for attempt in view.attempts.values()] == [ended.started]
 
 
 @pytest.mark.parametrize(
