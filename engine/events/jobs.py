@@ -352,7 +352,7 @@ class TimerSet(Data):
     reason: str | None = None
     """Reason of the ends that the kill leads to; or why the step goes on."""
     held: bool = False
-    """The job is parked: the timer stands still until it is unparked."""
+    """The job is parked, or inputs of it are held: the timer stands still until it is unparked and none is."""
 
 
 @event("lahar.timer.cancelled.v1", topic="job-events")
@@ -469,7 +469,7 @@ class JobParked(Data):
 
 @event("lahar.job.unparked.v1", topic="job-events")
 class JobUnparked(Data):
-    """The job goes on; its parked inputs are decided again, in order, and its timers stand still no longer."""
+    """The job goes on; its parked inputs are decided again, in order, and then its timers stand still no longer."""
 
     inputs: int
     by: str = ""

@@ -237,11 +237,16 @@ def _job_parked(_state: ShardState, job: Job, _data: JobParked, _event: Event[An
 
 def _job_unparked(state: ShardState, job: Job, _data: JobUnparked, event: Event[Any]) -> None:
     job.parked = False
-    for timer in [timer for timer in job.timers.values() if timer.held]:
+    _set_going(state, job)
+    mark_seen(job, event)
+
+
+def _set_going(state: ShardState, job: Job) -> None:
+    """Let timers run that stood still; but for steps they wait until no input is held, one of which may cancel them."""
+    for timer in [timer for timer in job.timers.values() if timer.held and (timer.kind == "step" or not job.held)]:
         _stop(state, job, timer.id)
         timer.held = False
         _run(state, job, timer)
-    mark_seen(job, event)
 
 
 def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned, _event: Event[Any]) -> None:
@@ -251,9 +256,11 @@ def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned,
     remember(job, ident)
 
 
-def _input_released(_state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:
+def _input_released(state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:
     held = discard(job, "held" if data.kept == "parked" else "waiting", data.input)
     job.held_bytes -= 0 if held is None else held_size(held)
+    if data.kept == "parked" and not job.held:
+        _set_going(state, job)
 
 
 JOBS: Final[dict[type[Data], Handler]] = {

@@ -69,7 +69,7 @@ def _keep(job: Job, event: Event[Data]) -> dict[str, Any]:
 
 
 def set_again(turn: Turn, job: Job, timer: Timer) -> Event[TimerSet]:
-    """Set a timer of a parked job again, so that it stands still and fires as soon as the job is unparked."""
+    """Set a timer again, so that it stands still and fires as soon as its job is not parked and no input of it is held."""
     return turn.event(
         job,
         TimerSet(

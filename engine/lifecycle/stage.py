@@ -112,7 +112,7 @@ class LifecycleStage:
     def fire(self, state: ShardState, now: int, error: str | None = None) -> Events:
         """Fire the earliest timer, which is due at or before `now`; with `error`, park its job instead of acting on it.
 
-        A timer of a parked job is held.
+        A timer of a job that is parked, or of which inputs are still held, stands still.
         """
         yield from self._fire(state, now, lambda turn, job, timer: self._act(turn, job, timer, error))
 
@@ -169,8 +169,8 @@ class LifecycleStage:
         if event.data.TOPIC == "cluster":
             raise NotKeptError(f"the cluster's fact {event.type} about {event.subject!r} could not be decided on: {error}")
         turn, job = _begin(state, event, now)
-        if job.parked and isinstance(event.data, CommandIssued):  # only Unpark is decided on while a job is parked
-            yield turn.event(job, CommandRefused("Unpark", f"it stays parked: {error}", event.data.by))
+        if isinstance(event.data, CommandIssued) and event.data.action == "Unpark":  # kept, it would be among what it releases
+            yield turn.event(job, CommandRefused("Unpark", f"nothing is released: {error}", event.data.by))
             return "refused"
         yield from hold.park(turn, job, event, error)
         return "parked"
@@ -264,7 +264,7 @@ class LifecycleStage:
     def _act(self, turn: Turn, job: Job, timer: Timer, error: str | None) -> Events:
         if error is not None:
             yield turn.event(job, JobParked(error))
-        if job.parked:
+        if job.parked or (job.held and timer.kind != "step"):  # what is still held may cancel it
             yield hold.set_again(turn, job, timer)
             return
         yield from self._on_timer(turn, job, timer)

@@ -9,6 +9,7 @@ from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
 
 from engine.events.inputs import CommandIssued, EffectReported, JobObserved, RowUnreadable
 from engine.events.jobs import (
+    ActionTaken,
     Anomaly,
     AttemptStarted,
     CommandRefused,
@@ -28,6 +29,7 @@ from engine.events.jobs import (
 from engine.lifecycle import inputs
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.steps import PACE
 
 DAY = 86_400
 
@@ -369,6 +371,28 @@ def test_a_timer_of_a_parked_job_waits_for_the_unparking(driver):
     assert driver.path() == ["Aborting"]
 
 
+@pytest.mark.parametrize("cancelled", [True, False])
+@pytest.mark.parametrize("due", ["while it was parked", "between two steps"])
+def test_a_delayed_action_waits_until_the_held_inputs_are_taken_one_of_which_may_cancel_it(monkeypatch, due, cancelled):
+    monkeypatch.setattr(inputs, "RELEASED", 2)
+    driver = Driver(checked=False, quiet=False)
+    delayed = {"event": "PodFailed", "action": "TerminateJob", "timeout": "30s"}
+    driver.submit(vcjob({"name": "w", "replicas": 2}, policies=[delayed], maxRetry=9))
+    driver.run("w")
+    driver.end("w", 0, code=1)
+    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("ResumeJob"), "j1"), driver.now, "broken"))
+    for ready in (True, False, True, False):
+        driver.see(driver.replica("w", 1, phase="Running", node="n0", bound=0, running=0, ready=ready))
+    driver.command("RestartJob" if cancelled else "ResumeJob")
+    driver.wait(DAY if due == "while it was parked" else 30 - PACE / SECOND / 2)
+    driver.crash()
+    driver.command("Unpark")
+    assert driver.job().held
+    driver.wait(10)
+    assert driver.job().held == {}
+    assert [action.action for action in driver.of(ActionTaken)] == ["RestartJob" if cancelled else "TerminateJob"]
+
+
 def test_pods_whose_wait_could_not_be_ended_wait_until_the_unparking(driver):
     driver.see(early())
     fail_timer(driver)
@@ -390,6 +414,13 @@ class StillFaulty(LifecycleStage):
             raise InvariantError(event.subject, f"still broken, would be {outcome}")
 
         return failing()
+
+
+def test_an_unparking_that_cannot_be_decided_on_is_refused_also_where_the_job_is_not_parked(driver):
+    driver.submit(vcjob({"name": "w"}))
+    made, outcome = driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("Unpark"), "j1"), driver.now, "broken"))
+    assert (outcome, [type(event.data) for event in made]) == ("refused", [CommandRefused])
+    assert (driver.job().parked, driver.job().held) == (False, {})
 
 
 def test_a_job_that_cannot_be_unparked_stays_parked_and_the_command_is_refused():
