@@ -240,7 +240,7 @@ def _deferred(data: ActionDeferred, at: str) -> str:
 
 def _timer_set(data: TimerSet, at: str) -> str:
     if data.held:
-        return f"a timer was stopped {at}, as the job is parked: it goes on when that is unparked"
+        return f"a timer was stopped {at}: it goes on when the job is unparked and nothing is held of it"
     if data.timer == "policy":
         return f"policy {data.policy} answers {data.event} with {data.action}, delayed until {moment(data.due)}"
     return f"{limit(data.timer, data.node)} was set {at} to end at {moment(data.due)}"

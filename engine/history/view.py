@@ -24,6 +24,8 @@ from engine.events.jobs import (
     AttemptTerminating,
     DelaysCancelled,
     EffectRequested,
+    InputParked,
+    InputReleased,
     JobObjectDeleted,
     JobOpened,
     JobParked,
@@ -121,7 +123,7 @@ class TimerView:
     partition: int | None = None
     node: str | None = None
     held: bool = False
-    """It stands still until the job is unparked."""
+    """It stands still until the job is unparked and no input of it is held."""
 
 
 @dataclass(slots=True)
@@ -152,6 +154,8 @@ class JobView:
     labels: dict[str, str] = field(default_factory=dict)
     parked: str | None = None
     """Why its inputs wait, if they do."""
+    held: int = 0
+    """Inputs that are held of it, also while they are released after an unparking."""
     object_deleted: bool = False
     deferred: Action | None = None
     """Action that waits for a restart to resolve."""
@@ -350,10 +354,24 @@ def _parked(view: JobView, data: JobParked, _time: int, _event: Event[Any]) -> N
     view.parked = data.error
 
 
-def _unparked(view: JobView, _data: JobUnparked, _time: int, _event: Event[Any]) -> None:
-    view.parked = None
+def _unparked(view: JobView, data: JobUnparked, _time: int, _event: Event[Any]) -> None:
+    view.parked, view.held = None, data.inputs
+    _set_going(view)
+
+
+def _held(view: JobView, _data: InputParked, _time: int, _event: Event[Any]) -> None:
+    view.held += 1
+
+
+def _released(view: JobView, data: InputReleased, _time: int, _event: Event[Any]) -> None:
+    if data.kept == "parked":
+        view.held = max(view.held - 1, 0)  # those of before it was opened are not known
+        _set_going(view)
+
+
+def _set_going(view: JobView) -> None:
     for timer in view.timers.values():
-        timer.held = False
+        timer.held = timer.held and view.held > 0 and timer.kind != "step"
 
 
 def _object_deleted(view: JobView, _data: JobObjectDeleted, _time: int, _event: Event[Any]) -> None:
@@ -402,6 +420,8 @@ _HANDLERS: Final[dict[type[Data], Callable[[JobView, Any, int, Event[Any]], None
     EffectRequested: _about(_requested),
     JobParked: _parked,
     JobUnparked: _unparked,
+    InputParked: _held,
+    InputReleased: _released,
     JobObjectDeleted: _object_deleted,
     ActionDeferred: _deferred,
     ActionTaken: _acted,

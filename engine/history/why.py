@@ -115,7 +115,7 @@ def why_job(history: JobHistory) -> Explanation | None:
     details += [
         _sentence(
             f"{(timer.kind == 'policy' and timer.action) or limit(timer.kind, timer.node)} "
-            f"{'waits until the job is unparked' if timer.held else f'is due at {moment(timer.due)}'}"
+            f"{'waits until the job is unparked and nothing is held of it' if timer.held else f'is due at {moment(timer.due)}'}"
         )
         for timer in job.timers.values()
     ]

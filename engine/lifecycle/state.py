@@ -198,7 +198,7 @@ class Timer:
     kill: KillScope | None = None
     reason: str | None = None
     held: bool = False
-    """It stands still until the job is unparked."""
+    """It stands still until the job is unparked and no input of it is held."""
 
 
 @dataclass(slots=True)

@@ -223,9 +223,9 @@ def test_a_timer_that_is_held_is_told(story):
     told = story()
     told.opened(0, managed=True)
     said = tell(told.add(TimerSet("step", 65 * SECOND, held=True), 70))
-    assert said == "a timer was stopped at 1970-01-01 00:01:10Z, as the job is parked: it goes on when that is unparked"
-    (stands,) = (one for one in why_job(JobHistory(told.events)).details if "unparked" in one)
-    assert stands.endswith(" waits until the job is unparked.")
+    assert said == "a timer was stopped at 1970-01-01 00:01:10Z: it goes on when the job is unparked and nothing is held of it"
+    (stands,) = (one for one in why_job(JobHistory(told.events)).details if "is held" in one)
+    assert stands.endswith(" waits until the job is unparked and nothing is held of it.")
 
 
 def test_parked_job_says_so_first(story):
