@@ -6,7 +6,7 @@ Their producers give them ids that say what they are (design rule 3), so taking 
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -18,6 +18,7 @@ from statemachines.spec import Amount, Requests
 from statemachines.vocabulary import Action, AttemptPhase, EffectFailure, JobPhase, Rank
 
 __all__ = [
+    "DEFAULT_NAMESPACE",
     "CommandIssued",
     "CustomEventRaised",
     "EffectReported",
@@ -34,6 +35,8 @@ __all__ = [
     "RowUnreadable",
 ]
 
+DEFAULT_NAMESPACE: Final = "default"
+"""The namespace of what names none, as in Kubernetes."""
 
 ExitCode = Annotated[int, Field(ge=-INT32 - 1, le=INT32)]
 """32 bits with a sign, as Windows uses them."""
@@ -52,7 +55,7 @@ class PodObserved(Data):
     name: Name
     phase: AttemptPhase
     created: StatedMicros
-    namespace: Name = "default"
+    namespace: Name = DEFAULT_NAMESPACE
     version: Name | None = None
     """resourceVersion; `None` where the source gives none."""
     kind: Name = "Other"
@@ -152,7 +155,7 @@ class JobObserved(Data):
 
     name: Name
     kind: Name
-    namespace: Name = "default"
+    namespace: Name = DEFAULT_NAMESPACE
     version: Name | None = None
     phase: JobPhase | None = None
     """The phase its own status shows; `None`: it shows none."""

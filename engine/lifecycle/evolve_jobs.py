@@ -36,8 +36,9 @@ from engine.lifecycle.indexes import (
     begin_version,
     cancelled,
     fired_key,
-    held_size,
     mark_seen,
+    note_held,
+    note_released,
     note_submitted,
     place,
     remember,
@@ -251,15 +252,19 @@ def _set_going(state: ShardState, job: Job) -> None:
 
 def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned, _event: Event[Any]) -> None:
     ident = str(data.input.get("id", ""))
-    keep(job, "held" if isinstance(data, InputParked) else "waiting", ident, data.input)
-    job.held_bytes += held_size(data.input)
+    waits = isinstance(data, InputOrphaned)
+    if ident not in (job.waiting if waits else job.held):
+        keep(job, "waiting" if waits else "held", ident, data.input)
+        note_held(job, ident, data.input, waits=waits)
     remember(job, ident)
 
 
 def _input_released(state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:
-    held = discard(job, "held" if data.kept == "parked" else "waiting", data.input)
-    job.held_bytes -= 0 if held is None else held_size(held)
-    if data.kept == "parked" and not job.held:
+    waited = data.kept == "waiting"
+    held = discard(job, "waiting" if waited else "held", data.input)
+    if held is not None:
+        note_released(job, data.input, held, waited=waited)
+    if not (waited or job.held):
         _set_going(state, job)
 
 

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from engine.events import Data, Event, NotKeptError, decode, encode, from_cloudevent, to_cloudevent
 from engine.events.inputs import PodDeleted, PodObserved
 from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerSet
-from engine.lifecycle.indexes import held_size
-from engine.lifecycle.state import Job, Timer
+from engine.lifecycle.indexes import held_size, where_of
+from engine.lifecycle.state import Job, Timer, Waiters
 from engine.lifecycle.turn import Events, Turn
 
-__all__ = ["HELD_BYTES", "HELD_INPUTS", "first_owned", "is_left", "orphan", "park", "restore", "set_again", "wait_for_job"]
+__all__ = [
+    "HELD_BYTES",
+    "HELD_INPUTS",
+    "NAMESPACES",
+    "first_owned",
+    "is_left",
+    "orphan",
+    "own_first",
+    "own_wait",
+    "park",
+    "restore",
+    "set_again",
+    "wait_for_job",
+]
 
 HELD_INPUTS: Final = 20_000
-"""Inputs that are held of one job, at most: as many as it may have replicas."""
+"""Inputs that are held of one job, at most: as many as it may have replicas. As many pods of one namespace may wait for it."""
 HELD_BYTES: Final = 16 << 20
-"""Bytes of inputs that are held of one job, at most."""
+"""Bytes of these, at most."""
+NAMESPACES: Final = 4
+"""Times as much may wait for one job in all, so that pods of another namespace that name it take no room from its own."""
 
 
 def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
@@ -26,7 +42,8 @@ def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
     Raises:
         NotKeptError: the job holds as much as it may.
     """
-    kept = _keep(job, event)
+    kept = _kept(event)
+    _must_fit(job, kept, len(job.held), job.held_bytes)
     if error is not None:
         parked = turn.event(job, JobParked(error))
         yield parked
@@ -38,12 +55,16 @@ def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
     """Keep a pod whose managed job is not known yet, or that comes behind some that have waited; the first starts the wait.
 
     Raises:
-        NotKeptError: the job holds as much as it may.
+        NotKeptError: as many pods of its cluster and namespace wait as may, or of all.
     """
-    kept = turn.event(job, InputOrphaned(_keep(job, event)))
-    yield kept
+    kept = _kept(event)
+    beside = job.waiters.get(where_of(kept), Waiters())
+    _must_fit(job, kept, len(beside.ids), beside.size)
+    _must_fit(job, kept, len(job.waiting), job.waiting_bytes, NAMESPACES)
+    orphaned = turn.event(job, InputOrphaned(kept))
+    yield orphaned
     if not job.opened:
-        yield from wait_for_job(turn, job, kept.id)
+        yield from wait_for_job(turn, job, orphaned.id)
 
 
 def wait_for_job(turn: Turn, job: Job, cause: str | None = None) -> Events:
@@ -57,15 +78,34 @@ def is_left(job: Job) -> bool:
     return bool(job.held or job.waiting) and not (job.steps if job.opened else job.timers)
 
 
-def _keep(job: Job, event: Event[Data]) -> dict[str, Any]:
+def own_first(job: Job) -> Iterable[dict[str, Any]]:
+    """Return the pods that wait for a job: while there are such, those of its own cluster and namespace, in order."""
+    own = job.waiters.get((job.cluster, job.namespace))
+    return job.waiting.values() if own is None else map(job.waiting.__getitem__, own.ids)
+
+
+def own_wait(job: Job) -> bool:
+    """Tell whether pods of the job's own cluster and namespace wait for it."""
+    return (job.cluster, job.namespace) in job.waiters
+
+
+def _kept(event: Event[Data]) -> dict[str, Any]:
     kept: dict[str, Any] = json.loads(to_cloudevent(encode(event)))
-    held = len(job.held) + len(job.waiting)
-    if held >= HELD_INPUTS or job.held_bytes + held_size(kept) > HELD_BYTES:
+    return kept
+
+
+def _must_fit(job: Job, kept: dict[str, Any], many: int, size: int, times: int = 1) -> None:
+    """Raise if an input has no room beside so many others of so many bytes, of which there may be `times` as many as of one kind.
+
+    Raises:
+        NotKeptError: it has none.
+    """
+    most, most_bytes = times * HELD_INPUTS, times * HELD_BYTES
+    if many >= most or size + held_size(kept) > most_bytes:
         raise NotKeptError(
-            f"job {job.id} holds {held} inputs of {job.held_bytes} bytes already, of at most {HELD_INPUTS} and {HELD_BYTES} bytes; "
+            f"job {job.id} holds {many} inputs of {size} bytes already, of at most {most} and {most_bytes} bytes; "
             f"{'unpark it' if job.parked else 'wait until it has taken them'}, then append this one again"
         )
-    return kept
 
 
 def set_again(turn: Turn, job: Job, timer: Timer) -> Event[TimerSet]:

@@ -13,9 +13,10 @@ from typing import Any, Final, TypeVar
 
 from engine.events import Event
 from engine.events.ids import routing_key
+from engine.events.inputs import DEFAULT_NAMESPACE
 from engine.events.jobs import DelaysCancelled
 from engine.lifecycle.pages import SIZES, change_spec, change_tasks, clear, discard, keep
-from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, category
+from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, Waiters, category
 from statemachines.raising import raise_rules
 from statemachines.spec import JobSpec
 from statemachines.task import initial_task_phase
@@ -34,6 +35,8 @@ __all__ = [
     "leaves_slot_open",
     "mark_seen",
     "match",
+    "note_held",
+    "note_released",
     "note_submitted",
     "place",
     "remember",
@@ -42,6 +45,7 @@ __all__ = [
     "set_spec",
     "stands",
     "stop_timer",
+    "where_of",
 ]
 
 SEEN: Final = 20_000
@@ -83,7 +87,9 @@ def index_job(state: ShardState, job: Job) -> None:
     standing = [attempt for attempt in job.attempts if attempt.object != "gone"]
     job.by_effect = {effect: attempt for attempt in standing for effect in (attempt.effect, attempt.creation) if effect}
     job.rules = raise_rules(job.spec)
-    job.held_bytes = sum(held_size(held) for held in (*job.held.values(), *job.waiting.values()))
+    for kept in (job.held, job.waiting):
+        for ident, held in kept.items():
+            note_held(job, ident, held, waits=kept is job.waiting)
     for key in job.matched:
         rule = int(key.partition("/")[0])
         job.matches[rule] = job.matches.get(rule, 0) + 1
@@ -109,6 +115,38 @@ def index_job(state: ShardState, job: Job) -> None:
 def held_size(held: dict[str, Any]) -> int:
     """Return how much an input that is held takes (bytes)."""
     return len(json.dumps(held))
+
+
+def where_of(held: dict[str, Any]) -> tuple[str, str]:
+    """Return cluster and namespace of a pod that waits."""
+    data = held["data"]
+    return held.get("clusterid", ""), data.get("last", data).get("namespace", DEFAULT_NAMESPACE)
+
+
+def note_held(job: Job, ident: str, held: dict[str, Any], *, waits: bool) -> None:
+    """Note that an input is held, or that it `waits` for its job."""
+    size = held_size(held)
+    if not waits:
+        job.held_bytes += size
+        return
+    job.waiting_bytes += size
+    waiters = job.waiters.setdefault(where_of(held), Waiters())
+    waiters.ids[ident] = None
+    waiters.size += size
+
+
+def note_released(job: Job, ident: str, held: dict[str, Any], *, waited: bool) -> None:
+    """Note that an input is not held any more, or waits no longer."""
+    size = held_size(held)
+    if not waited:
+        job.held_bytes -= size
+        return
+    job.waiting_bytes -= size
+    waiters = job.waiters[where_of(held)]
+    waiters.size -= size
+    del waiters.ids[ident]
+    if not waiters.ids:
+        del job.waiters[where_of(held)]
 
 
 def mark_seen(job: Job, event: Event[Any]) -> None:

@@ -53,9 +53,12 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     """Decide on one input of a job."""
     # What is held of a job that was unparked comes before anything new, step by step.
     if (job.parked or job.held) and not (isinstance(event.data, CommandIssued) and event.data.action == "Unpark"):
-        return _ends(hold.park(turn, job, event, None), "parked")
-    if job.opened and job.waiting and isinstance(event.data, PodObserved | PodDeleted):
-        return _ends(hold.orphan(turn, job, event), "waiting")
+        return _ends((), "duplicate") if event.id in job.held else _ends(hold.park(turn, job, event, None), "parked")
+    if job.waiting and isinstance(event.data, PodObserved | PodDeleted):
+        if event.id in job.waiting:
+            return _ends((), "duplicate")
+        if job.opened and hold.own_wait(job):
+            return _ends(hold.orphan(turn, job, event), "waiting")
     if not job.opened and job.id in turn.state.forgotten:
         return _ends((), "late")
     return _RULES[type(event.data)](turn, job, event)
@@ -91,7 +94,7 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         in_vain: the job has not come.
     """
     inputs = job.held if kept == "parked" else job.waiting
-    for held in list(islice(inputs.values(), RELEASED)):
+    for held in list(islice(inputs.values() if kept == "parked" else hold.own_first(job), RELEASED)):
         event = hold.restore(held)
         turn.cause, turn.time, turn.cluster = turn.root, turn.now, event.clusterid
         whose = belonging.job_of(turn.state, event, alone=in_vain)

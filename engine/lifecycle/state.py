@@ -241,6 +241,16 @@ class Apart:
 
 
 @dataclass(slots=True)
+class Waiters:
+    """Pods of one cluster and namespace that wait for a job."""
+
+    ids: dict[str, None] = field(default_factory=dict)
+    """Of the inputs that told of them, in order."""
+    size: int = 0
+    """Of these (bytes)."""
+
+
+@dataclass(slots=True)
 class Job:
     """One job; or, with `opened` 0, a subject of which no job is known yet (pods before their job, refused commands)."""
 
@@ -317,7 +327,11 @@ class Job:
     live: Annotated[int, Derived] = 0
     """Attempts that have not ended. Derived."""
     held_bytes: Annotated[int, Derived] = 0
-    """Of the inputs that are held or wait. Derived."""
+    """Of the inputs that are held. Derived."""
+    waiting_bytes: Annotated[int, Derived] = 0
+    """Of those that wait. Derived."""
+    waiters: Annotated[dict[tuple[str, str], Waiters], Derived] = field(default_factory=dict)
+    """The inputs that wait by cluster and namespace. Derived."""
     steps: Annotated[int, Derived] = 0
     """Steps to come that go on with what the job lacks: 0 or 1. Derived."""
     kills: Annotated[dict[str, Timer], Derived] = field(default_factory=dict)

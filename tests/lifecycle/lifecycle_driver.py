@@ -127,6 +127,7 @@ def derived(state: ShardState) -> dict[str, Any]:
             sorted(job.kills),
             job.matches,
             job.retries,
+            (job.held_bytes, job.waiting_bytes, job.waiters),
         )
         jobs[job.id] = (tasks, job.counts, job.live, sorted(job.by_uid), job.rules, under_way)
     due = sorted((timer.due, timer.id, job.id) for job in state.jobs.values() for timer in job.timers.values())

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from lifecycle_driver import START, Driver, pod
+from lifecycle_driver import SECOND, START, Driver, pod, vcjob
 
 from engine.events import decode, encode
-from engine.events.inputs import CommandIssued
-from engine.lifecycle import hold
+from engine.events.inputs import CommandIssued, JobSubmitted
+from engine.lifecycle import hold, indexes, inputs
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.steps import PACE
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.log.processor import Processor
@@ -83,5 +84,70 @@ def test_pods_that_wait_for_their_job_are_bounded_in_bytes(log, monkeypatch):
     assert outcomes["waiting"] + outcomes["dead"] == 8
     assert outcomes["waiting"] > 1
     assert outcomes["dead"] > 1
-    assert running.state.jobs["j1"].held_bytes <= 2_500
-    assert processor(log, LifecycleStage()).state.jobs["j1"].held_bytes == running.state.jobs["j1"].held_bytes
+    assert running.state.jobs["j1"].waiting_bytes <= 2_500
+    assert 0 < running.state.jobs["j1"].waiting_bytes == processor(log, LifecycleStage()).state.jobs["j1"].waiting_bytes
+
+
+def waiting(uid, version=1, **fields):
+    fields = {"task": "w", "index": int(uid[1:]), "attempt": 1, "managed": True, "kind": "VCJob"} | fields
+    return pod(uid, "j1", version, "Running", node="n", running=0, **fields)
+
+
+def test_pods_of_another_namespace_take_no_room_from_those_of_the_job_that_they_name(log, monkeypatch):
+    monkeypatch.setattr(hold, "HELD_INPUTS", 3)
+    monkeypatch.setattr(hold, "NAMESPACES", 2)
+    stage = LifecycleStage()
+    running = processor(log, stage)
+    see(log, *(waiting(f"e{number}", namespace="evil") for number in range(5)))
+    see(log, *(waiting(f"u{number}", name=f"train-w-{number}") for number in range(4)))
+    see(log, waiting("x0", namespace="third"))
+    running.run_until_quiet()
+    reasons = [(letter.attributes["id"], letter.reason.partition(" bytes")[0]) for letter in letters(log)]
+    assert [ident for ident, _ in reasons] == ["e3@1", "e4@1", "u3@1", "x0@1"]
+    assert reasons[0][1].startswith("job j1 holds 3 inputs")
+    assert reasons[-1][1].startswith("job j1 holds 6 inputs")
+    again = processor(log, stage)
+    assert again.state.jobs["j1"].waiters == running.state.jobs["j1"].waiters
+    log.append("jobs", [encode(Driver(checked=False).event(JobSubmitted(vcjob({"name": "w", "replicas": 3})), "j1"))])
+    again.run_until_quiet()
+    job = again.state.jobs["j1"]
+    assert [attempt.uid for attempt in job.attempts] == ["u0", "u1", "u2"]
+    assert (job.waiting, job.waiters, job.waiting_bytes) == ({}, {}, 0)
+
+
+def test_a_jobs_own_pods_are_taken_in_first_and_wait_for_no_others(monkeypatch):
+    monkeypatch.setattr(inputs, "RELEASED", 1)
+    driver = Driver(checked=False, quiet=False)
+    for number in range(3):
+        driver.see(waiting(f"e{number}", namespace="evil"))
+    for number in range(2):
+        driver.see(waiting(f"u{number}", name=f"train-w-{number}"))
+    driver.submit(vcjob({"name": "w", "replicas": 3}))
+    assert [attempt.uid for attempt in driver.job().attempts if attempt.uid] == ["u0"]
+    driver.see(waiting("u1", 2, name="train-w-1", ready=True))
+    assert driver.outcome == "waiting", "what came before it waits still"
+    driver.wait(2.5 * PACE / SECOND)
+    assert [attempt.uid for attempt in driver.job().attempts if attempt.uid] == ["u0", "u1"]
+    driver.see(waiting("u2", name="train-w-2"))
+    assert (driver.outcome, len(driver.job().waiting)) == ("applied", 3)
+    driver.wait(1)
+    assert driver.job().waiting == {}
+    assert [attempt.uid for attempt in driver.job().attempts] == ["u0", "u1", "u2"]
+
+
+def test_an_input_that_is_held_or_waits_is_a_duplicate_however_many_came_after_it(monkeypatch):
+    monkeypatch.setattr(indexes, "SEEN", 2)
+    driver = Driver(checked=False)
+    early = [driver.event(waiting(f"u{number}"), "j1", f"early{number}") for number in range(40)]
+    for event in early:
+        driver.take(event)
+    driver.take(early[0])
+    assert driver.outcome == "duplicate"
+    driver = Driver(checked=False)
+    driver.see(pod("u", "j1", 1, "Running", node="n", running=0))
+    late = [driver.event(CommandIssued("AbortJob"), "j1", f"late{number}") for number in range(40)]
+    driver._drain(driver.stage.park(driver.state, late[0], driver.now, "broken"))
+    for event in late[1:]:
+        driver.take(event)
+    driver.take(late[0])
+    assert driver.outcome == "duplicate"

@@ -428,7 +428,9 @@ class StillFaulty(LifecycleStage):
 
 def test_an_unparking_that_cannot_be_decided_on_is_refused_also_where_the_job_is_not_parked(driver):
     driver.submit(vcjob({"name": "w"}))
-    made, outcome = driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("Unpark"), "j1"), driver.now, "broken"))
+    made, outcome = driver._drain(
+        driver.stage.park(driver.state, driver.event(CommandIssued("Unpark"), "j1"), driver.now, "broken")
+    )
     assert (outcome, [type(event.data) for event in made]) == ("refused", [CommandRefused])
     assert (driver.job().parked, driver.job().held) == (False, {})
 
