@@ -22,6 +22,7 @@ from statemachines.spec import JobSpec
 from statemachines.task import initial_task_phase
 
 K = TypeVar("K")
+V = TypeVar("V")
 
 __all__ = [
     "SEEN",
@@ -233,7 +234,7 @@ def place(state: ShardState, job: Job, attempt: Attempt) -> None:
             del state.on_node[node]
 
 
-def _no_more(index: dict[K, dict[str, None]], place: K, key: str) -> None:
+def _no_more(index: dict[K, dict[str, V]], place: K, key: str) -> None:
     there = index.get(place)
     if there is not None:
         there.pop(key, None)
@@ -246,7 +247,7 @@ def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
     if not timer.held:
         heappush(state.timers, (timer.due, timer.id, job.id))
     if timer.kind == "lost":
-        job.lost[timer.id] = timer
+        job.lost.setdefault(timer.node, {})[timer.id] = timer
         if timer.node is not None:
             state.awaited_on.setdefault((job.cluster, timer.node), {})[job.id] = None
     elif timer.kind == "policy":
@@ -265,14 +266,11 @@ def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
 def stop_timer(state: ShardState, job: Job, timer: Timer) -> None:
     """Note that a timer has fired or was cancelled."""
     if timer.kind == "lost":
-        del job.lost[timer.id]
-        if timer.node is not None and not any(other.node == timer.node for other in job.lost.values()):
+        _no_more(job.lost, timer.node, timer.id)
+        if timer.node is not None and timer.node not in job.lost:
             _no_more(state.awaited_on, (job.cluster, timer.node), job.id)
     elif timer.kind == "policy":
-        same_pod = job.delays[timer.pod]
-        del same_pod[timer.id]
-        if not same_pod:
-            del job.delays[timer.pod]
+        _no_more(job.delays, timer.pod, timer.id)
     elif timer.kind == "effect":
         job.retries.discard((timer.task, timer.index, timer.attempt))
     elif timer.kind == "step":

@@ -55,15 +55,15 @@ def wait_for_node(turn: Turn, job: Job, attempt: Attempt) -> Events:
 
 
 def _wait_until(turn: Turn, job: Job, due: int, node: str | None = None) -> Events:
-    if not any(timer.node == node and timer.due <= due for timer in job.lost.values()):
+    if not any(timer.due <= due for timer in job.lost.get(node, {}).values()):
         yield turn.event(job, TimerSet("lost", due, node=node))
 
 
 def stop_waiting(turn: Turn, job: Job) -> Events:
     """Cancel the waits that have nothing left to wait for."""
-    for timer in list(job.lost.values()):
-        if not (job.live or job.counts.terminating if timer.node is None else _uids_on(turn, job, timer.node)):
-            yield turn.event(job, TimerCancelled(timer.id, "nothing is left to wait for"))
+    over = [node for node in job.lost if not (job.live or job.counts.terminating if node is None else _uids_on(turn, job, node))]
+    for timer in [timer for node in over for timer in job.lost[node]]:
+        yield turn.event(job, TimerCancelled(timer, "nothing is left to wait for"))
 
 
 def _uids_on(turn: Turn, job: Job, node: str) -> Collection[str]:

@@ -38,8 +38,8 @@ def _seen(turn: Turn, cluster: str, node: NodeObserved) -> Events:
     for job_id in sorted(turn.state.awaited_on.get((cluster, node.name), ())):
         job = turn.state.jobs[job_id]
         part = turn.about(job)
-        for timer in [timer for timer in job.lost.values() if timer.node == node.name]:
-            yield part.event(job, TimerCancelled(timer.id, f"node {node.name} is back"))
+        for timer in list(job.lost[node.name]):
+            yield part.event(job, TimerCancelled(timer, f"node {node.name} is back"))
     there = turn.state.on_node.get((cluster, node.name), {})
     for job_id in sorted(there):
         job = turn.state.jobs[job_id]

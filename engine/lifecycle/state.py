@@ -304,8 +304,8 @@ class Job:
     attempts: list[Attempt] = field(default_factory=list)
     """All of them, in the order in which they started."""
     timers: dict[str, Timer] = field(default_factory=dict)
-    lost: Annotated[dict[str, Timer], Derived] = field(default_factory=dict)
-    """Timers that end the wait for pods of which nothing more is seen. Derived."""
+    lost: Annotated[dict[str | None, dict[str, Timer]], Derived] = field(default_factory=dict)
+    """Timers that end the wait for pods of which nothing more is seen, by the node that is gone. Derived."""
     delays: Annotated[dict[str | None, dict[str, Timer]], Derived] = field(default_factory=dict)
     """Timers of delayed actions by the name of their pod. Derived."""
     retries: Annotated[set[tuple[str | None, int | None, int | None]], Derived] = field(default_factory=set)

@@ -122,7 +122,7 @@ def derived(state: ShardState) -> dict[str, Any]:
         under_way = (
             sorted(job.by_effect),
             sorted(job.earlier),
-            sorted(job.lost),
+            {node: sorted(timers) for node, timers in job.lost.items()},
             job.steps,
             sorted(job.kills),
             job.matches,
