@@ -120,8 +120,7 @@ def _ask_again(turn: Turn, job: Job, attempt: Attempt) -> int | None:
         return None
     if attempt.object == "made" and attempt.live and attempt.kill is None:
         return _next(attempt.seen, SIGHT_WAIT, attempt.asked)
-    deletion = attempt.kill is not None or attempt.phase == "Terminating" if attempt.live else stands(job, attempt)
-    if attempt.object not in {"made", "deleting"} or not deletion:
+    if attempt.object not in {"made", "deleting"} or not stands(job, attempt):
         return None
     since = max(attempt.killed, attempt.since, attempt.deadline or 0)
     return _next(since, LOSS_WAIT, turn.now if _is_silent(turn, job, attempt) else attempt.asked)

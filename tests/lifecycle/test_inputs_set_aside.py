@@ -431,7 +431,7 @@ def test_an_unparking_that_cannot_be_decided_on_is_refused_also_where_the_job_is
     made, outcome = driver._drain(
         driver.stage.park(driver.state, driver.event(CommandIssued("Unpark"), "j1"), driver.now, "broken")
     )
-    assert (outcome, [type(event.data) for event in made]) == ("refused", [CommandRefused])
+    assert (outcome, [event.data for event in made]) == ("refused", [CommandRefused("Unpark", "nothing is released: broken")])
     assert (driver.job().parked, driver.job().held) == (False, {})
 
 

@@ -12,6 +12,7 @@ from engine.events.inputs import JobObserved, NodeObserved, ObjectApplied, Objec
 from engine.events.jobs import AttemptChanged, InputReleased, JobForgotten, TimerFired
 from engine.lifecycle.actions import settle
 from engine.lifecycle.errors import InvariantError
+from engine.lifecycle.evolve import peek
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.turn import Turn
 
@@ -154,6 +155,35 @@ def test_jobs_that_are_over_make_room_for_each_other(driver, monkeypatch):
         for uid in uids:
             driver.see(pod(uid, f"job-{uid}", version, "Succeeded", node="n", running=1, ended=version))
     assert dict(driver.outcomes) == {"applied": 3, "unchanged": 3, "late": 3}
+
+
+def test_a_large_job_that_is_over_is_kept_at_hand_alone(driver, monkeypatch):
+    monkeypatch.setattr("engine.lifecycle.evolve._WARM_ATTEMPTS", 2)
+    for job, pods in (("large", 3), ("small", 1), ("other", 1)):
+        for uid in range(pods):
+            driver.see(pod(f"{job}{uid}", job, 1, "Succeeded", node="n", running=1, ended=2))
+    driver.crash()
+    kept = []
+    for job in ("small", "large", "small", "other"):
+        peek(driver.state, job)
+        kept.append((list(driver.state.warm), driver.state.warm_attempts))
+    assert kept == [(["small"], 1), (["large"], 3), (["small"], 1), (["small", "other"], 2)]
+
+
+def test_a_job_that_was_forgotten_after_its_record_was_written_leaves_nothing_behind(driver):
+    """A snapshot is written record by record: it may hold a job as it was when it lived, and that its id is forgotten."""
+    made = driver.see(pod("u", "j1", 1, "Running", node="n", running=1))
+    alive = records(driver.state)["job/j1"]
+    made += driver.see(pod("u", "j1", 2, "Succeeded", node="n", running=1, ended=2))
+    made += driver.wait(31 * 86_400)
+    stored = {**records(driver.state), "job/j1": alive}
+    state = driver.stage.initial()
+    driver.stage.load(state, stored.items())
+    assert state.on_node
+    for event in made:
+        if not driver.stage.contains(state, event):
+            driver.stage.evolve(state, event)
+    assert (state.jobs, state.closed, state.on_node, len(state.forgotten)) == ({}, {}, {}, 1)
 
 
 def test_a_state_knows_which_events_it_holds(driver):

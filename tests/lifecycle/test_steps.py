@@ -125,6 +125,20 @@ def test_a_surplus_pod_that_fails_before_its_step_comes_fails_nothing(driver):
     assert driver.phase() == "Aborting"
 
 
+def test_the_first_surplus_pod_of_a_task_fails_nothing_either(driver):
+    tasks = [{"name": name, "replicas": 4, "policies": [{"event": "PodFailed", "action": "AbortJob"}]} for name in "ab"]
+    driver.submit(vcjob(*tasks))
+    driver.wait(10 * STEP)
+    driver.run("a")
+    driver.run("b")
+    driver.update(vcjob(*(task | {"replicas": 1} for task in tasks)))
+    assert driver.job().tasks["b"].slots[1].kill is None, "the first step has not come so far"
+    driver.end("b", 1, code=1)
+    assert (driver.phase(), driver.of(ActionTaken)) == ("Running", [])
+    driver.end("b", 0, code=1)
+    assert driver.phase() == "Aborting"
+
+
 def test_a_pod_that_fails_before_its_step_of_a_restart_comes_does_not_fail_its_task(driver):
     policies = [{"event": "TaskFailed", "action": "AbortJob"}]
     driver.submit(vcjob({"name": "a", "replicas": 6, "policies": policies}, lahar={"tasks": {"a": {"maxFailed": 0}}}))
