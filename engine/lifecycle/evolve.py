@@ -84,12 +84,11 @@ def _take_record(state: ShardState, subject: str) -> Iterable[Page]:
 
 def evolve(state: ShardState, event: Event[Data]) -> None:
     """Apply one event of the lifecycle stage."""
-    if isinstance(event.data, JobForgotten):
-        _forget(state, event.data, event)
-        return
     handler = _HANDLERS.get(type(event.data))
-    if handler is None:  # a shard's own bookkeeping, no part of this state
-        return
+    if handler is None:
+        if isinstance(event.data, JobForgotten):
+            _forget(state, event.data, event)
+        return  # else a shard's own bookkeeping, no part of this state
     subject = event.subject
     job = state.jobs.get(subject)
     if job is None:

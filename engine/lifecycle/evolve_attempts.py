@@ -79,10 +79,12 @@ def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: 
 
 
 def _find(job: Job, data: AttemptEvent) -> tuple[Task, Attempt]:
-    attempt = job.attempt(data.task, data.index, data.attempt)
-    assert attempt is not None  # noqa: S101 - the fold of our own output: an attempt's first event is attempt.started
+    task = job.tasks[data.task]
+    attempt = task.slots.get(data.index)
+    if attempt is None or attempt.number != data.attempt:
+        attempt = job.earlier[data.task, data.index, data.attempt]  # own output: an attempt's first event is attempt.started
     change(job, attempt)
-    return job.tasks[data.task], attempt
+    return task, attempt
 
 
 def _observed(job: Job, attempt: Attempt, data: AttemptEvent, event: Event[Any]) -> None:

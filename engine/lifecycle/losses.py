@@ -118,7 +118,7 @@ def _ask_again(turn: Turn, job: Job, attempt: Attempt) -> int | None:
     """Return when what was asked for, and is not seen, is to be asked for again (microseconds); `None`: nothing is."""
     if not job.managed:
         return None
-    if attempt.object == "made" and attempt.live and attempt.kill is None:
+    if attempt.object == "made" and attempt.kill is None:
         return _next(attempt.seen, SIGHT_WAIT, attempt.asked)
     if attempt.object not in {"made", "deleting"} or not stands(job, attempt):
         return None

@@ -97,7 +97,7 @@ def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardVi
             snapshots.touch(stage.touched(state), before)
             before = Position(tuple(taken), before.now, record.shardsequence - 1)
         try:
-            event = decode(record.message)
+            event = decode(record.message, bounded=False)
         except EventError as error:
             place = f"{record.partition.topic}/{record.partition.number} at {record.offset}"
             raise LogError(f"{place} was written by another release: {error}; install a release that knows it") from error

@@ -13,16 +13,18 @@ from typing import Any, Final
 from zlib import crc32
 
 from engine.events import Message
-from engine.log.port import Partition, Record, Vector, size_of
+from engine.log.port import Partition, Record, Vector
 from engine.log.schema import table
 
-__all__ = ["Metadata", "Row", "checksum", "insertion", "parse_vector", "records", "row", "selection", "size", "write_vector"]
+__all__ = ["MESSAGE", "Metadata", "Row", "checksum", "insertion", "parse_vector", "records", "row", "selection", "write_vector"]
 
 Metadata = tuple[int | None, int | None, str | None]
 """Shard (its number in the file), shardsequence, basis (as `write_vector` gives it); all `None` for inputs."""
 
 Row = tuple[Any, ...]
 """crc, then what it covers: offset, position, shard, shardsequence, basis, and the fields of `Message` in their order."""
+MESSAGE: Final = 6
+"""Where these begin."""
 
 _COLUMNS: Final = 'crc, "offset", position, shard, shardsequence, basis, key, id, source, type'
 _SELECTED: Final = (
@@ -53,14 +55,6 @@ def row(offset: int, position: int, message: Message, metadata: Metadata) -> Row
     return (checksum(covered), *covered)
 
 
-def size(line: Row) -> int:
-    """Return the `size_of` the message of a row as `selection` gives it; 0 if it is damaged, which its checksum tells."""
-    try:
-        return size_of(line[6:])  # type: ignore[arg-type]  # the fields of a message
-    except TypeError:
-        return 0
-
-
 def records(
     rows: Iterable[Row], partition: Partition, shards: Callable[[int], str], fault: Callable[[int], Exception]
 ) -> list[Record]:
@@ -84,7 +78,7 @@ def records(
     for line in rows:
         if crc(dumps(line[1:], 2)) != line[0]:
             raise fault(line[1])
-        message = new(Message, line[6:])
+        message = new(Message, line[MESSAGE:])
         if line[3] is None:
             add(new(Record, (partition, line[1], message, "", 0, (), 0)))
             continue

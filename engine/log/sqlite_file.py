@@ -16,7 +16,8 @@ from typing import Final
 
 from engine.log.errors import LogUnavailableError
 from engine.log.failures import translated
-from engine.log.rows import Row, size
+from engine.log.port import size_of
+from engine.log.rows import MESSAGE, Row
 from engine.log.schema import open_file
 
 __all__ = ["SqliteFile"]
@@ -63,11 +64,14 @@ class SqliteFile:
         held = 0
         # A statement that is not closed would keep its read transaction.
         with self._reading, translated(self.path), closing(self._reader.execute(query, parameters)) as rows:
-            for line in rows:
-                found.append(line)
-                held += size(line)
-                if held >= most:
-                    return found, True
+            try:
+                for line in rows:
+                    found.append(line)
+                    held += size_of(line[MESSAGE:])
+                    if held >= most:
+                        return found, True
+            except TypeError:  # it is damaged, which its checksum tells
+                return found, True
         return found, False
 
     def one(self, query: str) -> Row:

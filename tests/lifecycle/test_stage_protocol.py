@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
 
-from engine.events.inputs import JobObserved, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.events.inputs import CommandIssued, JobObserved, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.jobs import AttemptChanged, InputReleased, JobForgotten, TimerFired
 from engine.lifecycle.actions import settle
 from engine.lifecycle.errors import InvariantError
@@ -168,6 +168,9 @@ def test_a_large_job_that_is_over_is_kept_at_hand_alone(driver, monkeypatch):
         peek(driver.state, job)
         kept.append((list(driver.state.warm), driver.state.warm_attempts))
     assert kept == [(["small"], 1), (["large"], 3), (["small"], 1), (["small", "other"], 2)]
+    monkeypatch.setattr("engine.lifecycle.evolve._WARM", 1)
+    peek(driver.state, "unknown")
+    assert (list(driver.state.warm), driver.state.warm_attempts) == (["unknown"], 0)
 
 
 def test_a_job_that_was_forgotten_after_its_record_was_written_leaves_nothing_behind(driver):
@@ -194,6 +197,37 @@ def test_a_state_knows_which_events_it_holds(driver):
     driver.see(pod("u", "j1", 2, "Succeeded", node="n", running=1, ended=2))
     driver.wait(31 * 86_400)
     assert driver.stage.contains(driver.state, made[0])
+
+
+@pytest.mark.parametrize("stranger", [False, True])
+def test_a_state_knows_what_it_has_forgotten(driver, stranger):
+    made = driver.command("AbortJob") if stranger else driver.see(pod("u", "j1", 1, "Succeeded", node="n", running=1, ended=2))
+    before = records(driver.state)
+    (gone,) = driver.wait(31 * 86_400)
+    assert isinstance(gone.data, JobForgotten)
+
+    def holds(stored, event):
+        state = driver.stage.initial()
+        driver.stage.load(state, stored.items())
+        return driver.stage.contains(state, event)
+
+    after = records(driver.state)
+    assert not holds({}, gone)
+    assert not holds(before, gone)
+    assert not holds(before | after, gone), "its record is there still"
+    assert holds(after, gone)
+    assert all(holds(after, event) for event in made)
+    later = replace(made[0], sequence=gone.sequence + 1)
+    assert holds(after, later) is not stranger, "what comes about an id that was no job goes on from there"
+    assert not holds({}, replace(made[0], sequence=1))
+    assert holds({}, replace(made[0], sequence=2)), "its record was forgotten before that of its id was written"
+
+
+def test_the_jobs_that_are_parked_are_told(driver):
+    for job in ("j1", "j2"):
+        driver.see(pod(f"u-{job}", job, 1, "Running", node="n", running=1))
+    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j2"), driver.now, "broken"))
+    assert list(driver.stage.parked(driver.state)) == ["j2"]
 
 
 def test_forgotten_ids_stand_in_chunks(driver):
