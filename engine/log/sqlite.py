@@ -18,7 +18,7 @@ from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.errors import LayoutError, LogDamagedError, LogUnavailableError
 from engine.log.failures import damaged
 from engine.log.partitioner import partition_of
-from engine.log.port import READ_BYTES, Partition, Record, ShardId, ShardView
+from engine.log.port import Partition, Record, ShardId, ShardView
 from engine.log.producer_time import capped, wall_clock
 from engine.log.rows import Row, checksum, records, selection
 from engine.log.schema import make_file, partition_counts, table
@@ -105,8 +105,7 @@ class SqliteLog:
         Raises:
             LogDamagedError: what is stored does not match its checksum.
         """
-        rows, _ = self._file.some(selection(partition, '"offset" >= ?'), (start, limit), READ_BYTES)
-        return self._records(rows, partition)
+        return self._some(selection(partition, '"offset" >= ?'), (start, limit), partition)[1]
 
     def end(self, partition: Partition) -> int:
         """Return the offset behind the last committed record."""
@@ -230,17 +229,17 @@ class SqliteLog:
         """Yield a part of a partition."""
         query = selection(partition, '"offset" >= ? AND "offset" < ?' + condition)
         while start < end:
-            rows, cut = self._file.some(query, (start, end, *parameters, _CHUNK), READ_BYTES)
-            yield rows, self._records(rows, partition)
+            rows, found, cut = self._some(query, (start, end, *parameters, _CHUNK), partition)
+            yield rows, found
             if len(rows) < _CHUNK and not cut:
                 return
             start = rows[-1][1] + 1
 
-    def _records(self, rows: list[Row], partition: Partition) -> list[Record]:
+    def _some(self, query: str, parameters: Sequence[object], partition: Partition) -> tuple[list[Row], list[Record], bool]:
         def fault(offset: int) -> LogDamagedError:
             return damaged(self.path, f"the record {partition.topic}/{partition.number} at {offset} does not match its checksum")
 
-        return records(rows, partition, self._name, fault)
+        return self._file.some(query, parameters, lambda rows: records(rows, partition, self._name, fault))
 
     def _name(self, number: int) -> str:
         name = self._names.get(number)

@@ -9,18 +9,19 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from engine.log.errors import LogUnavailableError
 from engine.log.failures import translated
-from engine.log.port import size_of
-from engine.log.rows import MESSAGE, Row
+from engine.log.rows import Row
 from engine.log.schema import open_file
 
 __all__ = ["SqliteFile"]
+
+T = TypeVar("T")
 
 _POLL: Final = 0.05
 """Seconds between two looks at the file for what other processes have appended."""
@@ -49,30 +50,11 @@ class SqliteFile:
         with self._reading, translated(self.path):
             return self._reader.execute(query, parameters).fetchall()
 
-    def some(self, query: str, parameters: Sequence[object], most: int) -> tuple[list[Row], bool]:
-        """Return the rows of a query over what is committed up to the one with which they reach so many bytes.
-
-        Args:
-            query: as `rows.selection` gives it.
-            parameters: of the query.
-            most: bytes (`port.size_of`).
-
-        Returns:
-            The rows, and whether there may be more of them.
-        """
-        found: list[Row] = []
-        held = 0
+    def some(self, query: str, parameters: Sequence[object], read: Callable[[Iterator[Row]], T]) -> T:
+        """Return what a function makes of the rows of a query over what is committed; it may leave some of them unread."""
         # A statement that is not closed would keep its read transaction.
         with self._reading, translated(self.path), closing(self._reader.execute(query, parameters)) as rows:
-            try:
-                for line in rows:
-                    found.append(line)
-                    held += size_of(line[MESSAGE:])
-                    if held >= most:
-                        return found, True
-            except TypeError:  # it is damaged, which its checksum tells
-                return found, True
-        return found, False
+            return read(rows)
 
     def one(self, query: str) -> Row:
         """Return the only row of a query over what is committed."""
