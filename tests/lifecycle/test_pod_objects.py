@@ -637,3 +637,15 @@ def test_a_pod_of_the_same_name_proves_that_the_one_before_it_is_gone(driver):
     driver.see(pod("u9", "j1", 1, "Running", name="train-w-0", managed=True, task="w", index=0, node="n", running=1))
     assert [(end.phase, end.reason) for end in driver.of(AttemptEnded)] == [("Lost", "EndUnknown")]
     assert driver.job().tasks["w"].slots[0].uid == "u9"
+
+
+def test_nobody_asks_for_a_pod_to_be_deleted_again_that_somebody_deletes_and_nothing_waits_for(driver: Driver) -> None:
+    started(driver, {"name": "w", "replicas": 3}, minAvailable=1, minSuccess=1)
+    going = driver.replica("w", 0, phase="Failed", node="n0", bound=0, running=0, ended=9, terminating=10, deleting=True)
+    driver.see(going)
+    driver.end("w", 1)
+    assert driver.phase() == "Completed"
+    assert (driver.job().attempts[0].object, driver.job().attempts[0].replaceable) == ("deleting", True)
+    driver.wait(7_200)
+    assert driver.job().live == 0, "the other one is given up"
+    assert {one.index for one in effects(driver, "delete_pod")} == {2}

@@ -10,7 +10,7 @@ from lifecycle_driver import SECOND, Driver, pod, vcjob
 
 from engine.events import Event, encode
 from engine.events.inputs import JobObserved, JobSubmitted
-from engine.events.jobs import ActionTaken, InputParked, InputReleased, JobParked
+from engine.events.jobs import ActionDeferred, ActionTaken, EventRaised, InputParked, InputReleased, JobParked
 from engine.lifecycle import inputs, pods
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.stage import LifecycleStage
@@ -125,6 +125,17 @@ def test_a_surplus_pod_that_fails_before_its_step_comes_fails_nothing(driver):
     assert driver.phase() == "Aborting"
 
 
+def test_a_kill_that_goes_on_does_not_reach_the_pods_of_other_tasks(driver):
+    driver.submit(vcjob({"name": "a", "replicas": 7}, {"name": "b", "policies": [{"event": "PodFailed", "action": "AbortJob"}]}))
+    driver.wait(10 * STEP)
+    driver.run("a")
+    driver.run("b")
+    driver.command("RestartTask", task="a")
+    assert len(driver.job().kills) == 1
+    driver.end("b", 0, code=1)
+    assert [one.action for one in driver.of(ActionDeferred)] == ["AbortJob"]
+
+
 def test_the_first_surplus_pod_of_a_task_fails_nothing_either(driver):
     tasks = [{"name": name, "replicas": 4, "policies": [{"event": "PodFailed", "action": "AbortJob"}]} for name in "ab"]
     driver.submit(vcjob(*tasks))
@@ -139,14 +150,16 @@ def test_the_first_surplus_pod_of_a_task_fails_nothing_either(driver):
     assert driver.phase() == "Aborting"
 
 
-def test_a_pod_that_fails_before_its_step_of_a_restart_comes_does_not_fail_its_task(driver):
+@pytest.mark.parametrize("action", [{"action": "RestartTask", "task": "a"}, {"action": "RestartJob"}])
+def test_a_pod_that_fails_before_its_step_of_a_restart_comes_does_not_fail_its_task(driver, action):
     policies = [{"event": "TaskFailed", "action": "AbortJob"}]
     driver.submit(vcjob({"name": "a", "replicas": 6, "policies": policies}, lahar={"tasks": {"a": {"maxFailed": 0}}}))
     driver.wait(10 * STEP)
     driver.run("a")
-    driver.command("RestartTask", task="a")
+    driver.command(**action)
     driver.end("a", 5, code=1)
-    assert [one.action for one in driver.of(ActionTaken)] == ["RestartTask"]
+    assert [one.action for one in driver.of(ActionTaken)] == [action["action"]]
+    assert driver.of(EventRaised) == []
     for _ in range(9):
         driver.wait(STEP)
         driver.reap()
