@@ -26,14 +26,14 @@ from engine.kubernetes.cluster_facts import ClusterFacts
 from engine.kubernetes.documents import Document
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
 from engine.kubernetes.identity import job_name
-from engine.kubernetes.manifests import read_manifest
+from engine.kubernetes.manifests import read_manifest, replacement_faults
 from engine.lifecycle.managed import queues_of
 
 __all__ = ["apply"]
 
 _HINT: Final = (
-    "what differs from the manifest that the job was given cannot change while it runs: only minAvailable, the tasks' replicas and "
-    "minAvailable, and priorityClassName can; submit it under another name"
+    "what differs from the manifest that the job was given, such as labels, is not taken over while it runs; submit it under "
+    "another name"
 )
 _KINDS: Final = ("Job", "Queue", "Node", "Tenant", "PriorityClass", "Grant")
 
@@ -158,7 +158,12 @@ def _named(data: Data) -> tuple[str, str]:
 
 
 def _apply_jobs(feed: Feed, known: KnownJobs, settings: Settings, parts: Iterable[_Part], recorded: int, *, strict: bool) -> None:
-    """Submit or update jobs; one that stands in the files twice is submitted and then updated."""
+    """Submit or update jobs; one that stands in the files twice is submitted and then updated.
+
+    Raises:
+        ValueError: an update changes what may not; none of them is appended then.
+    """
+    made: list[tuple[Message, str, str, str]] = []
     for place, document, _ in parts:
         manifest = document.content
         namespace, name, _ = job_name(manifest)
@@ -170,12 +175,17 @@ def _apply_jobs(feed: Feed, known: KnownJobs, settings: Settings, parts: Iterabl
                 if strict:
                     raise ValueError(f"{place}: {warning}")
                 feed.warn(f"{place}: {warning}")
+            faults = replacement_faults(known.submitted(job), manifest)
+            if faults:
+                raise ValueError(f"{place}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
             if manifest_digest(manifest) != known.given(job):
                 hint = _HINT
             message = update(settings, manifest, job, known.standing(job), recorded)
-        feed.append("jobs", [message])
         known.take(message)
-        feed.expect(message, f"{namespace}/{name}", place, hint)
+        made.append((message, f"{namespace}/{name}", place, hint))
+    for message, label, place, hint in made:
+        feed.append("jobs", [message])
+        feed.expect(message, label, place, hint)
 
 
 def _submission(known: KnownJobs, settings: Settings, manifest: dict[str, Any], recorded: int, *, strict: bool) -> Message:

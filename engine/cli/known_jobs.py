@@ -62,6 +62,8 @@ class KnownJobs:
         self._others: Final = self._opened - set(self._open.values())
         self._given: Final[dict[str, tuple[str, str]]] = {}
         """Job → id and digest of the last manifest."""
+        self._submitted: Final[dict[str, dict[str, Any]]] = {}
+        """Job → the manifest that it was submitted with."""
         dead = set_aside(log, "jobs")
         # After the events: what is processed in between is seen to wait at worst, and an update behind it is right as well.
         for record in log.scan(("jobs",), {JobSubmitted.TYPE, JobUpdated.TYPE}):
@@ -83,6 +85,8 @@ class KnownJobs:
             read = read_manifest(data.manifest, strict=data.strict, queues=self._queues, seed=message.id)
             if not read.faults:
                 self._open[read.namespace, read.name] = job
+        if isinstance(data, JobSubmitted) and message.id not in self._rejected[job]:
+            self._submitted.setdefault(job, data.manifest)
 
     def open(self, namespace: str, name: str) -> str | None:
         """Return the newest managed job of a name that has not finished, opened or waiting to be; `None` if there is none."""
@@ -95,6 +99,10 @@ class KnownJobs:
     def given(self, job: str) -> str:
         """Return the digest of the manifest that a job was last given; empty if the log does not have it any more."""
         return self._given.get(job, ("", ""))[1]
+
+    def submitted(self, job: str) -> dict[str, Any] | None:
+        """Return the manifest that a job was submitted with; `None` if the log does not have it any more."""
+        return self._submitted.get(job)
 
     def standing(self, job: str) -> str:
         """Return what is another one as soon as a job has changed, or was given a manifest."""

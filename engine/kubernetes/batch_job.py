@@ -20,9 +20,13 @@ from engine.kubernetes.shapes import child
 from engine.kubernetes.volcano_defaults import DEFAULT_QUEUE, DEFAULT_SCHEDULER
 from statemachines.spec import JobSpec, Policy, TaskSpec
 
-__all__ = ["TASK", "batch_faults", "batch_queue", "batch_replicas", "batch_spec", "batch_unused_fields"]
+__all__ = ["COMPARED", "TASK", "batch_faults", "batch_queue", "batch_replicas", "batch_spec", "batch_unused_fields"]
 
 TASK: Final = "main"
+COMPARED: Final = frozenset(
+    {"activeDeadlineSeconds", "backoffLimit", "completions", "parallelism", "suspend", "ttlSecondsAfterFinished"}
+)
+"""Fields that are compared as what they mean, if at all: what is left out is the same as its default."""
 _BACKOFF_LIMIT: Final = 6
 _QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
 

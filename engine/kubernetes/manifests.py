@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from engine.events.bounds import FAULTS, REPLICAS
 from engine.events.jobs import Fault
-from engine.kubernetes.batch_job import TASK, batch_faults, batch_queue, batch_replicas, batch_spec, batch_unused_fields
+from engine.kubernetes.batch_job import COMPARED, TASK, batch_faults, batch_queue, batch_replicas, batch_spec, batch_unused_fields
 from engine.kubernetes.fields import mapping
 from engine.kubernetes.identity import job_name, people
 from engine.kubernetes.job_bounds import first_faults, job_faults, manifest_faults, own_faults
@@ -26,11 +26,12 @@ from engine.kubernetes.pod_template import label_faults
 from engine.kubernetes.read_job import ReadJob
 from engine.kubernetes.shapes import Metadata, Shape, read_shape, unknown_fields
 from engine.kubernetes.spec_changes import change_faults
+from engine.kubernetes.update_rules import fixed_digest, update_faults
 from engine.kubernetes.vcjob_rules import create_faults, queue_faults, schema_faults
 from engine.kubernetes.volcano_defaults import DEFAULT_QUEUE, fill_defaults, unused_fields, volcano_spec
 from statemachines.spec import JobSpec
 
-__all__ = ["ReadJob", "read_identity", "read_manifest", "update_spec"]
+__all__ = ["ReadJob", "read_identity", "read_manifest", "replacement_faults", "update_spec"]
 
 _VOLCANO: Final = "batch.volcano.sh/"
 _ACCEPTED: Final = "write apiVersion batch.volcano.sh/v1alpha1 or batch/v1, kind Job"
@@ -86,7 +87,7 @@ def update_spec(old: JobSpec, manifest: object, most_replicas: int = REPLICAS) -
     manifest leaves out is filled in anew, so a task that grows takes a minimum that was never stated along.
 
     Args:
-        old: the specification as it stands; its templates may have been dropped, then they are not compared.
+        old: the specification as it stands; its templates may have been dropped.
         manifest: the whole new manifest.
         most_replicas: how many replicas a job may have, all tasks together.
 
@@ -101,6 +102,27 @@ def update_spec(old: JobSpec, manifest: object, most_replicas: int = REPLICAS) -
     for task, before in zip(job.spec.tasks, old.tasks, strict=True):
         task.template = None if before.template is None else task.template
     return job.spec, []
+
+
+def replacement_faults(old: object, new: object) -> list[Fault]:
+    """Judge a vcjob's manifest that is to replace another one, field by field; nothing is said of what is no vcjob.
+
+    `update_spec`, which has the digest of the old one alone, refuses what this refuses, and more: what stands below `lahar`.
+    """
+    before, after = (_filled(manifest) for manifest in (old, new))
+    return [] if before is None or after is None else first_faults(update_faults(after, before.written(), after.written()))
+
+
+def _filled(manifest: object) -> VolcanoJobSpec | None:
+    """Return the shape of a vcjob's `spec` with its defaults; `None`: it is none."""
+    if any(manifest_faults(manifest)):
+        return None
+    shape, _ = read_shape(VolcanoJob, manifest)
+    if shape is None or not (shape.api_version or "").startswith(_VOLCANO):
+        return None
+    spec = shape.spec or VolcanoJobSpec()
+    fill_defaults(spec)
+    return spec
 
 
 def _read(manifest: object, queues: list[dict[str, Any]], seed: str, most_replicas: int) -> tuple[ReadJob, list[tuple[str, str]]]:
@@ -149,6 +171,7 @@ def _read_volcano(
     warnings += _first_warnings(chain(_unknown(shape, own, path), unused_fields(spec)))
     if not job.faults:
         job.spec = volcano_spec(spec, manifest.get("spec") or {})
+        job.spec.fixed = fixed_digest(spec.written())
         apply_lahar_spec(own, job.spec)
     return job, warnings
 
@@ -183,6 +206,7 @@ def _read_batch(
     warnings += _first_warnings(chain(_unknown(shape, own, path), batch_unused_fields(spec)))
     if not job.faults:
         job.spec = batch_spec(spec, manifest.get("spec") or {}, queue)
+        job.spec.fixed = fixed_digest({name: value for name, value in spec.written().items() if name not in COMPARED})
         apply_lahar_spec(own, job.spec)
     return job, warnings
 

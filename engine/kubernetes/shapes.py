@@ -7,7 +7,7 @@ means left out, and what a shape does not know is kept apart, to be named in a w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
@@ -34,6 +34,10 @@ class Shape(BaseModel):
 
     PASSED: ClassVar[frozenset[str]] = frozenset()
     """Fields that Kubernetes knows and that are passed on without a look into them."""
+
+    def written(self) -> dict[str, Any]:
+        """Return what it says as a manifest would, defaults that were filled in and unknown fields included."""
+        return self.model_dump(by_alias=True, exclude_none=True)
 
 
 S = TypeVar("S", bound=Shape)

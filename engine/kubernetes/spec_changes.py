@@ -10,11 +10,11 @@ from pydantic.alias_generators import to_camel
 
 from engine.events.jobs import Fault
 from engine.kubernetes.shapes import child
+from engine.kubernetes.update_rules import CANNOT_CHANGE
 from statemachines.spec import JobSpec, TaskSpec
 
 __all__ = ["change_faults"]
 
-_MESSAGE: Final = "cannot change: an update may change minAvailable, tasks[*].replicas, tasks[*].minAvailable and priorityClassName"
 _NAMES: Final = {"priority_class": "priorityClassName", "raise_rules": "raise", "partition": "partitionPolicy"}
 _OWN: Final = frozenset(
     {
@@ -31,22 +31,28 @@ _OWN_OF_TASK: Final = frozenset({"main", "min_succeeded", "max_failed"})
 
 
 def change_faults(old: JobSpec, new: JobSpec) -> Iterator[Fault]:
-    """Yield a fault for each field that differs and may not.
+    """Yield a fault for each field that differs and may not; one for all that only its digest shows.
 
     Args:
-        old: the specification as it stands; a template that is `None` has been dropped, and is not compared.
+        old: the specification as it stands; its templates may have been dropped.
         new: the specification as it is to be.
     """
     if [task.name for task in old.tasks] != [task.name for task in new.tasks]:
         yield Fault("spec.tasks", "job updates may not add, remove, rename or reorder tasks")
         return
-    for name in _differing(old, new, {"min_available", "priority_class", "tasks"}):
-        yield Fault(child("lahar" if name in _OWN else "spec", _NAMES.get(name) or to_camel(name)), _MESSAGE)
+    faults = list(_changed_fields(old, new))
+    if not faults and old.fixed not in {"", new.fixed}:
+        faults.append(Fault("spec", f"a pod template, a volume, an argument of a plugin or the like {CANNOT_CHANGE}"))
+    yield from faults
+
+
+def _changed_fields(old: JobSpec, new: JobSpec) -> Iterator[Fault]:
+    for name in _differing(old, new, {"min_available", "priority_class", "tasks", "fixed"}):
+        yield Fault(child("lahar" if name in _OWN else "spec", _NAMES.get(name) or to_camel(name)), CANNOT_CHANGE)
     for index, (before, after) in enumerate(zip(old.tasks, new.tasks, strict=True)):
-        dropped = {"template"} if before.template is None else set()
-        for name in _differing(before, after, {"replicas", "min_available"} | dropped):
+        for name in _differing(before, after, {"replicas", "min_available", "template"}):
             parent = child("lahar.tasks", after.name) if name in _OWN_OF_TASK else child("spec.tasks", index)
-            yield Fault(child(parent, _NAMES.get(name) or to_camel(name)), _MESSAGE)
+            yield Fault(child(parent, _NAMES.get(name) or to_camel(name)), CANNOT_CHANGE)
 
 
 def _differing(old: JobSpec | TaskSpec, new: JobSpec | TaskSpec, free: set[str]) -> Iterator[str]:

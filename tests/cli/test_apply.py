@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.cli.known_jobs import KnownJobs
 from engine.lifecycle.stage import LifecycleStage
 
 PAPER = """\
@@ -85,11 +86,27 @@ class TestApply:
         assert done.err.startswith("lahar: ")
         assert "job.yaml: line 1: spec" in done.err
 
-    def test_what_cannot_change_is_said_not_to_have_changed(self, known, files):
+    def test_every_path_that_cannot_change_is_named_and_nothing_is_applied(self, known, files, folder):
+        before = known("export").out
+        text = files["job"].read_text().replace("image: train", "image: other")
+        files["job"].write_text(text.replace("spec:\n", "spec:\n  plugins: {env: [--off]}\n", 1))
+        done = known("apply", files["changed"], files["job"], code=2)
+        assert f"lahar: {files['job']}: line 1: spec." in done.err
+        for path in ("spec.plugins", "spec.tasks[0].template.spec.containers[0].image"):
+            assert f" {path}: cannot change: an update may change minAvailable" in done.err
+        assert known("export").out == before
+
+    def test_what_cannot_change_is_refused_also_where_the_submission_is_gone(self, known, files, monkeypatch):
+        monkeypatch.setattr(KnownJobs, "submitted", lambda self, job: None)
         files["job"].write_text(files["job"].read_text().replace("image: train", "image: other"))
+        done = known("apply", files["job"], code=2)
+        assert "job.yaml: line 1: spec: a pod template, a volume" in done.err
+
+    def test_labels_are_said_not_to_be_taken_over(self, known, files):
+        files["job"].write_text(files["job"].read_text().replace("metadata: {", "metadata: {labels: {a: b}, ", 1))
         done = known("apply", files["job"])
         assert done.out == "ml/train: unchanged\n"
-        assert "cannot change while it runs" in done.err
+        assert "is not taken over while it runs" in done.err
 
     def test_one_job_twice_in_the_files_is_submitted_and_updated(self, lahar, files):
         outcomes = [

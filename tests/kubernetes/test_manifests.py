@@ -294,13 +294,26 @@ class TestUpdate:
         assert self.change(b, a)[1] == ["spec.tasks"]
         assert self.change(a)[1] == ["spec.tasks"]
         assert self.change(a, {**b, "maxRetry": 8})[1] == ["spec.tasks[1].maxRetry"]
-        assert self.change(a, {**b, "template": template(container(image="new"))})[1] == ["spec.tasks[1].template"]
+        assert self.change(a, {**b, "template": template(container(image="new"))})[1] == ["spec"]
 
-    def test_templates_that_were_dropped_are_not_compared_and_not_brought_back(self) -> None:
+    def test_what_no_specification_holds_cannot_change_either(self) -> None:
+        old = spec_of(vcjob(task(), plugins={"ssh": ["--no-root"]}, volumes=[{"mountPath": "/a", "volumeClaimName": "x"}]))
+        assert paths(update_spec(old, vcjob(task(), plugins={"ssh": []}))[1]) == ["spec"]
+        assert paths(update_spec(old, vcjob(task(), plugins={"ssh": ["--no-root"]}))[1]) == ["spec"]
+        old.fixed = ""
+        assert update_spec(old, vcjob(task(), plugins={"ssh": []}))[1] == [], "an earlier release did not keep its digest"
+
+    def test_what_is_stated_and_what_is_the_default_are_the_same(self) -> None:
+        cpu = template(container(resources={"requests": {"cpu": "1000m"}}))
+        old = spec_of(vcjob(task(template=cpu), maxRetry=3, queue="default", volumes=[]))
+        assert update_spec(old, vcjob(task(template=template(container(resources={"requests": {"cpu": 1}})))))[1] == []
+
+    def test_templates_that_were_dropped_are_compared_and_not_brought_back(self) -> None:
         old = spec_of(self.OLD)
         old.tasks = [replace(one, template=None) for one in old.tasks]
         a, b = self.OLD["spec"]["tasks"]
-        spec, faults = update_spec(old, vcjob(a, {**b, "template": template(container(image="new"))}, minAvailable=3))
+        assert paths(update_spec(old, vcjob(a, {**b, "template": template(container(image="new"))}, minAvailable=3))[1]) == ["spec"]
+        spec, faults = update_spec(old, vcjob(a, b, minAvailable=3))
         assert faults == []
         assert [one.template for one in spec.tasks] == [None, None]
         more = template(container(resources={"requests": {"cpu": 1}}))
