@@ -75,11 +75,18 @@ def next_attempt_phase(phase: AttemptPhase, shown: AttemptPhase) -> AttemptPhase
     return cast("AttemptPhase | None", _NEXT.get((phase, SHOWN_BY[shown])))
 
 
-def skipped(phase: AttemptPhase, shown: AttemptPhase) -> tuple[AttemptPhase, ...]:
-    """Return the phases between two that an observation skipped, in order.
+def skipped(phase: AttemptPhase, entered: AttemptPhase) -> tuple[AttemptPhase, ...]:
+    """Return the live phases between two, in order, which an observation may have skipped.
 
-    Terminating is never skipped over: an attempt may end without a deletion. Whether the attempt was ever in a skipped phase is
-    for the observation's times to tell: an attempt may fail without a node.
+    Whether the attempt ever was in one is for the observation to tell: it may fail without a node, and end without a deletion.
     """
-    until = 3 if shown in TERMINAL_ATTEMPT_PHASES else LIVE_ATTEMPT_PHASES.index(shown)
-    return LIVE_ATTEMPT_PHASES[LIVE_ATTEMPT_PHASES.index(phase) + 1 : until]
+    return _BETWEEN[phase, entered]
+
+
+_BETWEEN: Final = {
+    (phase, entered): LIVE_ATTEMPT_PHASES[
+        at + 1 : len(LIVE_ATTEMPT_PHASES) if entered in TERMINAL_ATTEMPT_PHASES else LIVE_ATTEMPT_PHASES.index(entered)
+    ]
+    for at, phase in enumerate(LIVE_ATTEMPT_PHASES)
+    for entered in ATTEMPT_PHASES
+}

@@ -131,7 +131,7 @@ class JobSpec:
     """Declared event types: name → JSON Schema of the data, or `None` for any data."""
     raise_rules: list[RaiseRule] = field(default_factory=list)
     fixed: str = ""
-    """Digest of all that an update of the manifest may not change; empty: not known (an observed job, one of an earlier release)."""
+    """Digest of all that an update of the manifest may not change; empty: not known (it is observed, or of an earlier release)."""
 
     def task(self, name: str) -> TaskSpec | None:
         """Return the task of that name, or `None`."""

@@ -6,7 +6,8 @@ never moves an attempt backwards. A closed attempt never changes: what comes lat
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from engine.events import Event
 from engine.events.bounds import REPLICAS, TASKS
@@ -25,22 +26,19 @@ from engine.events.times import SECOND
 from engine.lifecycle.closing import close, give_up, give_up_object
 from engine.lifecycle.state import Attempt, Job
 from engine.lifecycle.turn import Events, Turn
-from statemachines.vocabulary import FINISHED_JOB_PHASES, AttemptPhase, ObjectState, TerminalPhase
+from statemachines.replica import next_attempt_phase, skipped
+from statemachines.vocabulary import (
+    FINISHED_JOB_PHASES,
+    TERMINAL_ATTEMPT_PHASES,
+    AttemptPhase,
+    ObjectState,
+    TerminalPhase,
+)
 
 __all__ = ["EVICTED", "advance", "contradiction", "locate", "start", "tell_late", "tell_object"]
 
 MAIN: Final = "main"
 """Task of pods that name none."""
-
-_ORDER: Final[dict[str, int]] = {
-    "Pending": 0,
-    "Bound": 1,
-    "Running": 2,
-    "Terminating": 3,
-    "Succeeded": 4,
-    "Failed": 4,
-    "Lost": 4,
-}
 
 EVICTED: Final = frozenset(
     {
@@ -165,42 +163,31 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int,
         seen: recorded time of the last observation before this one that showed it live; 0: none did.
         gone: the object is gone; `pod` is its last state.
     """
-    key = (attempt.task, attempt.index, attempt.number)
-    version = pod.version
     phase, reason = _judge(turn, job, attempt, pod)
     if attempt.uid is None:
-        yield turn.event(job, AttemptChanged(*key, uid=pod.uid, version=version))
-    order, at = _ORDER[phase], _ORDER[attempt.phase]
-    if order > at:
-        if at < 1 and (order <= 2 or pod.node is not None or pod.bound is not None):
-            yield _bound(turn, job, attempt, pod, reason if order == 1 else None)
-        if at < 2 and order >= 2 and (phase in {"Running", "Succeeded"} or pod.running is not None):
-            yield turn.event(
-                job,
-                AttemptRunning(
-                    *key,
-                    previous=attempt.phase,
-                    reason=reason if order == 2 else None,
-                    inferred=pod.running is None,
-                    ready=pod.ready and order == 2,
-                    version=version,
-                ),
-                max(attempt.since, pod.running or 0),
-            )
-        asked = pod.terminating is not None and (pod.ended is None or pod.terminating < pod.ended)
-        if at < 3 and (order == 3 or (order == 4 and asked)):
-            yield turn.event(
-                job,
-                AttemptTerminating(*key, previous=attempt.phase, reason=reason, deadline=pod.deadline, version=version),
-                max(attempt.since, pod.terminating or 0),
-            )
-        if order == 4:
+        yield turn.event(job, AttemptChanged(attempt.task, attempt.index, attempt.number, uid=pod.uid, version=pod.version))
+    entered = next_attempt_phase(attempt.phase, phase)
+    if entered is not None and entered != attempt.phase:
+        for passed in skipped(attempt.phase, entered):
+            if _was(passed, phase, pod):
+                yield _ENTER[passed](turn, job, attempt, pod, reason if passed == "Terminating" else None)
+        if entered in TERMINAL_ATTEMPT_PHASES:
             known: ObjectState = "gone" if gone else "deleting" if pod.deleting else "exists"
-            yield _ended(turn, job, attempt, pod, seen, phase, reason, known)  # type: ignore[arg-type]  # order 4: terminal
+            yield _ended(turn, job, attempt, pod, seen, cast("TerminalPhase", entered), reason, known)
             return
+        yield _ENTER[entered](turn, job, attempt, pod, reason)
     changed = _changed(turn, job, attempt, pod, reason)
     if changed is not None:
         yield changed
+
+
+def _was(passed: AttemptPhase, phase: AttemptPhase, pod: PodObserved) -> bool:
+    """Tell whether a pod that is in a phase now was in one that an observation of it skipped."""
+    if passed == "Bound":
+        return phase == "Running" or pod.node is not None or pod.bound is not None
+    if passed == "Running":
+        return phase == "Succeeded" or pod.running is not None
+    return pod.terminating is not None and (pod.ended is None or pod.terminating < pod.ended)
 
 
 def _judge(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase, str | None]:
@@ -243,6 +230,46 @@ def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str
         ),
         max(attempt.since, pod.bound or 0),
     )
+
+
+def _running(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptRunning]:
+    return turn.event(
+        job,
+        AttemptRunning(
+            attempt.task,
+            attempt.index,
+            attempt.number,
+            previous=attempt.phase,
+            reason=reason,
+            inferred=pod.running is None,
+            ready=pod.ready and pod.phase == "Running",
+            version=pod.version,
+        ),
+        max(attempt.since, pod.running or 0),
+    )
+
+
+def _terminating(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptTerminating]:
+    return turn.event(
+        job,
+        AttemptTerminating(
+            attempt.task,
+            attempt.index,
+            attempt.number,
+            previous=attempt.phase,
+            reason=reason,
+            deadline=pod.deadline,
+            version=pod.version,
+        ),
+        max(attempt.since, pod.terminating or 0),
+    )
+
+
+_ENTER: Final[dict[AttemptPhase, Callable[[Turn, Job, Attempt, PodObserved, str | None], Event[Any]]]] = {
+    "Bound": _bound,
+    "Running": _running,
+    "Terminating": _terminating,
+}
 
 
 def _ended(
