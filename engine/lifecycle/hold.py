@@ -60,7 +60,8 @@ def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
     kept = _kept(event)
     beside = job.waiters.get(where_of(kept), Waiters())
     _must_fit(job, kept, len(beside.ids), beside.size)
-    _must_fit(job, kept, len(job.waiting), job.waiting_bytes, NAMESPACES)
+    if not job.opened:  # only its own wait for one that has come
+        _must_fit(job, kept, len(job.waiting), job.waiting_bytes, NAMESPACES)
     orphaned = turn.event(job, InputOrphaned(kept))
     yield orphaned
     if not job.opened:
@@ -69,13 +70,15 @@ def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
 
 def wait_for_job(turn: Turn, job: Job, cause: str | None = None) -> Events:
     """Let pods wait for their job for a while, unless they do."""
-    if not job.timers:
+    if not any(timer.kind == "orphan_wait" for timer in job.timers.values()):
         yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=cause)
 
 
 def is_left(job: Job) -> bool:
     """Tell whether inputs are kept that nothing will release: the timer that would have was given up."""
-    return bool(job.held or job.waiting) and not (job.steps if job.opened else job.timers)
+    if job.held or job.opened:
+        return bool(job.held or job.waiting) and not job.steps
+    return bool(job.waiting) and all(timer.held for timer in job.timers.values())
 
 
 def own_first(job: Job) -> Iterable[dict[str, Any]]:

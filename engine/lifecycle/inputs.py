@@ -111,11 +111,21 @@ def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
     if job.held:
         yield from release(turn, job, "parked")
         if not job.held and job.waiting:  # pods that came before the job, and wait behind what was held
-            yield from steps.go_on(turn, job, timer.reason)
-    elif job.waiting:
+            yield from _wait_on(turn, job, timer.reason)
+    elif job.waiting and (job.opened or timer.reason == IN_VAIN):
         yield from release(turn, job, "waiting", in_vain=timer.reason == IN_VAIN and not job.managed)
+    elif job.waiting:
+        yield from hold.wait_for_job(turn, job)
     if job.managed:
         yield from managed.go_on(turn, job, timer)
+
+
+def _wait_on(turn: Turn, job: Job, reason: str | None) -> Events:
+    """Go on with the pods that wait, in steps; or let them wait for a job that has neither come nor been waited for in vain."""
+    if job.opened or reason == IN_VAIN:
+        yield from steps.go_on(turn, job, reason)
+    else:
+        yield from hold.wait_for_job(turn, job)
 
 
 def _welcome(turn: Turn, job: Job) -> Events:
@@ -140,7 +150,8 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
 
 def _first_pod(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
     outcome = yield from _pod_of_job(turn, job, pod, deleted=deleted)
-    yield from _welcome(turn, job)
+    if job.opened:  # else it was no pod that any job may have
+        yield from _welcome(turn, job)
     return outcome
 
 
@@ -185,7 +196,7 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
     elif category(attempt) != counted or job.finished is not None:  # until its end an observed job follows its counters alone
         yield from _follow_attempt(turn, job, attempt)
     if job.lost and not attempt.live:
-        yield from losses.stop_waiting(turn, job)
+        yield from losses.stop_waiting(turn, job, attempt)
     yield from losses.wait_for_node(turn, job, attempt)
     return "applied"
 
@@ -198,7 +209,7 @@ def _pod_of_closed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, 
         yield from observe.tell_object(turn, job, attempt, pod, gone=deleted)
         if turn.index > at:
             yield from managed.object_changed(turn, job, attempt)
-            yield from losses.stop_waiting(turn, job)
+            yield from losses.stop_waiting(turn, job, attempt)
     return "late" if told > at else "unchanged" if turn.index == at else "applied"
 
 
@@ -291,8 +302,7 @@ def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
         yield turn.event(job, JobUnparked(len(job.held), command.by))
         yield from release(turn, job, "parked")
         if job.waiting:
-            in_vain = IN_VAIN if not job.managed else None
-            yield from steps.go_on(turn, job, in_vain) if job.opened else hold.wait_for_job(turn, job)
+            yield from _wait_on(turn, job, IN_VAIN if job.opened and not job.managed else None)
         return "applied"
     if not job.opened:
         return (yield from _refuse(turn, job, event, "no job has this id"))

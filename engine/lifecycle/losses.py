@@ -59,9 +59,11 @@ def _wait_until(turn: Turn, job: Job, due: int, node: str | None = None) -> Even
         yield turn.event(job, TimerSet("lost", due, node=node))
 
 
-def stop_waiting(turn: Turn, job: Job) -> Events:
-    """Cancel the waits that have nothing left to wait for."""
-    over = [node for node in job.lost if not (job.live or job.counts.terminating if node is None else _uids_on(turn, job, node))]
+def stop_waiting(turn: Turn, job: Job, attempt: Attempt) -> Events:
+    """Cancel the waits that have nothing left to wait for, now that an attempt has changed."""
+    ends = job.finished is not None or job.phase == "Aborted"  # no other attempt changes with this one until then
+    nodes = list(job.lost) if ends else [node for node in dict.fromkeys((None, attempt.node)) if node in job.lost]
+    over = [node for node in nodes if not (job.live or job.counts.terminating if node is None else _uids_on(turn, job, node))]
     for timer in [timer for node in over for timer in job.lost[node]]:
         yield turn.event(job, TimerCancelled(timer, "nothing is left to wait for"))
 

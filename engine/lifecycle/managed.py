@@ -249,7 +249,7 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
         else:
             yield give_up_object(turn, job, attempt, "the API server knows no such pod")
             yield from settle(turn, job)
-        yield from stop_waiting(turn, job)
+        yield from stop_waiting(turn, job, attempt)
     elif (attempt.task, attempt.index, attempt.number) not in job.retries:
         longest = _LONGEST_WAIT if report.reason == "AlreadyExists" else _LONGEST_RETRY
         due = turn.now + min(_FIRST_RETRY << min(attempt.tries - 1, _DOUBLINGS), longest)

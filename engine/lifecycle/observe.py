@@ -293,14 +293,24 @@ def _ended(
         reason,
         max(end, attempt.since),
         replaceable=job.managed
-        and (attempt.kill is not None or reason in EVICTED or (known != "exists" and _is_replaced(job, phase))),
+        and (
+            attempt.kill is not None
+            or reason in EVICTED
+            or attempt.index >= job.tasks[attempt.task].spec.replicas  # a surplus pod decides nothing, whatever becomes of it
+            or (known != "exists" and _is_replaced(job, phase))
+        ),
         known=known,
         version=pod.version,
         exit_code=pod.exit_code,
         rank=pod.rank,
         inferred=pod.ended is None,
-        started=pod.running,
+        started=_start(attempt, pod),
     )
+
+
+def _start(attempt: Attempt, pod: PodObserved) -> int | None:
+    """Return when a pod began to run, where that was not seen in time; `None`: it did not. The clock of its node may be behind."""
+    return None if pod.running is None else max(pod.running, attempt.bound or attempt.created)
 
 
 def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptChanged] | None:
@@ -309,7 +319,7 @@ def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: s
     new_reason = reason != attempt.reason and (reason is not None or attempt.phase == pod.phase)
     new_ready = pod.ready != attempt.ready and attempt.phase == "Running" and _is_awaited(job, attempt.task)
     new_disruption = pod.disruption != attempt.disruption
-    started = pod.running if attempt.running is None and attempt.phase == "Terminating" else None
+    started = _start(attempt, pod) if attempt.running is None and attempt.phase == "Terminating" else None
     new_fact = new_reason or new_ready or new_disruption or started is not None
     if not (new_fact or restarts > attempt.restarts or pod.requests != attempt.requests):
         return None

@@ -104,6 +104,18 @@ def test_a_run_that_shows_only_while_the_pod_is_being_deleted_counts_though_its_
     assert [attempt.running for attempt in view.attempts.values()] == [ended.started]
 
 
+@pytest.mark.parametrize("shown", ["Terminating", "Failed"])
+def test_a_run_that_shows_late_does_not_begin_before_its_pod_had_a_node(driver, shown):
+    """The clock of a node may be behind."""
+    driver.see(pod("u", "j", 1, "Bound", node="n", bound=5, reason="Starting"))
+    driver.see(pod("u", "j", 2, "Terminating", node="n", bound=5, terminating=8))
+    if shown == "Terminating":
+        driver.see(pod("u", "j", 3, "Terminating", node="n", bound=5, running=3, terminating=8))
+    driver.see(pod("u", "j", 4, "Failed", node="n", bound=5, running=3, terminating=8, ended=10))
+    ended = only(driver, AttemptEnded)
+    assert (ended.started, ended.ran) == (START + 5 * SECOND, 5 * SECOND)
+
+
 @pytest.mark.parametrize(
     ("phase", "times", "expected"),
     [

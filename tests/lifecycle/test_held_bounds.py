@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lifecycle_driver import SECOND, START, Driver, pod, vcjob
+from lifecycle_driver import CLUSTER, SECOND, START, Driver, pod, vcjob
 
 from engine.events import decode, encode
 from engine.events.inputs import CommandIssued, JobSubmitted
@@ -151,3 +151,72 @@ def test_an_input_that_is_held_or_waits_is_a_duplicate_however_many_came_after_i
         driver.take(event)
     driver.take(late[0])
     assert driver.outcome == "duplicate"
+
+
+def parked_before_its_job(monkeypatch, before):
+    """An id under which so many pods wait, one has parked it, and five more are held."""
+    monkeypatch.setattr(inputs, "RELEASED", 2)
+    driver = Driver(checked=False, quiet=False)
+    for number in range(before):
+        driver.see(waiting(f"u{number}", name=f"train-w-{number}"))
+    bad = driver.event(waiting(f"u{before}", name=f"train-w-{before}"), "j1", "bad")
+    driver._drain(driver.stage.park(driver.state, bad, driver.now, "broken"))
+    for number in range(before + 1, before + 6):
+        driver.see(waiting(f"u{number}", name=f"train-w-{number}"))
+    return driver
+
+
+def taken_in(driver, replicas):
+    driver.submit(vcjob({"name": "w", "replicas": replicas}))
+    assert driver.outcome == "applied"
+    driver.wait(5)
+    return sorted(attempt.uid or "" for attempt in driver.job().attempts)
+
+
+def test_pods_that_wait_are_not_lost_when_what_came_after_them_is_released(monkeypatch):
+    driver = parked_before_its_job(monkeypatch, 2)
+    driver.command("Unpark")
+    driver.wait(5)
+    assert (len(driver.job().waiting), driver.job().held) == (8, {})
+    driver.crash()
+    assert taken_in(driver, 8) == [f"u{number}" for number in range(8)]
+
+
+def test_an_id_whose_release_was_given_up_can_be_unparked_before_its_job_has_come(monkeypatch):
+    driver = parked_before_its_job(monkeypatch, 1)
+    driver.wait(100)
+    driver.command("Unpark")
+    driver.now = driver.stage.due(driver.state)
+    driver._drain(driver.stage.drop(driver.state, driver.now, "too large"))
+    driver.wait(100)
+    assert len(driver.job().held) == 4
+    driver.command("Unpark")
+    assert driver.outcome == "applied"
+    driver.wait(0.5)
+    assert driver.job().held == {}
+    driver.wait(61)
+    assert driver.job().waiting == {}
+
+
+def test_a_pod_of_another_namespace_that_no_job_may_have_loses_nobody_elses(monkeypatch):
+    driver = Driver(checked=False, quiet=False)
+    for number in range(2):
+        driver.see(waiting(f"u{number}", name=f"train-w-{number}"))
+    beyond = {"namespace": "evil", "owner": "Job/x", "managed": False, "index": 10**7}
+    driver.see(waiting("u7", **beyond))
+    assert (driver.outcome, list(driver.job().waiters)) == ("anomalous", [(CLUSTER, "default")])
+    assert taken_in(driver, 2) == ["u0", "u1"]
+
+
+def test_pods_of_other_namespaces_take_no_room_once_the_job_has_come(monkeypatch):
+    monkeypatch.setattr(hold, "HELD_INPUTS", 3)
+    monkeypatch.setattr(inputs, "RELEASED", 1)
+    driver = Driver(checked=False, quiet=False)
+    for number in range(3):
+        driver.see(waiting(f"u{number}", name=f"train-w-{number}"))
+    for space in ("a", "b", "c"):
+        for number in range(3):
+            driver.see(waiting(f"{space}{number}", namespace=space))
+    driver.submit(vcjob({"name": "w", "replicas": 3}))
+    driver.see(waiting("u2", 2, name="train-w-2", ready=True))
+    assert (driver.outcome, len(driver.job().waiting)) == ("waiting", 12)

@@ -649,3 +649,21 @@ def test_nobody_asks_for_a_pod_to_be_deleted_again_that_somebody_deletes_and_not
     driver.wait(7_200)
     assert driver.job().live == 0, "the other one is given up"
     assert {one.index for one in effects(driver, "delete_pod")} == {2}
+
+
+@pytest.mark.parametrize("end", [{"phase": "Succeeded"}, {"phase": "Failed", "exit_code": 1}])
+@pytest.mark.parametrize("deleting", [True, False])
+@pytest.mark.parametrize("replicas", [1, 2])
+def test_a_surplus_pod_that_somebody_deletes_decides_nothing(
+    driver: Driver, replicas: int, end: dict[str, Any], *, deleting: bool
+) -> None:
+    driver.submit(vcjob({"name": "w", "replicas": replicas}))
+    seen = {"task": "w", "attempt": 1, "managed": True, "node": "n", "bound": 1}
+    for index in range(replicas):
+        driver.see(pod(f"x{index}", "j1", 1, "Bound" if index == 0 else "Running", index=index, name=f"train-w-{index}", **seen))
+    surplus = {"index": replicas, "name": f"train-w-{replicas}", "running": 2, "terminating": 3, **seen}
+    driver.see(pod("s", "j1", 1, "Terminating", deleting=True, **surplus))
+    driver.see(pod("s", "j1", 2, ended=4, deleting=deleting, **end, **surplus))
+    assert (driver.phase(), driver.job().counts) == ("Pending", Counters(pending=1, running=replicas - 1, terminating=1))
+    driver.gone(pod("s", "j1", 3, ended=4, deleting=True, **end, **surplus))
+    assert (driver.phase(), driver.job().counts) == ("Pending", Counters(pending=1, running=replicas - 1))
