@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, Literal, cast
 
 from statemachines.machine import MachineTable, TransitionRow
-from statemachines.vocabulary import ATTEMPT_PHASES, LIVE_ATTEMPT_PHASES, TERMINAL_ATTEMPT_PHASES, AttemptPhase
+from statemachines.vocabulary import ATTEMPT_PHASES, LIVE_ATTEMPT_PHASES, AttemptPhase
 
 __all__ = ["REPLICA", "REPLICA_STATES", "SHOWN_BY", "AttemptTrigger", "next_attempt_phase", "skipped"]
 
@@ -48,10 +48,12 @@ _TRIGGERS: Final[Mapping[str, str]] = {
 }
 
 
+_ORDER: Final = {phase: rank for rank, phase in enumerate(ATTEMPT_PHASES)}
+
+
 def _rows() -> list[TransitionRow]:
-    order = {phase: rank for rank, phase in enumerate(ATTEMPT_PHASES)}
     return [
-        TransitionRow(trigger=SHOWN_BY[shown], source=phase, dest=shown if order[shown] > order[phase] else None)
+        TransitionRow(trigger=SHOWN_BY[shown], source=phase, dest=shown if _ORDER[shown] > _ORDER[phase] else None)
         for phase in LIVE_ATTEMPT_PHASES
         for shown in ATTEMPT_PHASES
     ]
@@ -84,9 +86,7 @@ def skipped(phase: AttemptPhase, entered: AttemptPhase) -> tuple[AttemptPhase, .
 
 
 _BETWEEN: Final = {
-    (phase, entered): LIVE_ATTEMPT_PHASES[
-        at + 1 : len(LIVE_ATTEMPT_PHASES) if entered in TERMINAL_ATTEMPT_PHASES else LIVE_ATTEMPT_PHASES.index(entered)
-    ]
-    for at, phase in enumerate(LIVE_ATTEMPT_PHASES)
+    (phase, entered): tuple(live for live in LIVE_ATTEMPT_PHASES if _ORDER[phase] < _ORDER[live] < _ORDER[entered])
+    for phase in LIVE_ATTEMPT_PHASES
     for entered in ATTEMPT_PHASES
 }

@@ -17,7 +17,7 @@ from engine.kubernetes.pod_resources import readable_quantity
 from engine.kubernetes.shapes import child
 from engine.kubernetes.vcjob_rules import size_faults, topology_faults
 
-__all__ = ["CANNOT_CHANGE", "differences", "fixed_digest", "update_faults"]
+__all__ = ["CANNOT_CHANGE", "fixed_digest", "update_faults"]
 
 CANNOT_CHANGE: Final = (
     "cannot change: an update may change minAvailable, tasks[*].replicas, tasks[*].minAvailable and priorityClassName"
@@ -52,11 +52,6 @@ def update_faults(spec: VolcanoJobSpec, old: Mapping[str, Any], new: Mapping[str
         yield Fault("spec.minAvailable", "job 'minAvailable' must not be greater than total replicas")
     if (spec.min_available or 0) < 0:
         yield Fault("spec.minAvailable", "job 'minAvailable' must be >= 0")
-    yield from differences(old, new)
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Fault]:
-    """Yield a fault for each field of `spec` that differs and may not."""
     if len(old.get("tasks") or []) != len(new.get("tasks") or []):
         yield Fault("spec.tasks", "job updates may not add or remove tasks")
     else:

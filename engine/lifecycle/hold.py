@@ -43,7 +43,7 @@ def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
         NotKeptError: the job holds as much as it may.
     """
     kept = _kept(event)
-    _must_fit(job, kept, len(job.held), job.held_bytes)
+    _must_fit(job, held_size(kept), len(job.held), job.held_bytes)
     if error is not None:
         parked = turn.event(job, JobParked(error))
         yield parked
@@ -58,10 +58,10 @@ def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
         NotKeptError: as many pods of its cluster and namespace wait as may, or of all.
     """
     kept = _kept(event)
-    beside = job.waiters.get(where_of(kept), Waiters())
-    _must_fit(job, kept, len(beside.ids), beside.size)
+    beside, more = job.waiters.get(where_of(kept), Waiters()), held_size(kept)
+    _must_fit(job, more, len(beside.ids), beside.size)
     if not job.opened:  # only its own wait for one that has come
-        _must_fit(job, kept, len(job.waiting), job.waiting_bytes, NAMESPACES)
+        _must_fit(job, more, len(job.waiting), job.waiting_bytes, NAMESPACES)
     orphaned = turn.event(job, InputOrphaned(kept))
     yield orphaned
     if not job.opened:
@@ -97,14 +97,21 @@ def _kept(event: Event[Data]) -> dict[str, Any]:
     return kept
 
 
-def _must_fit(job: Job, kept: dict[str, Any], many: int, size: int, times: int = 1) -> None:
+def _must_fit(job: Job, more: int, many: int, size: int, times: int = 1) -> None:
     """Raise if an input has no room beside so many others of so many bytes, of which there may be `times` as many as of one kind.
+
+    Args:
+        job: the job.
+        more: bytes of the input.
+        many: how many others there are.
+        size: bytes of these.
+        times: see above.
 
     Raises:
         NotKeptError: it has none.
     """
     most, most_bytes = times * HELD_INPUTS, times * HELD_BYTES
-    if many >= most or size + held_size(kept) > most_bytes:
+    if many >= most or size + more > most_bytes:
         raise NotKeptError(
             f"job {job.id} holds {many} inputs of {size} bytes already, of at most {most} and {most_bytes} bytes; "
             f"{'unpark it' if job.parked else 'wait until it has taken them'}, then append this one again"

@@ -143,11 +143,12 @@ def note_released(job: Job, ident: str, held: dict[str, Any], *, waited: bool) -
         job.held_bytes -= size
         return
     job.waiting_bytes -= size
-    waiters = job.waiters[where_of(held)]
+    where = where_of(held)
+    waiters = job.waiters[where]
     waiters.size -= size
     del waiters.ids[ident]
     if not waiters.ids:
-        del job.waiters[where_of(held)]
+        del job.waiters[where]
 
 
 def mark_seen(job: Job, event: Event[Any]) -> None:
