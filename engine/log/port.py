@@ -189,7 +189,7 @@ class Log(Protocol):
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
         """Append inputs, all or none, in order; each goes to the partition that its key chooses.
 
-        A recorded time more than an hour past that moment is read back as that hour (`producer_time`).
+        A recorded time more than a second past that moment is read back as that second (`producer_time`).
 
         Raises:
             LogUnavailableError: the log cannot be written; nothing was appended.

@@ -1,7 +1,8 @@
 """The recorded time of an input, which its producer stamps and the log bounds.
 
-A shard's time is that of the latest input and never falls. One input of a producer whose clock is years ahead would make all timers
-of everybody due for good, so every log caps what a producer says at one hour past the moment at which it appended the input.
+A shard's time is that of the latest input and never falls. One input of a producer whose clock is ahead would make timers of
+everybody due, and what is timed after it would wait until that time has come. So every log caps what a producer says at the moment
+at which it appended the input, but for a second: clocks that are kept in step are believed.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from engine.events import Message
 
 __all__ = ["AHEAD", "capped", "wall_clock"]
 
-AHEAD: Final = 3_600 * 1_000_000
+AHEAD: Final = 1_000_000
 """By how much a producer's clock may be ahead of the log's (microseconds)."""
 
 

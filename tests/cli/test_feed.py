@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -115,6 +115,14 @@ class TestIngest:
             lahar("run", "--once")
         status = lahar("status", "--json").record
         assert (status["now"][:4], status["lag"]) == (f"{datetime.now(UTC):%Y}", 0)
+        assert sorted(names(lahar)) == ["b", "train"]
+        assert lahar("job", "show", "ml/train", "--json").record["phase"] == "Pending"
+
+    def test_a_clock_that_is_an_hour_ahead_fires_nobodys_timer(self, lahar, files):
+        files["job"].write_text(files["job"].read_text().replace("lahar: {", "lahar: {activeDeadlineSeconds: 60, "))
+        lahar("apply", files["queue"], files["job"])
+        soon = f"{datetime.now(UTC) + timedelta(minutes=59):%Y-%m-%dT%H:%M:%SZ}"
+        lahar("ingest", "--recorded", given=json.dumps(pod("b", creationTimestamp=soon)))
         assert sorted(names(lahar)) == ["b", "train"]
         assert lahar("job", "show", "ml/train", "--json").record["phase"] == "Pending"
 

@@ -66,16 +66,16 @@ def test_a_broker_takes_such_a_record_and_it_is_read_like_the_others(make_log: M
 def test_an_input_from_the_future_does_not_take_the_shard_with_it(make_log: Make) -> None:
     """All timers would be due for good."""
     log = make_log(1)
-    hour, sent = 3_600_000_000, message("a", 1)._replace(recordedtime=250_000_000_000_000_000)
+    second, sent = 1_000_000, message("a", 1)._replace(recordedtime=250_000_000_000_000_000)
     log.append("pods", [sent])
     (record,) = read_all(log, PODS)
-    assert record.message == sent._replace(recordedtime=record.appended + hour)
+    assert record.message == sent._replace(recordedtime=record.appended + second)
     processor = Processor(log, LifecycleStage())
     processor.open()
     processor.run_until_quiet()
-    assert processor.position.now == record.appended + hour
-    ahead = sent._replace(recordedtime=record.appended + 2 * hour - 1_000_000)
-    log.append("pods", [ahead, sent._replace(recordedtime=record.appended + hour + 1)])
+    assert processor.position.now == record.appended + second
+    ahead = sent._replace(recordedtime=record.appended + 3_600 * second)
+    log.append("pods", [ahead, sent._replace(recordedtime=record.appended + second + 1)])
     processor.run_until_quiet()
     latest = read_all(log, PODS)[1]
-    assert processor.position.now == latest.appended + hour
+    assert processor.position.now == latest.appended + second
