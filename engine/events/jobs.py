@@ -353,6 +353,8 @@ class TimerSet(Data):
     """Reason of the ends that the kill leads to; or why the step goes on."""
     held: bool = False
     """The job is parked, or inputs of it are held: the timer stands still until it is unparked and none is."""
+    depth: int = 0
+    """Length of the chain of events that raise events that asked for the delayed action."""
 
 
 @event("lahar.timer.cancelled.v1", topic="job-events")

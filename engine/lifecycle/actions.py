@@ -22,8 +22,9 @@ from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import cancelled, fired_key
 from engine.lifecycle.losses import wait_for_lost
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import kill, plan_of, scope_of, start_missing, when_killed
+from engine.lifecycle.pods import breadth, kill, plan_of, scope_of, start_missing, when_killed
 from engine.lifecycle.state import Attempt, Job, Timer
+from engine.lifecycle.steps import RAISING, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn
 from statemachines import policies
@@ -54,6 +55,8 @@ def execute(turn: Turn, job: Job, order: Order) -> Events:
 
 
 def _take(turn: Turn, job: Job, order: Order) -> Events:
+    # All that still follows in this turn continues the chain of events that asked for this.
+    turn.depth = max(turn.depth, order.depth)
     phase = job.phase
     if deferred(phase, order.action):
         yield turn.event(
@@ -62,6 +65,7 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
         )
         return
     scope = scope_of(job, effect_of(phase, order.action), order)
+    turn.work += breadth(job, order.target)
     plan = plan_of(job, scope, order)
     if plan is None:  # a partition that does not exist: nothing follows, not even a phase (Volcano)
         return
@@ -232,10 +236,9 @@ def raise_event(turn: Turn, job: Job, raised: EventRaised, attempt: Attempt | No
         policy=match.policy,
         event=raised.event,
         cause=failure_behind(job, raised.event, attempt),
+        depth=max(turn.depth, raised.depth),
     )
     if match.delay is None:
-        # All that still follows in this turn continues the chain of events that asked for this.
-        turn.depth = max(turn.depth, raised.depth)
         yield from _take(turn, job, order)
     else:
         yield from _delay(turn, job, order, match.delay, attempt)
@@ -292,6 +295,7 @@ def _delay(turn: Turn, job: Job, order: Order, delay: int, attempt: Attempt | No
             attempt=attempt.number if attempt else None,
             partition=order.partition,
             pod=pod,
+            depth=order.depth,
         ),
     )
 
@@ -330,10 +334,15 @@ def _ask_rules(turn: Turn, job: Job) -> Events:
             if not fires(rule, fired=fired_key(job, number, subject) in job.fired, matched=matched):
                 continue
             turn.cause = cause
+            if turn.work > 2 * WORK:
+                turn.transitions.clear()
+                yield turn.event(job, Anomaly("more follows from one input than is followed up: raise rules are asked no more"))
+                return
             if too_deep(depth + 1):
                 what = f"raise rule {number} ({rule.event}) would continue a chain of {depth} events; it is not followed"
                 yield turn.event(job, Anomaly(what))
                 continue
+            turn.work += RAISING
             raised = EventRaised(
                 rule.event,
                 task=transition.task,

@@ -185,6 +185,7 @@ def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -
         data.kill,
         data.reason,
         data.held,
+        data.depth,
     )
     _run(state, job, timer)
 

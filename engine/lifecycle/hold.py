@@ -137,6 +137,7 @@ def set_again(turn: Turn, job: Job, timer: Timer) -> Event[TimerSet]:
             kill=timer.kill,
             reason=timer.reason,
             held=True,
+            depth=timer.depth,
         ),
     )
 

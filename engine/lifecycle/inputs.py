@@ -40,7 +40,7 @@ from engine.lifecycle.actions import settle
 from engine.lifecycle.closing import give_up, give_up_object
 from engine.lifecycle.pods import ask_again, stray
 from engine.lifecycle.state import Attempt, Job, Timer, category
-from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED
+from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Decision, Events, Outcome, Turn
 
@@ -95,12 +95,15 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
     """
     inputs = job.held if kept == "parked" else job.waiting
     for held in list(islice(inputs.values() if kept == "parked" else hold.own_first(job), RELEASED)):
+        if turn.work > WORK:
+            break
         event = hold.restore(held)
-        turn.cause, turn.time, turn.cluster = turn.root, turn.now, event.clusterid
+        turn.cause, turn.time, turn.cluster, turn.depth = turn.root, turn.now, event.clusterid, 0
         whose = belonging.job_of(turn.state, event, alone=in_vain)
         part, take = (turn, _RULES[type(event.data)]) if whose is job else (turn.about(whose), decide)
         at = part.index
         outcome = yield from take(part, whose, event)
+        turn.work += part.work if part is not turn else 0
         yield turn.event(job, InputReleased(event.id, kept, settled(outcome, part.index > at)), cause=turn.root)
     if inputs:
         yield from steps.go_on(turn, job, IN_VAIN if in_vain else None)
@@ -216,7 +219,11 @@ def _pod_of_closed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, 
 def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
     """Close what a timer has waited for in vain, with all that follows from each end."""
     found = list(islice(losses.lost(turn, job, timer), PODS + 1))
+    done = 0
     for attempt, why in found[:PODS]:
+        if turn.work > WORK:
+            break
+        done += 1
         if not attempt.live:
             gone = f"its node {attempt.node}" if why == "NodeLost" else "its job"
             yield give_up_object(turn, job, attempt, f"{gone} is gone")
@@ -229,7 +236,7 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
             yield from _follow_attempt(turn, job, attempt)
     for attempt in losses.unseen(turn, job)[:PODS]:
         yield from ask_again(turn, job, attempt)
-    if len(found) > PODS:
+    if len(found) > done:
         yield turn.event(job, TimerSet("lost", turn.now + PACE, node=timer.node))
     yield from losses.wait_on(turn, job, timer)
     if job.managed:

@@ -27,6 +27,8 @@ class Order:
     """A person or the deletion of the job asks for it, not a rule."""
     cause: FailureClass | None = None
     """Class of the failure behind it; `None`: no attempt stands behind it."""
+    depth: int = 0
+    """Length of the chain of custom events that asked for it."""
 
     @property
     def target(self) -> Target | None:

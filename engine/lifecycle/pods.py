@@ -12,7 +12,7 @@ from engine.lifecycle.closing import give_up
 from engine.lifecycle.losses import wait_for_node, wait_for_sight
 from engine.lifecycle.orders import Order
 from engine.lifecycle.state import Attempt, Job, Timer, category
-from engine.lifecycle.steps import PODS, go_on, go_on_killing
+from engine.lifecycle.steps import PODS, go_on, go_on_killing, room
 from engine.lifecycle.tasks import may_start
 from engine.lifecycle.turn import Events, Turn
 from statemachines.counters import Counters, Pod
@@ -21,6 +21,7 @@ from statemachines.sync import creates_pods, pod_name
 
 __all__ = [
     "ask_again",
+    "breadth",
     "is_doomed",
     "kill",
     "meet",
@@ -46,14 +47,14 @@ def start_missing(turn: Turn, job: Job) -> Events:
         return
     if job.steps:  # it goes on by itself
         return
-    room = PODS
+    more = room(job, PODS)
     for task in job.tasks.values():
-        left = sorted(index for index in task.left if index < task.spec.replicas)[:room]
+        left = sorted(index for index in task.left if index < task.spec.replicas)[:more]
         for index in left:
             yield from _delete_one(turn, job, task.slots[index], "KilledByAction")
-        room -= len(left)
-        few = task.open[:room] if task.open and may_start(job, task) else []
-        room -= len(few)
+        more -= len(left)
+        few = task.open[:more] if task.open and may_start(job, task) else []
+        more -= len(few)
         for index in few:
             started = turn.event(
                 job,
@@ -69,7 +70,7 @@ def start_missing(turn: Turn, job: Job) -> Events:
             yield started
             attempt = task.slots[index]
             yield turn.event(job, _effect("create_pod", attempt), cause=started.id)
-        if not room:
+        if not more:
             yield from go_on(turn, job)
             return
 
@@ -108,11 +109,23 @@ def plan_of(job: Job, scope: KillScope | None, order: Order) -> KillPlan | None:
     return kill_job(_pods(job), RETAIN_SOFT if scope == "unfinished" else RETAIN_NONE)
 
 
+def breadth(job: Job, target: Target | None) -> int:
+    """Return how many pods are looked at for the plan of a kill."""
+    if target is None:
+        return len(job.attempts)
+    if target.type == "pod" or target.task not in job.tasks:
+        return 1
+    spec = job.tasks[target.task].spec
+    return spec.replicas if target.type == "task" or spec.partition is None else spec.partition.size
+
+
 def kill(turn: Turn, job: Job, plan: KillPlan, scope: KillScope | None, order: Order, reason: str) -> Events:
-    """Ask for the deletions of a plan, as many as one step may; the rest comes step by step."""
-    yield from _delete(turn, job, plan.delete[:PODS], reason)
-    goes_on = any(timer.kill == scope and _order_of(timer).target == order.target for timer in job.kills.values())
-    if len(plan.delete) > PODS and scope is not None and not goes_on:
+    """Ask for the deletions of a plan, as many as one step may; the rest comes step by step, unless it does already."""
+    if any(timer.kill == scope and _order_of(timer).target == order.target for timer in job.kills.values()):
+        return
+    most = room(job, PODS)
+    yield from _delete(turn, job, plan.delete[:most], reason)
+    if len(plan.delete) > most and scope is not None:
         yield from go_on_killing(turn, job, scope, order, reason)
 
 

@@ -199,6 +199,7 @@ class Timer:
     reason: str | None = None
     held: bool = False
     """It stands still until the job is unparked and no input of it is held."""
+    depth: int = 0
 
 
 @dataclass(slots=True)

@@ -15,16 +15,25 @@ from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.kill import KillScope
 
-__all__ = ["IN_VAIN", "PACE", "PODS", "RELEASED", "go_on", "go_on_killing"]
+__all__ = ["IN_VAIN", "PACE", "PODS", "RAISING", "RELEASED", "WORK", "go_on", "go_on_killing", "room"]
 
 PODS: Final = 250
 """Pods that one step asks for or deletes: 20 ms."""
 RELEASED: Final = 100
 """Inputs that one step releases: 20 ms."""
+WORK: Final = 25_000
+"""What may be followed up before a step ends (`Turn.work`): 100 ms. From one input, or one end, twice as much is."""
+RAISING: Final = 10
+"""Pods that an action looks at in the time that it takes a rule to raise an event. So many rules halve a step."""
 IN_VAIN: Final = "the job has not come"
 """Reason of a step that goes on with pods which have waited for their job in vain."""
 PACE: Final = 50_000
 """From one step to the next (microseconds). Longer than a step takes, so that inputs of others wait for one or two."""
+
+
+def room(job: Job, most: int) -> int:
+    """Return how many pods one step takes of at most `most`: fewer where rules ask about each."""
+    return max(1, most // (1 + sum(rule.level == "replica" for rule in job.rules) // RAISING))
 
 
 def go_on(turn: Turn, job: Job, reason: str | None = None) -> Events:

@@ -31,7 +31,7 @@ Decision = Generator[Event[Data], None, Outcome]
 class Turn:
     """What the decisions of one turn share."""
 
-    __slots__ = ("cause", "cluster", "depth", "index", "last", "now", "root", "state", "time", "transitions")
+    __slots__ = ("cause", "cluster", "depth", "index", "last", "now", "root", "state", "time", "transitions", "work")
 
     def __init__(self, state: ShardState, root: str, now: int, cluster: str) -> None:
         """Begin a turn.
@@ -55,6 +55,8 @@ class Turn:
         """Id of the last event made."""
         self.depth = 0
         """Length of the chain of custom events that led to what is decided now."""
+        self.work = 0
+        """What was followed up so far: pods that actions looked at, and `steps.RAISING` for each event that a rule raised."""
         self.transitions: list[tuple[Transition, str, int]] = []
         """Changes of phase that the job's raise rules have not been asked about: (transition, its event, depth)."""
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, vcjob
 
-from engine.events import encode
-from engine.events.bounds import EVENT_DATA_BYTES, NAME_CHARACTERS, REPLICAS, TASKS
-from engine.events.inputs import CustomEventRaised, JobObserved, JobSubmitted, JobUpdated, ObjectApplied
-from engine.events.jobs import Anomaly, CommandRefused, JobRejected, TimerSet
+from engine.events import Event, encode
+from engine.events.bounds import EVENT_DATA_BYTES, NAME_CHARACTERS, RAISE_RULES, REPLICAS, TASKS
+from engine.events.inputs import CommandIssued, CustomEventRaised, JobObserved, JobSubmitted, JobUpdated, ObjectApplied
+from engine.events.jobs import ActionTaken, Anomaly, AttemptEnded, CommandRefused, EventRaised, InputReleased, JobRejected, TimerSet
 from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.steps import PODS, WORK
 
 
 def submitted(driver: Driver, manifest: dict[str, Any], job: str = "j") -> list[Any]:
@@ -111,6 +114,70 @@ def test_deadlines_of_the_largest_number_set_a_timer_that_never_fires() -> None:
     assert driver.outcome == "applied"
     driver.crash()
     assert driver.stage.due(driver.state) > START
+
+
+def ruled(replicas: int, phase: str, action: str, many: int = RAISE_RULES) -> dict[str, Any]:
+    """A job with many rules about each replica, each answered by a policy."""
+    rules = [{"raise": f"E{number}", "when": {"level": "replica", "phase": phase}} for number in range(many)]
+    policies = [{"event": f"E{number}", "action": action} for number in range(many)]
+    return vcjob({"name": "a", "replicas": replicas}, policies=policies, lahar={"raise": rules}, maxRetry=2**31 - 1)
+
+
+def steps(driver: Driver) -> Iterator[list[Event[Any]]]:
+    while (due := driver.stage.unfinished(driver.state)) is not None:
+        yield driver.until(due)
+
+
+def test_what_rules_ask_for_about_every_replica_is_done_step_by_step() -> None:
+    driver = Driver(checked=False, quiet=False)
+    driver.submit(ruled(400, "Pending", "RestartPod"))
+    assert max(len(made) for made in steps(driver)) < PODS * RAISE_RULES / 2
+    assert driver.of(Anomaly) == [], "nothing is left out"
+    raised = Counter((one.task, one.index) for one in driver.of(EventRaised))
+    assert raised == {("a", index): RAISE_RULES for index in range(400)}
+
+
+@pytest.mark.parametrize("action", ["RestartTask", "RestartJob"])
+def test_what_rules_ask_for_about_one_pod_of_a_large_job_is_bounded(action: str) -> None:
+    """Each action looks at every pod of the job."""
+    driver = Driver(checked=False, quiet=False)
+    driver.submit(ruled(REPLICAS, "Running", action))
+    for _ in steps(driver):
+        pass
+    made = driver.run("a", 0)
+    assert 0 < len(driver.of(ActionTaken, made)) <= 2 * WORK // REPLICAS + 1
+    assert ["more follows" in anomaly.what for anomaly in driver.of(Anomaly, made)] == [True]
+    driver.command("RestartJob")
+    assert driver.outcome == "applied"
+
+
+def test_inputs_that_are_released_share_the_work_of_a_step() -> None:
+    driver = Driver(checked=False, quiet=False)
+    driver.submit(ruled(1_000, "Running", "RestartTask", many=20))
+    for _ in steps(driver):
+        pass
+    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("RestartPod"), "j1"), driver.now, "broken"))
+    for index in range(20):
+        driver.see(driver.replica("a", index, "j1", phase="Running", node="n", running=1))
+    made = [len(driver.of(InputReleased, part)) for part in (driver.command("Unpark"), *steps(driver))]
+    assert (sum(made), max(made)) == (21, 4)
+    assert driver.of(Anomaly) == []
+
+
+def test_ends_that_are_assumed_share_the_work_of_a_step() -> None:
+    driver = Driver(checked=False, quiet=False)
+    driver.submit(ruled(1_000, "Lost", "ResumeJob", many=20))
+    for _ in steps(driver):
+        pass
+    driver.node("n")
+    for index in range(20):
+        driver.see(driver.replica("a", index, "j1", phase="Running", node="n", running=1))
+    driver.node("n", gone=True)
+    ends = []
+    while len(driver.of(AttemptEnded)) < 20:
+        ends.append(len(driver.of(AttemptEnded, driver.until(driver.stage.due(driver.state)))))
+    assert [count for count in ends if count] == [2] * 10
+    assert driver.of(Anomaly) == []
 
 
 def test_the_back_off_of_an_effect_costs_the_same_after_any_number_of_failures() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from lifecycle_driver import Driver, vcjob
 
+from engine.events.inputs import CommandIssued
 from engine.events.jobs import ActionTaken, Anomaly, AttemptEnded, CommandRefused, EventRaised, TimerSet
 
 
@@ -194,6 +195,53 @@ def test_a_chain_of_events_deeper_than_eight_ends_in_an_anomaly(driver):
     (anomaly,) = driver.of(Anomaly)
     assert "chain of 8" in anomaly.what
     assert driver.phase() == "Pending"
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [{"Pending": "RestartJob"}, {"Pending": "AbortJob", "Aborted": "ResumeJob"}],
+    ids=["restarted", "aborted and resumed"],
+)
+def test_a_chain_whose_actions_are_delayed_is_no_longer(answers):
+    """Else one job of no replicas keeps a shard busy for ever: its timers come before the next input, a microsecond apart."""
+    driver = Driver()
+    rules = [{"raise": phase, "when": {"level": "job", "phase": phase}} for phase in answers]
+    policies = [{"event": phase, "action": action, "timeout": "1us"} for phase, action in answers.items()]
+    manifest = vcjob({"name": "a", "replicas": 0}, minAvailable=0, maxRetry=2**31 - 1, policies=policies, lahar={"raise": rules})
+    driver.submit(manifest)
+    for _ in range(20):
+        driver.crash()
+        driver.wait(1)
+    assert [one.depth for one in driver.of(EventRaised)] == list(range(1, 9))
+    assert ["chain of 8" in anomaly.what for anomaly in driver.of(Anomaly)] == [True]
+    assert driver.job().timers == {}
+
+
+def test_what_a_pod_shows_begins_a_chain_of_its_own(driver):
+    """A job may be restarted by a delayed action as often as its pods run."""
+    rule = {"raise": "Again", "when": {"level": "job", "phase": "Running"}}
+    policies = [{"event": "Again", "action": "RestartJob", "timeout": "1h"}]
+    driver.submit(vcjob({"name": "a"}, maxRetry=99, policies=policies, lahar={"raise": [rule]}))
+    for _ in range(12):
+        driver.run("a")
+        driver.wait(3_600)
+        driver.reap()
+    assert [one.depth for one in driver.of(EventRaised) if one.event == "Again"] == [1] * 12
+    assert driver.of(Anomaly) == []
+
+
+def test_chains_of_inputs_that_are_released_together_are_chains_of_their_own(driver):
+    rules = [{"raise": f"E{number}", "when": {"level": "replica", "phase": "Running"}} for number in range(3)]
+    policies = [{"event": f"E{number}", "action": "RestartPod"} for number in range(3)]
+    manifest = vcjob({"name": "a", "replicas": 20}, maxRetry=99, policies=policies, lahar={"raise": rules}, minAvailable=1)
+    driver.submit(manifest)
+    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("RestartPod"), "j1"), driver.now, "broken"))
+    for index in range(20):
+        driver.run("a", index)
+    driver.command("Unpark")
+    driver.wait(60)
+    assert [one.depth for one in driver.of(EventRaised) if one.rule is not None] == [1] * 60
+    assert driver.of(Anomaly) == []
 
 
 # --- main tasks ----------------------------------------------------------------------------------------------
