@@ -434,6 +434,8 @@ class JobRejected(Data):
     name: str
     faults: list[Fault]
     update: bool = False
+    principal: str | None = None
+    """Of a submission: who made it. Only from them is it known when it comes again."""
 
 
 @event("lahar.command.refused.v1", topic="job-events")
@@ -443,6 +445,8 @@ class CommandRefused(Data):
     command: str
     reason: str
     by: str = ""
+    principal: str | None = None
+    """Who asks without a right to, or for what is no job; only from them is it known when it comes again. `None`: who may."""
 
 
 @event("lahar.job.object_deleted.v1", topic="job-events")

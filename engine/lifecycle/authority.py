@@ -12,12 +12,19 @@ from typing import Any, Final
 from engine.events import Data, Event
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobSubmitted, JobUpdated
 from engine.lifecycle.belonging import is_elsewhere
+from engine.lifecycle.indexes import refused_key
 from engine.lifecycle.state import Job, ShardState
 
-__all__ = ["asked", "may_not_speak", "objection"]
+__all__ = ["asked", "may_not_speak", "objection", "was_refused"]
 
 _EVERY: Final = "*"
 _ASKING: Final = (CommandIssued, CustomEventRaised, EffectReported, JobUpdated, JobDeleted)
+
+
+def was_refused(job: Job, event: Event[Data]) -> bool:
+    """Tell whether an input was refused before: of somebody who may not speak for the job, or of what was no job then."""
+    data = event.data
+    return isinstance(data, (*_ASKING, JobSubmitted)) and refused_key(data.principal, event.id) in job.seen
 
 
 def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:

@@ -42,9 +42,11 @@ from engine.lifecycle.indexes import (
     note_submitted,
     place,
     remember,
+    remember_refused,
     run_timer,
     set_spec,
     stop_timer,
+    where_of,
 )
 from engine.lifecycle.pages import change, change_tasks, discard, keep
 from engine.lifecycle.state import Deferred, Job, ShardState, Timer
@@ -122,8 +124,15 @@ def _task_phase_changed(_state: ShardState, job: Job, data: TaskPhaseChanged, ev
     change_tasks(job, (data.task,))
 
 
-def _job_rejected(_state: ShardState, job: Job, _data: JobRejected, event: Event[Any]) -> None:
-    mark_seen(job, event)
+def _refused(_state: ShardState, job: Job, data: JobRejected | CommandRefused, event: Event[Any]) -> None:
+    if data.principal is None:
+        mark_seen(job, event)
+    else:
+        remember_refused(job, data.principal, event.causationid)
+
+
+def _row_rejected(_state: ShardState, job: Job, _data: RowRejected, event: Event[Any]) -> None:
+    remember_refused(job, "", event.causationid)
 
 
 def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, event: Event[Any]) -> None:
@@ -226,7 +235,10 @@ def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Ev
                 attempt.object = "asked" if attempt.doubted else "absent"
         if data.outcome != "failed" and attempt.object == "asked":  # what could be deleted was made, too
             attempt.object, attempt.seen = "made", event.recordedtime
-    mark_seen(job, event)
+    if job.opened:
+        mark_seen(job, event)
+    else:
+        remember_refused(job, "", event.causationid)
 
 
 def _marks_input(_state: ShardState, job: Job, _data: Data, event: Event[Any]) -> None:
@@ -257,7 +269,8 @@ def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned,
     if ident not in (job.waiting if waits else job.held):
         keep(job, "waiting" if waits else "held", ident, data.input)
         note_held(job, ident, data.input, waits=waits)
-    remember(job, ident)
+    if not waits:
+        remember(job, ident)
 
 
 def _input_released(state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:
@@ -265,6 +278,8 @@ def _input_released(state: ShardState, job: Job, data: InputReleased, _event: Ev
     held = discard(job, "waiting" if waited else "held", data.input)
     if held is not None:
         note_released(job, data.input, held, waited=waited)
+        if waited and where_of(held) == (job.cluster, job.namespace):
+            remember(job, data.input)
     if not (waited or job.held):
         _set_going(state, job)
 
@@ -273,7 +288,7 @@ JOBS: Final[dict[type[Data], Handler]] = {
     JobOpened: _job_opened,
     JobRevised: _job_revised,
     JobPhaseChanged: _job_phase_changed,
-    JobRejected: _job_rejected,
+    JobRejected: _refused,
     JobObjectDeleted: _job_object_deleted,
     TaskPhaseChanged: _task_phase_changed,
     EventRaised: _event_raised,
@@ -284,8 +299,8 @@ JOBS: Final[dict[type[Data], Handler]] = {
     DelaysCancelled: _delays_cancelled,
     TimerFired: _timer_gone,
     EffectSettled: _effect_settled,
-    CommandRefused: _marks_input,
-    RowRejected: _marks_input,
+    CommandRefused: _refused,
+    RowRejected: _row_rejected,
     Anomaly: _marks_input,
     JobParked: _job_parked,
     JobUnparked: _job_unparked,

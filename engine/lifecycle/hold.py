@@ -62,6 +62,7 @@ def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
     _must_fit(job, more, len(beside.ids), beside.size)
     if not job.opened:  # only its own wait for one that has come
         _must_fit(job, more, len(job.waiting), job.waiting_bytes, NAMESPACES)
+    turn = turn.about(job)  # the submission to come may have the same id
     orphaned = turn.event(job, InputOrphaned(kept))
     yield orphaned
     if not job.opened:

@@ -6,6 +6,7 @@ They are tested in a fixed order: duplicate, parked, waiting, rejected, refused,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 from typing import Any, Final, Literal
 
@@ -38,6 +39,7 @@ from engine.kubernetes.versions import is_newer
 from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, steps
 from engine.lifecycle.actions import settle
 from engine.lifecycle.closing import give_up, give_up_object
+from engine.lifecycle.indexes import refused_key
 from engine.lifecycle.pods import ask_again, stray
 from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED, WORK
@@ -53,7 +55,7 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     """Decide on one input of a job."""
     # What is held of a job that was unparked comes before anything new, step by step.
     if (job.parked or job.held) and not (isinstance(event.data, CommandIssued) and event.data.action == "Unpark"):
-        return _ends((), "duplicate") if event.id in job.held else _ends(hold.park(turn, job, event, None), "parked")
+        return _ends((), "duplicate") if event.id in job.held else _unless_refused(_park, turn, job, event)
     if job.waiting and isinstance(event.data, PodObserved | PodDeleted):
         if event.id in job.waiting:
             return _ends((), "duplicate")
@@ -71,12 +73,20 @@ def _ends(events: Iterable[Event[Data]], outcome: Outcome) -> Decision:
 
 def _if_allowed(rule: Rule) -> Rule:
     """Return a rule for what somebody asks of a job: it is refused where they may not speak for it."""
+    return partial(_unless_refused, rule)
 
-    def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
-        why = authority.objection(turn.state, job, event)
-        return rule(turn, job, event) if why is None else _refuse(turn, job, event, why)
 
-    return decide
+def _unless_refused(rule: Rule, turn: Turn, job: Job, event: Event[Any]) -> Decision:
+    if authority.was_refused(job, event):
+        return _ends((), "duplicate")
+    why = authority.objection(turn.state, job, event)
+    if why is not None:
+        return _refuse(turn, job, event, why, stranger=True)
+    return rule(turn, job, event)
+
+
+def _park(turn: Turn, job: Job, event: Event[Data]) -> Decision:
+    return _ends(hold.park(turn, job, event, None), "parked")
 
 
 def settled(outcome: Outcome, made: bool) -> Outcome:
@@ -253,7 +263,7 @@ def _follow_attempt(turn: Turn, job: Job, attempt: Attempt) -> Events:
 
 def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
     if job.opened:
-        return (yield from _refuse(turn, job, event, f"a job with this id exists: {job.namespace}/{job.name}"))
+        return (yield from _refuse(turn, job, event, f"a job with this id exists: {job.namespace}/{job.name}", stranger=True))
     accepted = yield from managed.submitted(turn, job, event.data)
     if not accepted:
         return "rejected"
@@ -333,27 +343,37 @@ def _custom(turn: Turn, job: Job, event: Event[CustomEventRaised]) -> Decision:
 
 def _reported(turn: Turn, job: Job, event: Event[EffectReported]) -> Decision:
     report = event.data
-    yield turn.event(job, EffectSettled(report.effect, report.outcome, report.name, report.message, report.reason))
+    part = turn if job.opened else turn.about(job)  # what is no job may be a callback
+    if refused_key("", event.id) in job.seen:
+        return "duplicate"
+    yield part.event(job, EffectSettled(report.effect, report.outcome, report.name, report.message, report.reason))
+    turn.index = part.index
     yield from managed.effect_settled(turn, job, report)
     return "applied"
 
 
 def _row(turn: Turn, job: Job, event: Event[RowUnreadable]) -> Decision:
     row = event.data
-    yield turn.event(job, RowRejected(row.format, row.line, row.reason))
+    if refused_key("", event.id) in job.seen:
+        return "duplicate"
+    yield turn.about(job).event(job, RowRejected(row.format, row.line, row.reason))
     return "rejected"
 
 
-def _refuse(turn: Turn, job: Job, event: Event[Data], reason: str) -> Decision:
+def _refuse(turn: Turn, job: Job, event: Event[Any], reason: str, *, stranger: bool = False) -> Decision:
+    """Refuse what is asked of a job. What a `stranger` asks, or anybody of what is no job, leaves no id that others could need."""
+    principal: str | None = event.data.principal if stranger or not job.opened else None
+    if principal is not None:
+        turn = turn.about(job)
     command, by = authority.asked(event.data)
-    yield turn.event(job, CommandRefused(command, reason, by))
+    yield turn.event(job, CommandRefused(command, reason, by, principal))
     return "refused"
 
 
 _RULES: Final[dict[type[Data], Rule]] = {
     PodObserved: _pod,
     PodDeleted: _pod,
-    JobSubmitted: _submitted,
+    JobSubmitted: _if_allowed(_submitted),
     JobUpdated: _if_allowed(_updated),
     JobDeleted: _if_allowed(_deleted),
     JobObserved: _seen,

@@ -89,7 +89,7 @@ def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event
     # Asked first: judging a manifest can take a second, which who may not speak shall not cost everybody else.
     why = may_not_speak(turn.state, submission.principal, turn.cluster, namespace, tenant)
     if why is not None:
-        yield turn.event(job, JobRejected(name[:NAME_CHARACTERS], first_faults([Fault("metadata.namespace", why)])))
+        yield _reject(turn, job, submission, name, first_faults([Fault("metadata.namespace", why)]))
         return False
     read = read_manifest(
         submission.manifest,
@@ -99,7 +99,7 @@ def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event
         most_replicas=turn.state.max_replicas,
     )
     if read.faults:
-        yield turn.event(job, JobRejected(read.name[:NAME_CHARACTERS], read.faults))
+        yield _reject(turn, job, submission, read.name, read.faults)
         return False
     opened = turn.event(
         job,
@@ -124,6 +124,10 @@ def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event
         yield turn.event(job, TimerSet("active_deadline", due))
     yield from settle(turn, job)
     return True
+
+
+def _reject(turn: Turn, job: Job, submission: JobSubmitted, name: str, faults: list[Fault]) -> Event[JobRejected]:
+    return turn.about(job).event(job, JobRejected(name[:NAME_CHARACTERS], faults, principal=submission.principal))
 
 
 def _objects(turn: Turn) -> list[Data]:

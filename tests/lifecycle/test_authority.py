@@ -8,6 +8,7 @@ import pytest
 from lifecycle_driver import ELSEWHERE, Driver, pod, records, vcjob
 
 from engine.events.bounds import FAULT_CHARACTERS
+from engine.events.ids import observation_id
 from engine.events.inputs import (
     CommandIssued,
     CustomEventRaised,
@@ -17,9 +18,11 @@ from engine.events.inputs import (
     JobUpdated,
     ObjectApplied,
     ObjectDeleted,
+    RowUnreadable,
 )
 from engine.events.jobs import CommandRefused, JobRejected
 from engine.kubernetes.linear_patterns import compiled
+from engine.lifecycle import indexes
 
 LAHAR = {"customEvents": {"Checkpointed": None}}
 
@@ -214,3 +217,87 @@ def test_a_grant_that_names_nobody_covers_nobody(principals: Any) -> None:
     driver = Driver()
     grant(driver, principals=principals, namespaces=["research"])
     assert [submitted(driver, principal) for principal in ("ann", "")] == ["rejected", "rejected"]
+
+
+# --- ids of inputs, which producers choose ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", SAID, ids=lambda data: data.TYPE)
+def test_what_is_refused_takes_no_id_from_those_who_may_speak(driver: Driver, data: Any) -> None:
+    """Else whoever guesses the ids of what comes makes it a duplicate: the end of a pod, the deletion of the job."""
+    driver.run("w", namespace="research")
+    end = driver.replica("w", phase="Succeeded", node="n0", running=0, ended=5, namespace="research")
+    data.principal = "mallory"
+    for ident in ("next", observation_id(end.uid, end.version, deleted=False)):
+        driver.take(driver.event(data, "j1", ident))
+        assert driver.outcome == "refused"
+        driver.crash()
+        driver.take(driver.event(data, "j1", ident))
+        assert driver.outcome == "duplicate", "of his own"
+    driver.take(driver.event(CustomEventRaised("Checkpointed", principal="ann"), "j1", "next"))
+    assert driver.outcome == "applied"
+    driver.see(end)
+    assert driver.phase() == "Completed"
+
+
+@pytest.mark.parametrize("data", [*SAID, JobSubmitted(manifest("other")), JobSubmitted(manifest())], ids=lambda data: data.TYPE)
+def test_what_is_said_of_what_is_no_job_takes_no_id_from_the_job_to_come(data: Any) -> None:
+    driver = Driver()
+    grant(driver, principals=["ann"], namespaces=["research"])
+    data.principal = "mallory"
+    for outcome in (("refused", "rejected", "applied"), ("duplicate",)):
+        driver.take(driver.event(data, "j1", "first"))
+        assert driver.outcome in outcome
+        driver.crash()
+    driver.take(driver.event(JobSubmitted(manifest(), principal="ann"), "j1", "first"))
+    assert driver.outcome == "applied"
+    driver.take(driver.event(JobSubmitted(manifest(), principal="ann"), "j1", "first"))
+    assert driver.outcome == "duplicate"
+
+
+def test_a_submission_of_an_id_that_is_taken_takes_none(driver: Driver) -> None:
+    driver.take(driver.event(JobSubmitted(manifest(), principal="mallory"), "j1", "next"))
+    assert driver.outcome == "refused"
+    driver.take(driver.event(CommandIssued("AbortJob", principal="ann"), "j1", "next"))
+    assert driver.outcome == "applied"
+
+
+@pytest.mark.parametrize(
+    ("job", "data"), [("j1", CommandIssued("AbortJob", principal="ann")), ("j2", JobSubmitted(manifest(), principal="ann"))]
+)
+def test_an_unreadable_row_takes_no_id_from_a_job(driver: Driver, job: str, data: Any) -> None:
+    for outcome in ("rejected", "duplicate"):
+        driver.take(driver.event(RowUnreadable("philly-status", 3, "no time"), job, "next"))
+        assert driver.outcome == outcome
+    driver.take(driver.event(data, job, "next"))
+    assert driver.outcome == "applied"
+
+
+def test_pods_of_others_that_wait_for_a_job_take_no_id_from_it() -> None:
+    driver = Driver()
+    driver.see(pod("u", "j1", 1, "Running", namespace="other", managed=True, node="n", running=1), key="first")
+    assert driver.outcome == "waiting"
+    driver.take(driver.event(JobSubmitted(manifest()), "j1", "first"))
+    assert driver.outcome == "applied"
+
+
+def test_however_much_is_refused_a_job_knows_its_own_inputs(monkeypatch: pytest.MonkeyPatch, driver: Driver) -> None:
+    monkeypatch.setattr(indexes, "SEEN", 300)
+    driver.take(driver.event(CustomEventRaised("Checkpointed", principal="ann"), "j1", "own"))
+    for number in range(1_000):
+        driver.take(driver.event(CommandIssued("AbortJob", principal="mallory"), "j1", f"his-{number}"))
+    driver.take(driver.event(CustomEventRaised("Checkpointed", principal="ann"), "j1", "own"))
+    assert driver.outcome == "duplicate"
+    for number in range(100):
+        driver.take(driver.event(CustomEventRaised("Checkpointed", principal="ann"), "j1", f"own-{number}"))
+    driver.take(driver.event(CustomEventRaised("Checkpointed", principal="ann"), "j1", "own"))
+    assert driver.outcome == "duplicate"
+
+
+def test_who_may_not_speak_for_a_parked_job_is_refused_at_once(driver: Driver) -> None:
+    """What is held is bounded: he would fill it."""
+    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
+    driver.take(driver.event(CommandIssued("AbortJob", principal="mallory"), "j1"))
+    assert (driver.outcome, len(driver.job().held)) == ("refused", 1)
+    driver.take(driver.event(CommandIssued("AbortJob", principal="ann"), "j1"))
+    assert (driver.outcome, len(driver.job().held)) == ("parked", 2)
