@@ -48,9 +48,7 @@ class Inputs:
         ]
         self.log: Final = log
         self.partitions: Final = tuple(partitions)
-        self._first: Final = [head for head in heads if head.partition.topic == "cluster"]
-        self._others: Final = [head for head in heads if head.partition.topic != "cluster"]
-        self._heads: Final = (*self._first, *self._others)
+        self._heads: Final = tuple(sorted(heads, key=lambda head: not head.goes_first))
         self._batch: Final = batch
         self._together: Final = log if isinstance(log, ReadsTogether) else None
         self._head = self._heads[0]
@@ -83,20 +81,21 @@ class Inputs:
 
     def peek(self) -> Taken | None:
         """Return the input to be taken next, or `None` if none waits."""
-        for head in self._first:
-            if head.found is not None:
-                self._head = head
-                return head.found
         first: Taken | None = None
-        for head in self._others:
+        for head in self._heads:
             found = head.found
             if found is not None and (first is None or found[2] < first[2]):
                 first, self._head = found, head
+                if head.goes_first:
+                    break
         return first
 
     def take(self) -> None:
         """Go on behind the input that `peek` gave last."""
-        self._head.advance()
+        head = self._head
+        head.found = next(head.rest, None)
+        if head.found is None:
+            head.go_on()
 
     def oldest(self, offsets: Sequence[int]) -> list[int | None]:
         """Return since when the oldest input at hand waits in each partition, at or behind some offsets (microseconds).
@@ -130,16 +129,18 @@ class Retaken:
 class _Head:
     """The next record of one partition."""
 
-    __slots__ = ("_batch", "_log", "_records", "_rest", "found", "next", "partition", "place")
+    __slots__ = ("_batch", "_log", "_records", "found", "goes_first", "next", "partition", "place", "rest")
 
     def __init__(self, log: Log, place: int, partition: Partition, offset: int, batch: int) -> None:
         self._log = log
         self._batch = batch
         self.next = offset
         self._records: list[Record] = []
-        self._rest: Iterator[Record] = iter(())
+        self.rest: Iterator[Taken] = iter(())
+        """What was read behind `found`."""
         self.place = place
         self.partition = partition
+        self.goes_first = partition.topic == "cluster"
         self.found: Taken | None = None
         """`None`: nothing is at hand."""
 
@@ -151,20 +152,14 @@ class _Head:
     def fill(self, records: list[Record]) -> None:
         """Go on with what was read from `next` on."""
         self._records = records
-        self._rest = iter(records)
-        self._go_on()
+        self.rest = iter([(self.place, record, record.message.recordedtime) for record in records])
+        self.found = next(self.rest, None)
 
-    def _go_on(self) -> None:
-        record = next(self._rest, None)
-        self.found = None if record is None else (self.place, record, record.message.recordedtime)
-
-    def advance(self) -> None:
-        """Go to the next record. A chunk that was full may have more behind it, one that was not had none when it was read."""
-        self._go_on()
-        if self.found is None:
-            self.next = self._records[-1].offset + 1
-            if len(self._records) == self._batch or sum(size_of(record.message) for record in self._records) >= READ_BYTES:
-                self.refresh()
+    def go_on(self) -> None:
+        """Go behind what was read. A chunk that was full may have more behind it, one that was not had none when it was read."""
+        self.next = self._records[-1].offset + 1
+        if len(self._records) == self._batch or sum(size_of(record.message) for record in self._records) >= READ_BYTES:
+            self.refresh()
 
     def oldest(self, offset: int) -> int | None:
         """Return since when the first record at hand waits that is not before an offset."""
