@@ -156,46 +156,50 @@ def encode(event: Event[Data], key: str | None = None) -> Message:
     )
 
 
-def _check_attributes(message: Message, characters: int) -> None:
-    if characters > _ATTRIBUTE_CHARACTERS:
-        raise UndecodableError(f"{message.type}: its attributes have more than {_ATTRIBUTE_CHARACTERS:,} characters together")
-    if max(map(len, (message.id, message.subject, message.source, message.clusterid))) > _LONGEST_NAME:
+def _check_bounds(message: Message, largest: int) -> None:
+    (key, ident, source, kind, subject, _, _, _, correlation, causation, cluster, content) = message
+    if len(content) > largest:
+        raise UndecodableError(f"{kind}: {len(content):,} bytes of data, more than the {largest:,} that it may have")
+    if len(f"{key}{ident}{source}{subject}{correlation}{causation}{cluster}") > _ATTRIBUTE_CHARACTERS:
+        raise UndecodableError(f"{kind}: its attributes have more than {_ATTRIBUTE_CHARACTERS:,} characters together")
+    if max(map(len, (ident, subject, source, cluster))) > _LONGEST_NAME:
         raise UndecodableError(f"its id, subject, source or clusterid is longer than {_LONGEST_NAME:,} characters")
 
 
-def decode(message: Message, *, bounded: bool = True) -> Event[Data]:
+def decode(message: Message, *, bounded: bool = True, size: int | None = None) -> Event[Data]:
     """Return the event that a message holds, upcast to the current version of its type.
 
     Args:
         message: the message.
         bounded: it is an input that is still to be taken: one that is too large is none.
+        size: of the message (`engine.log.port.size_of`), where that is known: of a small one no attribute is too long.
 
     Raises:
         UndecodableError: the data are no JSON or break the schema of the type (the text names the field), or it is an input that
             is larger than one of its type may be.
         UnknownTypeError: the type is not in the vocabulary.
     """
-    if not message.type:
-        if message.source:
-            raise UndecodableError(message.source)
-        message = from_cloudevent(message.data, message.recordedtime)
     cls = TYPES.get(message.type)
     if cls is None:
-        message = _upcast(message)
+        message = _upcast(message) if message.type else _unwrapped(message)
         cls = TYPES[message.type]
     validator = _VALIDATORS.get(cls) or _validator(cls)
-    (key, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
-    if bounded and cls.TOPIC in INPUT_TOPICS:
-        if len(content) > cls.LARGEST:
-            raise UndecodableError(f"{kind}: {len(content):,} bytes of data, more than the {cls.LARGEST:,} that it may have")
-        characters = len(key) + len(ident) + len(source) + len(subject) + len(correlation) + len(causation) + len(cluster)
-        if characters > _LONGEST_NAME:
-            _check_attributes(message, characters)
+    (_, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
+    if bounded and (size is None or size > _LONGEST_NAME or size > cls.LARGEST) and cls.TOPIC in INPUT_TOPICS:
+        _check_bounds(message, cls.LARGEST)
     try:
         data = cls(**validator.validate_json(content, strict=True))
     except ValidationError as error:
         raise UndecodableError(f"{kind}: {_first_fault(error)}") from None
     return Event(ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, data)
+
+
+def _unwrapped(message: Message) -> Message:
+    """Return the message that stands in the data of one without attributes."""
+    if message.source:
+        raise UndecodableError(message.source)
+    found = from_cloudevent(message.data, message.recordedtime)
+    return found if found.type in TYPES else _upcast(found)
 
 
 def _upcast(message: Message) -> Message:

@@ -202,7 +202,7 @@ class ShardRun(Generic[S]):
             Exception: whatever else the stage raises.
         """
         place, record, _ = taken
-        self._receive(taken)
+        size = self._receive(taken)
         ended = self._begin((self._names[place], record.offset))
         if ended:
             self._urgent = True
@@ -211,7 +211,7 @@ class ShardRun(Generic[S]):
             self._bury(record, reasons[-1])
             return
         try:
-            event = decode(record.message)
+            event = decode(record.message, size=size)
         except EventError as error:
             self._bury(record, str(error))
             return
@@ -237,7 +237,8 @@ class ShardRun(Generic[S]):
                 return
             if first is None:
                 first = made
-            self._emit(made)
+            stage.evolve(state, made)
+            self._write(made, made.data.TOPIC, None)
         if first is None:
             if outcome not in SILENT:
                 raise BrokenStageError(f"outcome {outcome!r} without an event")
@@ -262,14 +263,17 @@ class ShardRun(Generic[S]):
         self._urgent = self._urgent or bool(reasons)
         return reasons
 
-    def _receive(self, taken: Taken) -> None:
+    def _receive(self, taken: Taken) -> int:
+        """Note that an input is taken; returns its size."""
         place, record, time = taken
         self.now = max(self.now, time)
         self.vector[place] = record.offset + 1
         self.basis = tuple(self.vector)
         self.accounts.received += 1
-        self._bytes += size_of(record.message)
+        size = size_of(record.message)
+        self._bytes += size
         self.begun.append((self.sequence, taken))
+        return size
 
     def _fault(self, place: int, event: Event[Data]) -> str | None:
         """Say why an event is not decided where it stands; `None`: it is. Two shards must never decide about one subject."""
@@ -320,7 +324,7 @@ class ShardRun(Generic[S]):
     def _write(self, event: Event[Data], topic: Topic, key: str | None) -> None:
         message = encode(event, key)
         self._bytes += size_of(message)
-        self.outputs.append(Output(topic, message, self.basis))
+        self.outputs.append(tuple.__new__(Output, (topic, message, self.basis)))  # as `new_message`
         self.sequence += 1
         self.accounts.fold(event, self.basis, self.sequence, self.stage.outcome)
 
