@@ -164,7 +164,8 @@ class MemoryLog:
         records = self._records[partition]
         self._written += 1
         self._positions[partition].append(self._written)
-        records.append(Record(partition, len(records), message, shard, shardsequence, basis))
+        # As `new_message` does.
+        records.append(tuple.__new__(Record, (partition, len(records), message, shard, shardsequence, basis, 0)))
 
 
 class MemoryShard:
