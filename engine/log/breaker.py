@@ -113,7 +113,10 @@ class Breaker:
             LogError: the log cannot be written.
         """
         self.deciding = name
-        if not (self._free or self._careful or self.suspect):
+        if not self.suspect:
+            if self._free or self._careful:
+                self._left -= 1
+                self._mark(f"0 {text_of(name)}")
             return ()
         ends, mark = self._mark_of(name)
         if ends == _FATAL:

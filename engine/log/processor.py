@@ -348,11 +348,12 @@ class Processor(Generic[S]):
         taken: list[Taken] = []
         fired = 0
         timers, reasons, large = failures.timers, failures.inputs, failures.large
-        while len(taken) < self._most_inputs.now and not run.full() and (found := source.peek()) is not None:
+        state, most = run.state, self._most_inputs.now
+        while len(taken) < most and not run.full() and (found := source.peek()) is not None:
             place, record, time = found
             # Due by this input's time; or by the shard's own, which is ahead of it where producers' clocks differ. Otherwise
             # what fires before what would depend on whether the shard was idle in between.
-            due = stage.due(run.state)
+            due = stage.due(state)
             if due is not None and due <= (horizon := max(run.now, time)):
                 try:
                     fired += run.fire(horizon, timers)
