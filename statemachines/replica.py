@@ -61,7 +61,7 @@ def _rows() -> list[TransitionRow]:
 
 REPLICA: Final[MachineTable[None]] = MachineTable("Replica", REPLICA_STATES, "Pending", _TRIGGERS, _rows(), {})
 
-_NEXT: Final = {(source, trigger): rows[0].dest for (source, trigger), rows in REPLICA.compiled.items()}
+_NEXT: Final = {(source, trigger): cast("AttemptPhase", rows[0].dest) for (source, trigger), rows in REPLICA.compiled.items()}
 
 
 def next_attempt_phase(phase: AttemptPhase, shown: AttemptPhase) -> AttemptPhase | None:
@@ -74,7 +74,7 @@ def next_attempt_phase(phase: AttemptPhase, shown: AttemptPhase) -> AttemptPhase
     Returns:
         The phase, the same one if the observation shows an earlier live phase; `None` if the attempt is closed.
     """
-    return cast("AttemptPhase | None", _NEXT.get((phase, SHOWN_BY[shown])))
+    return _NEXT.get((phase, SHOWN_BY[shown]))
 
 
 def skipped(phase: AttemptPhase, entered: AttemptPhase) -> tuple[AttemptPhase, ...]:
