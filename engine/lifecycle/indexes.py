@@ -207,18 +207,26 @@ def enter(job: Job, task: Task, attempt: Attempt) -> None:
 
 
 def _count(job: Job, task: Task, attempt: Attempt, by: int) -> None:
-    name = category(attempt)
-    if name is None:
-        return
-    setattr(task.counts, name, getattr(task.counts, name) + by)
-    setattr(job.counts, name, getattr(job.counts, name) + by)
-    if name == "running":
+    name, counts, sums = category(attempt), task.counts, job.counts
+    if name == "pending":
+        counts.pending += by
+        sums.pending += by
+        task.restart_sum += by * attempt.restarts
+    elif name == "running":
+        counts.running += by
+        sums.running += by
         task.ready += by * attempt.ready
         task.restart_sum += by * attempt.restarts
-    elif name == "pending":
-        task.restart_sum += by * attempt.restarts
+    elif name == "terminating":
+        counts.terminating += by
+        sums.terminating += by
     elif name == "succeeded":
+        counts.succeeded += by
+        sums.succeeded += by
         task.ready += by
+    elif name == "failed":
+        counts.failed += by
+        sums.failed += by
 
 
 def leaves_slot_open(job: Job, task: Task, attempt: Attempt) -> bool:

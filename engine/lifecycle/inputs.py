@@ -151,8 +151,7 @@ def _welcome(turn: Turn, job: Job) -> Events:
 
 def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
     data = event.data
-    deleted = isinstance(data, PodDeleted)
-    pod: PodObserved = data.last if isinstance(data, PodDeleted) else data
+    pod, deleted = (data.last, True) if isinstance(data, PodDeleted) else (data, False)
     if not job.opened:
         if pod.managed and job.id == event.subject:
             return _ends(hold.orphan(turn, job, event), "waiting")
@@ -192,7 +191,7 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
         claim = belonging.false_claim(job, pod)
         if claim is not None:
             yield turn.event(job, Anomaly(claim, "replica", attempt.task, attempt.index, attempt.number, pod.name))
-    elif attempt.live:
+    elif attempt.ended is None:
         counted = category(attempt)
         if attempt.uid is not None:
             before, seen = attempt.phase, attempt.seen
@@ -210,7 +209,8 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
         yield from _follow_attempt(turn, job, attempt)
     if job.lost and not attempt.live:
         yield from losses.stop_waiting(turn, job, attempt)
-    yield from losses.wait_for_node(turn, job, attempt)
+    if turn.state.facts.deleted:
+        yield from losses.wait_for_node(turn, job, attempt)
     return "applied"
 
 

@@ -79,7 +79,7 @@ def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved, max_repli
         if job.managed and (pod.task or MAIN) not in job.tasks:
             return f"pod {pod.name} is of task {pod.task or MAIN!r}, which the job does not have ({', '.join(job.tasks)})"
         return _another_pod_was(job, pod) if job.managed else None
-    if attempt.live and attempt.node is not None and pod.node is not None and attempt.node != pod.node:
+    if attempt.node != pod.node and attempt.node is not None and pod.node is not None and attempt.live:
         return f"pod {pod.name} was on node {attempt.node} and now says {pod.node}"
     return None
 

@@ -105,9 +105,10 @@ class LifecycleStage:
         if event.id in job.seen:
             return "duplicate"
         outcome = yield from inputs.decide(turn, job, event)
-        if turn.index:
-            _check(job)
-        return inputs.settled(outcome, turn.index > 0)
+        if not turn.index:
+            return inputs.settled(outcome, made=False)
+        _check(job)
+        return outcome
 
     def fire(self, state: ShardState, now: int, error: str | None = None) -> Events:
         """Fire the earliest timer, which is due at or before `now`; with `error`, park its job instead of acting on it.
@@ -128,13 +129,8 @@ class LifecycleStage:
         forgotten = self._forgotten_first(state)
         return state.timers[0][1] if forgotten is None else head(state, forgotten[1]).closing
 
-    def evolve(self, state: ShardState, event: Event[Data]) -> None:
-        """Apply one event of the stage's own output."""
-        evolve(state, event)
-
-    def absorb(self, state: ShardState, event: Event[Data]) -> None:
-        """Apply one cluster fact."""
-        absorb(state, event)
+    evolve = staticmethod(evolve)
+    absorb = staticmethod(absorb)
 
     def absorbs(self, topic: Topic) -> bool:
         """Tell whether inputs of the topic are absorbed."""
@@ -149,7 +145,7 @@ class LifecycleStage:
             if job is not None and timer_id in job.timers:
                 break
             heappop(timers)
-        forgotten = self._next_forgotten(state)
+        forgotten = self._next_forgotten(state) if state.finished else None
         if not timers:
             return None if forgotten is None else forgotten[0]
         return timers[0][0] if forgotten is None else min(timers[0][0], forgotten[0])
