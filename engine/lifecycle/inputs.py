@@ -113,7 +113,6 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         part, take = (turn, _RULES[type(event.data)]) if whose is job else (turn.about(whose), decide)
         at = part.index
         outcome = yield from take(part, whose, event)
-        turn.work += part.work if part is not turn else 0
         yield turn.event(job, InputReleased(event.id, kept, settled(outcome, part.index > at)), cause=turn.root)
     if inputs:
         yield from steps.go_on(turn, job, IN_VAIN if in_vain else None)

@@ -113,7 +113,7 @@ def breadth(job: Job, target: Target | None) -> int:
     """Return how many pods are looked at for the plan of a kill."""
     if target is None:
         return len(job.attempts)
-    if target.type == "pod" or target.task not in job.tasks:
+    if target.type == "pod":
         return 1
     spec = job.tasks[target.task].spec
     return spec.replicas if target.type == "task" or spec.partition is None else spec.partition.size

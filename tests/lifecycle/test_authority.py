@@ -286,6 +286,7 @@ def test_however_much_is_refused_a_job_knows_its_own_inputs(monkeypatch: pytest.
     driver.take(driver.event(CustomEventRaised("Checkpointed", principal="ann"), "j1", "own"))
     for number in range(1_000):
         driver.take(driver.event(CommandIssued("AbortJob", principal="mallory"), "j1", f"his-{number}"))
+    assert len(driver.job().seen) == 150
     driver.take(driver.event(CustomEventRaised("Checkpointed", principal="ann"), "j1", "own"))
     assert driver.outcome == "duplicate"
     for number in range(100):

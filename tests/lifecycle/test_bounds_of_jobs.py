@@ -151,6 +151,18 @@ def test_what_rules_ask_for_about_one_pod_of_a_large_job_is_bounded(action: str)
     assert driver.outcome == "applied"
 
 
+def test_what_rules_ask_for_about_small_parts_of_a_large_job_is_done_at_once() -> None:
+    driver = Driver(checked=False, quiet=False)
+    manifest = ruled(10_000, "Running", "RestartPartition")
+    manifest["spec"]["tasks"][0]["partitionPolicy"] = {"totalPartitions": 1_000, "partitionSize": 10}
+    driver.submit(manifest)
+    for _ in steps(driver):
+        pass
+    made = driver.run("a", 0)
+    assert len(driver.of(ActionTaken, made)) == RAISE_RULES
+    assert driver.of(Anomaly, made) == []
+
+
 def test_inputs_that_are_released_share_the_work_of_a_step() -> None:
     driver = Driver(checked=False, quiet=False)
     driver.submit(ruled(1_000, "Running", "RestartTask", many=20))
@@ -164,19 +176,23 @@ def test_inputs_that_are_released_share_the_work_of_a_step() -> None:
     assert driver.of(Anomaly) == []
 
 
-def test_ends_that_are_assumed_share_the_work_of_a_step() -> None:
+@pytest.mark.parametrize(("rules", "action", "a_step"), [(20, "ResumeJob", 2), (100, None, 26)])
+def test_ends_that_are_assumed_share_the_work_of_a_step(rules: int, action: str | None, a_step: int) -> None:
     driver = Driver(checked=False, quiet=False)
-    driver.submit(ruled(1_000, "Lost", "ResumeJob", many=20))
+    manifest = ruled(1_000, "Lost", action or "AbortJob", rules)
+    if action is None:
+        del manifest["spec"]["policies"]
+    driver.submit(manifest)
     for _ in steps(driver):
         pass
     driver.node("n")
-    for index in range(20):
+    for index in range(10 * a_step):
         driver.see(driver.replica("a", index, "j1", phase="Running", node="n", running=1))
     driver.node("n", gone=True)
     ends = []
-    while len(driver.of(AttemptEnded)) < 20:
+    while len(driver.of(AttemptEnded)) < 10 * a_step:
         ends.append(len(driver.of(AttemptEnded, driver.until(driver.stage.due(driver.state)))))
-    assert [count for count in ends if count] == [2] * 10
+    assert [count for count in ends if count] == [a_step] * 10
     assert driver.of(Anomaly) == []
 
 

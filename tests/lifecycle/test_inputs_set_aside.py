@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import replace
 
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
@@ -531,3 +532,25 @@ def test_a_finished_job_is_kept_as_its_record_once_it_is_written(driver):
     driver.see(pod("u", "j1", 3, "Succeeded", node="n", running=2, ended=6))
     assert driver.outcome == "late"
     assert list(driver.state.jobs) == ["j1"]
+
+
+def test_what_was_held_is_known_when_it_comes_again():
+    driver = Driver()
+    driver.submit(vcjob({"name": "w"}, maxRetry=9))
+    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("SyncJob"), "j1"), driver.now, "broken"))
+    driver.command("RestartJob", key="once")
+    driver.command("Unpark")
+    assert driver.job().version == 1
+    driver.command("RestartJob", key="once")
+    assert (driver.outcome, driver.job().version) == ("duplicate", 1)
+
+
+def test_a_pod_that_has_waited_is_known_when_it_comes_again():
+    """Also if it contradicts the job that has come."""
+    driver = Driver()
+    wrong = replace(early(1), task="none")
+    driver.see(wrong)
+    driver.submit(vcjob({"name": "w"}))
+    assert len(driver.of(Anomaly)) == 1
+    driver.see(wrong)
+    assert (driver.outcome, len(driver.of(Anomaly))) == ("duplicate", 1)

@@ -394,3 +394,22 @@ def test_no_step_is_long():
     assert len(driver.asked("delete_pod")) == len(driver.asked("create_pod")) == 6 * PODS
     assert most <= 2 * PODS + 10
     assert longest < 1.0  # 20 ms on a free core; encoding, decoding and two folds of the driver included
+
+
+def test_kills_of_different_parts_go_on_beside_each_other(driver):
+    driver.submit(vcjob({"name": "a", "replicas": 6}, {"name": "b", "replicas": 6}, maxRetry=9))
+    driver.wait(10 * STEP)
+    driver.command("RestartTask", task="a")
+    driver.command("RestartTask", task="b")
+    driver.command("RestartTask", task="b")
+    driver.wait(10 * STEP)
+    assert sorted(driver.asked("delete_pod")) == [(task, index, 1) for task in "ab" for index in range(6)]
+
+
+def test_a_job_that_is_stopped_while_it_is_made_smaller_loses_all_of_its_pods(driver):
+    driver.submit(vcjob({"name": "a", "replicas": 9}, minAvailable=1))
+    driver.wait(10 * STEP)
+    driver.update(vcjob({"name": "a", "replicas": 3}, minAvailable=1))
+    driver.command("TerminateJob")
+    driver.wait(10 * STEP)
+    assert sorted(driver.asked("delete_pod")) == [("a", index, 1) for index in range(9)]
