@@ -109,15 +109,16 @@ def _pods_of(world: World, job: Job) -> list[Object]:
 
 def _same_pods_live(world: World, jobs: list[Job]) -> None:
     """At rest the same pods are live in both; and a job that is over leaves nothing alive."""
-    asked = {
+    # What was made in vain, as the engine has found: for an attempt that is another pod, or that was given up before it was made.
+    in_vain = {
         event.data.uid for event in world.engine.events if isinstance(event.data, EffectRequested) and event.data.attempt is None
-    }
+    } | {one.uid for job in jobs for one in job.attempts if (one.reason, one.object) == ("NeverStarted", "deleting")}
     there = {
         uid_of(pod): pod["metadata"]["name"]
         for pod in world.cluster.pods()
         if pod["status"]["phase"] not in _TERMINAL
-        # one that was made in vain and hangs on a silent node, as the engine has found
-        and not (uid_of(pod) in asked and "deletionTimestamp" in pod["metadata"])
+        # on a silent node its deletion comes to no end
+        and not (uid_of(pod) in in_vain and "deletionTimestamp" in pod["metadata"])
     }
     known = {attempt.uid: attempt.pod for job in jobs for attempt in job.attempts if attempt.live and attempt.uid is not None}
     assert known == there

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 from cluster_laws import Names, check_rest
-from cluster_programs import Program, disturbances, programs
+from cluster_programs import Program, Step, disturbances, programs, vcjob
 from hypothesis import HealthCheck, given, settings
+from pod_actuator import Fault
+from pod_lives import Life
 from reference_check import ReferenceCheck
 from simulated_world import World
 
@@ -38,6 +40,17 @@ def test_no_program_breaks_a_law(program):
 @settings(DEEP)
 def test_no_long_program_breaks_a_law(program):
     lawful(program)
+
+
+def test_a_pod_that_is_made_in_vain_and_hangs_on_a_silent_node_breaks_no_law():
+    """Its attempt was given up, as the API server knew no such pod; that never changes, but its object is followed."""
+    manifest = vcjob({"replicas": 2, "policies": [{"event": "PodFailed", "action": "AbortJob"}]})
+    lives = [Life(runs=3, code=1), Life(scheduled_after=0, started_after=0, grace=5)]
+    silence = [Step(10, "silence", (0,)), Step(0, "silence", (1,))]
+    world = lawful(Program([manifest], lives, [Fault(), Fault(delay=45)], silence))
+    (job,) = map(world.engine.job, world.job_ids)
+    assert [(attempt.reason, attempt.object) for attempt in job.attempts] == [("AppFailed", "exists"), ("NeverStarted", "deleting")]
+    assert job.phase == "Aborted"
 
 
 def undisturbed(program: Program, stage: LifecycleStage | None = None, *, compared: bool = True) -> None:
