@@ -83,7 +83,8 @@ app = Commands(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with [bold]lahar import-trace[/], then [bold]lahar summary[/], [bold]lahar job list[/] and "
-    "[bold]lahar why JOB[/].  Exit codes: 0 ok, 1 a finding, 2 bad input, 3 not found, 4 log unavailable, 130 interrupted.",
+    "[bold]lahar why JOB[/].  Exit codes: 0 ok, 1 a finding, 2 bad input, 3 not found, 4 log unavailable, "
+    "70 a defect of Lahar, 130 interrupted.",
 )
 
 

@@ -48,7 +48,7 @@ class KnownJobs:
             self._sequences[event.subject] = event.sequence
             if isinstance(event.data, JobRejected) and not event.data.update:
                 self._rejected[event.subject].add(event.causationid)
-        lines = listing.lines()
+        lines = [line for line in listing.lines() if line.opened]
         self._opened: Final = {job.id for job in lines}
         # Of one name the newest comes last.
         self._open: Final = {

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from engine.events import Data, Event
 from engine.events.jobs import (
     AttemptEnded,
     AttemptRunning,
     AttemptStarted,
+    InputParked,
     JobOpened,
     JobParked,
     JobPhaseChanged,
@@ -17,6 +18,7 @@ from engine.events.jobs import (
     JobUnparked,
 )
 from engine.events.times import format_time
+from engine.history.held import claim_of
 from engine.history.summary import OTHER
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
@@ -24,7 +26,17 @@ __all__ = ["LISTED", "Filter", "JobLine", "Listing"]
 
 LISTED: Final[tuple[str, ...]] = tuple(
     cls.TYPE
-    for cls in (JobOpened, JobRevised, JobPhaseChanged, JobParked, JobUnparked, AttemptStarted, AttemptRunning, AttemptEnded)
+    for cls in (
+        JobOpened,
+        JobRevised,
+        JobPhaseChanged,
+        JobParked,
+        InputParked,
+        JobUnparked,
+        AttemptStarted,
+        AttemptRunning,
+        AttemptEnded,
+    )
 )
 """Types of the events that the list is a fold of."""
 
@@ -53,6 +65,8 @@ class JobLine:
     live: int = 0
     """Attempts that have not ended."""
     parked: bool = False
+    opened: bool = True
+    """It is a job; else its first input is parked, and says what it was to be."""
 
     @property
     def ended(self) -> int | None:
@@ -129,7 +143,12 @@ class Listing:
                 submitted=event.time,
                 since=event.time,
             )
-        elif event.subject in self._jobs:
+        elif event.subject not in self._jobs:
+            if isinstance(data, InputParked) and (line := _unopened(cast("Event[InputParked]", event))) is not None:
+                self._jobs[event.subject] = line
+        elif isinstance(data, JobUnparked) and not self._jobs[event.subject].opened:
+            del self._jobs[event.subject]
+        else:
             _take(self._jobs[event.subject], data, event.time)
 
     def lines(self, wanted: Filter | None = None) -> list[JobLine]:
@@ -141,6 +160,17 @@ class Listing:
         return sorted(
             filter(passes, self._jobs.values()), key=lambda job: (job.submitted, job.namespace, len(job.name), job.name, job.id)
         )
+
+
+def _unopened(event: Event[InputParked]) -> JobLine | None:
+    claim = claim_of(event)
+    if claim is None:
+        return None
+    line = JobLine(
+        event.subject, event.clusterid, claim.kind, claim.namespace, claim.name, claim.managed, "", "", claim.tenant, event.time
+    )
+    line.parked, line.opened = True, False
+    return line
 
 
 def _take(job: JobLine, data: Data, time: int) -> None:

@@ -6,10 +6,12 @@ Where several clusters have a job of that name, `cluster/namespace/name` says wh
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import cast
 
 from engine.events import Data, Event
-from engine.events.jobs import JobOpened, JobParked, JobRevised
+from engine.events.jobs import InputParked, JobOpened, JobParked, JobRevised
 from engine.history.errors import AmbiguousError, NotFoundError
+from engine.history.held import Claim, claim_of
 from engine.history.reading import job_events
 from engine.log.port import Searchable
 
@@ -23,15 +25,15 @@ def resolve(log: Searchable, given: str) -> str:
         NotFoundError: none is meant.
         AmbiguousError: a prefix means several, or the name is one of several clusters.
     """
-    return resolve_among(job_events(log, {JobOpened.TYPE, JobRevised.TYPE, JobParked.TYPE}), given)
+    return resolve_among(job_events(log, {JobOpened.TYPE, JobRevised.TYPE, JobParked.TYPE, InputParked.TYPE}), given)
 
 
 def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
     """Return the id of the job that is meant among those that some events open or rename.
 
     Args:
-        events: `lahar.job.opened`, `lahar.job.revised` and `lahar.job.parked`, in the order of the log; others are passed over. A
-            job that is parked before it is opened has an id and no name.
+        events: `lahar.job.opened`, `lahar.job.revised`, `lahar.job.parked` and `lahar.input.parked`, in the order of the log;
+            others are passed over. A job that is parked before it is opened has the name that its input says, if no other has it.
         given: an id, a prefix of one, `namespace/name`, `cluster/namespace/name`, or a name followed by `@` and an id or a prefix
             of one.
 
@@ -42,7 +44,7 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
     names: dict[str, tuple[str, str]] = {}
     clusters: dict[str, str] = {}
     opened: dict[str, int] = {}
-    parked: dict[str, None] = {}
+    parked: dict[str, Claim | None] = {}
     for event in events:
         data = event.data
         if isinstance(data, JobOpened):
@@ -52,13 +54,22 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
             namespace, name = names[event.subject]
             names[event.subject] = (data.namespace or namespace, data.name or name)
         elif isinstance(data, JobParked):
-            parked[event.subject] = None
+            parked.setdefault(event.subject, None)
+        elif isinstance(data, InputParked) and event.subject not in names and parked.get(event.subject) is None:
+            parked[event.subject] = claim_of(cast("Event[InputParked]", event))
+            opened[event.subject], clusters[event.subject] = event.time, event.clusterid
     if given in names or given in parked:
         return given
     if "/" not in given:
         return _only(given, [job for job in names | parked if given and job.startswith(given)])
     name, _, prefix = given.partition("@")
-    found = [job for job, (space, called) in names.items() if name in {f"{space}/{called}", f"{clusters[job]}/{space}/{called}"}]
+    claims = {job: (claim.namespace, claim.name) for job, claim in parked.items() if claim is not None and job not in names}
+    for known in (names, claims):
+        found = [
+            job for job, (space, called) in known.items() if name in {f"{space}/{called}", f"{clusters[job]}/{space}/{called}"}
+        ]
+        if found:
+            break
     if prefix:
         return _only(given, [job for job in found if job.startswith(prefix)])
     if not found:

@@ -16,8 +16,10 @@ from engine.events.jobs import (
     AttemptStarted,
     EventRaised,
     JobOpened,
+    JobParked,
     JobPhaseChanged,
     JobRevised,
+    JobUnparked,
     TimerSet,
 )
 from engine.events.times import format_time
@@ -96,13 +98,13 @@ def why_job(history: JobHistory) -> Explanation | None:
     """
     job = fold(history.events)
     if job is None:
-        return None
+        return _unopened(history)
     changed = _decisive(history.events)
     steps = _steps(history, changed) if changed is not None else []
     taken = [event for event in _actions(history) if all(step.event != event.id for step in steps)]
     details: list[str] = []
     if job.parked:
-        details.append(_sentence(f"It is parked, its inputs wait for `lahar job unpark`: {job.parked}"))
+        details.append(_parked(job.parked))
     if job.phase in {"Pending", "Privileged"}:
         details += _waiting(job)
     elif job.phase in {"Running", "WillEvicted"}:
@@ -120,6 +122,18 @@ def why_job(history: JobHistory) -> Explanation | None:
         for timer in job.timers.values()
     ]
     return Explanation(_headline(job), details, steps)
+
+
+def _unopened(history: JobHistory) -> Explanation | None:
+    """Explain what is no job since its first input is parked; `None`: it is not."""
+    said = [event for event in history.events if isinstance(event.data, JobParked | JobUnparked)]
+    if not said or not isinstance(said[-1].data, JobParked):
+        return None
+    return Explanation("It is no job yet.", [_parked(said[-1].data.error)], _steps(history, said[-1]))
+
+
+def _parked(error: str) -> str:
+    return _sentence(f"It is parked, its inputs wait for `lahar job unpark`: {error}")
 
 
 def _sentence(text: str) -> str:

@@ -46,5 +46,7 @@ def test_the_third_command_sets_it_aside_and_does_its_own_work(lahar, files, fol
     assert (status["outcomes"]["parked"], status["lag"]) == (1, 0)
     parked, *_ = lahar("events", "--type", "lahar.job.parked.v1", "--json").records
     assert parked["data"]["error"] == "processes ended twice while they decided it"
-    lahar("job", "unpark", parked["subject"])  # it was never opened: it has an id alone
+    assert "deadly" in lahar("job", "list").out
+    assert "processes ended twice" in lahar("why", "ml/deadly").out
+    lahar("job", "unpark", "ml/deadly")
     assert sorted(record["name"] for record in lahar("job", "list", "--json").records) == ["deadly", "train"]

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from engine.events.jobs import JobParked, JobRevised
+from engine.events import Event, encode, to_cloudevent
+from engine.events.inputs import CommandIssued, JobObserved, JobSubmitted, PodDeleted, PodObserved
+from engine.events.jobs import InputParked, JobParked, JobRevised, JobUnparked
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.listing import LISTED, Filter, Listing
 from engine.history.reading import find_event, job_events
@@ -107,3 +111,63 @@ def test_jobs_and_events_of_a_log(played):
         find_event(log, "nothing")
     with pytest.raises(AmbiguousError, match=r"means \d+ events"):
         find_event(log, events[7].id[:1])
+
+
+# --- jobs whose first input is parked ------------------------------------------------------------------------------------------
+
+
+def held(data, ident="first", subject="ee"):
+    return json.loads(to_cloudevent(encode(Event(ident, "test", data.TYPE, subject, 0, 0, 0, subject, "", "c1", data))))
+
+
+MANIFEST = {"kind": "Job", "metadata": {"name": "late", "namespace": "lab", "labels": {"lahar/tenant": "chem"}}, "spec": {}}
+FIRST = [
+    (JobSubmitted(MANIFEST), "lab/late"),
+    (JobSubmitted({"metadata": 5}), None),
+    (JobObserved("late", "Job", "lab"), "lab/late"),
+    (PodObserved("u", "ee", "late-0", "Running", 0, "lab", owner="late"), "lab/late"),
+    (PodDeleted(PodObserved("u", "ee", "late-0", "Running", 0, "lab")), "lab/late-0"),
+    (CommandIssued("AbortJob"), None),
+]
+
+
+@pytest.mark.parametrize(("data", "name"), FIRST, ids=lambda value: getattr(value, "TYPE", value))
+def test_a_job_whose_first_input_is_parked_is_found_by_what_it_was_to_be_called(story, data, name):
+    told = story("ee")
+    told.add(JobParked("broken"), 1)
+    told.add(InputParked(held(data)), 1)
+    told.add(InputParked(held(CommandIssued("AbortJob"), "second")), 2)
+    assert resolve_among(told.events, "ee") == "ee"
+    listing = Listing()
+    for event in told.events:
+        listing.add(event)
+    named = [f"{line.namespace}/{line.name}" for line in listing.lines(Filter(other=True)) if line.parked]
+    if name is None:
+        assert [one for one in named if one.startswith("lab/")] == []
+        return
+    assert named == [name]
+    assert resolve_among(told.events, name) == resolve_among(told.events, f"{told.events[0].clusterid}/{name}") == "ee"
+    told.add(JobUnparked(2), 3)
+    listing.add(told.events[-1])
+    assert listing.lines() == [], "nothing but what it leads to says what it is"
+
+
+def test_a_job_that_was_opened_comes_before_one_that_was_to_have_its_name(story, whole):
+    told = story("ee")
+    told.add(JobParked("broken"), 99)
+    told.add(InputParked(held(JobSubmitted(MANIFEST))), 99)
+    opened = whole("aa", 20, 1, 5, [Requests(gpu=1)], name="late", namespace="lab")
+    assert resolve_among([*opened.events, *told.events], "lab/late") == "aa"
+    assert resolve_among([*told.events, *opened.events], "lab/late") == "aa"
+
+
+def test_a_job_that_is_opened_when_it_is_released_is_a_job_as_any_other(story):
+    told = story("ee")
+    told.add(JobParked("broken"), 1)
+    told.add(InputParked(held(JobSubmitted(MANIFEST))), 1)
+    told.add(JobUnparked(1), 2)
+    told.opened(3, name="late", namespace="lab")
+    listing = Listing()
+    for event in told.events:
+        listing.add(event)
+    assert [(line.name, line.parked, line.opened) for line in listing.lines()] == [("late", False, True)]
