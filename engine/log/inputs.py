@@ -9,6 +9,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from operator import attrgetter
 from typing import Final, Protocol
 
 from engine.log.errors import LogError
@@ -152,7 +154,7 @@ class _Head:
     def fill(self, records: list[Record]) -> None:
         """Go on with what was read from `next` on."""
         self._records = records
-        self.rest = iter([(self.place, record, record.message.recordedtime) for record in records])
+        self.rest = zip(repeat(self.place), records, map(_RECORDED, records), strict=False)
         self.found = next(self.rest, None)
 
     def go_on(self) -> None:
@@ -164,11 +166,11 @@ class _Head:
     def oldest(self, offset: int) -> int | None:
         """Return since when the first record at hand waits that is not before an offset."""
         records = self._records  # a list that is never changed, only replaced
-        place = bisect_left(records, offset, key=_offset)
+        place = bisect_left(records, offset, key=_OFFSET)
         if place == len(records):
             return None
         return records[place].appended or records[place].message.recordedtime
 
 
-def _offset(record: Record) -> int:
-    return record.offset
+_OFFSET: Final = attrgetter("offset")
+_RECORDED: Final = attrgetter("message.recordedtime")

@@ -93,6 +93,7 @@ class ShardRun(Generic[S]):
         """
         position = held.position
         self.stage: Final[Stage[S]] = stage
+        self._outcome: Final = stage.outcome
         self.shard: Final = shard
         self.held: Final = held
         self.state: Final = recovered.state
@@ -243,7 +244,7 @@ class ShardRun(Generic[S]):
             if outcome not in SILENT:
                 raise BrokenStageError(f"outcome {outcome!r} without an event")
             self._silent[outcome] += 1
-        elif stage.outcome(first) is None:
+        elif self._outcome(first) is None:
             raise BrokenStageError(f"outcome {outcome!r}, but {first.type} stands for none")
 
     def set_aside(self, taken: Taken, reason: str) -> None:
@@ -326,7 +327,7 @@ class ShardRun(Generic[S]):
         self._bytes += size_of(message)
         self.outputs.append(tuple.__new__(Output, (topic, message, self.basis)))  # as `new_message`
         self.sequence += 1
-        self.accounts.fold(event, self.basis, self.sequence, self.stage.outcome)
+        self.accounts.fold(event, self.basis, self.sequence, self._outcome)
 
     def _bury(self, record: Record, reason: str) -> None:
         letter = dead_letter(self.shard, record, reason, self.now, self.accounts.outcomes["dead"] + 1)
