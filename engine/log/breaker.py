@@ -171,7 +171,8 @@ class Breaker:
 
 def text_of(name: Name) -> str:
     """Return a name as marks and messages say it."""
-    return "{}@{}".format(*name)
+    where, which = name
+    return f"{where}@{which}"
 
 
 def _thread_clock() -> Callable[[], float]:

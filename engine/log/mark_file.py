@@ -55,7 +55,7 @@ class MarkFile:
         Raises:
             LogUnavailableError: the file cannot be opened or written.
         """
-        file = self._opened()
+        file = self._opened() if self._file is None else self._file
         try:
             os.pwrite(file, f"{self._epoch} {text}".encode("ascii", "replace")[:_SLOT].ljust(_SLOT), self._place)
         except OSError as error:
