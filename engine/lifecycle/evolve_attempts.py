@@ -243,7 +243,7 @@ def _forget_effect(job: Job, attempt: Attempt) -> None:
 
 
 def _follow_slot(job: Job, task: Task, attempt: Attempt) -> None:
-    if task.slots.get(attempt.index) is not attempt or attempt.live:
+    if attempt.ended is None or task.slots.get(attempt.index) is not attempt:
         return
     if leaves_slot_open(job, task, attempt):
         task.open_slot(attempt.index)

@@ -238,7 +238,7 @@ def leaves_slot_open(job: Job, task: Task, attempt: Attempt) -> bool:
 
 def stands(job: Job, attempt: Attempt) -> bool:
     """Tell whether something waits for the end of an attempt, or for its object to go so that it can be replaced."""
-    if attempt.live:
+    if attempt.ended is None:
         return True
     return job.managed and attempt.replaceable and attempt.object != "gone" and job.finished is None and job.phase != "Aborted"
 

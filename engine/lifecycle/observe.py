@@ -166,7 +166,7 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int,
     phase, reason = _judge(turn, job, attempt, pod)
     if attempt.uid is None:
         yield turn.event(job, AttemptChanged(attempt.task, attempt.index, attempt.number, uid=pod.uid, version=pod.version))
-    entered = next_attempt_phase(attempt.phase, phase)
+    entered = None if phase == attempt.phase else next_attempt_phase(attempt.phase, phase)
     if entered is not None and entered != attempt.phase:
         for passed in skipped(attempt.phase, entered):
             if _was(passed, phase, pod):

@@ -137,7 +137,7 @@ def _revision(job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
 
 def follow_attempts(turn: Turn, job: Job, time: int) -> Events:
     """Let the phase follow the attempts after one of them has changed."""
-    expected = sum(task.spec.replicas for task in job.tasks.values() if task.sized)
+    expected = sum([task.spec.replicas for task in job.tasks.values() if task.sized])
     shown = attempts_show(job.phase, job.counts, inferred=job.inferred, owner_known=job.owner_known, expected=expected)
     if shown.phase != job.phase:
         yield _change(turn, job, shown.phase, time, reason=None, inferred=shown.inferred)

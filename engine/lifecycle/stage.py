@@ -101,9 +101,10 @@ class LifecycleStage:
         """Say what follows from an input; returns its outcome."""
         if event.data.TOPIC == "cluster":
             return (yield from nodes.decide(Turn(state, event.id, now, event.clusterid), event))
-        turn, job = _begin(state, event, now)
+        job = belonging.job_of(state, event)
         if event.id in job.seen:
             return "duplicate"
+        turn = _begin(state, event, job, now)
         outcome = yield from inputs.decide(turn, job, event)
         if not turn.index:
             return inputs.settled(outcome, made=False)
@@ -164,7 +165,8 @@ class LifecycleStage:
         """
         if event.data.TOPIC == "cluster":
             raise NotKeptError(f"the cluster's fact {event.type} about {event.subject!r} could not be decided on: {error}")
-        turn, job = _begin(state, event, now)
+        job = belonging.job_of(state, event)
+        turn = _begin(state, event, job, now)
         if isinstance(event.data, CommandIssued) and event.data.action == "Unpark":  # kept, it would be among what it releases
             yield turn.event(job, CommandRefused("Unpark", f"nothing is released: {error}", event.data.by))
             return "refused"
@@ -283,10 +285,10 @@ class LifecycleStage:
             yield from managed.on_timer(turn, job, timer)
 
 
-def _begin(state: ShardState, event: Event[Data], now: int) -> tuple[Turn, Job]:
-    """Begin the turn of an input; returns the job that it is about, too."""
-    turn, job = Turn(state, event.id, now, event.clusterid), belonging.job_of(state, event)
-    return turn if job.id == event.subject else turn.about(job), job
+def _begin(state: ShardState, event: Event[Data], job: Job, now: int) -> Turn:
+    """Begin the turn of an input that is about a job."""
+    turn = Turn(state, event.id, now, event.clusterid)
+    return turn if job.id == event.subject else turn.about(job)
 
 
 def _take_timer(state: ShardState, now: int) -> tuple[Turn, Job, Timer]:
