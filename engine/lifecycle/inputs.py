@@ -263,7 +263,11 @@ def _follow_attempt(turn: Turn, job: Job, attempt: Attempt) -> Events:
 def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
     if job.opened:
         return (yield from _refuse(turn, job, event, f"a job with this id exists: {job.namespace}/{job.name}", stranger=True))
-    accepted = yield from managed.submitted(turn, job, event.data)
+    return (yield from _submit(turn, job, event.data))
+
+
+def _submit(turn: Turn, job: Job, submission: JobSubmitted) -> Decision:
+    accepted = yield from managed.submitted(turn, job, submission)
     if not accepted:
         return "rejected"
     yield from _welcome(turn, job)
@@ -271,6 +275,8 @@ def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
 
 
 def _updated(turn: Turn, job: Job, event: Event[JobUpdated]) -> Decision:
+    if not job.opened and job.sequence:  # a watch shows a manifest that was corrected after it had been rejected
+        return (yield from _submit(turn, job, JobSubmitted(event.data.manifest, principal=event.data.principal)))
     if not job.opened or not job.managed:
         return (yield from _refuse(turn, job, event, "no managed job has this id"))
     return (yield from managed.updated(turn, job, event.data))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lifecycle_driver import SECOND, START, Driver, vcjob
+from lifecycle_driver import SECOND, START, Driver, pod, vcjob
 
 from engine.events.inputs import ObjectApplied
 from engine.events.jobs import (
@@ -337,7 +337,7 @@ def test_a_command_for_an_unknown_job_is_refused(driver):
     assert driver.outcome == "refused"
     driver.delete("ghost")
     assert driver.outcome == "refused"
-    driver.update(vcjob({"name": "a"}), "ghost")
+    driver.update(vcjob({"name": "a"}), "another")
     assert driver.outcome == "refused"
 
 
@@ -637,3 +637,20 @@ def test_job_phases_carry_the_counts_after_the_change(driver):
         1,
         1,
     )
+
+
+def test_a_manifest_that_is_corrected_after_it_was_rejected_opens_the_job(driver):
+    """A watch tells of the submission once, and then of each change."""
+    driver.submit(vcjob({"name": "a", "minAvailable": 9}))
+    driver.see(
+        pod(
+            "u", "j1", 1, "Running", managed=True, kind="VCJob", task="a", index=0, attempt=1, name="train-a-0", node="n", running=1
+        )
+    )
+    assert driver.outcome == "waiting"
+    driver.update(vcjob({"name": "a", "minAvailable": 8}))
+    assert driver.outcome == "rejected"
+    driver.update(vcjob({"name": "a"}))
+    assert (driver.outcome, driver.phase(), driver.job().live) == ("applied", "Running", 1)
+    driver.update(vcjob({"name": "a", "replicas": 2}))
+    assert len(driver.job().attempts) == 2
