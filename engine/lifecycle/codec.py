@@ -22,6 +22,7 @@ from engine.lifecycle.state import Job, Page
 
 __all__ = [
     "FORGOTTEN",
+    "JOB_RECORD",
     "Head",
     "decode_job",
     "encode_job",
@@ -37,6 +38,8 @@ __all__ = [
 
 FORGOTTEN: Final = "forgotten"
 """Begins the subjects that hold forgotten ids."""
+JOB_RECORD: Final = "job/"
+"""Begins the names of jobs' own records."""
 
 
 class Head(NamedTuple):
@@ -83,7 +86,7 @@ def decode_job(record: bytes, pages: Mapping[Page, bytes]) -> Job:
 
 def record_name(job: str, page: Page | None = None) -> str:
     """Name the record of a job, or of one of its later pages."""
-    return "job/" + job if page is None else f"page/{page.table}/{page.number}/{job}"
+    return JOB_RECORD + job if page is None else f"page/{page.table}/{page.number}/{job}"
 
 
 def page_named(name: str) -> tuple[str, Page] | None:

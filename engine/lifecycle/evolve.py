@@ -13,7 +13,7 @@ from engine.events.ids import routing_key
 from engine.events.jobs import JobForgotten
 from engine.events.transitions import transition_of
 from engine.lifecycle import codec
-from engine.lifecycle.codec import Head, record_name
+from engine.lifecycle.codec import JOB_RECORD, Head, record_name
 from engine.lifecycle.evolve_attempts import ATTEMPTS
 from engine.lifecycle.evolve_jobs import JOBS
 from engine.lifecycle.indexes import index_job, match
@@ -104,7 +104,7 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
         note_finished(state, rest, job.id)
     if job.rules:
         _match_rules(job, event.data)
-    state.touched[record_name(subject)] = None
+    state.touched[JOB_RECORD + subject] = None
     if job.changed:
         for page in job.changed:
             state.touched[record_name(subject, page)] = None

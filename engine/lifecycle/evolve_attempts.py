@@ -237,9 +237,10 @@ def _show_object(job: Job, attempt: Attempt, shown: ObjectState) -> None:
 
 
 def _forget_effect(job: Job, attempt: Attempt) -> None:
-    job.by_effect.pop(attempt.effect, None)
-    job.by_effect.pop(attempt.creation, None)
-    attempt.effect = attempt.creation = ""
+    if attempt.effect or attempt.creation:
+        job.by_effect.pop(attempt.effect, None)
+        job.by_effect.pop(attempt.creation, None)
+        attempt.effect = attempt.creation = ""
 
 
 def _follow_slot(job: Job, task: Task, attempt: Attempt) -> None:
@@ -247,7 +248,7 @@ def _follow_slot(job: Job, task: Task, attempt: Attempt) -> None:
         return
     if leaves_slot_open(job, task, attempt):
         task.open_slot(attempt.index)
-    else:
+    elif task.open:
         task.close_slot(attempt.index)
 
 

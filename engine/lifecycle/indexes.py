@@ -188,7 +188,8 @@ def seat(job: Job, task: Task, attempt: Attempt) -> None:
         leave(job, task, before)
         job.earlier[before.task, before.index, before.number] = before
     task.slots[attempt.index] = attempt
-    task.close_slot(attempt.index)
+    if task.open:
+        task.close_slot(attempt.index)
 
 
 def leave(job: Job, task: Task, attempt: Attempt) -> None:
