@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import Final, Protocol
 
 from engine.log.errors import LogError
-from engine.log.port import READ_BYTES, Log, Partition, ReadsTogether, Record, size_of
+from engine.log.port import READ_BYTES, Log, Partition, ReadsTogether, Record
 
 __all__ = ["Inputs", "Retaken", "Source", "Taken"]
 
@@ -158,9 +158,12 @@ class _Head:
         self.found = next(self.rest, None)
 
     def go_on(self) -> None:
-        """Go behind what was read. A chunk that was full may have more behind it, one that was not had none when it was read."""
+        """Go behind what was read. A chunk that was full may have more behind it, one that was not had none when it was read.
+
+        One that was cut at its bytes has half of them in its data, unless somebody writes long names: then the next batch reads on.
+        """
         self.next = self._records[-1].offset + 1
-        if len(self._records) == self._batch or sum(size_of(record.message) for record in self._records) >= READ_BYTES:
+        if len(self._records) == self._batch or 2 * sum(map(len, map(_DATA, self._records))) >= READ_BYTES:
             self.refresh()
 
     def oldest(self, offset: int) -> int | None:
@@ -173,4 +176,5 @@ class _Head:
 
 
 _OFFSET: Final = attrgetter("offset")
+_DATA: Final = attrgetter("message.data")
 _RECORDED: Final = attrgetter("message.recordedtime")
