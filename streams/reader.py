@@ -34,7 +34,7 @@ _VISIBLE_SECONDS: Final = 5.0
 stands open before it in the same partition."""
 _PAUSE_SECONDS: Final = 0.002
 _new_record: Final = cast(
-    "Callable[[tuple[Partition, int, Message, str, int, Vector, int]], Record]", partial(tuple.__new__, Record)
+    "Callable[[tuple[Partition, int, Message, str, int, Vector, int, int]], Record]", partial(tuple.__new__, Record)
 )
 """As `engine.events.envelope.new_message`."""
 
@@ -146,7 +146,7 @@ class Reader:
                 with self._reading(f"{partition.topic}/{partition.number}"):
                     made = buffer.records.take(limit - len(found), partial(record_of, partition))
                 found += made
-                size += sum(size_of(record.message) for record in made)
+                size += sum(record.size for record in made)
         if buffer is not None:
             buffer.at = found[-1].offset + 1 if found else start
             with self._lock:
@@ -246,4 +246,4 @@ def record_of(partition: Partition, raw: RawRecord) -> Record:
     if partition.topic in INPUT_TOPICS:
         # Here, not where it is appended: other producers' records are capped as well.
         message = capped(message, appended)
-    return _new_record((partition, raw.offset, message, shard, shardsequence, basis, appended))
+    return _new_record((partition, raw.offset, message, shard, shardsequence, basis, appended, size_of(message)))

@@ -166,13 +166,13 @@ def _check_bounds(message: Message, largest: int) -> None:
         raise UndecodableError(f"its id, subject, source or clusterid is longer than {_LONGEST_NAME:,} characters")
 
 
-def decode(message: Message, *, bounded: bool = True, size: int | None = None) -> Event[Data]:
+def decode(message: Message, *, bounded: bool = True, size: int = 0) -> Event[Data]:
     """Return the event that a message holds, upcast to the current version of its type.
 
     Args:
         message: the message.
         bounded: it is an input that is still to be taken: one that is too large is none.
-        size: of the message (`engine.log.port.size_of`), where that is known: of a small one no attribute is too long.
+        size: of the message (`engine.log.port.Record.size`), where that is known: of a small one no attribute is too long.
 
     Raises:
         UndecodableError: the data are no JSON or break the schema of the type (the text names the field), or it is an input that
@@ -185,7 +185,7 @@ def decode(message: Message, *, bounded: bool = True, size: int | None = None) -
         cls = TYPES[message.type]
     validator = _VALIDATORS.get(cls) or _validator(cls)
     (_, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
-    if bounded and (size is None or size > _LONGEST_NAME or size > cls.LARGEST) and cls.TOPIC in INPUT_TOPICS:
+    if bounded and (not 0 < size <= _LONGEST_NAME or size > cls.LARGEST) and cls.TOPIC in INPUT_TOPICS:
         _check_bounds(message, cls.LARGEST)
     try:
         data = cls(**validator.validate_json(content, strict=True))

@@ -158,12 +158,9 @@ class _Head:
         self.found = next(self.rest, None)
 
     def go_on(self) -> None:
-        """Go behind what was read. A chunk that was full may have more behind it, one that was not had none when it was read.
-
-        One that was cut at its bytes has half of them in its data, unless somebody writes long names: then the next batch reads on.
-        """
+        """Go behind what was read. A chunk that was full may have more behind it, one that was not had none when it was read."""
         self.next = self._records[-1].offset + 1
-        if len(self._records) == self._batch or 2 * sum(map(len, map(_DATA, self._records))) >= READ_BYTES:
+        if len(self._records) == self._batch or sum(map(_SIZE, self._records)) >= READ_BYTES:
             self.refresh()
 
     def oldest(self, offset: int) -> int | None:
@@ -176,5 +173,5 @@ class _Head:
 
 
 _OFFSET: Final = attrgetter("offset")
-_DATA: Final = attrgetter("message.data")
+_SIZE: Final = attrgetter("size")
 _RECORDED: Final = attrgetter("message.recordedtime")

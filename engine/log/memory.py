@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from itertools import accumulate, islice
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from typing import Final, get_args
 
 from engine.events import Message, Topic
@@ -19,7 +19,6 @@ from engine.log.producer_time import capped, wall_clock
 __all__ = ["MemoryLog"]
 
 _SINGLE: Final = frozenset({"cluster", "scheduling"})
-_MESSAGE: Final = attrgetter("message")
 
 
 class _Shard:
@@ -76,14 +75,14 @@ class MemoryLog:
         count, now = self._counts[topic], self._clock()
         with self._changed:
             for message in messages:
-                self._write(Partition(topic, partition_of(message.key, count)), capped(message, now))
+                self._write(Partition(topic, partition_of(message.key, count)), capped(message, now), size=size_of(message))
             self._changed.notify_all()
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
         """Return up to `limit` records at offsets ≥ `start`, in order; fewer where they are large."""
         with self._changed:
             found = self._records[partition][start : start + limit]
-        sizes = list(accumulate(map(size_of, map(_MESSAGE, found))))
+        sizes = list(accumulate(record.size or size_of(record.message) for record in found))
         return found[: bisect_left(sizes, READ_BYTES) + 1]
 
     def end(self, partition: Partition) -> int:
@@ -159,13 +158,19 @@ class MemoryLog:
                 raise RecordTooLargeError(place, f"a record of {size_of(message)} bytes: the log takes {self._largest}")
 
     def _write(
-        self, partition: Partition, message: Message, shard: str = "", shardsequence: int = 0, basis: tuple[int, ...] = ()
+        self,
+        partition: Partition,
+        message: Message,
+        shard: str = "",
+        shardsequence: int = 0,
+        basis: tuple[int, ...] = (),
+        size: int = 0,
     ) -> None:
         records = self._records[partition]
         self._written += 1
         self._positions[partition].append(self._written)
         # As `new_message` does.
-        records.append(tuple.__new__(Record, (partition, len(records), message, shard, shardsequence, basis, 0)))
+        records.append(tuple.__new__(Record, (partition, len(records), message, shard, shardsequence, basis, 0, size)))
 
 
 class MemoryShard:

@@ -76,6 +76,8 @@ class Record(NamedTuple):
     """What the shard had taken when it decided this, the causing input included."""
     appended: int = 0
     """When it was appended, by the log's clock (microseconds); 0 where the log keeps no such time."""
+    size: int = 0
+    """Of an input that a log has read: its bytes as the log counts them, not less than `size_of`; 0: nobody has counted them."""
 
 
 def size_of(message: Message) -> int:

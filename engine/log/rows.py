@@ -81,7 +81,7 @@ def records(
             raise fault(line[1])
         message = new(Message, line[6:])
         if line[3] is None:
-            add(new(Record, (partition, line[1], message, "", 0, (), 0)))
+            add(new(Record, (partition, line[1], message, "", 0, (), 0, len(covered))))
         else:
             if line[5] != written:
                 written = line[5]
@@ -89,7 +89,7 @@ def records(
             if line[3] != number:
                 number = line[3]
                 shard = shards(number)
-            add(new(Record, (partition, line[1], message, shard, line[4], basis, 0)))
+            add(new(Record, (partition, line[1], message, shard, line[4], basis, 0, len(covered))))
         read.append(line)
         held += len(covered)  # the message, and some hundred bytes; its `size_of` would cost as much as all of this
         if held >= READ_BYTES:

@@ -203,7 +203,7 @@ class ShardRun(Generic[S]):
             Exception: whatever else the stage raises.
         """
         place, record, _ = taken
-        size = self._receive(taken)
+        self._receive(taken)
         ended = self._begin((self._names[place], record.offset))
         if ended:
             self._urgent = True
@@ -212,7 +212,7 @@ class ShardRun(Generic[S]):
             self._bury(record, reasons[-1])
             return
         try:
-            event = decode(record.message, size=size)
+            event = decode(record.message, size=record.size)
         except EventError as error:
             self._bury(record, str(error))
             return
@@ -264,17 +264,14 @@ class ShardRun(Generic[S]):
         self._urgent = self._urgent or bool(reasons)
         return reasons
 
-    def _receive(self, taken: Taken) -> int:
-        """Note that an input is taken; returns its size."""
+    def _receive(self, taken: Taken) -> None:
         place, record, time = taken
         self.now = max(self.now, time)
         self.vector[place] = record.offset + 1
         self.basis = tuple(self.vector)
         self.accounts.received += 1
-        size = size_of(record.message)
-        self._bytes += size
+        self._bytes += record.size
         self.begun.append((self.sequence, taken))
-        return size
 
     def _fault(self, place: int, event: Event[Data]) -> str | None:
         """Say why an event is not decided where it stands; `None`: it is. Two shards must never decide about one subject."""

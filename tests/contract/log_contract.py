@@ -157,6 +157,13 @@ class LogContract(ABC):
         assert all(before + SECOND <= at <= after + SECOND for at in counted[2:])
         assert {record.message.time for record in found} == {century}, "a claim about itself alone"
 
+    def test_what_is_read_is_measured(self, log: Log) -> None:
+        """Bounds of commits and of inputs rely on it: an attribute may be as long as the log lets a record be."""
+        sent = [message("a", 1), message("a", 2)._replace(source="ü" * 2_000), message("a", 3)._replace(data=b"x" * 9_000)]
+        log.append("pods", sent)
+        for record in read_all(log, PODS):
+            assert size_of(record.message) <= record.size < 2 * size_of(record.message) + 1_000
+
     def test_what_a_stage_wrote_keeps_its_time(self, log: Log) -> None:
         """It is the shard's own; inputs appended on a machine with another clock may have brought it."""
         ahead = message("job", 1)._replace(recordedtime=wall_clock() + 2 * HOUR)

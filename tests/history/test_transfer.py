@@ -23,7 +23,7 @@ STAGES = {"lifecycle": LifecycleStage()}
 
 
 def records(log):
-    return list(log.scan(TOPICS))
+    return [record._replace(size=0) for record in log.scan(TOPICS)]  # which each kind of log counts in its own way
 
 
 def quiet(log, number=0):
