@@ -112,7 +112,7 @@ def plan_of(job: Job, scope: KillScope | None, order: Order) -> KillPlan | None:
 def breadth(job: Job, target: Target | None) -> int:
     """Return how many pods are looked at for the plan of a kill."""
     if target is None:
-        return len(job.attempts)
+        return sum(len(task.slots) for task in job.tasks.values())
     if target.type == "pod":
         return 1
     spec = job.tasks[target.task].spec

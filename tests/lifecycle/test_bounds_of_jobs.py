@@ -13,6 +13,7 @@ from engine.events import Event, encode
 from engine.events.bounds import EVENT_DATA_BYTES, NAME_CHARACTERS, RAISE_RULES, REPLICAS, TASKS
 from engine.events.inputs import CommandIssued, CustomEventRaised, JobObserved, JobSubmitted, JobUpdated, ObjectApplied
 from engine.events.jobs import ActionTaken, Anomaly, AttemptEnded, CommandRefused, EventRaised, InputReleased, JobRejected, TimerSet
+from engine.lifecycle import actions
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.steps import PODS, WORK
 
@@ -149,6 +150,20 @@ def test_what_rules_ask_for_about_one_pod_of_a_large_job_is_bounded(action: str)
     assert ["more follows" in anomaly.what for anomaly in driver.of(Anomaly, made)] == [True]
     driver.command("RestartJob")
     assert driver.outcome == "applied"
+
+
+def test_pods_of_the_past_are_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "WORK", 20)
+    driver = Driver()
+    driver.submit(ruled(8, "Succeeded", "RestartJob", many=2))
+    for _ in range(3):
+        driver.run("a")
+        driver.command("RestartJob")
+        driver.reap()
+    driver.run("a")
+    driver.end("a", 0)
+    assert len(driver.of(ActionTaken)) == 3 + 2
+    assert driver.of(Anomaly) == []
 
 
 def test_what_rules_ask_for_about_small_parts_of_a_large_job_is_done_at_once() -> None:
