@@ -21,7 +21,7 @@ from engine.events.envelope import encode, to_cloudevent
 from engine.events.times import format_time
 from engine.history.asof import By, ClusterAsOf, job_as_of
 from engine.history.diff import Change, diff, diff_documents
-from engine.history.errors import NotFoundError
+from engine.history.errors import NotFoundError, UnopenedError
 from engine.history.exact import dumps
 from engine.history.reading import cluster_facts, events_of, find_event, history_of, job_events
 from engine.history.resolve import resolve
@@ -108,7 +108,7 @@ def timeline_command(context: typer.Context, job: JobArgument, log: LogOption = 
     with opened(settings_of(context, log)) as source:
         line = timeline(events_of(source, resolve(source, job)))
     if line is None:
-        raise NotFoundError("job", job)
+        raise UnopenedError(job)
     if output.as_json:
         output.record(line.document())
     else:

@@ -19,7 +19,7 @@ from engine.cli.render import render_job
 from engine.cli.submitting import read_manifests, submission
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.jobs import JobOpened, JobParked
-from engine.history.errors import NotFoundError
+from engine.history.errors import UnopenedError
 from engine.history.exact import dumps
 from engine.history.fold import fold
 from engine.history.listing import LISTED, Filter, JobLine, Listing
@@ -104,7 +104,7 @@ def show(context: typer.Context, job: JobArgument, log: LogOption = None, as_jso
     with opened(settings_of(context, log)) as source:
         view = fold(events_of(source, resolve(source, job)))
     if view is None:
-        raise NotFoundError("job", job)
+        raise UnopenedError(job)
     if output.as_json:
         output.line(dumps(view.document()))
         return

@@ -2,6 +2,7 @@
 
 HistoryError
 ├── NotFoundError           no job or event is meant by what was given
+│   └── UnopenedError           a job is meant that nothing has opened
 ├── AmbiguousError          several are
 ├── TransferError           a file that cannot be imported
 └── TokenError              a subscription cannot go on from a token
@@ -23,6 +24,7 @@ __all__ = [
     "NotFoundError",
     "TokenError",
     "TransferError",
+    "UnopenedError",
 ]
 
 
@@ -36,6 +38,14 @@ class NotFoundError(HistoryError):
     def __init__(self, kind: str, given: str) -> None:
         command = "lahar job list --all" if kind == "job" else "lahar events"
         super().__init__(f"no {kind} {given!r} in this log; `{command}` shows the {kind}s there are")
+        self.given = given
+
+
+class UnopenedError(NotFoundError):
+    """Raised when the job that is meant has nothing to show: nothing has opened it, since its first input is parked."""
+
+    def __init__(self, given: str) -> None:
+        HistoryError.__init__(self, f"nothing has opened the job {given!r} yet; `lahar why {given}` says what it waits for")
         self.given = given
 
 

@@ -48,5 +48,7 @@ def test_the_third_command_sets_it_aside_and_does_its_own_work(lahar, files, fol
     assert parked["data"]["error"] == "processes ended twice while they decided it"
     assert "deadly" in lahar("job", "list").out
     assert "processes ended twice" in lahar("why", "ml/deadly").out
+    for ask in (["job", "show"], ["timeline"]):
+        assert "nothing has opened the job 'ml/deadly' yet; `lahar why ml/deadly` says" in lahar(*ask, "ml/deadly", code=3).err
     lahar("job", "unpark", "ml/deadly")
     assert sorted(record["name"] for record in lahar("job", "list", "--json").records) == ["deadly", "train"]
