@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from engine.events import Data, Event
 from engine.events.jobs import (
@@ -18,8 +18,9 @@ from engine.events.jobs import (
     JobUnparked,
 )
 from engine.events.times import format_time
-from engine.history.held import claim_of
 from engine.history.summary import OTHER
+from engine.lifecycle.claims import Claim, claim_of
+from engine.lifecycle.hold import restore
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["LISTED", "Filter", "JobLine", "Listing"]
@@ -125,6 +126,8 @@ class Listing:
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobLine] = {}
+        self._parked: set[str] = set()
+        """What is parked and no job."""
 
     def add(self, event: Event[Data]) -> None:
         """Take one event; one that the list does not show changes nothing."""
@@ -144,12 +147,23 @@ class Listing:
                 since=event.time,
             )
         elif event.subject not in self._jobs:
-            if isinstance(data, InputParked) and (line := _unopened(cast("Event[InputParked]", event))) is not None:
-                self._jobs[event.subject] = line
+            self._take_unopened(event)
         elif isinstance(data, JobUnparked) and not self._jobs[event.subject].opened:
             del self._jobs[event.subject]
+            self._parked.discard(event.subject)
         else:
             _take(self._jobs[event.subject], data, event.time)
+
+    def _take_unopened(self, event: Event[Data]) -> None:
+        subject, data = event.subject, event.data
+        if isinstance(data, JobParked):
+            self._parked.add(subject)
+        elif isinstance(data, JobUnparked):
+            self._parked.discard(subject)
+        elif isinstance(data, InputParked) and subject in self._parked:
+            claim = claim_of(restore(data.input))
+            if claim is not None:
+                self._jobs[subject] = _unopened(subject, claim, event.time)
 
     def lines(self, wanted: Filter | None = None) -> list[JobLine]:
         """Return the jobs that pass a filter, by time of submission.
@@ -162,13 +176,8 @@ class Listing:
         )
 
 
-def _unopened(event: Event[InputParked]) -> JobLine | None:
-    claim = claim_of(event)
-    if claim is None:
-        return None
-    line = JobLine(
-        event.subject, event.clusterid, claim.kind, claim.namespace, claim.name, claim.managed, "", "", claim.tenant, event.time
-    )
+def _unopened(job: str, claim: Claim, time: int) -> JobLine:
+    line = JobLine(job, claim.cluster, claim.kind, claim.namespace, claim.name, claim.managed, "", "", claim.tenant, time)
     line.parked, line.opened = True, False
     return line
 

@@ -6,16 +6,20 @@ Where several clusters have a job of that name, `cluster/namespace/name` says wh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
+from typing import Final
 
 from engine.events import Data, Event
-from engine.events.jobs import InputParked, JobOpened, JobParked, JobRevised
+from engine.events.jobs import InputParked, JobOpened, JobParked, JobRevised, JobUnparked
 from engine.history.errors import AmbiguousError, NotFoundError
-from engine.history.held import Claim, claim_of
 from engine.history.reading import job_events
+from engine.lifecycle.claims import Claim, claim_of
+from engine.lifecycle.hold import restore
 from engine.log.port import Searchable
 
 __all__ = ["resolve", "resolve_among"]
+
+_TELLING: Final = (JobOpened, JobRevised, JobParked, InputParked, JobUnparked)
+"""Events that say which jobs there are and what they are called."""
 
 
 def resolve(log: Searchable, given: str) -> str:
@@ -25,15 +29,16 @@ def resolve(log: Searchable, given: str) -> str:
         NotFoundError: none is meant.
         AmbiguousError: a prefix means several, or the name is one of several clusters.
     """
-    return resolve_among(job_events(log, {JobOpened.TYPE, JobRevised.TYPE, JobParked.TYPE, InputParked.TYPE}), given)
+    return resolve_among(job_events(log, {kind.TYPE for kind in _TELLING}), given)
 
 
 def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
     """Return the id of the job that is meant among those that some events open or rename.
 
     Args:
-        events: `lahar.job.opened`, `lahar.job.revised`, `lahar.job.parked` and `lahar.input.parked`, in the order of the log;
-            others are passed over. A job that is parked before it is opened has the name that its input says, if no other has it.
+        events: `lahar.job.opened`, `lahar.job.revised`, `lahar.job.parked`, `lahar.input.parked` and `lahar.job.unparked`, in the
+            order of the log; others are passed over. A job that is parked before it is opened has the name that its input says, if
+            no other has it.
         given: an id, a prefix of one, `namespace/name`, `cluster/namespace/name`, or a name followed by `@` and an id or a prefix
             of one.
 
@@ -53,25 +58,28 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
         elif isinstance(data, JobRevised) and event.subject in names:
             namespace, name = names[event.subject]
             names[event.subject] = (data.namespace or namespace, data.name or name)
+        elif event.subject in names:
+            continue
         elif isinstance(data, JobParked):
             parked.setdefault(event.subject, None)
-        elif isinstance(data, InputParked) and event.subject not in names and parked.get(event.subject) is None:
-            parked[event.subject] = claim_of(cast("Event[InputParked]", event))
-            opened[event.subject], clusters[event.subject] = event.time, event.clusterid
+        elif isinstance(data, JobUnparked):
+            parked.pop(event.subject, None)
+        elif isinstance(data, InputParked) and event.subject in parked and parked[event.subject] is None:
+            claim = parked[event.subject] = claim_of(restore(data.input))
+            opened[event.subject], clusters[event.subject] = event.time, event.clusterid if claim is None else claim.cluster
     if given in names or given in parked:
         return given
     if "/" not in given:
         return _only(given, [job for job in names | parked if given and job.startswith(given)])
     name, _, prefix = given.partition("@")
     claims = {job: (claim.namespace, claim.name) for job, claim in parked.items() if claim is not None and job not in names}
-    for known in (names, claims):
-        found = [
-            job for job, (space, called) in known.items() if name in {f"{space}/{called}", f"{clusters[job]}/{space}/{called}"}
-        ]
-        if found:
-            break
+    found, claimed = (
+        [job for job, (space, called) in known.items() if name in {f"{space}/{called}", f"{clusters[job]}/{space}/{called}"}]
+        for known in (names, claims)
+    )
     if prefix:
-        return _only(given, [job for job in found if job.startswith(prefix)])
+        return _only(given, [job for job in found + claimed if job.startswith(prefix)])
+    found = found or claimed
     if not found:
         raise NotFoundError("job", given)
     if len({clusters[job] for job in found}) > 1:

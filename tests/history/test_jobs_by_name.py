@@ -117,7 +117,7 @@ def test_jobs_and_events_of_a_log(played):
 
 
 def held(data, ident="first", subject="ee"):
-    return json.loads(to_cloudevent(encode(Event(ident, "test", data.TYPE, subject, 0, 0, 0, subject, "", "c1", data))))
+    return json.loads(to_cloudevent(encode(Event(ident, "test", data.TYPE, subject, 0, 0, 0, subject, "", "seren", data))))
 
 
 MANIFEST = {"kind": "Job", "metadata": {"name": "late", "namespace": "lab", "labels": {"lahar/tenant": "chem"}}, "spec": {}}
@@ -171,3 +171,38 @@ def test_a_job_that_is_opened_when_it_is_released_is_a_job_as_any_other(story):
     for event in told.events:
         listing.add(event)
     assert [(line.name, line.parked, line.opened) for line in listing.lines()] == [("late", False, True)]
+
+
+def test_a_job_that_is_parked_anew_has_the_name_that_its_input_says_then(story):
+    """What was released before has led to nothing."""
+    told = story("ee")
+    told.add(JobParked("broken"), 1)
+    told.add(InputParked(held(JobSubmitted(MANIFEST))), 1)
+    told.add(JobUnparked(1), 2)
+    with pytest.raises(NotFoundError):
+        resolve_among(told.events, "lab/late")
+    told.add(JobParked("broken"), 3)
+    told.add(InputParked(held(JobObserved("gpt", "Job", "lab"))), 3)
+    assert resolve_among(told.events, "lab/gpt") == "ee"
+    listing = Listing()
+    for event in told.events:
+        listing.add(event)
+    assert [(line.name, line.parked) for line in listing.lines()] == [("gpt", True)]
+
+
+def test_what_is_held_while_others_are_released_parks_nothing(story):
+    told = story("ee")
+    told.add(InputParked(held(JobSubmitted(MANIFEST))), 1)
+    listing = Listing()
+    listing.add(told.events[0])
+    assert listing.lines() == []
+    with pytest.raises(NotFoundError):
+        resolve_among(told.events, "lab/late")
+
+
+def test_of_two_jobs_of_a_name_the_parked_one_is_meant_by_its_id(story, whole):
+    told = story("ee")
+    told.add(JobParked("broken"), 99)
+    told.add(InputParked(held(JobSubmitted(MANIFEST))), 99)
+    opened = whole("aa", 20, 1, 5, [Requests(gpu=1)], name="late", namespace="lab")
+    assert resolve_among([*opened.events, *told.events], "lab/late@ee") == "ee"
