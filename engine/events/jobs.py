@@ -354,7 +354,7 @@ class TimerSet(Data):
     held: bool = False
     """The job is parked, or inputs of it are held: the timer stands still until it is unparked and none is."""
     depth: int = 0
-    """Length of the chain of events that raise events that asked for the delayed action."""
+    """Length of the chain of events that raise events that the timer goes on with."""
 
 
 @event("lahar.timer.cancelled.v1", topic="job-events")

@@ -22,7 +22,7 @@ from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import cancelled, fired_key
 from engine.lifecycle.losses import wait_for_lost
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import breadth, kill, plan_of, scope_of, start_missing, when_killed
+from engine.lifecycle.pods import breadth, kill, left_to_kill, plan_of, scope_of, start_missing, when_killed
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.steps import RAISING, WORK
 from engine.lifecycle.tasks import follow_tasks
@@ -65,7 +65,7 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
         )
         return
     scope = scope_of(job, effect_of(phase, order.action), order)
-    turn.work += breadth(job, order.target)
+    turn.work += breadth(job, order.target) + left_to_kill(job)
     plan = plan_of(job, scope, order)
     if plan is None:  # a partition that does not exist: nothing follows, not even a phase (Volcano)
         return
@@ -148,6 +148,7 @@ def settle(turn: Turn, job: Job) -> Events:
     """
     for _ in range(_MANY):
         at = turn.index
+        turn.work += len(job.tasks)
         # What tasks and rules ask for comes before a phase that follows of itself (Volcano: a request's action, else a sync).
         yield from follow_tasks(turn, job, tuple(job.tasks), turn.time)
         yield from _ask_rules(turn, job)
@@ -338,11 +339,11 @@ def _ask_rules(turn: Turn, job: Job) -> Events:
                 turn.transitions.clear()
                 yield turn.event(job, Anomaly("more follows from one input than is followed up: raise rules are asked no more"))
                 return
+            turn.work += RAISING
             if too_deep(depth + 1):
                 what = f"raise rule {number} ({rule.event}) would continue a chain of {depth} events; it is not followed"
                 yield turn.event(job, Anomaly(what))
                 continue
-            turn.work += RAISING
             raised = EventRaised(
                 rule.event,
                 task=transition.task,

@@ -113,6 +113,8 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         part, take = (turn, _RULES[type(event.data)]) if whose is job else (turn.about(whose), decide)
         at = part.index
         outcome = yield from take(part, whose, event)
+        if part is not turn:
+            turn.work += part.work
         yield turn.event(job, InputReleased(event.id, kept, settled(outcome, part.index > at)), cause=turn.root)
     if inputs:
         yield from steps.go_on(turn, job, IN_VAIN if in_vain else None)
@@ -233,6 +235,8 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
         if turn.work > WORK:
             break
         done += 1
+        # Each end is one for itself; what a chain of events has asked for goes on with that chain.
+        turn.cause, turn.time, turn.depth = turn.root, turn.now, timer.depth
         if not attempt.live:
             gone = f"its node {attempt.node}" if why == "NodeLost" else "its job"
             yield give_up_object(turn, job, attempt, f"{gone} is gone")
@@ -246,7 +250,7 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
     for attempt in losses.unseen(turn, job)[:PODS]:
         yield from ask_again(turn, job, attempt)
     if len(found) > done:
-        yield turn.event(job, TimerSet("lost", turn.now + PACE, node=timer.node))
+        yield turn.event(job, TimerSet("lost", turn.now + PACE, node=timer.node, depth=timer.depth))
     yield from losses.wait_on(turn, job, timer)
     if job.managed:
         yield from settle(turn, job)

@@ -56,7 +56,7 @@ def wait_for_node(turn: Turn, job: Job, attempt: Attempt) -> Events:
 
 def _wait_until(turn: Turn, job: Job, due: int, node: str | None = None) -> Events:
     if not any(timer.due <= due for timer in job.lost.get(node, {}).values()):
-        yield turn.event(job, TimerSet("lost", due, node=node))
+        yield turn.event(job, TimerSet("lost", due, node=node, depth=turn.depth))
 
 
 def stop_waiting(turn: Turn, job: Job, attempt: Attempt) -> Events:

@@ -406,6 +406,5 @@ def on_timer(turn: Turn, job: Job, timer: Timer) -> Events:
             policy=timer.policy,
             event=timer.event,
             cause=cause,
-            depth=timer.depth,
         ),
     )

@@ -24,6 +24,7 @@ __all__ = [
     "breadth",
     "is_doomed",
     "kill",
+    "left_to_kill",
     "meet",
     "plan_of",
     "rest_of_kill",
@@ -117,6 +118,11 @@ def breadth(job: Job, target: Target | None) -> int:
         return 1
     spec = job.tasks[target.task].spec
     return spec.replicas if target.type == "task" or spec.partition is None else spec.partition.size
+
+
+def left_to_kill(job: Job) -> int:
+    """Return how many pods are looked at to say what the kills under way will still reach (`when_killed`)."""
+    return sum(breadth(job, _order_of(timer).target) for timer in job.kills.values())
 
 
 def kill(turn: Turn, job: Job, plan: KillPlan, scope: KillScope | None, order: Order, reason: str) -> Events:

@@ -265,6 +265,7 @@ class LifecycleStage:
         if job.parked or (job.held and timer.kind != "step"):  # what is still held may cancel it
             yield hold.set_again(turn, job, timer)
             return
+        turn.depth = timer.depth
         yield from self._on_timer(turn, job, timer)
         _check(job)
 

@@ -39,7 +39,7 @@ def room(job: Job, most: int) -> int:
 def go_on(turn: Turn, job: Job, reason: str | None = None) -> Events:
     """Let the next step come, unless it will."""
     if not job.steps:
-        yield turn.event(job, TimerSet("step", turn.now + PACE, reason=reason))
+        yield turn.event(job, TimerSet("step", turn.now + PACE, reason=reason, depth=turn.depth))
 
 
 def go_on_killing(turn: Turn, job: Job, scope: KillScope, order: Order, reason: str) -> Events:
@@ -56,5 +56,6 @@ def go_on_killing(turn: Turn, job: Job, scope: KillScope, order: Order, reason: 
             partition=order.partition,
             kill=scope,
             reason=reason,
+            depth=turn.depth,
         ),
     )

@@ -56,7 +56,7 @@ class Turn:
         self.depth = 0
         """Length of the chain of custom events that led to what is decided now."""
         self.work = 0
-        """What was followed up so far: pods that actions looked at, and `steps.RAISING` for each event that a rule raised."""
+        """What was followed up so far: pods that actions looked at, tasks judged, and `steps.RAISING` for each rule that fired."""
         self.transitions: list[tuple[Transition, str, int]] = []
         """Changes of phase that the job's raise rules have not been asked about: (transition, its event, depth)."""
 

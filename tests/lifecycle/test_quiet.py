@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lifecycle_driver import SECOND, Driver, vcjob
 
-from engine.lifecycle import managed
-from engine.lifecycle.orders import Order
+from engine.lifecycle.stage import LifecycleStage
 
 ACTIONS = ("RestartJob", "AbortJob", "ResumeJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob")
 PHASES = {
@@ -81,8 +81,8 @@ def _comes_to_rest(manifest: dict[str, Any], inputs: list[tuple[str, int]]) -> N
 
 
 def _rest(driver: Driver) -> None:
-    """Let timers fire for five minutes: a pod that nobody sees is waited for 60 s, so at most five rounds of a chain fit in."""
-    end, fired = driver.now + 300 * SECOND, 0
+    """Let timers fire for an hour: a pod that nobody sees is waited for 60 s, so a chain ends within that."""
+    end, fired = driver.now + 3_600 * SECOND, 0
     while (due := driver.stage.due(driver.state)) is not None and due <= end:
         made = driver.until(due)
         assert len(made) < 2_000
@@ -90,14 +90,34 @@ def _rest(driver: Driver) -> None:
         assert fired < 300, made[:5]
 
 
-def test_the_law_finds_a_chain_that_begins_anew_at_each_timer(monkeypatch):
-    monkeypatch.setattr(managed, "Order", lambda *given, **named: Order(*given, **{**named, "depth": 0}))
-    endless = vcjob(
-        {"name": "t0", "replicas": 0, "minAvailable": 0},
+def endless(level: str, replicas: int, timeout: str | None) -> dict[str, Any]:
+    return vcjob(
+        {"name": "t0", "replicas": replicas, "minAvailable": 0},
         minAvailable=0,
         maxRetry=2**31 - 1,
-        policies=[policy("E0", "RestartJob", "1us")],
-        lahar={"raise": [{"raise": "E0", "when": {"level": "job", "phase": "Pending"}}], "customEvents": {"E0": None}},
+        policies=[policy("E0", "RestartJob", timeout)],
+        lahar={"raise": [{"raise": "E0", "when": {"level": level, "phase": "Pending"}}], "customEvents": {"E0": None}},
     )
+
+
+def test_the_law_finds_a_chain_that_begins_anew_at_each_timer(monkeypatch):
+    act = LifecycleStage._act
+
+    def forgetful(self, turn, job, timer, error):
+        return act(self, turn, job, replace(timer, depth=0), error)
+
+    monkeypatch.setattr(LifecycleStage, "_act", forgetful)
     with pytest.raises(AssertionError, match="assert 300 < 300"):
-        _comes_to_rest(endless, [])
+        _comes_to_rest(endless("job", 0, "1us"), [])
+
+
+@pytest.mark.parametrize("replicas", [1, 300])
+def test_a_job_that_restarts_itself_ends_that_though_nobody_sees_its_pods(replicas):
+    """Each round waits a minute for pods that do not come, and all of them are kept."""
+    driver = Driver(checked=False)
+    driver.submit(endless("replica", replicas, None))
+    driver.wait(3_600)
+    many = len(driver.events)
+    assert len(driver.job().attempts) <= 10 * replicas
+    driver.wait(86_400)
+    assert len(driver.events) == many
