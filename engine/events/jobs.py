@@ -416,6 +416,8 @@ class EffectSettled(Data):
     message: str = ""
     reason: EffectFailure | None = None
     """Why the API server refused it, where that is known."""
+    principal: str = ""
+    """Who reports it, where it is about no job; only from them is it known when it comes again."""
 
 
 @part
@@ -436,6 +438,8 @@ class JobRejected(Data):
     update: bool = False
     principal: str | None = None
     """Of a submission: who made it. Only from them is it known when it comes again."""
+    manifest: str | None = None
+    """Digest of what was submitted: with another manifest the same submission is judged anew."""
 
 
 @event("lahar.command.refused.v1", topic="job-events")

@@ -10,33 +10,42 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from engine.events import Data, Event
-from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobSubmitted, JobUpdated
-from engine.lifecycle.belonging import is_elsewhere
-from engine.lifecycle.indexes import refused_key
+from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobUpdated
+from engine.lifecycle.claims import Claim, claim_of
+from engine.lifecycle.hold import restore
 from engine.lifecycle.state import Job, ShardState
 
-__all__ = ["asked", "may_not_speak", "objection", "was_refused"]
+__all__ = ["may_not_speak", "objection", "objection_to_submission"]
 
 _EVERY: Final = "*"
 _ASKING: Final = (CommandIssued, CustomEventRaised, EffectReported, JobUpdated, JobDeleted)
 
 
-def was_refused(job: Job, event: Event[Data]) -> bool:
-    """Tell whether an input was refused before: of somebody who may not speak for the job, or of what was no job then."""
-    data = event.data
-    return isinstance(data, (*_ASKING, JobSubmitted)) and refused_key(data.principal, event.id) in job.seen
-
-
 def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
     """Say why what somebody asks of a job does not count; `None`: it does, or the job is not known."""
     data = event.data
-    if not isinstance(data, _ASKING) or not job.opened:
+    if not isinstance(data, _ASKING):
         return None
-    if is_elsewhere(job, event.clusterid):
-        return f"the job is of {_called(job.cluster)}, not of {_called(event.clusterid)}"
-    if isinstance(data, JobDeleted) and not job.managed:
+    whose = job if job.opened else _claim(job)
+    if whose is None:
+        return None
+    if whose.cluster != event.clusterid:
+        return f"the job is of {_called(whose.cluster)}, not of {_called(event.clusterid)}"
+    if isinstance(data, JobDeleted) and not whose.managed:
         return None  # somebody saw that an object is gone
-    return may_not_speak(state, data.principal, job.cluster, job.namespace, job.tenant)
+    return may_not_speak(state, data.principal, whose.cluster, whose.namespace, whose.tenant)
+
+
+def objection_to_submission(state: ShardState, event: Event[Any]) -> str | None:
+    """Say why somebody may not submit the job that he submits; `None`: he may."""
+    claim = claim_of(event)
+    return None if claim is None else may_not_speak(state, event.data.principal, claim.cluster, claim.namespace, claim.tenant)
+
+
+def _claim(job: Job) -> Claim | None:
+    """Return what the input that is held first would make of a job that nothing has opened."""
+    first = next(iter(job.held.values()), None)
+    return None if first is None else claim_of(restore(first))
 
 
 def may_not_speak(state: ShardState, principal: str, cluster: str, namespace: str, tenant: str) -> str | None:
@@ -81,20 +90,3 @@ def _covers(grant: Mapping[str, Any], principal: str, namespace: str, tenant: st
 
 def _names(names: Any, name: str) -> bool:  # noqa: ANN401 - as it stands in the log
     return isinstance(names, list) and (_EVERY in names or (name != "" and name in names))
-
-
-_NAMES: Final[dict[type[Data], str]] = {
-    JobSubmitted: "submit",
-    JobUpdated: "update",
-    JobDeleted: "delete",
-    EffectReported: "report",
-}
-
-
-def asked(data: Data) -> tuple[str, str]:
-    """Return what an input asks for, and who asks as it says itself."""
-    if isinstance(data, CommandIssued):
-        return data.action, data.by
-    if isinstance(data, CustomEventRaised):
-        return data.event, data.by
-    return _NAMES[type(data)], ""

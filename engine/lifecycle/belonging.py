@@ -18,7 +18,7 @@ from engine.lifecycle.evolve import peek
 from engine.lifecycle.state import Job, ShardState
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
-__all__ = ["false_claim", "is_elsewhere", "job_of"]
+__all__ = ["false_claim", "job_of"]
 
 
 _NAMESPACED: Final = (PodObserved, JobObserved, JobDeleted)
@@ -66,7 +66,8 @@ def _commanded(state: ShardState, job: Job, cluster: str) -> Job:
 
 
 def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, namespace: str | None, *, alone: bool) -> bool:
-    if job.opened and (is_elsewhere(job, event.clusterid) or (namespace is not None and namespace != job.namespace)):
+    # A cluster that is not named is one of its own: else who leaves it out is in all.
+    if job.opened and (job.cluster != event.clusterid or (namespace is not None and namespace != job.namespace)):
         return True
     if not isinstance(data, PodObserved) or not _only_claims(data) or job.id != event.subject or data.uid in job.by_uid:
         return False
@@ -77,11 +78,6 @@ def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, na
         return True  # it became one before the job that it names was known
     # A job is forgotten long after its last pod: one that lives claims the id of another.
     return not job.opened and data.phase not in TERMINAL_ATTEMPT_PHASES and job.id in state.forgotten
-
-
-def is_elsewhere(job: Job, cluster: str) -> bool:
-    """Tell whether a job is of another cluster. One that is not named is a cluster of its own: else who leaves it out is in all."""
-    return job.cluster != cluster
 
 
 def false_claim(job: Job, pod: PodObserved) -> str | None:

@@ -32,6 +32,7 @@ from engine.events.jobs import (
     TimerFired,
     TimerSet,
 )
+from engine.lifecycle.hold import restore
 from engine.lifecycle.indexes import (
     begin_version,
     cancelled,
@@ -42,13 +43,13 @@ from engine.lifecycle.indexes import (
     note_submitted,
     place,
     remember,
-    remember_refused,
     run_timer,
     set_spec,
     stop_timer,
     where_of,
 )
 from engine.lifecycle.pages import change, change_tasks, discard, keep
+from engine.lifecycle.said import OBSERVE, REPORT, ROW, SUBMIT, remember_event, remember_said
 from engine.lifecycle.state import Deferred, Job, ShardState, Timer
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -124,15 +125,22 @@ def _task_phase_changed(_state: ShardState, job: Job, data: TaskPhaseChanged, ev
     change_tasks(job, (data.task,))
 
 
-def _refused(_state: ShardState, job: Job, data: JobRejected | CommandRefused, event: Event[Any]) -> None:
+def _refused(_state: ShardState, job: Job, data: CommandRefused, event: Event[Any]) -> None:
     if data.principal is None:
         mark_seen(job, event)
     else:
-        remember_refused(job, data.principal, event.causationid)
+        remember_said(job, data.command, data.principal, event.causationid)
+
+
+def _job_rejected(state: ShardState, job: Job, data: JobRejected, event: Event[Any]) -> None:
+    if data.principal is None:
+        _marks_input(state, job, data, event)
+    else:
+        remember_said(job, SUBMIT, data.principal, event.causationid, data.manifest)
 
 
 def _row_rejected(_state: ShardState, job: Job, _data: RowRejected, event: Event[Any]) -> None:
-    remember_refused(job, "", event.causationid)
+    remember_said(job, ROW, "", event.causationid)
 
 
 def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, event: Event[Any]) -> None:
@@ -238,11 +246,14 @@ def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Ev
     if job.opened:
         mark_seen(job, event)
     else:
-        remember_refused(job, "", event.causationid)
+        remember_said(job, REPORT, data.principal, event.causationid)
 
 
 def _marks_input(_state: ShardState, job: Job, _data: Data, event: Event[Any]) -> None:
-    mark_seen(job, event)
+    if job.opened:
+        mark_seen(job, event)
+    else:
+        remember_said(job, OBSERVE, "", event.causationid)
 
 
 def _job_parked(_state: ShardState, job: Job, _data: JobParked, _event: Event[Any]) -> None:
@@ -269,7 +280,7 @@ def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned,
     if ident not in (job.waiting if waits else job.held):
         keep(job, "waiting" if waits else "held", ident, data.input)
         note_held(job, ident, data.input, waits=waits)
-    if not waits:
+    if job.opened and not waits:
         remember(job, ident)
 
 
@@ -278,8 +289,13 @@ def _input_released(state: ShardState, job: Job, data: InputReleased, _event: Ev
     held = discard(job, "waiting" if waited else "held", data.input)
     if held is not None:
         note_released(job, data.input, held, waited=waited)
-        if waited and where_of(held) == (job.cluster, job.namespace):
+        if waited:
+            if where_of(held) == (job.cluster, job.namespace):
+                remember(job, data.input)
+        elif job.opened and data.outcome not in {"refused", "rejected"}:
             remember(job, data.input)
+        elif data.input not in job.seen:  # else it was held of a job
+            remember_event(job, restore(held))
     if not (waited or job.held):
         _set_going(state, job)
 
@@ -288,7 +304,7 @@ JOBS: Final[dict[type[Data], Handler]] = {
     JobOpened: _job_opened,
     JobRevised: _job_revised,
     JobPhaseChanged: _job_phase_changed,
-    JobRejected: _refused,
+    JobRejected: _job_rejected,
     JobObjectDeleted: _job_object_deleted,
     TaskPhaseChanged: _task_phase_changed,
     EventRaised: _event_raised,

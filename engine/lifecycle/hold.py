@@ -44,6 +44,8 @@ def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
     """
     kept = _kept(event)
     _must_fit(job, held_size(kept), len(job.held), job.held_bytes)
+    if not job.opened:  # what opens it may come with the same id
+        turn = turn.about(job)
     if error is not None:
         parked = turn.event(job, JobParked(error))
         yield parked
@@ -62,7 +64,7 @@ def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
     _must_fit(job, more, len(beside.ids), beside.size)
     if not job.opened:  # only its own wait for one that has come
         _must_fit(job, more, len(job.waiting), job.waiting_bytes, NAMESPACES)
-    turn = turn.about(job)  # the submission to come may have the same id
+    turn = turn.about(job)
     orphaned = turn.event(job, InputOrphaned(kept))
     yield orphaned
     if not job.opened:

@@ -40,9 +40,7 @@ __all__ = [
     "note_released",
     "note_submitted",
     "place",
-    "refused_key",
     "remember",
-    "remember_refused",
     "run_timer",
     "seat",
     "set_spec",
@@ -164,17 +162,6 @@ def remember(job: Job, ident: str) -> None:
     if len(job.seen) > SEEN:
         for oldest in list(islice(job.seen, SIZES["seen"])):
             discard(job, "seen", oldest)
-
-
-def refused_key(principal: str, ident: str) -> str:
-    """Name an input of somebody who may not speak for a job, so that nobody else's of the same id counts as known."""
-    return f"{principal}\x1f{ident}"
-
-
-def remember_refused(job: Job, principal: str, ident: str) -> None:
-    """Remember such an input; of a job only while it has room for as many of its own."""
-    if not job.opened or len(job.seen) < SEEN // 2:
-        remember(job, refused_key(principal, ident))
 
 
 def seat(job: Job, task: Task, attempt: Attempt) -> None:

@@ -36,10 +36,9 @@ from engine.events.jobs import (
 )
 from engine.kubernetes.job_bounds import replica_faults
 from engine.kubernetes.versions import is_newer
-from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, steps
+from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, said, steps
 from engine.lifecycle.actions import settle
 from engine.lifecycle.closing import give_up, give_up_object
-from engine.lifecycle.indexes import refused_key
 from engine.lifecycle.pods import ask_again, stray
 from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED, WORK
@@ -54,16 +53,29 @@ Rule = Callable[[Turn, Job, Event[Any]], Decision]
 def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     """Decide on one input of a job."""
     # What is held of a job that was unparked comes before anything new, step by step.
-    if (job.parked or job.held) and not (isinstance(event.data, CommandIssued) and event.data.action == "Unpark"):
+    if (job.parked or job.held) and not _waits_for_nothing(turn, job, event):
         return _ends((), "duplicate") if event.id in job.held else _unless_refused(_park, turn, job, event)
     if job.waiting and isinstance(event.data, PodObserved | PodDeleted):
         if event.id in job.waiting:
             return _ends((), "duplicate")
         if job.opened and hold.own_wait(job):
             return _ends(hold.orphan(turn, job, event), "waiting")
-    if not job.opened and job.id in turn.state.forgotten:
-        return _ends((), "late")
+    if not job.opened:
+        if said.is_known(job, event):
+            return _ends((), "duplicate")
+        if job.id in turn.state.forgotten:
+            return _ends((), "late")
     return _RULES[type(event.data)](turn, job, event)
+
+
+def _waits_for_nothing(turn: Turn, job: Job, event: Event[Data]) -> bool:
+    """Tell whether an input need not wait for those that are held: it releases them, or is refused whatever they are."""
+    data = event.data
+    if isinstance(data, CommandIssued):
+        return data.action == "Unpark"
+    if isinstance(data, JobSubmitted):
+        return job.opened > 0 or authority.objection_to_submission(turn.state, event) is not None
+    return isinstance(data, RowUnreadable)
 
 
 def _ends(events: Iterable[Event[Data]], outcome: Outcome) -> Decision:
@@ -77,7 +89,7 @@ def _if_allowed(rule: Rule) -> Rule:
 
 
 def _unless_refused(rule: Rule, turn: Turn, job: Job, event: Event[Any]) -> Decision:
-    if authority.was_refused(job, event):
+    if said.is_known(job, event):
         return _ends((), "duplicate")
     why = authority.objection(turn.state, job, event)
     if why is not None:
@@ -108,14 +120,14 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         if turn.work > WORK:
             break
         event = hold.restore(held)
-        turn.cause, turn.time, turn.cluster, turn.depth = turn.root, turn.now, event.clusterid, 0
+        turn.cause, turn.time, turn.cluster, turn.depth = turn.origin, turn.now, event.clusterid, 0
         whose = belonging.job_of(turn.state, event, alone=in_vain)
         part, take = (turn, _RULES[type(event.data)]) if whose is job else (turn.about(whose), decide)
         at = part.index
         outcome = yield from take(part, whose, event)
         if part is not turn:
             turn.work += part.work
-        yield turn.event(job, InputReleased(event.id, kept, settled(outcome, part.index > at)), cause=turn.root)
+        yield turn.event(job, InputReleased(event.id, kept, settled(outcome, part.index > at)), cause=turn.origin)
     if inputs:
         yield from steps.go_on(turn, job, IN_VAIN if in_vain else None)
 
@@ -146,7 +158,7 @@ def _welcome(turn: Turn, job: Job) -> Events:
     """Take in the pods that waited for a job that has just been opened."""
     for timer in list(job.timers.values()):
         if timer.kind == "orphan_wait":
-            yield turn.event(job, TimerCancelled(timer.id, "the job has come"), cause=turn.root)
+            yield turn.event(job, TimerCancelled(timer.id, "the job has come"), cause=turn.origin)
     yield from release(turn, job, "waiting")
 
 
@@ -178,7 +190,8 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
             return "duplicate"
     what = observe.contradiction(job, attempt, pod, turn.state.max_replicas)
     if what is not None:
-        yield turn.event(job, Anomaly(what, "replica", pod.task, pod.index, attempt.number if attempt else None, pod.name))
+        number = attempt.number if attempt else None
+        yield from _say(turn, job, Anomaly(what, "replica", pod.task, pod.index, number, pod.name))
         if job.managed and attempt is None and not deleted and not pod.deleting:
             yield from stray(turn, job, pod)
         return "anomalous"
@@ -236,7 +249,7 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
             break
         done += 1
         # Each end is one for itself; what a chain of events has asked for goes on with that chain.
-        turn.cause, turn.time, turn.depth = turn.root, turn.now, timer.depth
+        turn.cause, turn.time, turn.depth = turn.origin, turn.now, timer.depth
         if not attempt.live:
             gone = f"its node {attempt.node}" if why == "NodeLost" else "its job"
             yield give_up_object(turn, job, attempt, f"{gone} is gone")
@@ -267,11 +280,7 @@ def _follow_attempt(turn: Turn, job: Job, attempt: Attempt) -> Events:
 def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
     if job.opened:
         return (yield from _refuse(turn, job, event, f"a job with this id exists: {job.namespace}/{job.name}", stranger=True))
-    return (yield from _submit(turn, job, event.data))
-
-
-def _submit(turn: Turn, job: Job, submission: JobSubmitted) -> Decision:
-    accepted = yield from managed.submitted(turn, job, submission)
+    accepted = yield from managed.submitted(turn, job, event.data)
     if not accepted:
         return "rejected"
     yield from _welcome(turn, job)
@@ -279,8 +288,6 @@ def _submit(turn: Turn, job: Job, submission: JobSubmitted) -> Decision:
 
 
 def _updated(turn: Turn, job: Job, event: Event[JobUpdated]) -> Decision:
-    if not job.opened and job.sequence:  # a watch shows a manifest that was corrected after it had been rejected
-        return (yield from _submit(turn, job, JobSubmitted(event.data.manifest, principal=event.data.principal)))
     if not job.opened or not job.managed:
         return (yield from _refuse(turn, job, event, "no managed job has this id"))
     return (yield from managed.updated(turn, job, event.data))
@@ -306,7 +313,7 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
         return "unchanged"  # the status of a job of ours says what we wrote
     too_large = list(replica_faults(sum(event.data.tasks.values()), turn.state.max_replicas, "tasks"))
     if too_large:
-        yield turn.event(job, JobRejected(event.data.name, too_large, update=bool(job.opened)))
+        yield from _say(turn, job, JobRejected(event.data.name, too_large, update=bool(job.opened)))
         return "rejected"
     what = observed.contradiction(job, event.data)
     if what is not None:
@@ -352,21 +359,27 @@ def _custom(turn: Turn, job: Job, event: Event[CustomEventRaised]) -> Decision:
 
 def _reported(turn: Turn, job: Job, event: Event[EffectReported]) -> Decision:
     report = event.data
-    part = turn if job.opened else turn.about(job)  # what is no job may be a callback
-    if refused_key("", event.id) in job.seen:
-        return "duplicate"
-    yield part.event(job, EffectSettled(report.effect, report.outcome, report.name, report.message, report.reason))
-    turn.index = part.index
+    # What is no job may be a callback.
+    principal = "" if job.opened else report.principal
+    yield from _say(turn, job, EffectSettled(report.effect, report.outcome, report.name, report.message, report.reason, principal))
     yield from managed.effect_settled(turn, job, report)
     return "applied"
 
 
 def _row(turn: Turn, job: Job, event: Event[RowUnreadable]) -> Decision:
     row = event.data
-    if refused_key("", event.id) in job.seen:
+    if said.was_said(job, said.ROW, "", event.id):
         return "duplicate"
     yield turn.about(job).event(job, RowRejected(row.format, row.line, row.reason))
     return "rejected"
+
+
+def _say(turn: Turn, job: Job, data: Data) -> Events:
+    """Say something of a job, or of what is none yet: what opens it may come with the same id, and others follow from it then."""
+    part = turn if job.opened else turn.about(job)
+    yield part.event(job, data)
+    if part is not turn:
+        turn.index += 1  # something has followed
 
 
 def _refuse(turn: Turn, job: Job, event: Event[Any], reason: str, *, stranger: bool = False) -> Decision:
@@ -374,7 +387,7 @@ def _refuse(turn: Turn, job: Job, event: Event[Any], reason: str, *, stranger: b
     principal: str | None = event.data.principal if stranger or not job.opened else None
     if principal is not None:
         turn = turn.about(job)
-    command, by = authority.asked(event.data)
+    command, by = said.asked(event.data)
     yield turn.event(job, CommandRefused(command, reason, by, principal))
     return "refused"
 

@@ -46,6 +46,7 @@ from engine.lifecycle.losses import end_without_evidence, stop_waiting, wait_for
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import ask_again, is_doomed, kill, meet, plan_of, rest_of_kill, update_surplus
+from engine.lifecycle.said import manifest_digest
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.delays import cancelled_by_event
@@ -127,7 +128,8 @@ def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event
 
 
 def _reject(turn: Turn, job: Job, submission: JobSubmitted, name: str, faults: list[Fault]) -> Event[JobRejected]:
-    return turn.about(job).event(job, JobRejected(name[:NAME_CHARACTERS], faults, principal=submission.principal))
+    rejected = JobRejected(name[:NAME_CHARACTERS], faults, principal=submission.principal, manifest=manifest_digest(submission))
+    return turn.about(job).event(job, rejected)
 
 
 def _objects(turn: Turn) -> list[Data]:

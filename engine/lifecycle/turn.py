@@ -31,7 +31,7 @@ Decision = Generator[Event[Data], None, Outcome]
 class Turn:
     """What the decisions of one turn share."""
 
-    __slots__ = ("cause", "cluster", "depth", "index", "last", "now", "root", "state", "time", "transitions", "work")
+    __slots__ = ("cause", "cluster", "depth", "index", "last", "now", "origin", "root", "state", "time", "transitions", "work")
 
     def __init__(self, state: ShardState, root: str, now: int, cluster: str) -> None:
         """Begin a turn.
@@ -44,6 +44,9 @@ class Turn:
         """
         self.state = state
         self.root = root
+        """What ids are made of."""
+        self.origin = root
+        """Id of the input, or of the `timer.fired`."""
         self.cause = root
         """Id of the direct cause of what is decided next."""
         self.now = now
@@ -67,7 +70,7 @@ class Turn:
         another shard nor depend on which jobs share one. The job's sequence tells two takings of one fact apart.
         """
         part = Turn(self.state, f"{self.root}\x1f{job.id}\x1f{job.sequence}", self.now, self.cluster)
-        part.cause = part.last = self.root
+        part.origin = part.cause = part.last = self.origin
         return part
 
     def event(self, job: Job, data: Data, time: int | None = None, cause: str | None = None) -> Event[Any]:

@@ -14,6 +14,7 @@ from engine.events.inputs import (
     CustomEventRaised,
     EffectReported,
     JobDeleted,
+    JobObserved,
     JobSubmitted,
     JobUpdated,
     ObjectApplied,
@@ -253,6 +254,70 @@ def test_what_is_said_of_what_is_no_job_takes_no_id_from_the_job_to_come(data: A
     assert driver.outcome == "applied"
     driver.take(driver.event(JobSubmitted(manifest(), principal="ann"), "j1", "first"))
     assert driver.outcome == "duplicate"
+
+
+OBSERVED = [
+    JobObserved("n", "Job", "evil", version="1", tasks={"a": 2_000_000_000}),
+    pod("u", "j1", 1, "Pending", index=20_000, namespace="evil"),
+    RowUnreadable("philly-status", 3, "no time"),
+    EffectReported("e", "failed", principal="mallory"),
+]
+
+
+@pytest.mark.parametrize("data", OBSERVED, ids=lambda data: data.TYPE)
+@pytest.mark.parametrize("principal", ["", "ann"])
+def test_what_is_seen_of_what_is_no_job_takes_no_id_from_the_job_to_come(data: Any, principal: str) -> None:
+    driver = Driver()
+    for outcome in (("rejected", "anomalous", "applied"), ("duplicate",)):
+        driver.take(driver.event(data, "j1", "first"))
+        assert driver.outcome in outcome
+        driver.crash()
+    driver.take(driver.event(JobSubmitted(manifest(), principal=principal), "j1", "first"))
+    assert driver.outcome == "applied"
+
+
+@pytest.mark.parametrize("data", [JobSubmitted(manifest(), principal="mallory"), RowUnreadable("philly-status", 3, "no time")])
+def test_a_parked_job_holds_nothing_that_could_not_change_it(driver: Driver, data: Any) -> None:
+    """It would take the room, and the ids, of the job's own."""
+    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
+    for outcome in (("refused", "rejected"), ("duplicate",)):
+        driver.take(driver.event(data, "j1", "next"))
+        assert driver.outcome in outcome
+    assert len(driver.job().held) == 1
+    driver.take(driver.event(CommandIssued("AbortJob", principal="ann"), "j1", "next"))
+    assert (driver.outcome, len(driver.job().held)) == ("parked", 2)
+
+
+def test_a_parked_submission_says_who_may_speak_for_its_job() -> None:
+    driver = Driver()
+    grant(driver, principals=["ann"], namespaces=["research"])
+    submission = driver.event(JobSubmitted(manifest(), principal="ann"), "j1", "first")
+    driver.clusters.add("c1")
+    driver._drain(driver.stage.park(driver.state, submission, driver.now, "broken"))
+    for ident, action in (("next", "AbortJob"), ("unpark", "Unpark")):
+        driver.take(driver.event(CommandIssued(action, principal="mallory"), "j1", ident))
+        assert (driver.outcome, driver.job().parked, len(driver.job().held)) == ("refused", True, 1)
+    driver.take(driver.event(CommandIssued("AbortJob", principal="ann"), "j1", "next"))
+    driver.take(driver.event(CommandIssued("Unpark", principal="ann"), "j1", "unpark"))
+    assert (driver.outcome, driver.phase()) == ("applied", "Aborting")
+    for ident in ("first", "next", "unpark"):
+        driver.take(driver.event(CommandIssued("ResumeJob", principal="ann"), "j1", ident))
+        assert driver.outcome == "duplicate"
+
+
+def test_a_submission_that_is_rejected_when_it_is_released_takes_no_id() -> None:
+    driver = Driver()
+    wrong = manifest()
+    wrong["spec"]["minAvailable"] = 9
+    driver.clusters.add("c1")
+    driver._drain(driver.stage.park(driver.state, driver.event(JobSubmitted(wrong), "j1", "first"), driver.now, "broken"))
+    driver.command("Unpark")
+    driver.take(driver.event(JobSubmitted(wrong), "j1", "first"))
+    assert driver.outcome == "duplicate"
+    driver.take(driver.event(CommandIssued("AbortJob"), "j1", "first"))
+    assert driver.outcome == "refused"
+    driver.take(driver.event(JobSubmitted(manifest()), "j1", "first"))
+    assert driver.outcome == "applied"
 
 
 def test_a_submission_of_an_id_that_is_taken_takes_none(driver: Driver) -> None:

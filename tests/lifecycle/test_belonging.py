@@ -242,3 +242,29 @@ def test_what_is_commanded_of_a_job_in_one_cluster_is_not_said_of_one_submitted_
     driver = squatted()
     driver.take(driver.event(CommandIssued("AbortJob"), "j1", cluster=ELSEWHERE))
     assert [event.subject for event in driver.events if isinstance(event.data, CommandRefused)] == ["j1"]
+
+
+@pytest.mark.parametrize(
+    ("data", "outcome"),
+    [
+        (JobSubmitted({"metadata": {"name": "x", "namespace": "evil"}, "kind": "Job"}), "rejected"),
+        (JobUpdated({"metadata": {"name": "x", "namespace": "evil"}, "kind": "Job"}), "refused"),
+        (JobDeleted("9", "evil"), "refused"),
+    ],
+)
+def test_what_is_refused_of_a_job_of_its_own_names_its_input_and_is_known_again(driver: Driver, data: Any, outcome: str) -> None:
+    (made,) = driver.take(driver.event(data, "j1", "next"))
+    assert (driver.outcome, made.causationid, made.subject == "j1") == (outcome, "next", False)
+    driver.crash()
+    driver.take(driver.event(data, "j1", "next"))
+    assert driver.outcome == "duplicate"
+
+
+def test_what_is_released_of_a_job_of_its_own_is_caused_by_what_releases_it() -> None:
+    driver = Driver()
+    driver.submit(vcjob({"name": "w"}))
+    wrong = JobSubmitted({"metadata": {"name": "x", "namespace": "evil"}, "kind": "Job"})
+    driver._drain(driver.stage.park(driver.state, driver.event(wrong, "j1", "first"), driver.now, "broken"))
+    (parked,) = (job.id for job in driver.state.jobs.values() if job.parked)
+    made = driver.take(driver.event(CommandIssued("Unpark"), parked, "unpark"))
+    assert {event.causationid for event in made} == {"unpark"}

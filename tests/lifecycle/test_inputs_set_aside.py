@@ -554,3 +554,13 @@ def test_a_pod_that_has_waited_is_known_when_it_comes_again():
     assert len(driver.of(Anomaly)) == 1
     driver.see(wrong)
     assert (driver.outcome, len(driver.of(Anomaly))) == ("duplicate", 1)
+
+
+def test_what_follows_from_a_report_on_what_is_no_job_has_ids_of_its_own():
+    """Driver looks at the ids of all events: those of what is released share a turn."""
+    driver = Driver(checked=False)
+    driver.clusters.add("c1")
+    driver._drain(driver.stage.park(driver.state, driver.event(CommandIssued("AbortJob"), "j1"), driver.now, "broken"))
+    driver.take(driver.event(EffectReported("e", "failed"), "j1"))
+    made = driver.command("Unpark")
+    assert [event.data.outcome for event in made if isinstance(event.data, InputReleased)] == ["refused", "applied"]
