@@ -4,11 +4,12 @@
 """
 
 from engine.events import inputs, jobs
-from engine.events.envelope import Event, Message, decode, encode, from_cloudevent, raw_message, to_cloudevent
+from engine.events.envelope import SMALL, Event, Message, decode, encode, from_cloudevent, raw_message, to_cloudevent
 from engine.events.errors import EventError, NotKeptError, UndecodableError, UnknownTypeError
 from engine.events.vocabulary import TYPES, UPCASTERS, Data, Topic
 
 __all__ = [
+    "SMALL",
     "TYPES",
     "UPCASTERS",
     "Data",

@@ -22,7 +22,7 @@ from engine.events.errors import UndecodableError, UnknownTypeError
 from engine.events.times import format_time, parse_time
 from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, adapter, fields_adapter
 
-__all__ = ["Event", "Message", "decode", "encode", "from_cloudevent", "new_message", "raw_message", "to_cloudevent"]
+__all__ = ["SMALL", "Event", "Message", "decode", "encode", "from_cloudevent", "new_message", "raw_message", "to_cloudevent"]
 
 DataT_co = TypeVar("DataT_co", bound=Data, covariant=True)
 
@@ -81,6 +81,8 @@ _ATTRIBUTE_CHARACTERS: Final = 8 * NAME_CHARACTERS
 """Of an input's attributes together."""
 _LONGEST_NAME: Final = 2 * NAME_CHARACTERS
 """Characters of an input's id, subject, source and cluster: each event that follows repeats them, several times."""
+SMALL: Final = _LONGEST_NAME
+"""Bytes of a message that is within every bound, whatever it is."""
 _SEQUENCE_DIGITS: Final = 20
 _LARGEST_SEQUENCE: Final = 2**63 - 1  # what a log can keep
 
@@ -166,13 +168,12 @@ def _check_bounds(message: Message, largest: int) -> None:
         raise UndecodableError(f"its id, subject, source or clusterid is longer than {_LONGEST_NAME:,} characters")
 
 
-def decode(message: Message, *, bounded: bool = True, size: int = 0) -> Event[Data]:
+def decode(message: Message, *, bounded: bool = True) -> Event[Data]:
     """Return the event that a message holds, upcast to the current version of its type.
 
     Args:
         message: the message.
-        bounded: it is an input that is still to be taken: one that is too large is none.
-        size: of the message (`engine.log.port.Record.size`), where that is known: of a small one no attribute is too long.
+        bounded: it is an input that is still to be taken, and may have more than `SMALL` bytes: one that is too large is none.
 
     Raises:
         UndecodableError: the data are no JSON or break the schema of the type (the text names the field), or it is an input that
@@ -185,7 +186,7 @@ def decode(message: Message, *, bounded: bool = True, size: int = 0) -> Event[Da
         cls = TYPES[message.type]
     validator = _VALIDATORS.get(cls) or _validator(cls)
     (_, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
-    if bounded and (not 0 < size <= _LONGEST_NAME or size > cls.LARGEST) and cls.TOPIC in INPUT_TOPICS:
+    if bounded and cls.TOPIC in INPUT_TOPICS:
         _check_bounds(message, cls.LARGEST)
     try:
         data = cls(**validator.validate_json(content, strict=True))

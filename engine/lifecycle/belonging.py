@@ -34,12 +34,11 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
         event: the input.
         alone: a pod that names its job by annotation alone has waited for it in vain.
     """
-    data = event.data
-    if isinstance(data, PodDeleted):
-        data = data.last
-    job = state.jobs.get(event.subject)
+    data, job = event.data, state.jobs.get(event.subject)
     if job is None:
         job = peek(state, event.subject)
+    if isinstance(data, PodDeleted):
+        data = data.last
     if (
         isinstance(data, PodObserved)
         and data.uid in job.by_uid

@@ -318,14 +318,7 @@ def _check(job: Job) -> None:
         InvariantError: see the text; the processor parks the job.
     """
     counts = job.counts
-    if (
-        counts.pending < 0
-        or counts.running < 0
-        or counts.succeeded < 0
-        or counts.failed < 0
-        or counts.terminating < 0
-        or job.live < 0
-    ):
+    if min(counts.pending, counts.running, counts.succeeded, counts.failed, counts.terminating, job.live) < 0:
         raise InvariantError(job.id, f"negative counters: {counts}, {job.live} live")
     if job.opened and (job.finished is not None) != (job.phase in FINISHED_JOB_PHASES):
         raise InvariantError(job.id, f"phase {job.phase} with finished {job.finished}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
-from engine.events import Data, Event, EventError, NotKeptError, Topic, decode, encode
+from engine.events import SMALL, Data, Event, EventError, NotKeptError, Topic, decode, encode
 from engine.events.ids import output_id
 from engine.events.jobs import Accounted
 from engine.log.accounts import SILENT
@@ -212,7 +212,7 @@ class ShardRun(Generic[S]):
             self._bury(record, reasons[-1])
             return
         try:
-            event = decode(record.message, size=record.size)
+            event = decode(record.message, bounded=not 0 < record.size <= SMALL)
         except EventError as error:
             self._bury(record, str(error))
             return

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from engine.events import (
+    SMALL,
     TYPES,
     EventError,
     Message,
@@ -26,7 +27,7 @@ from engine.events import (
 )
 from engine.events.examples import example
 from engine.events.values import DEEPEST
-from engine.events.vocabulary import adapter
+from engine.events.vocabulary import INPUT_TOPICS, adapter
 
 SOME = settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
 FEW = settings(max_examples=15, suppress_health_check=[HealthCheck.too_slow])
@@ -214,3 +215,9 @@ def test_an_unknown_type_is_named():
 def test_bytes_that_came_without_attributes_are_exported_as_they_came():
     line = json.loads(to_cloudevent(raw_message("k", b"<html>\xff", 5)))
     assert line == {"specversion": "1.0", "recordedtime": "1970-01-01T00:00:00.000005Z", "data_base64": "PGh0bWw+/w=="}
+
+
+@pytest.mark.parametrize("cls", [cls for cls in TYPES.values() if cls.TOPIC in INPUT_TOPICS], ids=lambda cls: cls.TYPE)
+def test_a_small_input_is_within_every_bound(cls):
+    """Shards look at the bounds of larger ones alone."""
+    assert cls.LARGEST >= SMALL

@@ -233,6 +233,7 @@ def test_what_was_absorbed_under_wider_bounds_is_absorbed_again(monkeypatch: pyt
     narrow = Processor(log, Renewed())
     narrow.open()
     assert narrow.state.nodes == first.state.nodes == {"n": 7}
+    monkeypatch.setattr(run, "SMALL", 0)  # no real bound is narrower
     log.append("cluster", [node("n", 2, 8, at=3)])
     narrow.run_until_quiet()
     assert narrow.accounts.outcomes["dead"] == 1
