@@ -8,6 +8,7 @@ from engine.events import Event, encode
 from engine.events.inputs import NodeObserved, PodObserved
 from engine.history.reading import cluster_facts, history_of
 from engine.lifecycle.stage import LifecycleStage
+from engine.log import run
 from engine.log.memory import MemoryLog
 from engine.log.processor import Processor
 
@@ -28,6 +29,7 @@ def opened(log: MemoryLog, stage: LifecycleStage) -> Processor:
 
 def test_what_is_read_is_what_was_taken_whatever_the_bounds_were_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """An input that was taken under wider bounds counts, one that was set aside under narrower ones does not."""
+    monkeypatch.setattr(run, "SMALL", 0)  # no real bound is as narrow as these
     log, long = MemoryLog(), "x" * NARROW
     for number, bound in enumerate((NARROW, WIDE, NARROW)):
         for data in (NodeObserved(f"n{number}", type=long), PodObserved(f"u{number}", f"j{number}", "p", "Running", 0, node=long)):
