@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any, Final, cast
 
-from engine.cli.case_content import (
+from engine.conformance.content import (
     Content,
     group_tasks,
     read_counters,

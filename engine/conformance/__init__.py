@@ -1,0 +1,1 @@
+"""Conformance: cases are put to the functions that stages and commands call."""
