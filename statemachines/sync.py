@@ -2,23 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Literal, Protocol, TypeVar
 
-from statemachines.counters import Counters, Pod, count, count_tasks
-from statemachines.spec import DependsOn, JobSpec, TaskSpec
+from statemachines.spec import DependsOn, TaskSpec
 
 __all__ = [
-    "SyncPlan",
+    "TaskPods",
     "creates_pods",
     "dependencies_met",
+    "may_start",
     "missing_indexes",
     "pod_name",
-    "ready_pods",
+    "pod_ready",
     "surplus_indexes",
     "sync_job",
     "task_ready",
 ]
+
+
+class TaskPods(Protocol):
+    """What a sync has to know of a task and its pods."""
+
+    @property
+    def spec(self) -> TaskSpec:
+        """The task."""
+
+    @property
+    def open(self) -> list[int]:
+        """Its replicas that have no pod (`missing_indexes`)."""
+
+    @property
+    def left(self) -> Collection[int]:
+        """Those whose pod is to be replaced, and is not being deleted yet (Volcano: it is out of sync)."""
+
+    @property
+    def ready(self) -> int:
+        """How many of its pods are ready (`pod_ready`)."""
+
+
+TaskT = TypeVar("TaskT", bound=TaskPods)
 
 
 def creates_pods(group_phase: str | None) -> bool:
@@ -47,9 +70,9 @@ def surplus_indexes(replicas: int, taken: Iterable[int]) -> list[int]:
     return sorted(index for index in taken if index >= replicas)
 
 
-def ready_pods(pods: Iterable[Pod]) -> int:
-    """Count the pods that a dependent task may rely on: succeeded, or running with all containers ready."""
-    return sum(pod.phase == "Succeeded" or (pod.phase == "Running" and pod.containers_ready) for pod in pods)
+def pod_ready(phase: str, containers_ready: bool) -> bool:
+    """Tell whether a dependent task may rely on a pod: it succeeded, or runs with all containers ready (Volcano)."""
+    return phase == "Succeeded" or (phase == "Running" and containers_ready)
 
 
 def task_ready(task: TaskSpec | None, ready: int) -> bool:
@@ -57,7 +80,7 @@ def task_ready(task: TaskSpec | None, ready: int) -> bool:
 
     Args:
         task: the task; `None` (it does not exist): never ready.
-        ready: its pods by `ready_pods`.
+        ready: how many of its pods are ready.
 
     Returns:
         True from minAvailable ready pods on; always, if it has no minAvailable (Volcano).
@@ -82,54 +105,33 @@ def dependencies_met(depends_on: DependsOn | None, is_ready: Callable[[str], boo
     return all(is_ready(name) for name in depends_on.names)
 
 
-@dataclass(slots=True)
-class SyncPlan:
-    """What one sync does."""
-
-    create: list[tuple[str, int]] = field(default_factory=list)
-    """Replicas to be given a pod: (task, index)."""
-    delete: list[Pod] = field(default_factory=list)
-    """Pods beyond the replicas, and pods that are out of sync."""
-    counters: Counters = field(default_factory=Counters)
-    """What Volcano's status shows afterwards; a pod that is deleted here is terminating in addition to its phase."""
-    tasks: dict[str, Counters] = field(default_factory=dict)
-
-
-def sync_job(spec: JobSpec, pods: Mapping[str, Mapping[int, Pod]], surplus: Iterable[Pod] = ()) -> SyncPlan:
-    """Plan one sync of a job whose group lets it create pods.
+def may_start(tasks: Mapping[str, TaskPods], task: TaskSpec) -> bool:
+    """Tell whether what a task depends on is ready.
 
     Args:
-        spec: the specification.
-        pods: task → index → pod. Tasks that the specification lacks are left alone.
-        surplus: pods of the specification's tasks that belong to no replica.
-
-    Returns:
-        The plan. A created pod counts as pending.
+        tasks: the tasks of its job by name.
+        task: the task.
     """
-    plan = SyncPlan()
-    ready: dict[str, bool] = {}
 
     def is_ready(name: str) -> bool:
-        if name not in ready:
-            ready[name] = task_ready(spec.task(name), ready_pods(pods.get(name, {}).values()))
-        return ready[name]
+        other = tasks.get(name)
+        return other is not None and task_ready(other.spec, other.ready)
 
-    counted: list[Pod] = []
-    for task in spec.tasks:
-        own = pods.get(task.name, {})
-        plan.delete.extend(own[index] for index in surplus_indexes(task.replicas, own))
-        for index, pod in own.items():
-            if index < task.replicas:
-                counted.append(pod)
-                if pod.out_of_sync and not pod.deleting:
-                    plan.delete.append(pod)
-        missing = missing_indexes(task.replicas, own)
-        if missing and dependencies_met(task.depends_on, is_ready):
-            for index in missing:
-                plan.create.append((task.name, index))
-                counted.append(Pod(task.name, "", "Pending", index))
-    plan.delete.extend(surplus)
-    plan.counters = count(counted)
-    plan.counters.terminating += len(plan.delete)
-    plan.tasks = count_tasks(counted)
-    return plan
+    return dependencies_met(task.depends_on, is_ready)
+
+
+def sync_job(tasks: Mapping[str, TaskT]) -> Iterator[tuple[TaskT, Literal["delete", "create"], list[int]]]:
+    """Say what a sync does to a job whose group lets it create pods.
+
+    Args:
+        tasks: its tasks by name, in the order of its specification.
+
+    Yields:
+        A task, and the replicas whose pod is to be deleted or made, ascending. What was done of that before the next is asked
+        for, that one takes into account.
+    """
+    for task in tasks.values():
+        if task.left:
+            yield task, "delete", sorted(index for index in task.left if index < task.spec.replicas)
+        if task.open and may_start(tasks, task.spec):
+            yield task, "create", task.open

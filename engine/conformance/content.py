@@ -6,6 +6,7 @@ What a case leaves out is 0, null or empty; names are Volcano's in snake case.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final
 
@@ -16,9 +17,11 @@ from statemachines.counters import Counters, Pod
 from statemachines.kill import Target
 from statemachines.podgroup import GroupTask, PodGroupSpec, SubGroup
 from statemachines.spec import DependsOn, JobSpec, Partition, Policy, TaskSpec
+from statemachines.sync import missing_indexes, pod_ready
 
 __all__ = [
     "Content",
+    "SyncTask",
     "group_tasks",
     "read_counters",
     "read_podgroup",
@@ -26,6 +29,7 @@ __all__ = [
     "read_spec",
     "read_target",
     "read_task_counts",
+    "sync_tasks",
     "write_duration",
     "write_resources",
     "write_sub_groups",
@@ -124,6 +128,42 @@ def read_pods(content: Sequence[Content], job: str = "") -> list[Pod]:
         )
         for pod in content
     ]
+
+
+@dataclass(slots=True)
+class SyncTask:
+    """A task and its pods, as a sync sees them (`statemachines.sync.TaskPods`)."""
+
+    spec: TaskSpec
+    pods: dict[int, Pod] = field(default_factory=dict)
+    """By replica."""
+
+    @property
+    def open(self) -> list[int]:
+        """Replicas that have no pod; one that is being deleted still takes its place."""
+        return missing_indexes(self.spec.replicas, self.pods)
+
+    @property
+    def left(self) -> list[int]:
+        """Replicas whose pod is out of sync."""
+        return [index for index, pod in self.pods.items() if pod.out_of_sync and not pod.deleting]
+
+    @property
+    def ready(self) -> int:
+        """How many pods are ready."""
+        return sum(pod_ready(pod.phase, pod.containers_ready) for pod in self.pods.values())
+
+
+def sync_tasks(case: Content, spec: JobSpec) -> tuple[dict[str, SyncTask], list[Pod]]:
+    """Read the tasks of a specification with their pods, and those pods of its tasks that belong to no replica."""
+    tasks = {task.name: SyncTask(task) for task in spec.tasks}
+    loose: list[Pod] = []
+    for pod in read_pods(case.get("pods") or (), case.get("job_name") or ""):
+        if pod.task in tasks and pod.index is not None:
+            tasks[pod.task].pods[pod.index] = pod
+        elif pod.task in tasks:
+            loose.append(pod)
+    return tasks, loose
 
 
 def _index(name: str, job: str, task: str) -> int | None:

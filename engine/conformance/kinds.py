@@ -6,9 +6,10 @@ A case is JSON; what it leaves out is 0, null or empty. Nothing is defaulted as 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, cast
 
+from engine.conformance.admission import dependency_order, validate_create, validate_task_topology, validate_update
 from engine.conformance.content import (
     Content,
     group_tasks,
@@ -18,19 +19,19 @@ from engine.conformance.content import (
     read_spec,
     read_target,
     read_task_counts,
+    sync_tasks,
     write_duration,
     write_resources,
     write_sub_groups,
 )
-from engine.kubernetes.validation import dependency_order, validate_create, validate_task_topology, validate_update
 from statemachines.conditions import condition_append
-from statemachines.counters import Pod
+from statemachines.counters import Counters, Pod, count, count_tasks
 from statemachines.kill import KillPlan, kill_job, kill_target, retained, volcano_status
 from statemachines.phase_rule import NextPhase, effect_of, next_phase
 from statemachines.podgroup import deletes_podgroup, min_resources, podgroup_spec, task_minima_first
 from statemachines.policies import Request, match
 from statemachines.spec import JobSpec
-from statemachines.sync import SyncPlan, creates_pods, pod_name, ready_pods, sync_job, task_ready
+from statemachines.sync import creates_pods, pod_name, pod_ready, surplus_indexes, sync_job, task_ready
 from statemachines.task_rules import task_completed
 from statemachines.vocabulary import JobPhase, volcano_phase
 
@@ -42,6 +43,19 @@ Outcome = dict[str, Any]
 
 class UnsupportedError(ValueError):
     """Raised when a case asks for an operation, method or task that its kind does not have."""
+
+
+@dataclass(slots=True)
+class Sync:
+    """What one sync does."""
+
+    created: int = 0
+    """Pods."""
+    delete: list[Pod] = field(default_factory=list)
+    """Pods beyond the replicas, and pods that are out of sync."""
+    counters: Counters = field(default_factory=Counters)
+    """What Volcano's status shows afterwards; a created pod counts as pending."""
+    tasks: dict[str, Counters] = field(default_factory=dict)
 
 
 def _state(case: Content) -> Outcome:
@@ -61,8 +75,8 @@ def _state(case: Content) -> Outcome:
         counters, tasks, killed = volcano_status(kill), {}, kill.delete
         version += kill.version_delta
     elif effect == "sync" and creates_pods(_group_phase(case)):
-        plan = _sync_plan(case, spec)
-        counters, tasks, min_available, killed = plan.counters, plan.tasks, spec.min_available, plan.delete
+        sync = _sync(case, spec)
+        counters, tasks, min_available, killed = sync.counters, sync.tasks, spec.min_available, sync.delete
     step = NextPhase(phase)
     # Volcano: a kill of a partition that does not exist is no step at all.
     if kill is not None or effect == "sync":
@@ -90,15 +104,23 @@ def _kill_plan(case: Content, spec: JobSpec, effect: str) -> KillPlan | None:
     return kill_job(pods, retained(effect, retry_count, spec.max_retry))
 
 
-def _sync_plan(case: Content, spec: JobSpec) -> SyncPlan:
-    slots: dict[str, dict[int, Pod]] = {}
-    loose: list[Pod] = []
-    for pod in read_pods(case.get("pods") or (), case.get("job_name") or ""):
-        if pod.index is not None:
-            slots.setdefault(pod.task, {})[pod.index] = pod
-        elif spec.task(pod.task) is not None:
-            loose.append(pod)
-    return sync_job(spec, slots, loose)
+def _sync(case: Content, spec: JobSpec) -> Sync:
+    """Sync once, with what Volcano's status shows afterwards."""
+    tasks, loose = sync_tasks(case, spec)
+    sync = Sync()
+    counted = [pod for task in tasks.values() for index, pod in task.pods.items() if index < task.spec.replicas]
+    for task in tasks.values():
+        sync.delete += [task.pods[index] for index in surplus_indexes(task.spec.replicas, task.pods)]
+    for task, what, indexes in sync_job(tasks):
+        if what == "delete":
+            sync.delete += [task.pods[index] for index in indexes]
+        else:
+            sync.created += len(indexes)
+            counted += [Pod(task.spec.name, "", index=index) for index in indexes]
+    sync.delete += loose
+    sync.counters, sync.tasks = count(counted), count_tasks(counted)
+    sync.counters.terminating += len(sync.delete)  # in addition to their phases (Volcano)
+    return sync
 
 
 def _kill_target(case: Content) -> Outcome:
@@ -121,8 +143,8 @@ def _sync_job(case: Content) -> Outcome:
     pods = len(case.get("pods") or ())
     if not creates_pods(_group_phase(case)):
         return {"total_pods": pods}
-    plan = _sync_plan(case, read_spec(case.get("spec") or {}))
-    return {"total_pods": pods + len(plan.create) - len(plan.delete)}
+    sync = _sync(case, read_spec(case.get("spec") or {}))
+    return {"total_pods": pods + sync.created - len(sync.delete)}
 
 
 def _depends_on_ready(case: Content) -> Outcome:
@@ -132,8 +154,8 @@ def _depends_on_ready(case: Content) -> Outcome:
     if task is None:
         raise UnsupportedError(f"depends_on_task: the specification has no task {name!r}")
     names = {pod_name(case.get("job_name") or "", name, index) for index in range(task.replicas)}
-    pods = [pod for pod in read_pods(case.get("pods") or ()) if pod.name in names]
-    return {"ready": task_ready(task, ready_pods(pods))}
+    ready = sum(pod.name in names and pod_ready(pod.phase, pod.containers_ready) for pod in read_pods(case.get("pods") or ()))
+    return {"ready": task_ready(task, ready)}
 
 
 def _task_completed(case: Content) -> Outcome:

@@ -19,6 +19,7 @@ from engine.lifecycle.pages import SIZES, change_spec, change_tasks, clear, disc
 from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, Waiters, category
 from statemachines.raising import raise_rules
 from statemachines.spec import JobSpec
+from statemachines.sync import missing_indexes, pod_ready
 from statemachines.task import initial_task_phase
 
 K = TypeVar("K")
@@ -97,7 +98,7 @@ def index_job(state: ShardState, job: Job) -> None:
     for at, task in enumerate(job.tasks.values()):
         task.place = at
         if job.managed:
-            task.open = list(range(task.spec.replicas))
+            task.open = missing_indexes(task.spec.replicas, ())
     for at, attempt in enumerate(job.attempts):
         attempt.place = at
         task = job.tasks[attempt.task]
@@ -203,7 +204,7 @@ def _count(job: Job, task: Task, attempt: Attempt, by: int) -> None:
     elif name == "running":
         counts.running += by
         sums.running += by
-        task.ready += by * attempt.ready
+        task.ready += by * pod_ready("Running", attempt.ready)
         task.restart_sum += by * attempt.restarts
     elif name == "terminating":
         counts.terminating += by
@@ -211,7 +212,7 @@ def _count(job: Job, task: Task, attempt: Attempt, by: int) -> None:
     elif name == "succeeded":
         counts.succeeded += by
         sums.succeeded += by
-        task.ready += by
+        task.ready += by * pod_ready("Succeeded", attempt.ready)
     elif name == "failed":
         counts.failed += by
         sums.failed += by
@@ -308,17 +309,10 @@ def set_spec(job: Job, spec: JobSpec) -> None:
         if task is None:
             task = job.tasks[wanted.name] = Task(wanted, since=job.since, place=len(job.tasks))
             task.phase = initial_task_phase(wanted) if job.managed else "Pending"
-            before = 0
         else:
-            before = task.spec.replicas
             task.spec = wanted
         task.sized = True
-        if not job.managed:
-            continue
-        for index in range(before, wanted.replicas):
-            current = task.slots.get(index)
-            if current is None or leaves_slot_open(job, task, current):
-                task.open_slot(index)
-        while task.open and task.open[-1] >= wanted.replicas:
-            task.open.pop()
+        if job.managed:
+            taken = {index for index, attempt in task.slots.items() if not leaves_slot_open(job, task, attempt)}
+            task.open = missing_indexes(wanted.replicas, taken)
     change_tasks(job, job.tasks)

@@ -11,13 +11,12 @@ from engine.events.jobs import AttemptObjectChanged, AttemptStarted, EffectReque
 from engine.lifecycle.closing import give_up
 from engine.lifecycle.losses import wait_for_node, wait_for_sight
 from engine.lifecycle.orders import Order
-from engine.lifecycle.state import Attempt, Job, Timer, category
+from engine.lifecycle.state import Attempt, Job, Task, Timer, category
 from engine.lifecycle.steps import PODS, go_on, go_on_killing, room
-from engine.lifecycle.tasks import may_start
 from engine.lifecycle.turn import Events, Turn
 from statemachines.counters import Counters, Pod
 from statemachines.kill import RETAIN_NONE, RETAIN_SOFT, KillPlan, KillScope, Target, kill_job, kill_target, retained
-from statemachines.sync import creates_pods, pod_name
+from statemachines.sync import creates_pods, pod_name, surplus_indexes, sync_job
 
 __all__ = [
     "ask_again",
@@ -49,31 +48,33 @@ def start_missing(turn: Turn, job: Job) -> Events:
     if job.steps:  # it goes on by itself
         return
     more = room(job, PODS)
-    for task in job.tasks.values():
-        left = sorted(index for index in task.left if index < task.spec.replicas)[:more]
-        for index in left:
-            yield from _delete_one(turn, job, task.slots[index], "KilledByAction")
-        more -= len(left)
-        few = task.open[:more] if task.open and may_start(job, task) else []
+    for task, what, indexes in sync_job(job.tasks):
+        few = indexes[:more]
         more -= len(few)
         for index in few:
-            started = turn.event(
-                job,
-                AttemptStarted(
-                    task.spec.name,
-                    index,
-                    task.next_number(index),
-                    pod=pod_name(job.name, task.spec.name, index),
-                    requests=task.spec.requests,
-                    job_version=job.version,
-                ),
-            )
-            yield started
-            attempt = task.slots[index]
-            yield turn.event(job, _effect("create_pod", attempt), cause=started.id)
+            if what == "delete":
+                yield from _delete_one(turn, job, task.slots[index], "KilledByAction")
+            else:
+                yield from _make_one(turn, job, task, index)
         if not more:
             yield from go_on(turn, job)
             return
+
+
+def _make_one(turn: Turn, job: Job, task: Task, index: int) -> Events:
+    started = turn.event(
+        job,
+        AttemptStarted(
+            task.spec.name,
+            index,
+            task.next_number(index),
+            pod=pod_name(job.name, task.spec.name, index),
+            requests=task.spec.requests,
+            job_version=job.version,
+        ),
+    )
+    yield started
+    yield turn.event(job, _effect("create_pod", task.slots[index]), cause=started.id)
 
 
 def _effect(effect: str, attempt: Attempt, cause: str | None = None) -> EffectRequested:
@@ -105,7 +106,8 @@ def plan_of(job: Job, scope: KillScope | None, order: Order) -> KillPlan | None:
     if scope == "target":
         return kill_target(_pods(job, order.target), order.target)
     if scope == "surplus":
-        beyond = (pod for pod in _pods(job) if pod.index is not None and pod.index >= job.tasks[pod.task].spec.replicas)
+        tasks = job.tasks.values()
+        beyond = (pod for task in tasks for pod in _pods_at(job, task, surplus_indexes(task.spec.replicas, task.slots)))
         return kill_job(beyond, RETAIN_NONE)
     return kill_job(_pods(job), RETAIN_SOFT if scope == "unfinished" else RETAIN_NONE)
 
@@ -190,17 +192,21 @@ def _pods(job: Job, target: Target | None = None) -> Iterator[Pod]:
     for task in job.tasks.values():
         if target is not None and target.task != task.spec.name:
             continue
-        slots = task.slots
-        indexes: Iterable[int] = slots
+        indexes: Iterable[int] = task.slots
         if target is not None and target.type == "pod":
             indexes = (int(target.pod or -1),)
         elif target is not None and target.type == "partition" and task.spec.partition is not None:
             size = task.spec.partition.size
             indexes = range(int(target.partition or 0) * size, (int(target.partition or 0) + 1) * size)
-        for index in indexes:
-            counted = category(slots[index]) if index in slots else None
-            if counted is not None:
-                yield _pod(job, slots[index], counted)
+        yield from _pods_at(job, task, indexes)
+
+
+def _pods_at(job: Job, task: Task, indexes: Iterable[int]) -> Iterator[Pod]:
+    for index in indexes:
+        attempt = task.slots.get(index)
+        counted = category(attempt) if attempt is not None else None
+        if attempt is not None and counted is not None:
+            yield _pod(job, attempt, counted)
 
 
 def _pod(job: Job, attempt: Attempt, counted: str) -> Pod:

@@ -8,24 +8,14 @@ from typing import Final
 from engine.events.jobs import TaskPhaseChanged
 from engine.lifecycle.state import Job, Task
 from engine.lifecycle.turn import Events, Turn
-from statemachines.sync import dependencies_met, task_ready
+from statemachines.sync import may_start
 from statemachines.task import TaskFacts, TaskTrigger, next_task_phase
 from statemachines.task_rules import success_out_of_reach
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 _RESTARTS: Final = frozenset({"RestartJob", "RestartTask", "RestartPod", "RestartPartition"})
 
-__all__ = ["follow_tasks", "may_start"]
-
-
-def may_start(job: Job, task: Task) -> bool:
-    """Tell whether what a task depends on is ready."""
-    return dependencies_met(task.spec.depends_on, lambda name: _ready(job, name))
-
-
-def _ready(job: Job, name: str) -> bool:
-    other = job.tasks.get(name)
-    return other is not None and task_ready(other.spec, other.ready)
+__all__ = ["follow_tasks"]
 
 
 def follow_tasks(turn: Turn, job: Job, names: Iterable[str], time: int) -> Events:
@@ -63,7 +53,7 @@ def _facts(job: Job, task: Task) -> TaskFacts:
         task.spec,
         task.counts,
         retrying=task.spec.main and success_out_of_reach(task.spec, task.counts.failed) and _may_be_restarted(job, task),
-        dependencies_met=not waits or may_start(job, task),
+        dependencies_met=not waits or may_start(job.tasks, task.spec),
         replacing=_restarts(job, task) and bool(task.counts.terminating or task.open or job.kills),
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from manifest_builders import OPEN, container, paths, task, template, vcjob
 
-from engine.kubernetes.validation import validate_create
+from engine.conformance.admission import validate_create
 
 BASE = "spec.tasks[0].template."
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from manifest_builders import container, paths, task, template, vcjob
 
-from engine.kubernetes.validation import dependency_order, validate_create, validate_task_topology, validate_update
+from engine.conformance.admission import dependency_order, validate_create, validate_task_topology, validate_update
 
 OLD = vcjob(task(replicas=5, minAvailable=2), minAvailable=2, policies=[{"event": "PodEvicted", "action": "RestartTask"}])
 

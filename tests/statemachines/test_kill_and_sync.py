@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,13 +11,13 @@ from hypothesis import strategies as st
 from statemachines.counters import Counters, Pod, count, count_tasks
 from statemachines.kill import RETAIN_NONE, RETAIN_SOFT, Target, kill_job, kill_target, last_retry, retained, volcano_status
 from statemachines.podgroup import deletes_podgroup
-from statemachines.spec import DependsOn, JobSpec, TaskSpec
+from statemachines.spec import DependsOn, TaskSpec
 from statemachines.sync import (
     creates_pods,
     dependencies_met,
     missing_indexes,
     pod_name,
-    ready_pods,
+    pod_ready,
     surplus_indexes,
     sync_job,
     task_ready,
@@ -142,39 +144,36 @@ def test_scaling_by_index():
     assert surplus_indexes(2, [3, 0, 2]) == [2, 3]
 
 
-def slots(task, *phases, **fields):
-    return {task: {index: Pod(task, f"j-{task}-{index}", phase, index, **fields) for index, phase in enumerate(phases)}}
+@dataclass
+class Pods:
+    """A task's pods, as a sync sees them."""
+
+    spec: TaskSpec
+    open: list[int] = field(default_factory=list)
+    left: set[int] = field(default_factory=set)
+    ready: int = 0
 
 
-def test_a_sync_makes_what_is_missing_and_counts_it_as_pending():
-    plan = sync_job(JobSpec(tasks=[TaskSpec("a", 3)]), slots("a", "Running"))
-    assert (plan.create, plan.delete) == ([("a", 1), ("a", 2)], [])
-    assert plan.counters == Counters(pending=2, running=1)
-    assert plan.tasks == {"a": Counters(pending=2, running=1)}
+def synced(*tasks):
+    found = sync_job({task.spec.name: task for task in tasks})
+    return [(task.spec.name, what, list(indexes)) for task, what, indexes in found]
 
 
-def test_a_sync_deletes_surplus_pods_which_are_terminating_and_in_no_other_counter():
-    plan = sync_job(JobSpec(tasks=[TaskSpec("a", 1)]), slots("a", "Running", "Running"))
-    assert names(plan.delete) == ["j-a-1"]
-    assert plan.counters == Counters(running=1, terminating=1)
+def test_a_sync_makes_what_is_missing_and_deletes_what_is_out_of_sync_task_by_task():
+    tasks = Pods(TaskSpec("a", 3), [1, 2], {0}), Pods(TaskSpec("b", 1)), Pods(TaskSpec("c", 1), [0])
+    assert synced(*tasks) == [("a", "delete", [0]), ("a", "create", [1, 2]), ("c", "create", [0])]
 
 
-def test_a_sync_deletes_out_of_sync_pods_and_counts_them_twice():
-    """Volcano: a pod that is deleted while it takes a replica's place is terminating in addition to its phase."""
-    plan = sync_job(JobSpec(tasks=[TaskSpec("a", 1)]), slots("a", "Running", out_of_sync=True))
-    assert (names(plan.delete), plan.create) == (["j-a-0"], [])
-    assert plan.counters == Counters(running=1, terminating=1)
+def test_a_pod_beyond_the_replicas_is_not_replaced():
+    assert synced(Pods(TaskSpec("a", 2), left={3, 1, 0, 2})) == [("a", "delete", [0, 1])]
 
 
-def test_a_deleting_pod_keeps_its_place_and_is_no_phase():
-    plan = sync_job(JobSpec(tasks=[TaskSpec("a", 1)]), slots("a", "Running", deleting=True, out_of_sync=True))
-    assert (plan.create, plan.delete, plan.counters, plan.tasks) == ([], [], Counters(terminating=1), {})
-
-
-def test_a_sync_leaves_pods_of_unknown_tasks_alone_and_deletes_nameless_ones():
-    stray = Pod("a", "pod1", "Running")
-    plan = sync_job(JobSpec(tasks=[TaskSpec("a", 0)]), slots("gone", "Running"), [stray])
-    assert (plan.create, plan.delete) == ([], [stray])
+def test_what_a_deletion_leaves_open_is_made_in_the_same_sync():
+    task = Pods(TaskSpec("a", 1), left={0})
+    steps = sync_job({"a": task})
+    assert next(steps)[1] == "delete"
+    task.open.append(0)
+    assert next(steps)[1:] == ("create", [0])
 
 
 @pytest.mark.parametrize(
@@ -182,7 +181,7 @@ def test_a_sync_leaves_pods_of_unknown_tasks_alone_and_deletes_nameless_ones():
     [("Succeeded", False, 1), ("Running", True, 1), ("Running", False, 0), ("Pending", True, 0), ("Failed", True, 0)],
 )
 def test_a_pod_is_ready_when_it_succeeded_or_runs_with_all_containers_ready(phase, ready, counts):
-    assert ready_pods([Pod("t", "p", phase, containers_ready=ready)]) == counts
+    assert pod_ready(phase, ready) == bool(counts)
 
 
 @pytest.mark.parametrize(("minimum", "ready", "is_ready"), [(2, 1, False), (2, 2, True), (None, 0, True), (0, 0, True)])
@@ -212,11 +211,15 @@ def test_dependencies(depends_on, ready, met):
 
 
 def test_a_task_with_unmet_dependencies_gets_no_pods():
-    job = JobSpec(
-        tasks=[TaskSpec("a", 1, 1), TaskSpec("b", 1, depends_on=DependsOn(["a"])), TaskSpec("c", 1, depends_on=DependsOn(["a"]))]
-    )
-    assert sync_job(job, slots("a", "Pending")).create == []
-    assert sync_job(job, slots("a", "Succeeded")).create == [("b", 0), ("c", 0)]
+    first = Pods(TaskSpec("a", 1, 1))
+    others = [Pods(TaskSpec(name, 1, depends_on=DependsOn(["a"])), [0]) for name in "bc"]
+    assert synced(first, *others) == []
+    first.ready = 1
+    assert synced(first, *others) == [("b", "create", [0]), ("c", "create", [0])]
+
+
+def test_a_task_that_depends_on_one_that_the_job_lacks_gets_no_pods():
+    assert synced(Pods(TaskSpec("a", 1, depends_on=DependsOn(["b"])), [0])) == []
 
 
 @given(pods)
@@ -243,7 +246,3 @@ def test_counting_by_task_adds_up(found):
 def test_a_pod_counts_in_one_counter(pod, counted):
     assert count([pod]) == counted
     assert count_tasks([pod]) == ({} if pod.deleting else {"t": counted})
-
-
-def test_containers_are_ready_unless_a_pod_says_otherwise():
-    assert ready_pods([Pod("t", "p", "Running")]) == 1
