@@ -483,6 +483,8 @@ class JobUnparked(Data):
 
     inputs: int
     by: str = ""
+    principal: str | None = None
+    """Who asks for it of what is no job; only from them is it known when it comes again. `None`: the job knows it."""
 
 
 @event("lahar.input.parked.v1", topic="job-events", stability="operational")

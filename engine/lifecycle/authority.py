@@ -12,12 +12,12 @@ from typing import Any, Final
 from engine.events import Data, Event
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobUpdated
 from engine.lifecycle.claims import Claim, claim_of
-from engine.lifecycle.hold import restore
 from engine.lifecycle.state import Job, ShardState
 
 __all__ = ["may_not_speak", "objection", "objection_to_submission"]
 
 _EVERY: Final = "*"
+Asking = CommandIssued | CustomEventRaised | EffectReported | JobUpdated | JobDeleted
 _ASKING: Final = (CommandIssued, CustomEventRaised, EffectReported, JobUpdated, JobDeleted)
 
 
@@ -26,9 +26,16 @@ def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
     data = event.data
     if not isinstance(data, _ASKING):
         return None
-    whose = job if job.opened else _claim(job)
-    if whose is None:
-        return None
+    # Whose a job is that nothing has opened is not known yet: each input that is held may turn out to open it.
+    why: str | None = None
+    for whose in [job] if job.opened else job.claims:
+        why = _objection(state, whose, event, data)
+        if why is None:
+            return None
+    return why
+
+
+def _objection(state: ShardState, whose: Job | Claim, event: Event[Data], data: Asking) -> str | None:
     if whose.cluster != event.clusterid:
         return f"the job is of {_called(whose.cluster)}, not of {_called(event.clusterid)}"
     if isinstance(data, JobDeleted) and not whose.managed:
@@ -40,12 +47,6 @@ def objection_to_submission(state: ShardState, event: Event[Any]) -> str | None:
     """Say why somebody may not submit the job that he submits; `None`: he may."""
     claim = claim_of(event)
     return None if claim is None else may_not_speak(state, event.data.principal, claim.cluster, claim.namespace, claim.tenant)
-
-
-def _claim(job: Job) -> Claim | None:
-    """Return what the input that is held first would make of a job that nothing has opened."""
-    first = next(iter(job.held.values()), None)
-    return None if first is None else claim_of(restore(first))
 
 
 def may_not_speak(state: ShardState, principal: str, cluster: str, namespace: str, tenant: str) -> str | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import json
+from typing import Any, NamedTuple
 
-from engine.events import Data, Event
+from engine.events import Data, Event, decode, from_cloudevent
 from engine.events.inputs import JobObserved, JobSubmitted, PodDeleted, PodObserved
 from engine.kubernetes.manifests import read_identity
 
-__all__ = ["Claim", "claim_of"]
+__all__ = ["Claim", "claim_of", "restore"]
 
 
 class Claim(NamedTuple):
@@ -36,3 +37,8 @@ def claim_of(held: Event[Data]) -> Claim | None:
             return Claim(cluster, data.namespace, data.name, data.tenant or data.namespace, data.kind)
         case _:
             return None
+
+
+def restore(held: dict[str, Any]) -> Event[Data]:
+    """Return the input that was kept."""
+    return decode(from_cloudevent(json.dumps(held).encode(), 0), bounded=False)

@@ -32,7 +32,7 @@ from engine.events.jobs import (
     TimerFired,
     TimerSet,
 )
-from engine.lifecycle.hold import restore
+from engine.lifecycle.claims import restore
 from engine.lifecycle.indexes import (
     begin_version,
     cancelled,
@@ -71,6 +71,7 @@ def _without_templates(spec: JobSpec) -> JobSpec:
 def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any]) -> None:
     job.opened, job.cluster = event.sequence, event.clusterid
     state.strangers.pop(job.id, None)
+    job.claims.clear()
     job.kind, job.namespace, job.name, job.managed = data.kind, data.namespace, data.name, data.managed
     job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels
     job.owner_known, job.object_version = data.owner, data.version
@@ -129,18 +130,18 @@ def _refused(_state: ShardState, job: Job, data: CommandRefused, event: Event[An
     if data.principal is None:
         mark_seen(job, event)
     else:
-        remember_said(job, data.command, data.principal, event.causationid)
+        remember_said(job, event.clusterid, data.command, data.principal, event.causationid)
 
 
 def _job_rejected(state: ShardState, job: Job, data: JobRejected, event: Event[Any]) -> None:
     if data.principal is None:
         _marks_input(state, job, data, event)
     else:
-        remember_said(job, SUBMIT, data.principal, event.causationid, data.manifest)
+        remember_said(job, event.clusterid, SUBMIT, data.principal, event.causationid, data.manifest)
 
 
 def _row_rejected(_state: ShardState, job: Job, _data: RowRejected, event: Event[Any]) -> None:
-    remember_said(job, ROW, "", event.causationid)
+    remember_said(job, event.clusterid, ROW, "", event.causationid)
 
 
 def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, event: Event[Any]) -> None:
@@ -246,24 +247,27 @@ def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Ev
     if job.opened:
         mark_seen(job, event)
     else:
-        remember_said(job, REPORT, data.principal, event.causationid)
+        remember_said(job, event.clusterid, REPORT, data.principal, event.causationid)
 
 
 def _marks_input(_state: ShardState, job: Job, _data: Data, event: Event[Any]) -> None:
     if job.opened:
         mark_seen(job, event)
     else:
-        remember_said(job, OBSERVE, "", event.causationid)
+        remember_said(job, event.clusterid, OBSERVE, "", event.causationid)
 
 
 def _job_parked(_state: ShardState, job: Job, _data: JobParked, _event: Event[Any]) -> None:
     job.parked = True
 
 
-def _job_unparked(state: ShardState, job: Job, _data: JobUnparked, event: Event[Any]) -> None:
+def _job_unparked(state: ShardState, job: Job, data: JobUnparked, event: Event[Any]) -> None:
     job.parked = False
     _set_going(state, job)
-    mark_seen(job, event)
+    if data.principal is None:
+        mark_seen(job, event)
+    else:
+        remember_said(job, event.clusterid, "Unpark", data.principal, event.causationid)
 
 
 def _set_going(state: ShardState, job: Job) -> None:
@@ -296,7 +300,7 @@ def _input_released(state: ShardState, job: Job, data: InputReleased, _event: Ev
             remember(job, data.input)
         elif data.input not in job.seen:  # else it was held of a job
             remember_event(job, restore(held))
-    if not (waited or job.held):
+    if not (waited or job.held or job.parked):
         _set_going(state, job)
 
 

@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final, cast
 
-from engine.events import Data, Event, NotKeptError, decode, encode, from_cloudevent, to_cloudevent
-from engine.events.inputs import PodDeleted, PodObserved
+from engine.events import Data, Event, NotKeptError, encode, to_cloudevent
+from engine.events.inputs import JobSubmitted, PodDeleted, PodObserved
 from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerSet
+from engine.lifecycle.claims import restore
 from engine.lifecycle.indexes import held_size, where_of
+from engine.lifecycle.said import manifest_digest, principal_of
 from engine.lifecycle.state import Job, Timer, Waiters
 from engine.lifecycle.turn import Events, Turn
 
@@ -18,12 +20,13 @@ __all__ = [
     "HELD_INPUTS",
     "NAMESPACES",
     "first_owned",
+    "is_corrected",
+    "is_held",
     "is_left",
     "orphan",
     "own_first",
     "own_wait",
     "park",
-    "restore",
     "set_again",
     "wait_for_job",
 ]
@@ -44,8 +47,7 @@ def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
     """
     kept = _kept(event)
     _must_fit(job, held_size(kept), len(job.held), job.held_bytes)
-    if not job.opened:  # what opens it may come with the same id
-        turn = turn.about(job)
+    turn = turn.about(job)  # what it leads to when it is released has ids of its own
     if error is not None:
         parked = turn.event(job, JobParked(error))
         yield parked
@@ -75,6 +77,22 @@ def wait_for_job(turn: Turn, job: Job, cause: str | None = None) -> Events:
     """Let pods wait for their job for a while, unless they do."""
     if not any(timer.kind == "orphan_wait" for timer in job.timers.values()):
         yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=cause)
+
+
+def is_held(job: Job, event: Event[Data]) -> bool:
+    """Tell whether an input with the id of one that comes is held, of the same cluster and principal."""
+    held = job.held.get(event.id)
+    if held is None:
+        return False
+    return bool(held.get("clusterid", "") == event.clusterid and held["data"].get("principal", "") == principal_of(event.data))
+
+
+def is_corrected(job: Job, event: Event[Data]) -> bool:
+    """Tell whether a submission comes under the id of one that is held with another manifest, and is held instead."""
+    if not isinstance(event.data, JobSubmitted) or not is_held(job, event):
+        return False
+    kept = restore(job.held[event.id]).data
+    return isinstance(kept, JobSubmitted) and manifest_digest(kept) != manifest_digest(event.data)
 
 
 def is_left(job: Job) -> bool:
@@ -151,8 +169,3 @@ def first_owned(job: Job) -> Event[PodObserved | PodDeleted] | None:
         if held["data"].get("last", held["data"]).get("owner") is not None:
             return cast("Event[PodObserved | PodDeleted]", restore(held))  # nothing else waits for a job
     return None
-
-
-def restore(held: dict[str, Any]) -> Event[Data]:
-    """Return the input that was kept."""
-    return decode(from_cloudevent(json.dumps(held).encode(), 0), bounded=False)

@@ -15,6 +15,7 @@ from engine.events import Event
 from engine.events.ids import routing_key
 from engine.events.inputs import DEFAULT_NAMESPACE
 from engine.events.jobs import DelaysCancelled
+from engine.lifecycle.claims import Claim, claim_of, restore
 from engine.lifecycle.pages import SIZES, change_spec, change_tasks, clear, discard, keep
 from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, Waiters, category
 from statemachines.raising import raise_rules
@@ -125,11 +126,19 @@ def where_of(held: dict[str, Any]) -> tuple[str, str]:
     return held.get("clusterid", ""), data.get("last", data).get("namespace", DEFAULT_NAMESPACE)
 
 
+def _claim_of(held: dict[str, Any]) -> Claim | None:
+    """Return whose job an input that is held would open; `None`: it opens none."""
+    claim = claim_of(restore(held))
+    return None if claim is None else claim._replace(name="", kind="")
+
+
 def note_held(job: Job, ident: str, held: dict[str, Any], *, waits: bool) -> None:
     """Note that an input is held, or that it `waits` for its job."""
     size = held_size(held)
     if not waits:
         job.held_bytes += size
+        if not job.opened and (claim := _claim_of(held)) is not None:
+            job.claims[claim] = job.claims.get(claim, 0) + 1
         return
     job.waiting_bytes += size
     waiters = job.waiters.setdefault(where_of(held), Waiters())
@@ -142,6 +151,10 @@ def note_released(job: Job, ident: str, held: dict[str, Any], *, waited: bool) -
     size = held_size(held)
     if not waited:
         job.held_bytes -= size
+        if not job.opened and (claim := _claim_of(held)) is not None:
+            job.claims[claim] -= 1
+            if not job.claims[claim]:
+                del job.claims[claim]
         return
     job.waiting_bytes -= size
     where = where_of(held)

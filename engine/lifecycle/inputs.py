@@ -38,6 +38,7 @@ from engine.kubernetes.job_bounds import replica_faults
 from engine.kubernetes.versions import is_newer
 from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, said, steps
 from engine.lifecycle.actions import settle
+from engine.lifecycle.claims import restore
 from engine.lifecycle.closing import give_up, give_up_object
 from engine.lifecycle.pods import ask_again, stray
 from engine.lifecycle.state import Attempt, Job, Timer, category
@@ -54,7 +55,9 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     """Decide on one input of a job."""
     # What is held of a job that was unparked comes before anything new, step by step.
     if (job.parked or job.held) and not _waits_for_nothing(turn, job, event):
-        return _ends((), "duplicate") if event.id in job.held else _unless_refused(_park, turn, job, event)
+        if event.id in job.held and not hold.is_corrected(job, event):
+            return _ends((), "duplicate")
+        return _unless_refused(_park, turn, job, event)
     if job.waiting and isinstance(event.data, PodObserved | PodDeleted):
         if event.id in job.waiting:
             return _ends((), "duplicate")
@@ -74,6 +77,8 @@ def _waits_for_nothing(turn: Turn, job: Job, event: Event[Data]) -> bool:
     if isinstance(data, CommandIssued):
         return data.action == "Unpark"
     if isinstance(data, JobSubmitted):
+        if hold.is_held(job, event):
+            return False
         return job.opened > 0 or authority.objection_to_submission(turn.state, event) is not None
     return isinstance(data, RowUnreadable)
 
@@ -98,7 +103,10 @@ def _unless_refused(rule: Rule, turn: Turn, job: Job, event: Event[Any]) -> Deci
 
 
 def _park(turn: Turn, job: Job, event: Event[Data]) -> Decision:
-    return _ends(hold.park(turn, job, event, None), "parked")
+    if event.id in job.held:  # a manifest, which this one corrects
+        yield turn.about(job).event(job, InputReleased(event.id, "parked", "duplicate"))
+    yield from hold.park(turn, job, event, None)
+    return "parked"
 
 
 def settled(outcome: Outcome, made: bool) -> Outcome:
@@ -115,11 +123,11 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         kept: which of its inputs.
         in_vain: the job has not come.
     """
-    inputs = job.held if kept == "parked" else job.waiting
+    inputs, depth = job.held if kept == "parked" else job.waiting, turn.depth
     for held in list(islice(inputs.values() if kept == "parked" else hold.own_first(job), RELEASED)):
         if turn.work > WORK:
             break
-        event = hold.restore(held)
+        event = restore(held)
         turn.cause, turn.time, turn.cluster, turn.depth = turn.origin, turn.now, event.clusterid, 0
         whose = belonging.job_of(turn.state, event, alone=in_vain)
         part, take = (turn, _RULES[type(event.data)]) if whose is job else (turn.about(whose), decide)
@@ -128,6 +136,7 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         if part is not turn:
             turn.work += part.work
         yield turn.event(job, InputReleased(event.id, kept, settled(outcome, part.index > at)), cause=turn.origin)
+    turn.depth = depth
     if inputs:
         yield from steps.go_on(turn, job, IN_VAIN if in_vain else None)
 
@@ -260,6 +269,7 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
             yield from managed.pod_changed(turn, job, attempt, before, attempt.restarts)
         else:
             yield from _follow_attempt(turn, job, attempt)
+    turn.depth = timer.depth
     for attempt in losses.unseen(turn, job)[:PODS]:
         yield from ask_again(turn, job, attempt)
     if len(found) > done:
@@ -280,7 +290,7 @@ def _follow_attempt(turn: Turn, job: Job, attempt: Attempt) -> Events:
 def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
     if job.opened:
         return (yield from _refuse(turn, job, event, f"a job with this id exists: {job.namespace}/{job.name}", stranger=True))
-    accepted = yield from managed.submitted(turn, job, event.data)
+    accepted = yield from managed.submitted(turn, job, event)
     if not accepted:
         return "rejected"
     yield from _welcome(turn, job)
@@ -332,10 +342,12 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
 def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
     command = event.data
     if command.action == "Unpark" and (job.parked or hold.is_left(job)):  # the first input of a job may have parked it
-        yield turn.event(job, JobUnparked(len(job.held), command.by))
-        yield from release(turn, job, "parked")
+        part, principal = (turn, None) if job.opened else (turn.about(job), command.principal)
+        yield part.event(job, JobUnparked(len(job.held), command.by, principal))
+        yield from release(part, job, "parked")
         if job.waiting:
-            yield from _wait_on(turn, job, IN_VAIN if job.opened and not job.managed else None)
+            yield from _wait_on(part, job, IN_VAIN if job.opened and not job.managed else None)
+        turn.index += part is not turn  # something has followed
         return "applied"
     if not job.opened:
         return (yield from _refuse(turn, job, event, "no job has this id"))
@@ -368,7 +380,7 @@ def _reported(turn: Turn, job: Job, event: Event[EffectReported]) -> Decision:
 
 def _row(turn: Turn, job: Job, event: Event[RowUnreadable]) -> Decision:
     row = event.data
-    if said.was_said(job, said.ROW, "", event.id):
+    if said.was_said(job, job.cluster if job.opened else event.clusterid, said.ROW, "", event.id):
         return "duplicate"
     yield turn.about(job).event(job, RowRejected(row.format, row.line, row.reason))
     return "rejected"

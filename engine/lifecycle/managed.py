@@ -84,9 +84,10 @@ _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"
 """Phases in which nothing but ResumeJob changes the course of a job."""
 
 
-def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event[Data], None, bool]:
+def submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Generator[Event[Data], None, bool]:
     """Open the job of a manifest, or reject it with every fault. Returns whether it was accepted."""
-    namespace, name, tenant = read_identity(submission.manifest, turn.root)
+    submission = event.data
+    namespace, name, tenant = read_identity(submission.manifest, event.id)
     # Asked first: judging a manifest can take a second, which who may not speak shall not cost everybody else.
     why = may_not_speak(turn.state, submission.principal, turn.cluster, namespace, tenant)
     if why is not None:
@@ -96,7 +97,7 @@ def submitted(turn: Turn, job: Job, submission: JobSubmitted) -> Generator[Event
         submission.manifest,
         strict=submission.strict,
         queues=queues_of(_objects(turn)),
-        seed=turn.root,
+        seed=event.id,
         most_replicas=turn.state.max_replicas,
     )
     if read.faults:

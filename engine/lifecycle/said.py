@@ -31,10 +31,16 @@ __all__ = [
     "asked",
     "is_known",
     "manifest_digest",
+    "principal_of",
     "remember_event",
     "remember_said",
     "was_said",
 ]
+
+_UNJUDGED: Final = frozenset({"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink"})
+"""Metadata that change with every version of an object, and for which none is rejected."""
+_JUDGED: Final = ("lahar", "volcano.sh")
+"""Ends of the prefixes of annotations that say something of a job."""
 
 SUBMIT: Final = "submit"
 REPORT: Final = "report"
@@ -60,49 +66,60 @@ def asked(data: Data) -> tuple[str, str]:
 
 
 def manifest_digest(submission: JobSubmitted) -> str:
-    """Return what tells a manifest from a corrected one that comes under the same id."""
-    return digest(json.dumps(submission.manifest, sort_keys=True).encode())
+    """Return what tells a manifest from a corrected one that comes under the same id: all of it that a job may be rejected for.
+
+    An object that is watched has a new version whenever its status or somebody's annotation changes.
+    """
+    manifest = submission.manifest
+    metadata = manifest.get("metadata")
+    judged = {name: value for name, value in manifest.items() if name not in {"metadata", "status"}}
+    named = {name: value for name, value in metadata.items() if name not in _UNJUDGED} if isinstance(metadata, dict) else metadata
+    if isinstance(named, dict) and isinstance(annotations := named.get("annotations"), dict):
+        named["annotations"] = {name: value for name, value in annotations.items() if name.partition("/")[0].endswith(_JUDGED)}
+    return digest(json.dumps([judged, named, submission.strict], sort_keys=True).encode())
 
 
 def is_known(job: Job, event: Event[Data]) -> bool:
     """Tell whether an input was said before: by somebody who may not speak for the job, or of what was no job then."""
-    data = event.data
-    what, principal = asked(data)[0], _principal(data)
-    if was_said(job, what, principal, event.id):
+    data, cluster = event.data, job.cluster if job.opened else event.clusterid
+    what, principal = asked(data)[0], principal_of(data)
+    if was_said(job, cluster, what, principal, event.id):
         return True
-    return isinstance(data, JobSubmitted) and was_said(job, what, principal, event.id, manifest_digest(data))
+    return isinstance(data, JobSubmitted) and was_said(job, cluster, what, principal, event.id, manifest_digest(data))
 
 
-def was_said(job: Job, what: str, principal: str, ident: str, manifest: str | None = None) -> bool:
+def was_said(job: Job, cluster: str, what: str, principal: str, ident: str, manifest: str | None = None) -> bool:
     """Tell whether a job remembers something that was said."""
-    return _key(what, principal, ident, manifest) in job.seen
+    return _key(cluster, what, principal, ident, manifest) in job.seen
 
 
-def remember_said(job: Job, what: str, principal: str, ident: str, manifest: str | None = None) -> None:
+def remember_said(job: Job, cluster: str, what: str, principal: str, ident: str, manifest: str | None = None) -> None:
     """Remember what was said; of a job only while it has room for as many of its own inputs.
 
     Args:
         job: the job, or what is none.
+        cluster: that it was said in.
         what: was asked for.
         principal: who asked.
         ident: id of the input.
         manifest: digest of the manifest that was rejected: the same id with another one is another submission.
     """
     if not job.opened or len(job.seen) < indexes.SEEN // 2:
-        indexes.remember(job, _key(what, principal, ident, manifest))
+        indexes.remember(job, _key(cluster, what, principal, ident, manifest))
 
 
 def remember_event(job: Job, event: Event[Data]) -> None:
     """Remember an input that was held."""
     data = event.data
     manifest = manifest_digest(data) if isinstance(data, JobSubmitted) else None
-    remember_said(job, asked(data)[0], _principal(data), event.id, manifest)
+    remember_said(job, event.clusterid, asked(data)[0], principal_of(data), event.id, manifest)
 
 
-def _principal(data: Any) -> str:  # noqa: ANN401 - observations have none
+def principal_of(data: Any) -> str:  # noqa: ANN401 - observations have none
+    """Return who says something."""
     found: str = getattr(data, "principal", "")
     return found
 
 
-def _key(what: str, principal: str, ident: str, manifest: str | None) -> str:
-    return "\x1f".join((what if manifest is None else f"{what} {manifest}", principal, ident))
+def _key(cluster: str, what: str, principal: str, ident: str, manifest: str | None) -> str:
+    return "\x1f".join((cluster, what if manifest is None else f"{what} {manifest}", principal, ident))

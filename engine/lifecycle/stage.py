@@ -22,6 +22,7 @@ from engine.events.jobs import (
     EffectRequested,
     InputOrphaned,
     InputParked,
+    InputReleased,
     JobForgotten,
     JobParked,
     JobRejected,
@@ -53,6 +54,7 @@ _OUTCOMES: Final[dict[type[Data], str | None]] = {
     JobParked: "parked",
     InputParked: "parked",
     InputOrphaned: "waiting",
+    InputReleased: "parked",  # in favour of what is held instead; else something released it before
     JobRejected: "rejected",
     RowRejected: "rejected",
     CommandRefused: "refused",
@@ -65,7 +67,7 @@ class LifecycleStage:
     """The stage as the processor runs it (`engine.log.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 5
+    state_version: Final = 6
     inputs: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
 
@@ -168,7 +170,8 @@ class LifecycleStage:
         job = belonging.job_of(state, event)
         turn = _begin(state, event, job, now)
         if isinstance(event.data, CommandIssued) and event.data.action == "Unpark":  # kept, it would be among what it releases
-            yield turn.event(job, CommandRefused("Unpark", f"nothing is released: {error}", event.data.by))
+            part, principal = (turn, None) if job.opened else (turn.about(job), event.data.principal)
+            yield part.event(job, CommandRefused("Unpark", f"nothing is released: {error}", event.data.by, principal))
             return "refused"
         yield from hold.park(turn, job, event, error)
         return "parked"

@@ -19,6 +19,7 @@ from engine.events.jobs import TimerKind
 from engine.events.times import SECOND
 from engine.kubernetes.cluster_facts import ClusterFacts
 from engine.kubernetes.oldest import Oldest
+from engine.lifecycle.claims import Claim
 from engine.lifecycle.forgotten import Forgotten
 from statemachines.counters import Counters
 from statemachines.kill import KillScope
@@ -329,6 +330,8 @@ class Job:
     """Attempts that have not ended. Derived."""
     held_bytes: Annotated[int, Derived] = 0
     """Of the inputs that are held. Derived."""
+    claims: Annotated[dict[Claim, int], Derived] = field(default_factory=dict)
+    """What the inputs that are held would make of what nothing has opened, without names, and how many would. Derived."""
     waiting_bytes: Annotated[int, Derived] = 0
     """Of those that wait. Derived."""
     waiters: Annotated[dict[tuple[str, str], Waiters], Derived] = field(default_factory=dict)

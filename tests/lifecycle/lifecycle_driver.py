@@ -127,7 +127,7 @@ def derived(state: ShardState) -> dict[str, Any]:
             sorted(job.kills),
             job.matches,
             job.retries,
-            (job.held_bytes, job.waiting_bytes, job.waiters),
+            (job.held_bytes, job.waiting_bytes, job.waiters, job.claims),
         )
         jobs[job.id] = (tasks, job.counts, job.live, sorted(job.by_uid), job.rules, under_way)
     due = sorted((timer.due, timer.id, job.id) for job in state.jobs.values() for timer in job.timers.values())

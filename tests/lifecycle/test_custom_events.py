@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from lifecycle_driver import Driver, vcjob
+from lifecycle_driver import SECOND, START, Driver, vcjob
 
 from engine.events.inputs import CommandIssued
 from engine.events.jobs import ActionTaken, Anomaly, AttemptEnded, CommandRefused, EventRaised, TimerSet
@@ -350,3 +350,31 @@ def test_an_aborted_main_job_can_be_resumed_and_is_aborted_again_if_nothing_is_r
     driver.command("ResumeJob")
     assert driver.phase() == "Aborted"
     assert driver.path().count("Aborted") == 2
+
+
+def test_what_is_lost_one_after_the_other_is_no_chain():
+    """Each wait for the next begins where the one before has ended."""
+    many = 12
+    rule = {"raise": "Gone", "when": {"level": "replica", "phase": "Lost"}}
+    driver = Driver()
+    driver.node("n1", ready="True")
+    driver.submit(
+        vcjob(
+            {"name": "w", "replicas": many, "minAvailable": 0},
+            minAvailable=0,
+            maxRetry=100,
+            policies=[{"event": "Gone", "action": "RestartPod"}],
+            lahar={"customEvents": {"Gone": None}, "raise": [rule]},
+        )
+    )
+    shown = {"phase": "Running", "node": "n1", "bound": 0, "running": 0}
+    for index in range(many):
+        driver.see(driver.replica("w", index, **shown))
+    for index in range(many):
+        driver.wait(70)
+        driver.see(driver.replica("w", index, **shown, proof=(driver.now - START) / SECOND, restarts=1))
+        if not index:
+            driver.node("n1", gone=True)
+    driver.wait(4_000)
+    assert [one.depth for one in driver.of(EventRaised) if one.event == "Gone"] == [1] * many
+    assert driver.of(Anomaly) == []

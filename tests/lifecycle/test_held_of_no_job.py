@@ -1,0 +1,232 @@
+"""What is held of an id that nothing has opened: whose job it is, is not known yet, and nothing is lost by that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lifecycle_driver import CLUSTER, ELSEWHERE, Driver, pod, vcjob
+
+from engine.events import Data
+from engine.events.inputs import (
+    CommandIssued,
+    CustomEventRaised,
+    EffectReported,
+    JobDeleted,
+    JobObserved,
+    JobSubmitted,
+    JobUpdated,
+    ObjectApplied,
+    PodObserved,
+    RowUnreadable,
+)
+from engine.events.jobs import InputReleased, JobParked, JobRejected
+
+WATCHED = {"uid": "j1", "generation": 1, "resourceVersion": "1"}
+
+
+def manifest(namespace: str = "research", *, valid: bool = True, **metadata: Any) -> dict[str, Any]:
+    made = vcjob({"name": "w", "replicas": 2}, minAvailable=1 if valid else 9)
+    made["metadata"] |= {"namespace": namespace, **metadata}
+    return made
+
+
+def say(driver: Driver, data: Any, ident: str | None = None, *, who: str = "ann", cluster: str = CLUSTER) -> str:
+    if hasattr(data, "principal"):
+        data.principal = who
+    driver.take(driver.event(data, "j1", ident, cluster=cluster))
+    return str(driver.outcome)
+
+
+def park(driver: Driver, data: Any, ident: str, *, who: str = "ann", cluster: str = CLUSTER) -> None:
+    """Let the stage fail on an input."""
+    if hasattr(data, "principal"):
+        data.principal = who
+    event = driver.event(data, "j1", ident, cluster=cluster)
+    driver.clusters.add(cluster)
+    driver._drain(driver.stage.park(driver.state, event, driver.now, "broken"))
+
+
+def grants(driver: Driver, **namespaces: str) -> None:
+    for who, namespace in namespaces.items():
+        driver.take(driver.event(ObjectApplied("Grant", who, {"principals": [who], "namespaces": [namespace]}), CLUSTER))
+
+
+STRANGERS = {
+    "a pod of another namespace": lambda: pod("p", "j1", 1, "Running", managed=True, namespace="mal", task="w", index=0, attempt=1),
+    "a submission to another namespace": lambda: JobSubmitted(manifest("mal", valid=False)),
+}
+
+
+@pytest.mark.parametrize("first", STRANGERS.values(), ids=STRANGERS)
+def test_who_has_a_submission_held_may_speak_whatever_is_held_before_it(first):
+    driver = Driver()
+    grants(driver, ann="research", mallory="mal")
+    park(driver, first(), "m", who="mallory")
+    assert say(driver, JobSubmitted(manifest())) == "parked"
+    assert say(driver, CommandIssued("AbortJob")) == "parked"
+    assert say(driver, CommandIssued("AbortJob"), who="eve") == "refused"
+    assert say(driver, CommandIssued("Unpark"), who="eve") == "refused"
+    driver.crash()
+    assert say(driver, CommandIssued("Unpark")) == "applied"
+    assert (driver.job().namespace, driver.phase()) == ("research", "Aborting")
+
+
+def test_a_deletion_in_another_cluster_is_held_with_what_it_deletes():
+    driver = Driver()
+    seen = JobObserved("n", "Job", version="1", namespace="default", tasks={"a": 1})
+    park(driver, seen, "k1")
+    assert say(driver, seen, "k2", cluster=ELSEWHERE) == "parked"
+    assert say(driver, JobDeleted("2", "default"), cluster=ELSEWHERE) == "parked"
+    say(driver, CommandIssued("Unpark"))
+    assert {job.cluster: job.phase for job in driver.state.jobs.values()} == {CLUSTER: "Pending", ELSEWHERE: "Terminated"}
+
+
+def test_a_corrected_manifest_takes_the_place_of_the_one_that_is_held():
+    driver = Driver()
+    park(driver, JobSubmitted(manifest(valid=False, **WATCHED)), "submitted")
+    corrected = {**WATCHED, "generation": 2, "resourceVersion": "2"}
+    assert say(driver, JobSubmitted(manifest(**corrected)), "submitted") == "parked"
+    assert say(driver, JobUpdated(manifest(**corrected)), "generation 2") == "parked"
+    assert say(driver, JobSubmitted(manifest(**corrected)), "submitted") == "duplicate"
+    assert (len(driver.job().held), driver.job().parked) == (2, True)
+    driver.crash()
+    say(driver, CommandIssued("Unpark"))
+    assert [released.outcome for released in driver.of(InputReleased)] == ["duplicate", "applied", "unchanged"]
+    assert driver.job().opened
+
+
+def test_versions_of_a_rejected_object_that_say_nothing_new_are_duplicates():
+    driver = Driver()
+    for version in range(5):
+        metadata = {**WATCHED, "resourceVersion": str(version), "annotations": {"beat": str(version)}}
+        assert say(driver, JobSubmitted(manifest(valid=False, **metadata)), "submitted") == ("duplicate" if version else "rejected")
+    spec = {"lahar/spec": "main: [w]"}
+    assert say(driver, JobSubmitted(manifest(valid=False, **WATCHED, annotations=spec)), "submitted") == "rejected"
+    assert say(driver, JobSubmitted(manifest(valid=False, **WATCHED), strict=True), "submitted") == "rejected"
+    assert len(driver.of(JobRejected)) == 3
+
+
+def test_a_manifest_that_is_rejected_in_one_cluster_may_be_another_ones_job():
+    driver = Driver()
+    grants(driver, ann="elsewhere")
+    assert say(driver, JobSubmitted(manifest()), "submitted") == "rejected"
+    assert say(driver, JobSubmitted(manifest()), "submitted", cluster=ELSEWHERE) == "applied"
+
+
+def test_a_held_submission_that_comes_again_is_a_duplicate_whatever_the_grants_are_then():
+    driver = Driver()
+    grants(driver, ann="research")
+    park(driver, JobSubmitted(manifest()), "a")
+    driver.take(driver.event(ObjectApplied("Grant", "ann", {"principals": ["bob"], "namespaces": ["research"]}), CLUSTER))
+    assert say(driver, JobSubmitted(manifest()), "a") == "duplicate"
+    grants(driver, ann="research")
+    say(driver, CommandIssued("Unpark"))
+    assert driver.job().opened
+
+
+def test_an_unpark_of_what_nothing_has_opened_takes_nobodys_id():
+    driver = Driver()
+    grants(driver, ann="research")
+    park(driver, CommandIssued("AbortJob"), "x", who="mallory")
+    assert say(driver, CommandIssued("Unpark"), "a", who="mallory") == "applied"
+    assert say(driver, JobSubmitted(manifest()), "a") == "applied"
+
+
+def test_an_unpark_on_which_the_stage_fails_takes_nobodys_id():
+    driver = Driver()
+    park(driver, CommandIssued("AbortJob"), "x")
+    park(driver, CommandIssued("Unpark"), "a", who="mallory")
+    say(driver, CommandIssued("Unpark"), "b")
+    assert say(driver, JobSubmitted(manifest()), "a") == "applied"
+
+
+def test_what_comes_again_while_its_job_is_parked_is_held_under_an_id_of_its_own():
+    """A watch that begins anew lists each pod once more; the driver looks for ids that stand twice."""
+    driver = Driver()
+    seen = pod("p", "j1", 1, "Running", node="n1", bound=0, running=0)
+    driver.take(driver.event(seen, "j1", "p@1"))
+    park(driver, CommandIssued("AbortJob"), "x")
+    driver.take(driver.event(seen, "j1", "p@1"))
+    assert driver.outcome == "parked"
+    assert len(driver.of(JobParked)) == 1
+
+
+def test_a_name_that_is_made_up_stays_the_same_when_its_job_is_released():
+    driver = Driver()
+    made = manifest()
+    made["metadata"]["generateName"] = f"{made['metadata'].pop('name')}-"
+    park(driver, JobSubmitted(made), "a")
+    other = Driver()
+    say(other, JobSubmitted(made), "a")
+    say(driver, CommandIssued("Unpark"))
+    assert driver.job().name == other.job().name
+
+
+spaces = st.sampled_from(["research", "other"])
+seen_pods = st.builds(
+    lambda uid, version, phase, managed, index, namespace: pod(
+        uid,
+        "j1",
+        version,
+        phase,
+        managed=managed,
+        task="w",
+        index=index,
+        attempt=1,
+        namespace=namespace,
+        ended=1 if phase == "Failed" else None,
+    ),
+    st.sampled_from(["p", "q"]),
+    st.integers(1, 3),
+    st.sampled_from(["Pending", "Running", "Failed"]),
+    st.booleans(),
+    st.sampled_from([0, 10**6]),
+    spaces,
+)
+inputs: st.SearchStrategy[Data] = st.one_of(
+    st.builds(lambda valid, space: JobSubmitted(manifest(space, valid=valid)), st.booleans(), spaces),
+    st.builds(lambda: JobUpdated(manifest())),
+    st.builds(JobDeleted, st.sampled_from([None, "9"]), st.just("research")),
+    st.builds(CommandIssued, st.sampled_from(["AbortJob", "Unpark", "Unpark", "Unpark", "ResumeJob"])),
+    st.builds(lambda: CustomEventRaised("Told")),
+    st.builds(lambda: EffectReported("e", "failed")),
+    st.builds(lambda: RowUnreadable("philly-status", 3, "no time")),
+    st.builds(
+        lambda version, replicas: JobObserved("n", "Job", version=version, namespace="research", tasks={"a": replicas}),
+        st.sampled_from([None, "1", "2"]),
+        st.sampled_from([1, 10**6]),
+    ),
+    seen_pods,
+)
+told = st.tuples(
+    inputs,
+    st.sampled_from("abc"),
+    st.sampled_from(["ann", "bob"]),
+    st.sampled_from([CLUSTER, CLUSTER, ELSEWHERE]),
+    st.sampled_from(["", "", "", "broken", "crash", "wait"]),
+)
+
+
+@given(st.lists(told, max_size=22))
+@settings(max_examples=300)
+def test_whatever_is_parked_and_comes_again_no_id_stands_twice_and_all_is_read_back(program):
+    """The driver looks at both: a crash reads the state back, and each id that is made is a new one."""
+    driver = Driver()
+    for data, name, who, cluster, fate in program:
+        # What is observed has the id of what it shows.
+        ident = repr(data) if isinstance(data, PodObserved | JobObserved) else f"{data.TYPE}/{name}"
+        if fate == "crash":
+            driver.crash()
+        if fate == "wait":
+            driver.wait(61)
+        event = driver.event(data, "j1", ident)
+        # What is known, or changes nothing, is not decided on, so no stage fails on it.
+        if fate == "broken" and next(driver.stage.decide(driver.state, event, driver.now), None) is not None:
+            park(driver, data, ident, who=who, cluster=cluster)
+            driver.check()
+        else:
+            say(driver, data, ident, who=who, cluster=cluster)
+    driver.crash()
