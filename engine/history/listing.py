@@ -11,6 +11,7 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     InputParked,
+    InputReleased,
     JobOpened,
     JobParked,
     JobPhaseChanged,
@@ -18,9 +19,9 @@ from engine.events.jobs import (
     JobUnparked,
 )
 from engine.events.times import format_time
+from engine.history.claimed import Claimed
 from engine.history.summary import OTHER
-from engine.lifecycle.claims import Claim, claim_of
-from engine.lifecycle.hold import restore
+from engine.lifecycle.claims import Claim
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["LISTED", "Filter", "JobLine", "Listing"]
@@ -33,6 +34,7 @@ LISTED: Final[tuple[str, ...]] = tuple(
         JobPhaseChanged,
         JobParked,
         InputParked,
+        InputReleased,
         JobUnparked,
         AttemptStarted,
         AttemptRunning,
@@ -126,13 +128,13 @@ class Listing:
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobLine] = {}
-        self._parked: set[str] = set()
-        """What is parked and no job."""
+        self._claimed = Claimed()
 
     def add(self, event: Event[Data]) -> None:
         """Take one event; one that the list does not show changes nothing."""
         data = event.data
         if isinstance(data, JobOpened):
+            self._claimed.opened(event.subject)
             self._jobs[event.subject] = JobLine(
                 event.subject,
                 event.clusterid,
@@ -147,23 +149,9 @@ class Listing:
                 since=event.time,
             )
         elif event.subject not in self._jobs:
-            self._take_unopened(event)
-        elif isinstance(data, JobUnparked) and not self._jobs[event.subject].opened:
-            del self._jobs[event.subject]
-            self._parked.discard(event.subject)
+            self._claimed.take(event)
         else:
             _take(self._jobs[event.subject], data, event.time)
-
-    def _take_unopened(self, event: Event[Data]) -> None:
-        subject, data = event.subject, event.data
-        if isinstance(data, JobParked):
-            self._parked.add(subject)
-        elif isinstance(data, JobUnparked):
-            self._parked.discard(subject)
-        elif isinstance(data, InputParked) and subject in self._parked:
-            claim = claim_of(restore(data.input))
-            if claim is not None:
-                self._jobs[subject] = _unopened(subject, claim, event.time)
 
     def lines(self, wanted: Filter | None = None) -> list[JobLine]:
         """Return the jobs that pass a filter, by time of submission.
@@ -171,9 +159,8 @@ class Listing:
         Of one moment by name, shorter ones first (`train-9` before `train-10`): in what order partitions were read does not show.
         """
         passes = (wanted or Filter()).passes
-        return sorted(
-            filter(passes, self._jobs.values()), key=lambda job: (job.submitted, job.namespace, len(job.name), job.name, job.id)
-        )
+        lines = [*self._jobs.values(), *(_unopened(*claim) for claim in self._claimed.claims())]
+        return sorted(filter(passes, lines), key=lambda job: (job.submitted, job.namespace, len(job.name), job.name, job.id))
 
 
 def _unopened(job: str, claim: Claim, time: int) -> JobLine:

@@ -9,16 +9,15 @@ from collections.abc import Iterable
 from typing import Final
 
 from engine.events import Data, Event
-from engine.events.jobs import InputParked, JobOpened, JobParked, JobRevised, JobUnparked
+from engine.events.jobs import InputParked, InputReleased, JobOpened, JobParked, JobRevised, JobUnparked
+from engine.history.claimed import Claimed
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.reading import job_events
-from engine.lifecycle.claims import Claim, claim_of
-from engine.lifecycle.hold import restore
 from engine.log.port import Searchable
 
 __all__ = ["resolve", "resolve_among"]
 
-_TELLING: Final = (JobOpened, JobRevised, JobParked, InputParked, JobUnparked)
+_TELLING: Final = (JobOpened, JobRevised, JobParked, InputParked, InputReleased, JobUnparked)
 """Events that say which jobs there are and what they are called."""
 
 
@@ -36,9 +35,9 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
     """Return the id of the job that is meant among those that some events open or rename.
 
     Args:
-        events: `lahar.job.opened`, `lahar.job.revised`, `lahar.job.parked`, `lahar.input.parked` and `lahar.job.unparked`, in the
-            order of the log; others are passed over. A job that is parked before it is opened has the name that its input says, if
-            no other has it.
+        events: `lahar.job.opened`, `lahar.job.revised`, `lahar.job.parked`, `lahar.input.parked`, `lahar.input.released` and
+            `lahar.job.unparked`, in the order of the log; others are passed over. What is parked and no job has the name that its
+            first input says, if no job has it.
         given: an id, a prefix of one, `namespace/name`, `cluster/namespace/name`, or a name followed by `@` and an id or a prefix
             of one.
 
@@ -49,30 +48,26 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
     names: dict[str, tuple[str, str]] = {}
     clusters: dict[str, str] = {}
     opened: dict[str, int] = {}
-    parked: dict[str, Claim | None] = {}
+    parked = Claimed()
     for event in events:
         data = event.data
         if isinstance(data, JobOpened):
             names[event.subject], opened[event.subject] = (data.namespace, data.name), event.time
             clusters[event.subject] = event.clusterid
+            parked.opened(event.subject)
         elif isinstance(data, JobRevised) and event.subject in names:
             namespace, name = names[event.subject]
             names[event.subject] = (data.namespace or namespace, data.name or name)
-        elif event.subject in names:
-            continue
-        elif isinstance(data, JobParked):
-            parked.setdefault(event.subject, None)
-        elif isinstance(data, JobUnparked):
-            parked.pop(event.subject, None)
-        elif isinstance(data, InputParked) and event.subject in parked and parked[event.subject] is None:
-            claim = parked[event.subject] = claim_of(restore(data.input))
-            opened[event.subject], clusters[event.subject] = event.time, event.clusterid if claim is None else claim.cluster
+        elif event.subject not in names:
+            parked.take(event)
     if given in names or given in parked:
         return given
     if "/" not in given:
-        return _only(given, [job for job in names | parked if given and job.startswith(given)])
+        return _only(given, [job for job in [*names, *parked] if given and job.startswith(given)])
     name, _, prefix = given.partition("@")
-    claims = {job: (claim.namespace, claim.name) for job, claim in parked.items() if claim is not None and job not in names}
+    claims: dict[str, tuple[str, str]] = {}
+    for job, claim, time in parked.claims():
+        claims[job], clusters[job], opened[job] = (claim.namespace, claim.name), claim.cluster, time
     found, claimed = (
         [job for job, (space, called) in known.items() if name in {f"{space}/{called}", f"{clusters[job]}/{space}/{called}"}]
         for known in (names, claims)

@@ -8,7 +8,7 @@ import pytest
 
 from engine.events import Event, encode, to_cloudevent
 from engine.events.inputs import CommandIssued, JobObserved, JobSubmitted, PodDeleted, PodObserved
-from engine.events.jobs import InputParked, JobParked, JobRevised, JobUnparked
+from engine.events.jobs import InputParked, InputReleased, JobParked, JobRevised, JobUnparked
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.listing import LISTED, Filter, Listing
 from engine.history.reading import find_event, job_events
@@ -149,7 +149,11 @@ def test_a_job_whose_first_input_is_parked_is_found_by_what_it_was_to_be_called(
     assert resolve_among(told.events, name) == resolve_among(told.events, f"{told.events[0].clusterid}/{name}") == "ee"
     told.add(JobUnparked(2), 3)
     listing.add(told.events[-1])
-    assert listing.lines() == [], "nothing but what it leads to says what it is"
+    assert listing.lines(Filter(other=True)) != [], "nothing is released yet"
+    for ident in ("first", "second"):
+        told.add(InputReleased(ident, "parked", "rejected"), 3)
+        listing.add(told.events[-1])
+    assert listing.lines(Filter(other=True)) == [], "nothing but what it leads to says what it is"
 
 
 def test_a_job_that_was_opened_comes_before_one_that_was_to_have_its_name(story, whole):
@@ -179,6 +183,7 @@ def test_a_job_that_is_parked_anew_has_the_name_that_its_input_says_then(story):
     told.add(JobParked("broken"), 1)
     told.add(InputParked(held(JobSubmitted(MANIFEST))), 1)
     told.add(JobUnparked(1), 2)
+    told.add(InputReleased("first", "parked", "rejected"), 2)
     with pytest.raises(NotFoundError):
         resolve_among(told.events, "lab/late")
     told.add(JobParked("broken"), 3)
@@ -188,6 +193,20 @@ def test_a_job_that_is_parked_anew_has_the_name_that_its_input_says_then(story):
     for event in told.events:
         listing.add(event)
     assert [(line.name, line.parked) for line in listing.lines()] == [("gpt", True)]
+
+
+def test_a_job_that_is_parked_again_before_all_is_released_keeps_its_name(story):
+    told, listing = story("ee"), Listing()
+    told.add(JobParked("broken"), 1)
+    told.add(InputParked(held(CommandIssued("AbortJob"))), 1)
+    told.add(InputParked(held(JobSubmitted(MANIFEST), "second")), 1)
+    told.add(JobUnparked(2), 2)
+    told.add(InputReleased("first", "parked", "refused"), 2)
+    told.add(JobParked("broken again"), 3)
+    for event in told.events:
+        listing.add(event)
+    assert resolve_among(told.events, "lab/late") == "ee"
+    assert [(line.name, line.parked) for line in listing.lines()] == [("late", True)]
 
 
 def test_what_is_held_while_others_are_released_parks_nothing(story):

@@ -1,0 +1,57 @@
+"""What is parked and no job yet: what the inputs that are held would call it, until the last of them is released."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from engine.events import Data, Event
+from engine.events.jobs import InputParked, InputReleased, JobParked, JobUnparked
+from engine.lifecycle.claims import Claim, claim_of, restore
+
+__all__ = ["Claimed"]
+
+
+class Claimed:
+    """The fold: `take` the job events of what no event has opened, in the order of the log."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, dict[str, tuple[Claim | None, int]]] = {}
+        """Subject → id of an input that is held → what it would call the job, and when it was parked."""
+        self._parked: set[str] = set()
+
+    def __contains__(self, subject: object) -> bool:
+        return subject in self._held
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held)
+
+    def take(self, event: Event[Data]) -> None:
+        """Take one event; one that parks, holds and releases nothing changes nothing."""
+        subject, data = event.subject, event.data
+        if isinstance(data, JobParked):
+            self._parked.add(subject)
+            self._held.setdefault(subject, {})
+        elif subject not in self._held:
+            return
+        elif isinstance(data, InputParked):
+            held = restore(data.input)
+            self._held[subject][held.id] = claim_of(held), event.time
+        elif isinstance(data, JobUnparked | InputReleased):
+            if isinstance(data, JobUnparked):
+                self._parked.discard(subject)
+            elif data.kept == "parked":
+                self._held[subject].pop(data.input, None)
+            if subject not in self._parked and not self._held[subject]:
+                del self._held[subject]
+
+    def opened(self, subject: str) -> None:
+        """Note that it is a job now."""
+        self._held.pop(subject, None)
+        self._parked.discard(subject)
+
+    def claims(self) -> Iterator[tuple[str, Claim, int]]:
+        """Yield what is claimed: the subject, the first claim, and when it was parked."""
+        for subject, held in self._held.items():
+            first = next(((claim, time) for claim, time in held.values() if claim is not None), None)
+            if first is not None:
+                yield subject, *first
