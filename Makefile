@@ -19,8 +19,9 @@ help: ## Show what there is to make.
 $(STAMP): requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lahar needs Python 3.11 or newer: make PYTHON=/path/to/python3.11")'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) install --quiet --require-hashes -r requirements.lock
+	$(PIP) install --quiet --require-hashes --no-deps -r requirements.lock
 	$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	$(PIP) check
 	touch $(STAMP)
 
 .venv: $(STAMP) ## Create or update the environment.

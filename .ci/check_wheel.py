@@ -93,7 +93,18 @@ def main() -> None:
         venv.create(scratch / "clean", with_pip=True)
         python = scratch / "clean" / "bin" / "python"
         pip = (python, "-m", "pip", "--disable-pip-version-check", "--no-input")
-        run(*pip, "install", "--quiet", "--require-hashes", "--only-binary", ":all:", "-r", scratch / "runtime.lock", cwd=scratch)
+        run(
+            *pip,
+            "install",
+            "--quiet",
+            "--require-hashes",
+            "--only-binary",
+            ":all:",
+            "--no-deps",
+            "-r",
+            scratch / "runtime.lock",
+            cwd=scratch,
+        )
         run(*pip, "install", "--quiet", "--no-deps", wheel, cwd=scratch)
         run(*pip, "check", cwd=scratch)
         lahar = python.with_name("lahar")
