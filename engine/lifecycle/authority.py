@@ -17,6 +17,7 @@ from engine.lifecycle.state import Job, ShardState
 __all__ = ["may_not_speak", "objection", "objection_to_submission"]
 
 _EVERY: Final = "*"
+_Granted = list[Mapping[str, Any]]
 Asking = CommandIssued | CustomEventRaised | EffectReported | JobUpdated | JobDeleted
 _ASKING: Final = (CommandIssued, CustomEventRaised, EffectReported, JobUpdated, JobDeleted)
 
@@ -28,19 +29,20 @@ def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
         return None
     # Whose a job is that nothing has opened is not known yet: each input that is held may turn out to open it.
     why: str | None = None
+    granted = _granted(state, data.principal, event.clusterid)
     for whose in [job] if job.opened else job.claims:
-        why = _objection(state, whose, event, data)
+        why = _objection(granted, whose, event, data)
         if why is None:
             return None
     return why
 
 
-def _objection(state: ShardState, whose: Job | Claim, event: Event[Data], data: Asking) -> str | None:
+def _objection(granted: _Granted | None, whose: Job | Claim, event: Event[Data], data: Asking) -> str | None:
     if whose.cluster != event.clusterid:
         return f"the job is of {_called(whose.cluster)}, not of {_called(event.clusterid)}"
     if isinstance(data, JobDeleted) and not whose.managed:
         return None  # somebody saw that an object is gone
-    return may_not_speak(state, data.principal, whose.cluster, whose.namespace, whose.tenant)
+    return _uncovered(granted, data.principal, whose.cluster, whose.namespace, whose.tenant)
 
 
 def objection_to_submission(state: ShardState, event: Event[Any]) -> str | None:
@@ -59,8 +61,17 @@ def may_not_speak(state: ShardState, principal: str, cluster: str, namespace: st
         namespace: of the job.
         tenant: of the job.
     """
+    return _uncovered(_granted(state, principal, cluster), principal, cluster, namespace, tenant)
+
+
+def _granted(state: ShardState, principal: str, cluster: str) -> _Granted | None:
+    """Return the grants of a cluster that name a principal; `None`: it has no grants, so everybody may speak for everything."""
     grants = [(where, spec) for where, spec in _grants(state) if where == cluster or not cluster]
-    if not grants or any(where == cluster and _covers(spec, principal, namespace, tenant) for where, spec in grants):
+    return [spec for where, spec in grants if where == cluster and _names(spec.get("principals"), principal)] if grants else None
+
+
+def _uncovered(granted: _Granted | None, principal: str, cluster: str, namespace: str, tenant: str) -> str | None:
+    if granted is None or any(_covers(spec, namespace, tenant) for spec in granted):
         return None
     who = repr(principal) if principal else "a producer without a principal"
     whose = f"namespace {namespace}" + (f" and tenant {tenant}" if tenant != namespace else "")
@@ -75,15 +86,14 @@ def _grants(state: ShardState) -> Iterator[tuple[str, Mapping[str, Any]]]:
     return ((cluster, applied.spec) for (cluster, kind, _), applied in state.facts.objects.items() if kind == "Grant")
 
 
-def _covers(grant: Mapping[str, Any], principal: str, namespace: str, tenant: str) -> bool:
-    """Tell whether a grant covers a job.
+def _covers(grant: Mapping[str, Any], namespace: str, tenant: str) -> bool:
+    """Tell whether a grant covers a job of whom it names.
 
     A namespace alone covers the tenant of that name, which a job has unless a label says otherwise; a tenant alone every namespace.
     """
     namespaces, tenants = grant.get("namespaces"), grant.get("tenants")
     return (
-        _names(grant.get("principals"), principal)
-        and (namespaces is None or _names(namespaces, namespace))
+        (namespaces is None or _names(namespaces, namespace))
         and (tenant == namespace if tenants is None else _names(tenants, tenant))
         and not (namespaces is None and tenants is None)
     )
