@@ -451,6 +451,8 @@ class CommandRefused(Data):
     by: str = ""
     principal: str | None = None
     """Who asks without a right to, or for what is no job; only from them is it known when it comes again. `None`: who may."""
+    cluster: str | None = None
+    """Cluster that they ask from; `None`: the job's."""
 
 
 @event("lahar.job.object_deleted.v1", topic="job-events")

@@ -15,8 +15,8 @@ class Claimed:
     """The fold: `take` the job events of what no event has opened, in the order of the log."""
 
     def __init__(self) -> None:
-        self._held: dict[str, dict[str, tuple[Claim | None, int]]] = {}
-        """Subject → id of an input that is held → what it would call the job, and when it was parked."""
+        self._held: dict[str, list[tuple[str, Claim | None, int]]] = {}
+        """Subject → inputs that are held, in order: id, what it would call the job, and when it was parked."""
         self._parked: set[str] = set()
 
     def __contains__(self, subject: object) -> bool:
@@ -30,19 +30,26 @@ class Claimed:
         subject, data = event.subject, event.data
         if isinstance(data, JobParked):
             self._parked.add(subject)
-            self._held.setdefault(subject, {})
+            self._held.setdefault(subject, [])
         elif subject not in self._held:
             return
         elif isinstance(data, InputParked):
             held = restore(data.input)
-            self._held[subject][held.id] = claim_of(held), event.time
+            self._held[subject].append((held.id, claim_of(held), event.time))
         elif isinstance(data, JobUnparked | InputReleased):
             if isinstance(data, JobUnparked):
                 self._parked.discard(subject)
             elif data.kept == "parked":
-                self._held[subject].pop(data.input, None)
+                self._release(self._held[subject], data.input)
             if subject not in self._parked and not self._held[subject]:
                 del self._held[subject]
+
+    @staticmethod
+    def _release(held: list[tuple[str, Claim | None, int]], released: str) -> None:
+        for at, (ident, _, _) in enumerate(held):
+            if ident == released:  # of several with the same id the first is released first
+                del held[at]
+                return
 
     def opened(self, subject: str) -> None:
         """Note that it is a job now."""
@@ -52,6 +59,6 @@ class Claimed:
     def claims(self) -> Iterator[tuple[str, Claim, int]]:
         """Yield what is claimed: the subject, the first claim, and when it was parked."""
         for subject, held in self._held.items():
-            first = next(((claim, time) for claim, time in held.values() if claim is not None), None)
+            first = next(((claim, time) for _, claim, time in held if claim is not None), None)
             if first is not None:
                 yield subject, *first

@@ -8,22 +8,15 @@ alone chooses the partition (`engine.events.ids.routing_key`): the shard that kn
 
 from __future__ import annotations
 
-from typing import Final
-
 from engine.events import Data, Event
 from engine.events.ids import separate_job_id
-from engine.events.inputs import JobDeleted, JobObserved, JobSubmitted, JobUpdated, PodDeleted, PodObserved
-from engine.kubernetes.identity import job_name
+from engine.events.inputs import PodDeleted, PodObserved
+from engine.lifecycle.claims import LOCATED, namespace_of
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.state import Job, ShardState
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
 __all__ = ["false_claim", "job_of"]
-
-
-_NAMESPACED: Final = (PodObserved, JobObserved, JobDeleted)
-_LOCATED: Final = (*_NAMESPACED, JobSubmitted, JobUpdated)
-"""Inputs that say where they come from. (A tuple: a union would be made anew for each input.)"""
 
 
 def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job:
@@ -46,9 +39,9 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
         and job.namespace == data.namespace
     ):
         return job  # most are of pods that are known
-    if not isinstance(data, _LOCATED):
+    if not isinstance(data, LOCATED):
         return _commanded(state, job, event.clusterid)  # who commands knows an id, and nothing else says which job is meant
-    namespace = _namespace(data)
+    namespace = namespace_of(data)
     while _is_separate(state, job, event, data, namespace, alone=alone):
         identity = data.uid if isinstance(data, PodObserved) and _only_claims(data) else event.subject
         job = peek(state, separate_job_id(job.id, event.clusterid, namespace or "", identity))
@@ -91,10 +84,3 @@ def false_claim(job: Job, pod: PodObserved) -> str | None:
 def _only_claims(pod: PodObserved) -> bool:
     """Tell whether nothing but an annotation says whose pod it is."""
     return pod.managed and pod.owner is None
-
-
-def _namespace(data: PodObserved | JobObserved | JobDeleted | JobSubmitted | JobUpdated) -> str | None:
-    """Return the namespace that an input comes from; `None`: it does not say."""
-    if isinstance(data, _NAMESPACED):
-        return data.namespace
-    return job_name(data.manifest)[0]

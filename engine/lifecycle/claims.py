@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.events import Data, Event, decode, from_cloudevent
-from engine.events.inputs import JobObserved, JobSubmitted, PodDeleted, PodObserved
+from engine.events.inputs import JobDeleted, JobObserved, JobSubmitted, JobUpdated, PodDeleted, PodObserved
+from engine.kubernetes.identity import job_name
 from engine.kubernetes.manifests import read_identity
 
-__all__ = ["Claim", "claim_of", "restore"]
+__all__ = ["LOCATED", "Claim", "claim_of", "namespace_of", "restore"]
+
+
+_NAMESPACED: Final = (PodObserved, JobObserved, JobDeleted)
+LOCATED: Final = (*_NAMESPACED, JobSubmitted, JobUpdated)
+"""Inputs that say where they come from. (A tuple: a union would be made anew for each input.)"""
 
 
 class Claim(NamedTuple):
@@ -37,6 +43,15 @@ def claim_of(held: Event[Data]) -> Claim | None:
             return Claim(cluster, data.namespace, data.name, data.tenant or data.namespace, data.kind)
         case _:
             return None
+
+
+def namespace_of(data: Data) -> str | None:
+    """Return the namespace that an input comes from; `None`: it does not say."""
+    if isinstance(data, PodDeleted):
+        data = data.last
+    if isinstance(data, _NAMESPACED):
+        return data.namespace
+    return job_name(data.manifest)[0] if isinstance(data, JobSubmitted | JobUpdated) else None
 
 
 def restore(held: dict[str, Any]) -> Event[Data]:

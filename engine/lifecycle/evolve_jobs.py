@@ -32,7 +32,6 @@ from engine.events.jobs import (
     TimerFired,
     TimerSet,
 )
-from engine.lifecycle.claims import restore
 from engine.lifecycle.indexes import (
     begin_version,
     cancelled,
@@ -49,7 +48,7 @@ from engine.lifecycle.indexes import (
     where_of,
 )
 from engine.lifecycle.pages import change, change_tasks, discard, keep
-from engine.lifecycle.said import OBSERVE, REPORT, ROW, SUBMIT, remember_event, remember_said
+from engine.lifecycle.said import OBSERVE, REPORT, ROW, SUBMIT, faults_digest, key_of_held, remember_released, remember_said
 from engine.lifecycle.state import Deferred, Job, ShardState, Timer
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -130,14 +129,16 @@ def _refused(_state: ShardState, job: Job, data: CommandRefused, event: Event[An
     if data.principal is None:
         mark_seen(job, event)
     else:
-        remember_said(job, event.clusterid, data.command, data.principal, event.causationid)
+        cluster = event.clusterid if data.cluster is None else data.cluster
+        remember_said(job, cluster, data.command, data.principal, event.causationid)
 
 
 def _job_rejected(state: ShardState, job: Job, data: JobRejected, event: Event[Any]) -> None:
     if data.principal is None:
         _marks_input(state, job, data, event)
     else:
-        remember_said(job, event.clusterid, SUBMIT, data.principal, event.causationid, data.manifest)
+        for content in (data.manifest, faults_digest(data.faults)):
+            remember_said(job, event.clusterid, SUBMIT, data.principal, event.causationid, content)
 
 
 def _row_rejected(_state: ShardState, job: Job, _data: RowRejected, event: Event[Any]) -> None:
@@ -281,25 +282,26 @@ def _set_going(state: ShardState, job: Job) -> None:
 def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned, _event: Event[Any]) -> None:
     ident = str(data.input.get("id", ""))
     waits = isinstance(data, InputOrphaned)
-    if ident not in (job.waiting if waits else job.held):
-        keep(job, "waiting" if waits else "held", ident, data.input)
-        note_held(job, ident, data.input, waits=waits)
+    key = ident if waits else key_of_held(data.input)
+    if key not in (job.waiting if waits else job.held):
+        keep(job, "waiting" if waits else "held", key, data.input)
+        note_held(job, key, data.input, waits=waits)
     if job.opened and not waits:
         remember(job, ident)
 
 
 def _input_released(state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:
     waited = data.kept == "waiting"
-    held = discard(job, "waiting" if waited else "held", data.input)
+    # What is held is released in order, so of several with the same id it is the first.
+    key = data.input if waited else next((key for key, held in job.held.items() if held["id"] == data.input), "")
+    held = discard(job, "waiting" if waited else "held", key)
     if held is not None:
         note_released(job, data.input, held, waited=waited)
         if waited:
             if where_of(held) == (job.cluster, job.namespace):
                 remember(job, data.input)
-        elif job.opened and data.outcome not in {"refused", "rejected"}:
-            remember(job, data.input)
         elif data.input not in job.seen:  # else it was held of a job
-            remember_event(job, restore(held))
+            remember_released(job, held, data.outcome)
     if not (waited or job.held or job.parked):
         _set_going(state, job)
 

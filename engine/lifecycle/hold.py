@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from engine.events import Data, Event, NotKeptError, encode, to_cloudevent
-from engine.events.inputs import JobSubmitted, PodDeleted, PodObserved
+from engine.events.inputs import PodDeleted, PodObserved
 from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerSet
 from engine.lifecycle.claims import restore
 from engine.lifecycle.indexes import held_size, where_of
-from engine.lifecycle.said import manifest_digest, principal_of
+from engine.lifecycle.said import held_key
 from engine.lifecycle.state import Job, Timer, Waiters
 from engine.lifecycle.turn import Events, Turn
 
@@ -20,7 +20,6 @@ __all__ = [
     "HELD_INPUTS",
     "NAMESPACES",
     "first_owned",
-    "is_corrected",
     "is_held",
     "is_left",
     "orphan",
@@ -80,19 +79,8 @@ def wait_for_job(turn: Turn, job: Job, cause: str | None = None) -> Events:
 
 
 def is_held(job: Job, event: Event[Data]) -> bool:
-    """Tell whether an input with the id of one that comes is held, of the same cluster and principal."""
-    held = job.held.get(event.id)
-    if held is None:
-        return False
-    return bool(held.get("clusterid", "") == event.clusterid and held["data"].get("principal", "") == principal_of(event.data))
-
-
-def is_corrected(job: Job, event: Event[Data]) -> bool:
-    """Tell whether a submission comes under the id of one that is held with another manifest, and is held instead."""
-    if not isinstance(event.data, JobSubmitted) or not is_held(job, event):
-        return False
-    kept = restore(job.held[event.id]).data
-    return isinstance(kept, JobSubmitted) and manifest_digest(kept) != manifest_digest(event.data)
+    """Tell whether an input that comes is held already."""
+    return held_key(event) in job.held
 
 
 def is_left(job: Job) -> bool:

@@ -55,7 +55,7 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     """Decide on one input of a job."""
     # What is held of a job that was unparked comes before anything new, step by step.
     if (job.parked or job.held) and not _waits_for_nothing(turn, job, event):
-        if event.id in job.held and not hold.is_corrected(job, event):
+        if hold.is_held(job, event):
             return _ends((), "duplicate")
         return _unless_refused(_park, turn, job, event)
     if job.waiting and isinstance(event.data, PodObserved | PodDeleted):
@@ -103,8 +103,6 @@ def _unless_refused(rule: Rule, turn: Turn, job: Job, event: Event[Any]) -> Deci
 
 
 def _park(turn: Turn, job: Job, event: Event[Data]) -> Decision:
-    if event.id in job.held:  # a manifest, which this one corrects
-        yield turn.about(job).event(job, InputReleased(event.id, "parked", "duplicate"))
     yield from hold.park(turn, job, event, None)
     return "parked"
 
@@ -288,13 +286,14 @@ def _follow_attempt(turn: Turn, job: Job, attempt: Attempt) -> Events:
 
 
 def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
+    if event.id in job.seen:  # it opened the job when it was released, with the manifest that was held before this one
+        return "duplicate"
     if job.opened:
         return (yield from _refuse(turn, job, event, f"a job with this id exists: {job.namespace}/{job.name}", stranger=True))
-    accepted = yield from managed.submitted(turn, job, event)
-    if not accepted:
-        return "rejected"
-    yield from _welcome(turn, job)
-    return "applied"
+    outcome = yield from managed.submitted(turn, job, event)
+    if outcome == "applied":
+        yield from _welcome(turn, job)
+    return outcome
 
 
 def _updated(turn: Turn, job: Job, event: Event[JobUpdated]) -> Decision:
@@ -400,7 +399,8 @@ def _refuse(turn: Turn, job: Job, event: Event[Any], reason: str, *, stranger: b
     if principal is not None:
         turn = turn.about(job)
     command, by = said.asked(event.data)
-    yield turn.event(job, CommandRefused(command, reason, by, principal))
+    elsewhere = event.clusterid if job.opened and event.clusterid != job.cluster else None
+    yield turn.event(job, CommandRefused(command, reason, by, principal, elsewhere))
     return "refused"
 
 

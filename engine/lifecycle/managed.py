@@ -46,9 +46,9 @@ from engine.lifecycle.losses import end_without_evidence, stop_waiting, wait_for
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import ask_again, is_doomed, kill, meet, plan_of, rest_of_kill, update_surplus
-from engine.lifecycle.said import manifest_digest
+from engine.lifecycle.said import SUBMIT, faults_digest, manifest_digest, was_said
 from engine.lifecycle.state import Attempt, Job, Timer
-from engine.lifecycle.turn import Events, Turn
+from engine.lifecycle.turn import Decision, Events, Turn
 from statemachines.delays import cancelled_by_event
 from statemachines.limits import active_deadline_due
 from statemachines.notifications import pod_added, pod_deleted, pod_updated
@@ -84,15 +84,14 @@ _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"
 """Phases in which nothing but ResumeJob changes the course of a job."""
 
 
-def submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Generator[Event[Data], None, bool]:
-    """Open the job of a manifest, or reject it with every fault. Returns whether it was accepted."""
+def submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
+    """Open the job of a manifest, or reject it with every fault."""
     submission = event.data
     namespace, name, tenant = read_identity(submission.manifest, event.id)
     # Asked first: judging a manifest can take a second, which who may not speak shall not cost everybody else.
     why = may_not_speak(turn.state, submission.principal, turn.cluster, namespace, tenant)
     if why is not None:
-        yield _reject(turn, job, submission, name, first_faults([Fault("metadata.namespace", why)]))
-        return False
+        return (yield from _reject(turn, job, event, name, first_faults([Fault("metadata.namespace", why)])))
     read = read_manifest(
         submission.manifest,
         strict=submission.strict,
@@ -101,8 +100,7 @@ def submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Generator[Eve
         most_replicas=turn.state.max_replicas,
     )
     if read.faults:
-        yield _reject(turn, job, submission, read.name, read.faults)
-        return False
+        return (yield from _reject(turn, job, event, read.name, read.faults))
     opened = turn.event(
         job,
         JobOpened(
@@ -125,12 +123,17 @@ def submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Generator[Eve
     if due is not None:
         yield turn.event(job, TimerSet("active_deadline", due))
     yield from settle(turn, job)
-    return True
+    return "applied"
 
 
-def _reject(turn: Turn, job: Job, submission: JobSubmitted, name: str, faults: list[Fault]) -> Event[JobRejected]:
-    rejected = JobRejected(name[:NAME_CHARACTERS], faults, principal=submission.principal, manifest=manifest_digest(submission))
-    return turn.about(job).event(job, rejected)
+def _reject(turn: Turn, job: Job, event: Event[JobSubmitted], name: str, faults: list[Fault]) -> Decision:
+    principal = event.data.principal
+    if was_said(job, event.clusterid, SUBMIT, principal, event.id, faults_digest(faults)):
+        return "duplicate"
+    rejected = JobRejected(name[:NAME_CHARACTERS], faults, principal=principal, manifest=manifest_digest(event.data))
+    yield turn.about(job).event(job, rejected)
+    turn.index += 1  # something has followed
+    return "rejected"
 
 
 def _objects(turn: Turn) -> list[Data]:

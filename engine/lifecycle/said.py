@@ -7,6 +7,7 @@ duplicate before they say it.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from engine.events import Data, Event
@@ -20,7 +21,9 @@ from engine.events.inputs import (
     JobUpdated,
     RowUnreadable,
 )
+from engine.events.jobs import Fault
 from engine.lifecycle import indexes
+from engine.lifecycle.claims import namespace_of, restore
 from engine.lifecycle.state import Job
 
 __all__ = [
@@ -29,18 +32,15 @@ __all__ = [
     "ROW",
     "SUBMIT",
     "asked",
+    "faults_digest",
+    "held_key",
     "is_known",
+    "key_of_held",
     "manifest_digest",
-    "principal_of",
-    "remember_event",
+    "remember_released",
     "remember_said",
     "was_said",
 ]
-
-_UNJUDGED: Final = frozenset({"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink"})
-"""Metadata that change with every version of an object, and for which none is rejected."""
-_JUDGED: Final = ("lahar", "volcano.sh")
-"""Ends of the prefixes of annotations that say something of a job."""
 
 SUBMIT: Final = "submit"
 REPORT: Final = "report"
@@ -66,34 +66,61 @@ def asked(data: Data) -> tuple[str, str]:
 
 
 def manifest_digest(submission: JobSubmitted) -> str:
-    """Return what tells a manifest from a corrected one that comes under the same id: all of it that a job may be rejected for.
+    """Return what tells a manifest from another one that comes under the same id."""
+    return _digest([submission.manifest, submission.strict])
 
-    An object that is watched has a new version whenever its status or somebody's annotation changes.
-    """
-    manifest = submission.manifest
+
+def faults_digest(faults: Iterable[Fault]) -> str:
+    """Return what tells why a submission was rejected: another version of it with the same faults says nothing new."""
+    return _digest([[fault.path, fault.message] for fault in faults])
+
+
+def held_key(event: Event[Data]) -> str:
+    """Return what an input is held under: the same id means another input if others say it, or if it submits something else."""
+    data, manifest, strict = event.data, None, False
+    if isinstance(data, JobSubmitted):
+        manifest, strict = data.manifest, data.strict
+    return _held_key(event.id, event.clusterid, _principal_of(data), manifest, strict=strict)
+
+
+def key_of_held(held: Mapping[str, Any]) -> str:
+    """Return the same of an input that was kept, which is not decoded."""
+    data: Mapping[str, Any] = held["data"]
+    manifest = data.get("manifest") if held["type"] == JobSubmitted.TYPE else None
+    strict = data.get("strict", False)
+    return _held_key(held["id"], held.get("clusterid", ""), data.get("principal", ""), manifest, strict=strict)
+
+
+def _held_key(ident: str, cluster: str, principal: str, manifest: Mapping[str, Any] | None, *, strict: bool) -> str:
+    if manifest is None:
+        return _key(cluster, "", principal, ident, None)
+    # An object that is watched has a new version whenever somebody writes its status.
     metadata = manifest.get("metadata")
+    if isinstance(metadata, dict) and isinstance(metadata.get("resourceVersion"), str):
+        metadata = {name: value for name, value in metadata.items() if name not in {"managedFields", "resourceVersion"}}
     judged = {name: value for name, value in manifest.items() if name not in {"metadata", "status"}}
-    named = {name: value for name, value in metadata.items() if name not in _UNJUDGED} if isinstance(metadata, dict) else metadata
-    if isinstance(named, dict) and isinstance(annotations := named.get("annotations"), dict):
-        named["annotations"] = {name: value for name, value in annotations.items() if name.partition("/")[0].endswith(_JUDGED)}
-    return digest(json.dumps([judged, named, submission.strict], sort_keys=True).encode())
+    return _key(cluster, SUBMIT, principal, ident, _digest([judged, metadata, strict]))
+
+
+def _digest(said: object) -> str:
+    return digest(json.dumps(said, sort_keys=True).encode())
 
 
 def is_known(job: Job, event: Event[Data]) -> bool:
     """Tell whether an input was said before: by somebody who may not speak for the job, or of what was no job then."""
-    data, cluster = event.data, job.cluster if job.opened else event.clusterid
-    what, principal = asked(data)[0], principal_of(data)
+    data, cluster = event.data, event.clusterid
+    what, principal = asked(data)[0], _principal_of(data)
     if was_said(job, cluster, what, principal, event.id):
         return True
     return isinstance(data, JobSubmitted) and was_said(job, cluster, what, principal, event.id, manifest_digest(data))
 
 
-def was_said(job: Job, cluster: str, what: str, principal: str, ident: str, manifest: str | None = None) -> bool:
+def was_said(job: Job, cluster: str, what: str, principal: str, ident: str, content: str | None = None) -> bool:
     """Tell whether a job remembers something that was said."""
-    return _key(cluster, what, principal, ident, manifest) in job.seen
+    return _key(cluster, what, principal, ident, content) in job.seen
 
 
-def remember_said(job: Job, cluster: str, what: str, principal: str, ident: str, manifest: str | None = None) -> None:
+def remember_said(job: Job, cluster: str, what: str, principal: str, ident: str, content: str | None = None) -> None:
     """Remember what was said; of a job only while it has room for as many of its own inputs.
 
     Args:
@@ -102,24 +129,28 @@ def remember_said(job: Job, cluster: str, what: str, principal: str, ident: str,
         what: was asked for.
         principal: who asked.
         ident: id of the input.
-        manifest: digest of the manifest that was rejected: the same id with another one is another submission.
+        content: digest of the manifest that was rejected, or of its faults: the same id with others is another submission.
     """
     if not job.opened or len(job.seen) < indexes.SEEN // 2:
-        indexes.remember(job, _key(cluster, what, principal, ident, manifest))
+        indexes.remember(job, _key(cluster, what, principal, ident, content))
 
 
-def remember_event(job: Job, event: Event[Data]) -> None:
-    """Remember an input that was held."""
+def remember_released(job: Job, held: dict[str, Any], outcome: str) -> None:
+    """Remember an input that was held of what was no job then."""
+    event = restore(held)
     data = event.data
-    manifest = manifest_digest(data) if isinstance(data, JobSubmitted) else None
-    remember_said(job, event.clusterid, asked(data)[0], principal_of(data), event.id, manifest)
+    if not job.opened or outcome in {"refused", "rejected"}:
+        content = manifest_digest(data) if isinstance(data, JobSubmitted) and outcome == "rejected" else None
+        remember_said(job, event.clusterid, asked(data)[0], _principal_of(data), event.id, content)
+    elif event.clusterid == job.cluster and namespace_of(data) in {None, job.namespace}:  # else it is of a job of its own
+        indexes.remember(job, event.id)
 
 
-def principal_of(data: Any) -> str:  # noqa: ANN401 - observations have none
+def _principal_of(data: Any) -> str:  # noqa: ANN401 - observations have none
     """Return who says something."""
     found: str = getattr(data, "principal", "")
     return found
 
 
-def _key(cluster: str, what: str, principal: str, ident: str, manifest: str | None) -> str:
-    return "\x1f".join((cluster, what if manifest is None else f"{what} {manifest}", principal, ident))
+def _key(cluster: str, what: str, principal: str, ident: str, content: str | None) -> str:
+    return "\x1f".join((cluster, what if content is None else f"{what} {content}", principal, ident))

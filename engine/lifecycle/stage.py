@@ -22,7 +22,6 @@ from engine.events.jobs import (
     EffectRequested,
     InputOrphaned,
     InputParked,
-    InputReleased,
     JobForgotten,
     JobParked,
     JobRejected,
@@ -54,7 +53,6 @@ _OUTCOMES: Final[dict[type[Data], str | None]] = {
     JobParked: "parked",
     InputParked: "parked",
     InputOrphaned: "waiting",
-    InputReleased: "parked",  # in favour of what is held instead; else something released it before
     JobRejected: "rejected",
     RowRejected: "rejected",
     CommandRefused: "refused",
@@ -67,7 +65,7 @@ class LifecycleStage:
     """The stage as the processor runs it (`engine.log.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 6
+    state_version: Final = 7
     inputs: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
 

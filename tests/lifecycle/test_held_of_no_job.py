@@ -84,18 +84,53 @@ def test_a_deletion_in_another_cluster_is_held_with_what_it_deletes():
     assert {job.cluster: job.phase for job in driver.state.jobs.values()} == {CLUSTER: "Pending", ELSEWHERE: "Terminated"}
 
 
-def test_a_corrected_manifest_takes_the_place_of_the_one_that_is_held():
+def outcomes(driver: Driver) -> list[str]:
+    return [released.outcome for released in driver.of(InputReleased)]
+
+
+@pytest.mark.parametrize("valid", [True, False])
+def test_a_corrected_manifest_is_held_beside_the_first_one_and_all_are_judged_in_order(valid):
+    """As they would have been had nothing been parked: what is held behind the first one is about its job."""
     driver = Driver()
-    park(driver, JobSubmitted(manifest(valid=False, **WATCHED)), "submitted")
-    corrected = {**WATCHED, "generation": 2, "resourceVersion": "2"}
+    park(driver, JobSubmitted(manifest(valid=valid, **WATCHED)), "submitted")
+    corrected = {**WATCHED, "generation": 2, "resourceVersion": "2", "labels": {"a": "b"}}
+    assert say(driver, CommandIssued("AbortJob"), "abort") == "parked"
     assert say(driver, JobSubmitted(manifest(**corrected)), "submitted") == "parked"
     assert say(driver, JobUpdated(manifest(**corrected)), "generation 2") == "parked"
     assert say(driver, JobSubmitted(manifest(**corrected)), "submitted") == "duplicate"
-    assert (len(driver.job().held), driver.job().parked) == (2, True)
+    assert say(driver, JobSubmitted({**manifest(**corrected, managedFields=[1]), "status": {"a": 1}}), "submitted") == "duplicate"
+    assert say(driver, JobSubmitted(manifest(valid=valid, **WATCHED)), "submitted") == "duplicate"
+    assert (len(driver.job().held), driver.job().parked) == (4, True)
     driver.crash()
+    say(driver, CommandIssued("Unpark"), "unpark")
+    assert outcomes(driver) == (
+        ["applied", "applied", "duplicate", "unchanged"] if valid else ["rejected", "refused", "applied", "unchanged"]
+    )
+    assert driver.phase() == ("Aborting" if valid else "Pending")
+    for _ in range(2):
+        for data, ident in ((JobSubmitted(manifest(**corrected)), "submitted"), (CommandIssued("AbortJob"), "abort")):
+            assert say(driver, data, ident) == "duplicate"
+        driver.crash()
+
+
+def test_the_same_id_from_others_is_held_as_another_input():
+    driver = Driver()
+    park(driver, JobSubmitted(manifest("mal", valid=False)), "a", who="mallory")
+    park(driver, JobSubmitted(manifest(valid=False)), "a", cluster=ELSEWHERE)
+    assert say(driver, JobSubmitted(manifest()), "a") == "parked"
     say(driver, CommandIssued("Unpark"))
-    assert [released.outcome for released in driver.of(InputReleased)] == ["duplicate", "applied", "unchanged"]
-    assert driver.job().opened
+    assert outcomes(driver) == ["rejected", "rejected", "applied"]
+    assert (driver.job().cluster, driver.job().namespace) == (CLUSTER, "research")
+
+
+def test_an_input_that_turns_out_to_be_of_a_job_of_its_own_takes_no_id():
+    driver = Driver()
+    park(driver, CustomEventRaised("Told"), "x")
+    assert say(driver, JobSubmitted(manifest()), "a") == "parked"
+    assert say(driver, JobObserved("n", "Job", version=None, namespace="other", tasks={"a": 1}), "b") == "parked"
+    say(driver, CommandIssued("Unpark"))
+    assert len(driver.state.jobs) == 2
+    assert say(driver, CommandIssued("AbortJob"), "b") == "applied"
 
 
 def test_versions_of_a_rejected_object_that_say_nothing_new_are_duplicates():
@@ -103,10 +138,30 @@ def test_versions_of_a_rejected_object_that_say_nothing_new_are_duplicates():
     for version in range(5):
         metadata = {**WATCHED, "resourceVersion": str(version), "annotations": {"beat": str(version)}}
         assert say(driver, JobSubmitted(manifest(valid=False, **metadata)), "submitted") == ("duplicate" if version else "rejected")
-    spec = {"lahar/spec": "main: [w]"}
-    assert say(driver, JobSubmitted(manifest(valid=False, **WATCHED, annotations=spec)), "submitted") == "rejected"
-    assert say(driver, JobSubmitted(manifest(valid=False, **WATCHED), strict=True), "submitted") == "rejected"
-    assert len(driver.of(JobRejected)) == 3
+    worse = manifest(valid=False, **WATCHED)
+    worse["spec"]["queue"] = "ghost"
+    assert say(driver, JobSubmitted(worse), "submitted") == "rejected"
+    assert len(driver.of(JobRejected)) == 2
+
+
+def test_a_version_of_a_rejected_object_is_judged_by_what_the_cluster_is_then():
+    driver = Driver()
+    grants(driver, bob="research")
+    assert say(driver, JobSubmitted(manifest(**WATCHED)), "submitted") == "rejected"
+    grants(driver, ann="research")
+    assert say(driver, JobSubmitted(manifest(**WATCHED)), "submitted") == "duplicate"  # it is the same input still
+    assert say(driver, JobSubmitted(manifest(**{**WATCHED, "resourceVersion": "2"})), "submitted") == "applied"
+
+
+def test_what_is_refused_of_another_cluster_is_known_from_there_alone():
+    driver = Driver()
+    assert say(driver, CommandIssued("AbortJob"), "early", cluster=ELSEWHERE) == "refused"
+    assert say(driver, JobSubmitted(manifest()), "submitted") == "applied"
+    assert say(driver, CommandIssued("AbortJob"), "early", cluster=ELSEWHERE) == "duplicate"
+    for outcome in ("refused", "duplicate"):
+        assert say(driver, CommandIssued("AbortJob"), "a", cluster=ELSEWHERE) == outcome
+        driver.crash()
+    assert say(driver, CommandIssued("AbortJob"), "a") == "applied"
 
 
 def test_a_manifest_that_is_rejected_in_one_cluster_may_be_another_ones_job():

@@ -93,7 +93,7 @@ def test_a_rejected_job_can_be_submitted_again_when_it_is_corrected(driver, key)
         driver.submit(vcjob({"name": "a", "minAvailable": 2}), key="one")
         assert driver.outcome == outcome
         driver.crash()
-    driver.submit(vcjob({"name": "a", "minAvailable": 3}), key="one")
+    driver.submit(vcjob({"name": "a", "minAvailable": 2}, queue="ghost"), key="one")
     assert driver.outcome == "rejected"
     for outcome in ("applied", "duplicate"):
         driver.submit(vcjob({"name": "a"}), key=key)
