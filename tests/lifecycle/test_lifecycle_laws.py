@@ -15,8 +15,9 @@ from lifecycle_driver import SECOND, START, Driver, derived, records, spoil, vcj
 from pod_cluster import Cluster
 
 from engine.events import Event, encode
-from engine.events.inputs import JobObserved
+from engine.events.inputs import JobObserved, PodObserved
 from engine.lifecycle.stage import LifecycleStage
+from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
 MANAGED, OBSERVED = ("m0", "m1"), ("o0", "o1")
 ACTIONS = ("AbortJob", "RestartJob", "RestartTask", "RestartPod", "RestartPartition", "TerminateJob", "CompleteJob", "ResumeJob")
@@ -250,6 +251,10 @@ class Programs(RuleBasedStateMachine):
             assert made == [], [one.data for one in made]
 
     def may_come_again(self, event):
+        """Tell whether an input is still known; a pod that lives claims the id of a job that is forgotten anew each time."""
+        lives = isinstance(event.data, PodObserved) and event.data.phase not in TERMINAL_ATTEMPT_PHASES
+        if lives and event.data.managed and event.data.owner is None and event.subject in self.driver.state.forgotten:
+            return False
         return self.driver.now < self.first[event.id] + FORGET_AFTER
 
     # --- the rest -----------------------------------------------------------------------------------------------------------
