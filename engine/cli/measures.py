@@ -1,6 +1,6 @@
 """What is measured, and the budgets: each stated here once, with the figure that this release must reach on one core.
 
-A measure gives one value a run; beside it stands a floor measured in the same run: decoding the same bytes with pydantic, which no
+A measure gives one value a run; beside it stands a floor measured in the same run: decoding the same bytes, which no
 engine that validates its input can go below.
 """
 

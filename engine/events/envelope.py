@@ -19,6 +19,7 @@ from pydantic_core import SchemaSerializer, SchemaValidator, from_json, to_json
 
 from engine.events.bounds import NAME_CHARACTERS
 from engine.events.errors import UndecodableError, UnknownTypeError
+from engine.events.fast_decoder import REFUSED, fast_decoder
 from engine.events.times import format_time, parse_time
 from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, adapter, fields_adapter
 
@@ -122,7 +123,7 @@ def raw_message(key: str, content: bytes, recordedtime: int, *, fault: str = "",
 
 # Straight to pydantic's core: the adapter's own methods cost as much again on events of this size.
 _SERIALIZERS: Final[dict[type[Data], SchemaSerializer]] = {}
-_VALIDATORS: Final[dict[type[Data], SchemaValidator]] = {}
+_READERS: Final[dict[type[Data], Callable[[bytes], Data]]] = {}
 
 
 def _serializer(cls: type[Data]) -> SchemaSerializer:
@@ -130,9 +131,27 @@ def _serializer(cls: type[Data]) -> SchemaSerializer:
     return found
 
 
-def _validator(cls: type[Data]) -> SchemaValidator:
-    found = _VALIDATORS[cls] = cast("SchemaValidator", fields_adapter(cls).validator)
+def _reader(cls: type[Data]) -> Callable[[bytes], Data]:
+    validator, decoder = cast("SchemaValidator", fields_adapter(cls).validator), fast_decoder(cls)
+
+    def read(content: bytes) -> Data:
+        return cls(**validator.validate_json(content, strict=True))
+
+    found = _READERS[cls] = read if decoder is None else _fast_reader(cls, decoder, read)
     return found
+
+
+def _fast_reader(
+    cls: type[Data], decoder: Callable[[bytes], dict[str, Any]], read: Callable[[bytes], Data]
+) -> Callable[[bytes], Data]:
+    def read_fast(content: bytes) -> Data:
+        try:
+            values = decoder(content)
+        except REFUSED:
+            return read(content)
+        return cls(**values)
+
+    return read_fast
 
 
 def encode(event: Event[Data], key: str | None = None) -> Message:
@@ -184,12 +203,12 @@ def decode(message: Message, *, bounded: bool = True) -> Event[Data]:
     if cls is None:
         message = _upcast(message) if message.type else _unwrapped(message)
         cls = TYPES[message.type]
-    validator = _VALIDATORS.get(cls) or _validator(cls)
+    read = _READERS.get(cls) or _reader(cls)
     (_, ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, content) = message
     if bounded and cls.TOPIC in INPUT_TOPICS:
         _check_bounds(message, cls.LARGEST)
     try:
-        data = cls(**validator.validate_json(content, strict=True))
+        data = read(content)
     except ValidationError as error:
         raise UndecodableError(f"{kind}: {_first_fault(error)}") from None
     return Event(ident, source, kind, subject, time, recorded, sequence, correlation, causation, cluster, data)
