@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lifecycle_driver import CLUSTER, ELSEWHERE, Driver, pod, vcjob
 
-from engine.events import Data
+from engine.events import Data, decode, encode, to_cloudevent
 from engine.events.inputs import (
     CommandIssued,
     CustomEventRaised,
@@ -23,6 +24,7 @@ from engine.events.inputs import (
     RowUnreadable,
 )
 from engine.events.jobs import InputReleased, JobParked, JobRejected
+from engine.lifecycle.said import held_key, key_of_held
 
 WATCHED = {"uid": "j1", "generation": 1, "resourceVersion": "1"}
 
@@ -218,6 +220,21 @@ def test_a_name_that_is_made_up_stays_the_same_when_its_job_is_released():
     say(other, JobSubmitted(made), "a")
     say(driver, CommandIssued("Unpark"))
     assert driver.job().name == other.job().name
+
+
+anything = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()),
+    lambda inner: st.one_of(st.lists(inner, max_size=2), st.dictionaries(st.text(), inner, max_size=2)),
+    max_leaves=6,
+)
+metadata = st.dictionaries(st.sampled_from(["resourceVersion", "managedFields", "name"]), anything)
+manifests = st.fixed_dictionaries({}, optional={"metadata": st.one_of(anything, metadata), "spec": anything, "status": anything})
+
+
+@given(manifests, st.booleans(), st.sampled_from(["", "ann"]), st.sampled_from(["", CLUSTER]))
+def test_what_comes_again_is_found_under_the_key_by_which_it_is_held(submitted, strict, who, cluster):
+    event = decode(encode(Driver().event(JobSubmitted(submitted, strict, who), "j1", "a", cluster=cluster)))
+    assert held_key(event) == key_of_held(json.loads(to_cloudevent(encode(event))))
 
 
 spaces = st.sampled_from(["research", "other"])
