@@ -16,7 +16,7 @@ from typing import Final, Self
 
 from engine.events import Message
 from engine.log.port import Partition
-from streams.connecting import administrator
+from streams.client.connecting import administrator
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared

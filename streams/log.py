@@ -23,18 +23,18 @@ from engine.events import Message, Topic
 from engine.log.errors import FencedError, LayoutError, LogUnavailableError, RecordTooLargeError
 from engine.log.partitioner import partition_of
 from engine.log.port import Partition, Position, Record, ShardId, ShardView, size_of
+from streams.client.broker_requests import Wire
+from streams.client.loop import BackgroundLoop
+from streams.client.producer import BatchTooLargeError, Producer
+from streams.client.record_batches import RawRecord
 from streams.codec import encode
 from streams.errors import TopicsMissingError, must_be_described, unavailable_if
-from streams.fetched import RawRecord
 from streams.layout import equal, narrowed, remedy
-from streams.loop import BackgroundLoop
-from streams.producer import BatchTooLargeError, Producer
 from streams.reader import Reader
 from streams.search import scan
 from streams.settings import KafkaSettings
 from streams.shard import KafkaShard, last_known, look, must_not_have_moved, standing
 from streams.topics import topic_name
-from streams.wire import Wire
 
 __all__ = ["KafkaLog"]
 

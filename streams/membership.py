@@ -28,10 +28,10 @@ from aiokafka.errors import (
 
 from engine.events import Topic
 from engine.log.errors import FencedError, LogError
-from engine.log.membership import RebalanceObserver
+from engine.processor.membership import RebalanceObserver
+from streams.client.group_member import GroupMember, MemberReplacedError
+from streams.client.loop import BackgroundLoop
 from streams.errors import unavailable, unavailable_if
-from streams.group import GroupMember, MemberReplacedError
-from streams.loop import BackgroundLoop
 from streams.settings import KafkaSettings
 from streams.topics import topic_name
 
@@ -74,7 +74,7 @@ class _Share(NamedTuple):
 
 
 class GroupMembership:
-    """A process's share of a stage's shards, as a group of processes spreads them (an `engine.log.membership.Membership`)."""
+    """A process's share of a stage's shards, as a group of processes spreads them (an `engine.processor.membership.Membership`)."""
 
     def __init__(
         self,

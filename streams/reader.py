@@ -21,11 +21,11 @@ from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.errors import LogDamagedError
 from engine.log.port import READ_BYTES, Partition, Record, Vector, size_of
 from engine.log.producer_time import capped
+from streams.client.broker_requests import Wire
+from streams.client.loop import BackgroundLoop
+from streams.client.record_batches import Chunk, RawRecord
 from streams.codec import decode
 from streams.errors import unavailable_if
-from streams.fetched import Chunk, RawRecord
-from streams.loop import BackgroundLoop
-from streams.wire import Wire
 
 __all__ = ["Reader", "record_of"]
 

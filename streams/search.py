@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.port import Partition, Record
-from streams.fetched import RawRecord
+from streams.client.record_batches import RawRecord
 from streams.position import Stored
 from streams.reader import Reader, record_of
 

@@ -27,7 +27,7 @@ from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from engine.log.url import must_name_no_login
-from streams.tokens import TokenProvider
+from streams.client.tokens import TokenProvider
 
 __all__ = ["URL_SCHEME", "KafkaSettings"]
 

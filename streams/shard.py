@@ -20,11 +20,11 @@ from aiokafka.structs import TopicPartition
 from engine.events import Topic
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogError, RecordTooLargeError
 from engine.log.port import Commit, Partition, Position, ShardId, ShardView, size_of
+from streams.client.producer import BATCH_BYTES, Batches, BatchTooLargeError, Producer
 from streams.codec import decode, encode
 from streams.errors import unavailable, unavailable_if
 from streams.layout import remedy
 from streams.position import Stored, from_group, from_record, latest, to_group, to_record
-from streams.producer import BATCH_BYTES, Batches, BatchTooLargeError, Producer
 
 if TYPE_CHECKING:
     from streams.log import KafkaLog

@@ -21,10 +21,10 @@ from aiokafka.errors import (
 )
 
 from engine.events import Topic
-from streams.connecting import administrator, client_of
+from streams.client.connecting import administrator, client_of
+from streams.client.metadata import heard
+from streams.client.retry import retried
 from streams.errors import TopicsDifferError, unavailable_if
-from streams.metadata import heard
-from streams.retry import retried
 from streams.settings import KafkaSettings
 
 __all__ = [

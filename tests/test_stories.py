@@ -22,8 +22,8 @@ from engine.events.jobs import ActionDeferred, ActionTaken, EffectRequested, Eve
 from engine.history.fold import fold
 from engine.history.reading import events_of
 from engine.history.view import JobView
-from engine.kubernetes.documents import Document, read_documents
-from engine.kubernetes.pods import observe_pod
+from engine.kubernetes.observation.pods import observe_pod
+from engine.kubernetes.reading.documents import Document, read_documents
 from engine.log.url import open_log
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -22,11 +22,11 @@ from engine.events.ids import observation_id
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.history.reading import cluster_facts
 from engine.history.transfer import Exportable
-from engine.kubernetes.cluster_facts import ClusterFacts
-from engine.kubernetes.documents import Document
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
-from engine.kubernetes.identity import job_name
-from engine.kubernetes.manifests import read_manifest, replacement_faults
+from engine.kubernetes.manifests.manifest import read_manifest, replacement_faults
+from engine.kubernetes.observation.cluster_facts import ClusterFacts
+from engine.kubernetes.reading.documents import Document
+from engine.kubernetes.reading.identity import job_name
 from engine.lifecycle.managed import queues_of
 
 __all__ = ["apply"]

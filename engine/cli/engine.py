@@ -16,14 +16,14 @@ from engine.events.times import SECOND
 from engine.history.transfer import Exportable
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
-from engine.log.collector import set_aside
 from engine.log.errors import LogUnavailableError
 from engine.log.lock import RunLock
-from engine.log.observer import Observer
 from engine.log.port import ShardId
-from engine.log.processor import Processor
 from engine.log.producer_time import wall_clock as now
-from engine.log.watchdog import Watchdog
+from engine.processor.observer import Observer
+from engine.processor.processor import Processor
+from engine.processor.watchdog import Watchdog
+from engine.runtime.collector import set_aside
 
 __all__ = ["Engine", "lifecycle_stage", "now", "opened", "run_lock", "watchdog_of"]
 

@@ -19,9 +19,9 @@ from engine.cli.feeding import Feed
 from engine.cli.output import Output
 from engine.cli.settings import Settings
 from engine.events import Message, Topic
-from engine.kubernetes.documents import Document, DocumentReader, Unreadable
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
-from engine.kubernetes.shown import shown_time
+from engine.kubernetes.observation.latest_time import shown_time
+from engine.kubernetes.reading.documents import Document, DocumentReader, Unreadable
 from engine.simulation.traces import FORMATS, cluster_of, import_rows, read_trace, sample_trace
 
 __all__ = ["import_trace_command", "ingest"]

@@ -23,8 +23,8 @@ from engine.events.jobs import CommandRefused, JobRejected
 from engine.history.reading import events_of
 from engine.history.sentences import tell
 from engine.history.transfer import Exportable
-from engine.kubernetes.identity import job_name
-from engine.kubernetes.manifests import read_manifest
+from engine.kubernetes.manifests.manifest import read_manifest
+from engine.kubernetes.reading.identity import job_name
 from engine.log.errors import FencedError, LogBusyError
 
 __all__ = ["Feed", "command_message", "input_message"]

@@ -26,7 +26,7 @@ from engine.history.listing import LISTED, Filter, JobLine, Listing
 from engine.history.reading import events_of, job_events
 from engine.history.resolve import resolve
 from engine.history.wording import length
-from engine.kubernetes.identity import job_name
+from engine.kubernetes.reading.identity import job_name
 from statemachines.vocabulary import JOB_PHASES, USER_ACTIONS, JobPhase
 
 __all__ = ["jobs"]

@@ -18,7 +18,7 @@ from engine.events.jobs import JobRejected
 from engine.history.letters import set_aside
 from engine.history.listing import LISTED, Listing
 from engine.history.reading import job_events
-from engine.kubernetes.manifests import read_manifest
+from engine.kubernetes.manifests.manifest import read_manifest
 from engine.log.port import Searchable
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 

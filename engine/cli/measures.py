@@ -25,12 +25,12 @@ from engine.events.times import SECOND
 from engine.kubernetes.edge import Taken, line_to_inputs
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
-from engine.log.collector import set_aside
 from engine.log.memory import MemoryLog
 from engine.log.port import ShardId, ShardView
-from engine.log.processor import Processor
-from engine.log.recovery import recover
 from engine.log.sqlite import SqliteLog
+from engine.processor.processor import Processor
+from engine.processor.recovery import recover
+from engine.runtime.collector import set_aside
 from engine.simulation.pod_object import full_pod
 from engine.simulation.workload import life, lives
 

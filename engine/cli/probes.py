@@ -17,8 +17,8 @@ from engine.cli.settings import Settings
 from engine.cli.tracing import Spans, TracedExecutor, provider_of, tracer_of
 from engine.effects.executor import Executor, ThreadExecutor
 from engine.events.times import SECOND
-from engine.log.metrics import ProcessorMetrics
-from engine.log.observer import Observer, Observers
+from engine.processor.observer import Observer, Observers
+from engine.runtime.metrics import ProcessorMetrics
 
 __all__ = ["STILL_SECONDS", "MetricsOption", "Monitoring", "served"]
 

@@ -32,9 +32,9 @@ from engine.cli.errors import describe
 from engine.cli.journal import LogFormat
 from engine.events.bounds import INT32, REPLICAS
 from engine.events.times import SECOND, Duration
-from engine.kubernetes.durations import parse_duration
+from engine.kubernetes.reading.durations import parse_duration
 from engine.log.url import must_name_no_login
-from engine.log.watchdog import DECIDE_SECONDS
+from engine.processor.watchdog import DECIDE_SECONDS
 
 __all__ = ["DEFAULT_LOG", "FILE_NAME", "Settings", "duration", "load_settings"]
 

@@ -14,11 +14,11 @@ from engine.cli.signals import Signals
 from engine.history.transfer import Exportable
 from engine.lifecycle.state import ShardState
 from engine.log.errors import LogError, LogUnavailableError
-from engine.log.membership import Membership
-from engine.log.observer import Observer
-from engine.log.processor import Processor
-from engine.log.runner import BackOff, Runner
-from engine.log.watchdog import Watchdog
+from engine.processor.membership import Membership
+from engine.processor.observer import Observer
+from engine.processor.processor import Processor
+from engine.processor.watchdog import Watchdog
+from engine.runtime.runner import BackOff, Runner
 
 __all__ = ["TURN_SECONDS", "UNSETTLED", "Effects", "lifecycle_processor", "run_shards", "waiting_for"]
 

@@ -15,9 +15,9 @@ from engine.events import Message
 from engine.events.bounds import FILE_BYTES
 from engine.events.ids import digest, submitted_job_id
 from engine.events.inputs import JobSubmitted, JobUpdated
-from engine.kubernetes.documents import Document, Unreadable, read_documents
-from engine.kubernetes.identity import job_name
-from engine.kubernetes.markdown import extract_manifest
+from engine.kubernetes.reading.documents import Document, Unreadable, read_documents
+from engine.kubernetes.reading.identity import job_name
+from engine.kubernetes.reading.markdown import extract_manifest
 
 __all__ = ["manifest_digest", "read_manifests", "read_objects", "submission", "update"]
 

@@ -12,8 +12,8 @@ from engine.cli.settings import Settings
 from engine.cli.signals import Signals
 from engine.cli.stages import Effects, lifecycle_processor, run_shards, waiting_for
 from engine.log.errors import FencedError
-from engine.log.membership import StaticMembership
-from engine.log.runner import Runner, run_until_quiet
+from engine.processor.membership import StaticMembership
+from engine.runtime.runner import Runner, run_until_quiet
 
 __all__ = ["run_all_once", "run_all_stages"]
 

@@ -16,8 +16,8 @@ from engine.cli.conform import conform as run_cases
 from engine.cli.errors import BAD_INPUT
 from engine.cli.output import Output
 from engine.history.exact import dumps
-from engine.kubernetes.documents import Document, Unreadable, read_stream
-from engine.kubernetes.inspection import inspect_job, inspect_pod
+from engine.kubernetes.observation.inspection import inspect_job, inspect_pod
+from engine.kubernetes.reading.documents import Document, Unreadable, read_stream
 
 __all__ = ["conform", "inspect"]
 

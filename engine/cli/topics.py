@@ -45,7 +45,7 @@ def show_plan(
     """Say how the cluster differs from what Lahar needs; exit code 1 if it does. Nothing is changed."""
     output = output_of(context, as_json)
     settings = _kafka_settings(settings_of(context, log).log)
-    from streams.event_loop import run  # noqa: PLC0415  an extra that most installations do without
+    from streams.client.event_loop import run  # noqa: PLC0415  an extra that most installations do without
     from streams.topics import declared, plan  # noqa: PLC0415  the same
 
     found = run(plan(settings, declared(settings, partitions, replication)))
@@ -65,7 +65,7 @@ def apply_plan(
     """Make missing topics and set what differs. Counts of partitions and copies are never changed."""
     output = output_of(context, as_json)
     settings = _kafka_settings(settings_of(context, log).log)
-    from streams.event_loop import run  # noqa: PLC0415  an extra that most installations do without
+    from streams.client.event_loop import run  # noqa: PLC0415  an extra that most installations do without
     from streams.topics import apply, declared  # noqa: PLC0415  the same
 
     found = run(apply(settings, declared(settings, partitions, replication)))

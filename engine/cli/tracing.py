@@ -17,8 +17,8 @@ from engine.effects.executor import Delivery, Executor
 from engine.effects.notice import Notice
 from engine.effects.receiver import Outcome, Receiver
 from engine.log.errors import LogError
-from engine.log.observer import Batch, Watched
 from engine.log.port import ShardId
+from engine.processor.observer import Batch, Watched
 from statemachines.callbacks import Selector
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def tracer_of(provider: TracerProvider) -> Tracer:
 
 
 class Spans:
-    """An observer (`engine.log.observer`) that makes a span of what has happened."""
+    """An observer (`engine.processor.observer`) that makes a span of what has happened."""
 
     def __init__(self, tracer: Tracer, clock: Callable[[], int] = time.time_ns) -> None:
         """Make spans with a tracer; `clock` gives Unix time (nanoseconds)."""

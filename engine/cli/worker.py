@@ -20,8 +20,8 @@ from engine.cli.settings import Settings
 from engine.cli.signals import Signals
 from engine.cli.stages import TURN_SECONDS, UNSETTLED, Effects, lifecycle_processor, run_shards, waiting_for
 from engine.events import Topic
-from engine.log.membership import Membership, RebalanceObserver, StaticMembership
-from engine.log.runner import Runner
+from engine.processor.membership import Membership, RebalanceObserver, StaticMembership
+from engine.runtime.runner import Runner
 
 if TYPE_CHECKING:
     from streams.log import KafkaLog

@@ -16,8 +16,8 @@ from engine.events.inputs import CommandIssued, JobSubmitted, NodeDeleted, NodeO
 from engine.events.times import SECOND
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import ShardId
-from engine.log.processor import Processor
 from engine.log.sqlite import SqliteLog
+from engine.processor.processor import Processor
 from engine.simulation.workload import lives
 
 __all__ = ["Year", "years"]

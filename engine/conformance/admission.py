@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import Any, cast
 
 from engine.events.jobs import Fault
-from engine.kubernetes.dependencies import order_of
-from engine.kubernetes.job_shapes import Task, VolcanoJob, VolcanoJobSpec
-from engine.kubernetes.shapes import read_shape
-from engine.kubernetes.update_rules import update_faults
-from engine.kubernetes.vcjob_rules import create_faults, topology_faults
+from engine.kubernetes.manifests.dependencies import order_of
+from engine.kubernetes.manifests.job_shapes import Task, VolcanoJob, VolcanoJobSpec
+from engine.kubernetes.manifests.update_rules import update_faults
+from engine.kubernetes.manifests.vcjob_rules import create_faults, topology_faults
+from engine.kubernetes.reading.shapes import read_shape
 
 __all__ = ["dependency_order", "validate_create", "validate_task_topology", "validate_update"]
 

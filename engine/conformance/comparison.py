@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Final
 
-from engine.kubernetes.durations import parse_duration
-from engine.kubernetes.quantity import parse_quantity
+from engine.kubernetes.reading.durations import parse_duration
+from engine.kubernetes.reading.quantity import parse_quantity
 
 __all__ = ["Failure", "compare"]
 

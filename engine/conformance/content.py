@@ -11,8 +11,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from engine.events.times import SECOND
-from engine.kubernetes.durations import parse_duration
-from engine.kubernetes.quantity import parse_quantity
+from engine.kubernetes.reading.durations import parse_duration
+from engine.kubernetes.reading.quantity import parse_quantity
 from statemachines.counters import Counters, Pod
 from statemachines.kill import Target
 from statemachines.podgroup import GroupTask, PodGroupSpec, SubGroup

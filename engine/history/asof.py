@@ -13,7 +13,7 @@ from engine.events.times import format_time
 from engine.history.fold import Clock, begun, fold
 from engine.history.summary import OTHER
 from engine.history.view import AttemptView, JobView
-from engine.kubernetes.cluster_facts import ClusterFacts
+from engine.kubernetes.observation.cluster_facts import ClusterFacts
 
 __all__ = ["By", "ClusterAsOf", "job_as_of"]
 

@@ -7,10 +7,10 @@ from typing import cast
 
 from engine.events import Event, Message, Topic, decode
 from engine.events.jobs import DeadLettered
-from engine.kubernetes.documents import read_documents
 from engine.kubernetes.edge import Refused, Taken, to_inputs
-from engine.log.dead_letters import original
+from engine.kubernetes.reading.documents import read_documents
 from engine.log.port import Searchable
+from engine.processor.dead_letters import original
 
 __all__ = ["dead_letters", "redriven", "set_aside"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from engine.events.times import format_time
 from engine.log.port import ShardId
-from engine.log.recovery import input_partitions, recover
-from engine.log.snapshots import ACCOUNTS, MANIFEST
-from engine.log.stage import Stage
+from engine.processor.recovery import input_partitions, recover
+from engine.processor.snapshots import ACCOUNTS, MANIFEST
+from engine.processor.stage import Stage
 
 __all__ = ["ShardStatus", "shard_status"]
 

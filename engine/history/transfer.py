@@ -26,8 +26,8 @@ from engine.events.errors import UndecodableError
 from engine.events.ids import digest
 from engine.history.errors import TransferError
 from engine.log.port import Commit, Log, Output, Partition, Record, Searchable, ShardId, ShardLog, Vector
-from engine.log.recovery import input_partitions
-from engine.log.stage import Stage
+from engine.processor.recovery import input_partitions
+from engine.processor.stage import Stage
 
 __all__ = ["Contents", "Exportable", "contents_of", "export_job", "export_log", "import_log"]
 

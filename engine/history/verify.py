@@ -11,9 +11,9 @@ from typing import Any
 
 from engine.history.wording import plural
 from engine.log.port import Partition, ShardId, ShardView
-from engine.log.recovery import recover
-from engine.log.snapshots import ACCOUNTS, rehashed, state_hash
-from engine.log.stage import Stage
+from engine.processor.recovery import recover
+from engine.processor.snapshots import ACCOUNTS, rehashed, state_hash
+from engine.processor.stage import Stage
 
 __all__ = ["Part", "Verdict", "verify_shard"]
 

@@ -23,13 +23,13 @@ from engine.events.errors import EventError
 from engine.events.ids import digest, observation_id
 from engine.events.inputs import JobSubmitted, JobUpdated, PodDeleted, PodObserved
 from engine.events.vocabulary import INPUT_TOPICS, Data, adapter
-from engine.kubernetes.documents import Document, Unreadable, kind_of
 from engine.kubernetes.errors import KubernetesError, ProjectionError
-from engine.kubernetes.fields import mapping, text, whole
-from engine.kubernetes.jobs import delete_job, observe_job, read_job_facts
-from engine.kubernetes.nodes import delete_node, observe_node
-from engine.kubernetes.objects import OBJECT_KINDS, apply_object, delete_object
-from engine.kubernetes.pods import delete_pod, observe_pod
+from engine.kubernetes.manifests.cluster_objects import OBJECT_KINDS, apply_object, delete_object
+from engine.kubernetes.observation.jobs import delete_job, observe_job, read_job_facts
+from engine.kubernetes.observation.nodes import delete_node, observe_node
+from engine.kubernetes.observation.pods import delete_pod, observe_pod
+from engine.kubernetes.reading.documents import Document, Unreadable, kind_of
+from engine.kubernetes.reading.fields import mapping, text, whole
 
 __all__ = ["IGNORED_KINDS", "Ignored", "Outcome", "Refused", "Taken", "line_to_inputs", "to_inputs"]
 

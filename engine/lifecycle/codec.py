@@ -16,7 +16,7 @@ from urllib.parse import quote, unquote
 
 from pydantic import TypeAdapter
 
-from engine.kubernetes.cluster_facts import NODE, Thing
+from engine.kubernetes.observation.cluster_facts import NODE, Thing
 from engine.lifecycle.pages import first_page, join, later_page
 from engine.lifecycle.state import Job, Page
 

@@ -34,8 +34,8 @@ from engine.events.jobs import (
     TimerCancelled,
     TimerSet,
 )
-from engine.kubernetes.job_bounds import replica_faults
-from engine.kubernetes.versions import is_newer
+from engine.kubernetes.manifests.job_bounds import replica_faults
+from engine.kubernetes.observation.versions import is_newer
 from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, said, steps
 from engine.lifecycle.actions import settle
 from engine.lifecycle.claims import restore

@@ -12,7 +12,7 @@ from typing import Final
 from engine.events import Event
 from engine.events.jobs import AttemptEnded, TimerCancelled, TimerSet
 from engine.events.times import SECOND
-from engine.kubernetes.cluster_facts import NODE
+from engine.kubernetes.observation.cluster_facts import NODE
 from engine.lifecycle.closing import give_up
 from engine.lifecycle.indexes import stands
 from engine.lifecycle.state import Attempt, Job, Timer

@@ -28,9 +28,9 @@ from engine.events.jobs import (
     TimerSet,
 )
 from engine.events.times import SECOND
-from engine.kubernetes.event_schemas import data_fault
-from engine.kubernetes.job_bounds import first_faults
-from engine.kubernetes.manifests import read_identity, read_manifest, update_spec
+from engine.kubernetes.manifests.event_schemas import data_fault
+from engine.kubernetes.manifests.job_bounds import first_faults
+from engine.kubernetes.manifests.manifest import read_identity, read_manifest, update_spec
 from engine.lifecycle.actions import (
     cancel,
     delays,

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter
 
 from engine.events.ids import is_separate_job_id
 from engine.events.inputs import NodeObserved, ObjectApplied
-from engine.kubernetes.cluster_facts import NODE, Deletion, Former, Known, Thing
+from engine.kubernetes.observation.cluster_facts import NODE, Deletion, Former, Known, Thing
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import keep_warm
 from engine.lifecycle.indexes import index_job, note_submitted

@@ -62,7 +62,7 @@ _OUTCOMES: Final[dict[type[Data], str | None]] = {
 
 
 class LifecycleStage:
-    """The stage as the processor runs it (`engine.log.stage.Stage`)."""
+    """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
     state_version: Final = 7
@@ -174,7 +174,7 @@ class LifecycleStage:
         yield from hold.park(turn, job, event, error)
         return "parked"
 
-    def outcome(self, event: Event[Data]) -> Any:  # noqa: ANN401 - one of engine.log.stage.Outcome, which a stage may not import
+    def outcome(self, event: Event[Data]) -> Any:  # noqa: ANN401 - one of engine.processor.stage.Outcome, which a stage may not import
         """Return the outcome that the first event of an input stands for; `None`: a timer caused it."""
         return _OUTCOMES.get(type(event.data), "applied")
 

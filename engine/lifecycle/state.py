@@ -17,8 +17,8 @@ from pydantic import Field
 from engine.events.bounds import REPLICAS
 from engine.events.jobs import TimerKind
 from engine.events.times import SECOND
-from engine.kubernetes.cluster_facts import ClusterFacts
-from engine.kubernetes.oldest import Oldest
+from engine.kubernetes.observation.cluster_facts import ClusterFacts
+from engine.kubernetes.observation.oldest import Oldest
 from engine.lifecycle.claims import Claim
 from engine.lifecycle.forgotten import Forgotten
 from statemachines.counters import Counters

@@ -12,14 +12,14 @@ from typing import Final
 from engine.effects.modules import MODULE_NAME, import_named
 from engine.effects.receiver import describe
 from engine.log.errors import LogUnavailableError
-from streams import event_loop
 from streams.agents.app import AgentApp
 from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
-from streams.connecting import administrator, client_of
+from streams.client import event_loop
+from streams.client.connecting import administrator, client_of
+from streams.client.metadata import known
+from streams.client.retry import retried
 from streams.errors import TopicsMissingError, must_be_described, unavailable, unavailable_if
-from streams.metadata import known
-from streams.retry import retried
 from streams.settings import KafkaSettings
 
 __all__ = ["find", "run"]

@@ -24,9 +24,9 @@ from aiokafka.structs import OffsetAndMetadata, TopicPartition
 from faust.transport.drivers import aiokafka as driver
 from faust.types.tuples import TP, ConsumerMessage
 
+from streams.client.broker_requests import TEN_YEARS_MS
+from streams.client.group_member import FENCED_INSTANCE, Heartbeat
 from streams.errors import REFUSALS
-from streams.group import FENCED_INSTANCE, Heartbeat
-from streams.wire import TEN_YEARS_MS
 
 __all__ = ["Consumer", "Given", "Standing", "Transport"]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from engine.lifecycle import persist
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Log, Partition, ShardId
-from engine.log.snapshots import load
+from engine.processor.snapshots import load
 from streams.agents.usage_book import Owner, UsageBook
 
 __all__ = ["UsageSeed", "read_seed"]

@@ -17,7 +17,7 @@ from engine.events.jobs import JobPhaseChanged
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 from streams.agents import Agent, Received
 

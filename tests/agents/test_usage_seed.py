@@ -31,8 +31,8 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import Job
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition, Record, ShardId, ShardView
-from engine.log.processor import Processor
-from engine.log.snapshots import MANIFEST
+from engine.processor.processor import Processor
+from engine.processor.snapshots import MANIFEST
 from engine.simulation.traces import import_rows, read_trace, sample_trace
 from statemachines.spec import JobSpec, Requests
 from streams.agents.usage_book import FOLDED, Owner, UsageBook

@@ -17,8 +17,8 @@ from lifecycle_inputs import inputs
 from engine.events import Message, Topic
 from engine.log.errors import LogUnavailableError
 from engine.log.partitioner import partition_of
+from streams.client.producer import Producer
 from streams.log import KafkaLog
-from streams.producer import Producer
 from streams.settings import KafkaSettings
 
 __all__ = ["Feeder", "Given", "Raw", "Subscriber", "workload"]

@@ -10,8 +10,8 @@ from typer.testing import CliRunner
 
 from engine.cli.main import app
 from engine.events.bounds import NAME_CHARACTERS
-from engine.kubernetes import pieces
-from engine.kubernetes.documents import DocumentReader, Unreadable
+from engine.kubernetes.reading import object_splitter as pieces
+from engine.kubernetes.reading.documents import DocumentReader, Unreadable
 
 JOB = """\
 apiVersion: batch.volcano.sh/v1alpha1

@@ -9,11 +9,11 @@ import pytest
 
 from engine.events import encode
 from engine.lifecycle.stage import LifecycleStage
-from engine.log.dead_letters import too_large
 from engine.log.lock import RunLock
 from engine.log.port import Commit, Output, Partition, ShardId
-from engine.log.recovery import input_partitions
 from engine.log.sqlite import SqliteLog
+from engine.processor.dead_letters import too_large
+from engine.processor.recovery import input_partitions
 
 READING = [
     ["summary"],

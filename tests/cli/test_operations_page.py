@@ -18,7 +18,7 @@ from engine.effects.metrics import CallbackStatus, EffectMetrics
 from engine.log.errors import FencedError
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operations.md"

@@ -17,7 +17,7 @@ from engine.cli.output import Output
 from engine.cli.probes import STILL_SECONDS, Monitoring, served
 from engine.cli.settings import Settings
 from engine.log.memory import MemoryLog
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 
 TOLD = re.compile(r"metrics: (http://127\.0\.0\.1:\d+)/metrics")
 

@@ -68,7 +68,7 @@ def test_it_stops_when_told_to(lahar, files, number, code):
     with running() as process:
         stopped, out, err = stop(process, number)
         assert (stopped, out) == (code, "")
-        assert re.fullmatch(r"\S+Z INFO engine\.log\.remarks: shard lifecycle/0 is closed\n", err)
+        assert re.fullmatch(r"\S+Z INFO engine\.processor\.remarks: shard lifecycle/0 is closed\n", err)
     assert lahar("status", "--json").record["running"] is False
     lahar("apply", files["queue"], files["job"])
 

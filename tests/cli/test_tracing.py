@@ -20,7 +20,7 @@ from opentelemetry.trace import StatusCode
 from engine.cli.tracing import Spans, exporter_of, provider_of, tracer_of
 from engine.log.errors import FencedError
 from engine.log.memory import MemoryLog
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
 NOW = 1_700_000_000_000_000_000

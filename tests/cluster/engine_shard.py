@@ -11,13 +11,13 @@ from api_server import Object, uid_of
 from engine.events import Data, Event, decode, encode
 from engine.events.ids import observation_id
 from engine.kubernetes.edge import Taken, line_to_inputs
-from engine.kubernetes.pods import delete_pod
+from engine.kubernetes.observation.pods import delete_pod
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import Job
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 
 __all__ = ["CLUSTER", "EngineShard", "Shown", "Taking"]
 

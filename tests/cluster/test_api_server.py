@@ -10,7 +10,7 @@ from pod_lives import Life, new_pod
 from simulated_time import SECOND, START, Timeline, stamp
 from simulated_watch import Watch
 
-from engine.kubernetes.pods import observe_pod
+from engine.kubernetes.observation.pods import observe_pod
 
 
 class Setting:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pod_lives import Life, new_pod
 from simulated_time import SECOND, Timeline
 
-from engine.kubernetes.pods import observe_pod
+from engine.kubernetes.observation.pods import observe_pod
 from engine.lifecycle.state import Attempt
 
 QUICK = settings(max_examples=150, suppress_health_check=list(HealthCheck))

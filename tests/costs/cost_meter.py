@@ -20,8 +20,8 @@ from pydantic_core import to_json
 
 from engine.events import decode
 from engine.events.errors import EventError
-from engine.kubernetes.documents import read_documents
 from engine.kubernetes.edge import Ignored, to_inputs
+from engine.kubernetes.reading.documents import read_documents
 from engine.lifecycle.stage import LifecycleStage
 
 __all__ = ["Meter", "TooDearError", "process"]

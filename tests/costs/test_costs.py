@@ -16,7 +16,8 @@ from cost_meter import Meter, TooDearError, process
 from hostile_inputs import ORDINARY, Hostile, corpus, mutated
 from pydantic_core import to_json
 
-from engine.kubernetes import schema_steps, yaml_values
+from engine.kubernetes.manifests import schema_steps
+from engine.kubernetes.reading import yaml_values
 
 SIZE = 12_000
 DEEP = 64_000

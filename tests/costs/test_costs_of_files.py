@@ -14,7 +14,7 @@ from engine.cli import submitting
 from engine.cli.submitting import read_objects
 from engine.events.bounded_lines import LongLineError, bounded_lines
 from engine.kubernetes.errors import ManifestError
-from engine.kubernetes.markdown import extract_manifest
+from engine.kubernetes.reading.markdown import extract_manifest
 from engine.simulation.errors import TraceError
 from engine.simulation.traces import files, importing
 from engine.simulation.traces.importing import read_trace

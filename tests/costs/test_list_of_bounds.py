@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 from engine.events import bounds
-from engine.kubernetes import cluster_facts
+from engine.kubernetes.observation import cluster_facts
 from engine.lifecycle import hold, indexes, stage, steps
-from engine.log import port, producer_time, run
+from engine.log import port, producer_time
+from engine.processor import shard_run as run
 from statemachines import raising
 
 ROOT = Path(__file__).parents[2]

@@ -8,7 +8,7 @@ import pytest
 import yaml
 from container_files import ROOT, compose, ours, seconds
 
-from engine.log.runner import DRAIN_SECONDS
+from engine.runtime.runner import DRAIN_SECONDS
 from streams.agents.declaration import TIME_LIMIT
 from streams.settings import KafkaSettings
 

@@ -18,9 +18,9 @@ from engine.effects.metrics import CallbackStatus, EffectMetrics
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import FencedError
 from engine.log.memory import MemoryLog
-from engine.log.metrics import ProcessorMetrics
 from engine.log.port import Partition
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
+from engine.runtime.metrics import ProcessorMetrics
 
 OF_PROMETHEUS = {"up": {"job", "instance"}, "ALERTS": {"alertname", "alertstate", "severity", "job", "instance"}}
 TARGET = {"job", "instance"}

@@ -18,8 +18,8 @@ from engine.events.jobs import EffectSettled
 from engine.events.times import SECOND
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Log, Partition
-from engine.log.processor import Processor
 from engine.log.sqlite import SqliteLog
+from engine.processor.processor import Processor
 
 START = 1_700_000_000 * SECOND
 

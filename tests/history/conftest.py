@@ -26,7 +26,7 @@ from engine.events.jobs import (
 from engine.events.times import SECOND
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 from engine.simulation.traces import sample_trace
 from engine.simulation.traces.facts import Facts
 from engine.simulation.traces.files import read_lines

@@ -11,7 +11,7 @@ from engine.history.letters import dead_letters, redriven
 from engine.kubernetes.edge import line_to_inputs
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 
 SHARDS = 3
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "u1", "resourceVersion": "1"}}

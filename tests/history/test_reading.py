@@ -8,9 +8,9 @@ from engine.events import Event, encode
 from engine.events.inputs import NodeObserved, PodObserved
 from engine.history.reading import cluster_facts, history_of
 from engine.lifecycle.stage import LifecycleStage
-from engine.log import run
 from engine.log.memory import MemoryLog
-from engine.log.processor import Processor
+from engine.processor import shard_run as run
+from engine.processor.processor import Processor
 
 WIDE, NARROW = 1000, 150
 

@@ -15,8 +15,8 @@ from engine.history.transfer import Contents, _line, _record, contents_of, expor
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition, Record
-from engine.log.processor import Processor
 from engine.log.sqlite import SqliteLog
+from engine.processor.processor import Processor
 
 TOPICS = ("cluster", "jobs", "pods", "job-events", "dead-letters")
 STAGES = {"lifecycle": LifecycleStage()}

@@ -12,9 +12,9 @@ from engine.history.verify import Part, verify_shard
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Commit, ShardId
-from engine.log.processor import Processor
-from engine.log.recovery import input_partitions
-from engine.log.snapshots import ACCOUNTS, MANIFEST
+from engine.processor.processor import Processor
+from engine.processor.recovery import input_partitions
+from engine.processor.snapshots import ACCOUNTS, MANIFEST
 
 
 class Newer(LifecycleStage):

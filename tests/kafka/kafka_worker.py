@@ -11,7 +11,7 @@ from typing import Any
 from kill_worker import work
 
 from engine.lifecycle.stage import LifecycleStage
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 

@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 
 from engine.events import EventError, Message, decode
 from engine.events.jobs import Accounted, DeadLettered, JobForgotten, TimerFired
-from engine.log.accounts import SILENT, Accounts
-from engine.log.breaker import REASON, text_of
-from engine.log.inputs import Inputs
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
-from engine.log.recovery import Recovered, input_partitions, output_partitions, own_output
-from engine.log.run import Limit, ShardRun
-from engine.log.snapshots import Loaded, Snapshots, state_hash
+from engine.processor.accounts import SILENT, Accounts
+from engine.processor.breaker import REASON, text_of
+from engine.processor.inputs import Inputs
+from engine.processor.recovery import Recovered, input_partitions, output_partitions, own_output
+from engine.processor.shard_run import Limit, ShardRun
+from engine.processor.snapshots import Loaded, Snapshots, state_hash
 
 __all__ = ["Sight", "Verdict", "compare", "judge"]
 

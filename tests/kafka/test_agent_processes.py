@@ -22,7 +22,7 @@ from engine.events import Message, Topic, decode
 from engine.events.jobs import JobPhaseChanged
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Partition
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 from streams.agents.usage_book import FOLDED, UsageBook
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings

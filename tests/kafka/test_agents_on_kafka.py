@@ -19,11 +19,11 @@ from running_agents import PATIENCE, Running, Told, history
 
 from engine.events import Event, Message, decode, raw_message
 from engine.lifecycle.stage import LifecycleStage
-from engine.log.dead_letters import original
 from engine.log.errors import LogUnavailableError
 from engine.log.partitioner import partition_of
 from engine.log.port import Log, Partition
-from engine.log.processor import Processor
+from engine.processor.dead_letters import original
+from engine.processor.processor import Processor
 from streams.agents import agent, dead_letters, job_events
 from streams.agents.usage import Usage
 from streams.agents.usage_book import FOLDED, UsageBook

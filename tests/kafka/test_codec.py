@@ -27,8 +27,8 @@ from engine.events.on_kafka import HEADERS, LETTER_HEADERS
 from engine.events.schema import SCHEMA_BASE, json_schemas
 from engine.events.times import EARLIEST, LATEST
 from engine.events.vocabulary import INPUT_TOPICS
-from engine.log.dead_letters import dead_letter, too_large
 from engine.log.port import Partition, Record, ShardId
+from engine.processor.dead_letters import dead_letter, too_large
 from streams import codec
 from streams.codec import Fields, Metadata, decode, encode
 

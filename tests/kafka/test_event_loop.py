@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from streams.event_loop import EventLoop, run
-from streams.loop import BackgroundLoop
+from streams.client.event_loop import EventLoop, run
+from streams.client.loop import BackgroundLoop
 
 PATIENCE = 10.0
 ANONYMOUS = "aNULL:@SECLEVEL=0"

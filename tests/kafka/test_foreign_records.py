@@ -12,9 +12,9 @@ from aiokafka.record.util import calc_crc32c
 from log_contract import PODS, message, read_all
 
 from engine.lifecycle.stage import LifecycleStage
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
+from streams.client.record_batches import committed
 from streams.codec import encode
-from streams.fetched import committed
 from streams.log import KafkaLog
 from streams.reader import record_of
 

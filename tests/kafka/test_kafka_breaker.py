@@ -15,10 +15,10 @@ from oracle import judge
 
 from engine.events import decode
 from engine.events.jobs import JobParked
-from engine.log.breaker import REASON
 from engine.log.port import Partition
-from engine.log.processor import Processor
-from engine.log.watchdog import ENDED
+from engine.processor.breaker import REASON
+from engine.processor.processor import Processor
+from engine.processor.watchdog import ENDED
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 

@@ -15,7 +15,7 @@ from oracle import judge
 
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import LogUnavailableError
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared

@@ -24,10 +24,10 @@ from engine.cli.serving import Address, Server
 from engine.events import Event
 from engine.events.jobs import EventRaised
 from engine.log.errors import FencedError
-from engine.log.metrics import ProcessorMetrics
 from engine.log.port import Partition, ShardId
-from engine.log.processor import Processor
-from engine.log.stage import Decision
+from engine.processor.processor import Processor
+from engine.processor.stage import Decision
+from engine.runtime.metrics import ProcessorMetrics
 from streams.codec import encode
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings

@@ -20,8 +20,8 @@ from engine.events.jobs import Accounted
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Partition
-from engine.log.processor import Processor
-from engine.log.snapshots import state_hash
+from engine.processor.processor import Processor
+from engine.processor.snapshots import state_hash
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 

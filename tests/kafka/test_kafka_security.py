@@ -29,7 +29,7 @@ from running_agents import PATIENCE, Running, Told, history
 from worker_process import Lahar
 
 from engine.log.errors import LogUnavailableError
-from streams.event_loop import run
+from streams.client.event_loop import run
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared

@@ -25,10 +25,10 @@ from topics_of_tests import add_partitions, alter, delete_records, make_anew
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError, RecordTooLargeError
 from engine.log.port import Commit, Output, Partition, Position, ShardId, size_of
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
+from streams.client.producer import Producer
 from streams.errors import TopicsMissingError
 from streams.log import KafkaLog
-from streams.producer import Producer
 from streams.settings import KafkaSettings
 from streams.shard import KafkaShard
 from streams.topics import apply, declared

@@ -21,8 +21,8 @@ from worker_process import until
 
 from engine.events import Topic
 from engine.log.errors import FencedError, LogUnavailableError
-from engine.log.membership import Membership, StaticMembership
-from streams.group import GroupMember
+from engine.processor.membership import Membership, StaticMembership
+from streams.client.group_member import GroupMember
 from streams.log import KafkaLog
 from streams.membership import GroupMembership, MembershipError
 from streams.settings import KafkaSettings

@@ -18,9 +18,9 @@ from engine.events.jobs import Accounted, InputReleased, TimerFired
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Commit, Output, Partition, ShardId
-from engine.log.processor import Processor
-from engine.log.recovery import input_partitions
-from engine.log.snapshots import state_hash
+from engine.processor.processor import Processor
+from engine.processor.recovery import input_partitions
+from engine.processor.snapshots import state_hash
 
 
 def run(log: MemoryLog, given: Sequence[tuple[Topic, Message]] | None = None, stage: Any = None) -> Processor[Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from streams.tokens import TokenError, TokenProvider
+from streams.client.tokens import TokenError, TokenProvider
 
 SECRET = "s3cr3t"  # noqa: S105  of nothing
 LAHAR = [sys.executable, "-P", "-c", "from engine.cli.main import main; main()"]

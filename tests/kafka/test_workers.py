@@ -17,7 +17,7 @@ from engine.events import Topic, decode
 from engine.events.jobs import JobPhaseChanged
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Partition, ShardId
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 from streams.log import KafkaLog
 from streams.membership import GroupMembership
 from streams.settings import KafkaSettings

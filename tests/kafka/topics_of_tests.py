@@ -12,8 +12,8 @@ from aiokafka.protocol.admin import DeleteGroupsRequest
 from aiokafka.structs import TopicPartition
 from broker import until
 
-from streams.connecting import administrator, client_of
-from streams.metadata import heard
+from streams.client.connecting import administrator, client_of
+from streams.client.metadata import heard
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared, plan
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from engine.events import decode
 from engine.events.inputs import JobObserved, NodeObserved, PodObserved
-from engine.kubernetes.documents import Document, Unreadable, read_documents
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.kubernetes.reading.documents import Document, Unreadable, read_documents
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "kubernetes-objects.md"
 MARK = "<!-- census -->\n"

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from engine.events import Event
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
-from engine.kubernetes import cluster_facts
-from engine.kubernetes.cluster_facts import KEPT, LIVES, ClusterFacts, Deletion
+from engine.kubernetes.observation import cluster_facts
+from engine.kubernetes.observation.cluster_facts import KEPT, LIVES, ClusterFacts, Deletion
 
 NODE_N = ("c", "Node", "n")
 

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events.bounds import NESTING, UNREADABLE
-from engine.kubernetes.documents import Document, DocumentReader, Unreadable, read_documents, read_stream
-from engine.kubernetes.yaml_values import UnreadableYamlError, read_yaml
+from engine.kubernetes.reading.documents import Document, DocumentReader, Unreadable, read_documents, read_stream
+from engine.kubernetes.reading.yaml_values import UnreadableYamlError, read_yaml
 
 POD: dict[str, Any] = {"kind": "Pod", "metadata": {"name": "a"}, "spec": {"containers": [{"name": "}{"}]}}
 JOB: dict[str, Any] = {"kind": "Job", "metadata": {"name": 'b"\\'}}

@@ -23,11 +23,11 @@ from engine.events.inputs import (
     ObjectDeleted,
 )
 from engine.events.vocabulary import INPUT_TOPICS
-from engine.kubernetes.documents import Document, Unreadable, read_documents
 from engine.kubernetes.edge import Ignored, Refused, Taken, line_to_inputs, to_inputs
 from engine.kubernetes.errors import ObjectError, ProjectionError
-from engine.kubernetes.jobs import observe_job
-from engine.kubernetes.objects import apply_object
+from engine.kubernetes.manifests.cluster_objects import apply_object
+from engine.kubernetes.observation.jobs import observe_job
+from engine.kubernetes.reading.documents import Document, Unreadable, read_documents
 
 NOW = at(60)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from engine.events.bounds import EVENT_DATA_BYTES, SCHEMA_PATTERNS, SCHEMA_VALUES
-from engine.kubernetes.event_schemas import data_fault, schema_fault
-from engine.kubernetes.linear_patterns import PatternBudget, compiled
+from engine.kubernetes.manifests.event_schemas import data_fault, schema_fault
+from engine.kubernetes.manifests.linear_patterns import PatternBudget, compiled
 
 LEVELS = 40
 

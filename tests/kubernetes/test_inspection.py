@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from pod_builders import DELETING, condition, owner, pod, running, status, terminated
 
-from engine.kubernetes.documents import Document
-from engine.kubernetes.inspection import inspect_job, inspect_pod
+from engine.kubernetes.observation.inspection import inspect_job, inspect_pod
+from engine.kubernetes.reading.documents import Document
 
 POD_KEYS = [
     *("kind", "namespace", "name", "uid", "phase", "state", "reason", "exit_code", "node", "ready", "restarts", "init_restarts"),

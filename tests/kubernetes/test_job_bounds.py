@@ -23,7 +23,7 @@ from engine.events.bounds import (
     SCHEMA_VALUES,
     TASKS,
 )
-from engine.kubernetes.manifests import read_manifest, update_spec
+from engine.kubernetes.manifests.manifest import read_manifest, update_spec
 
 TEMPLATE = {"spec": {"containers": [{"name": "c", "image": "busybox:1"}], "restartPolicy": "Never"}}
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kubernetes.durations import parse_duration
 from engine.kubernetes.errors import DurationError, ManifestError
-from engine.kubernetes.markdown import extract_manifest
-from engine.kubernetes.names import label_fault, label_value_fault, qualified_name_fault, subdomain_fault
+from engine.kubernetes.manifests.names import label_fault, label_value_fault, qualified_name_fault, subdomain_fault
+from engine.kubernetes.reading.durations import parse_duration
+from engine.kubernetes.reading.markdown import extract_manifest
 
 PAGE = Path(__file__).parents[2] / "examples" / "paddlepaddle.md"
 

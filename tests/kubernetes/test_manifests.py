@@ -11,7 +11,7 @@ import pytest
 import yaml
 from manifest_builders import container, paths, task, template, vcjob
 
-from engine.kubernetes.manifests import read_identity, read_manifest, update_spec
+from engine.kubernetes.manifests.manifest import read_identity, read_manifest, update_spec
 from statemachines.spec import DependsOn, JobSpec, Partition, Policy, Requests
 
 

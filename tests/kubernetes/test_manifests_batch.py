@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from manifest_builders import batch_job, container, paths, template
 
-from engine.kubernetes.manifests import read_manifest, update_spec
-from engine.kubernetes.markdown import extract_manifest
+from engine.kubernetes.manifests.manifest import read_manifest, update_spec
+from engine.kubernetes.reading.markdown import extract_manifest
 from statemachines.spec import JobSpec, Policy
 
 PAGE = Path(__file__).parents[2] / "examples" / "paddlepaddle.md"

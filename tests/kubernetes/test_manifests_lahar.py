@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from manifest_builders import paths, task, vcjob
 
-from engine.kubernetes.event_schemas import data_fault
-from engine.kubernetes.manifests import ReadJob, read_manifest
+from engine.kubernetes.manifests.event_schemas import data_fault
+from engine.kubernetes.manifests.manifest import ReadJob, read_manifest
 from statemachines.spec import RaiseRule
 
 TASKS = (task(name="combiner"), task(name="learner", replicas=4))

@@ -14,11 +14,11 @@ from pod_builders import DELETING, condition, disrupted, owner, pod, running, te
 
 from engine.events import decode
 from engine.events.inputs import PodDeleted, PodObserved
-from engine.kubernetes.documents import Document
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
 from engine.kubernetes.errors import ProjectionError
-from engine.kubernetes.inspection import inspect_job, inspect_pod
-from engine.kubernetes.pods import delete_pod, observe_pod
+from engine.kubernetes.observation.inspection import inspect_job, inspect_pod
+from engine.kubernetes.observation.pods import delete_pod, observe_pod
+from engine.kubernetes.reading.documents import Document
 from statemachines.vocabulary import FAILED_REASONS, LOST_REASONS, TERMINAL_ATTEMPT_PHASES
 
 TELLING = st.sampled_from(

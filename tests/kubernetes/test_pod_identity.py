@@ -8,7 +8,7 @@ import pytest
 from pod_builders import owner, pod
 
 from engine.kubernetes.errors import ProjectionError
-from engine.kubernetes.pods import observe_pod
+from engine.kubernetes.observation.pods import observe_pod
 from statemachines.spec import Requests
 
 

@@ -7,7 +7,7 @@ from pod_builders import CREATED, DELETING, INITIALIZED, at, condition, disrupte
 
 from engine.events.inputs import PodObserved
 from engine.kubernetes.errors import ProjectionError
-from engine.kubernetes.pods import delete_pod, observe_pod
+from engine.kubernetes.observation.pods import delete_pod, observe_pod
 
 CONDITIONS = (condition("PodScheduled"), condition("Initialized", since=INITIALIZED))
 

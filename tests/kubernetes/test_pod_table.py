@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pod_builders import DELETING, condition, disrupted, pod, running, status, terminated, waiting
 
-from engine.kubernetes.pods import observe_pod
-from engine.kubernetes.table import exit_code, judge
-from engine.kubernetes.view import PodView
+from engine.kubernetes.observation.pods import observe_pod
+from engine.kubernetes.observation.table import exit_code, judge
+from engine.kubernetes.observation.view import PodView
 
 SCHEDULED = condition("PodScheduled")
 

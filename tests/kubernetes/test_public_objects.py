@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from object_census import DOCUMENT, MARK, census, objects
 
-from engine.kubernetes.documents import Document
 from engine.kubernetes.edge import IGNORED_KINDS, Refused, to_inputs
-from engine.kubernetes.inspection import inspect_job, inspect_pod
-from engine.kubernetes.jobs import read_job_facts
-from engine.kubernetes.objects import OBJECT_KINDS
+from engine.kubernetes.manifests.cluster_objects import OBJECT_KINDS
+from engine.kubernetes.observation.inspection import inspect_job, inspect_pod
+from engine.kubernetes.observation.jobs import read_job_facts
+from engine.kubernetes.reading.documents import Document
 
 SHARED = os.environ.get("LAHAR_SHARED")
 with_objects = pytest.mark.skipif(SHARED is None, reason="LAHAR_SHARED does not name the directory of test data")

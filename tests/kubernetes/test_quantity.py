@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.kubernetes.errors import QuantityError
-from engine.kubernetes.quantity import bytes_, milli, parse_quantity
+from engine.kubernetes.reading.quantity import bytes_, milli, parse_quantity
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kubernetes.requests import effective_requests
+from engine.kubernetes.reading.requests import effective_requests
 from statemachines.spec import Requests
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.kubernetes.job_shapes import LifecyclePolicy
-from engine.kubernetes.policy_rules import policy_faults
+from engine.kubernetes.manifests.job_shapes import LifecyclePolicy
+from engine.kubernetes.manifests.policy_rules import policy_faults
 from statemachines.vocabulary import POLICY_EVENTS, USER_ACTIONS
 
 

@@ -22,7 +22,7 @@ from engine.events.inputs import (
     RowUnreadable,
 )
 from engine.events.jobs import CommandRefused, JobRejected
-from engine.kubernetes.linear_patterns import compiled
+from engine.kubernetes.manifests.linear_patterns import compiled
 from engine.lifecycle import indexes
 
 LAHAR = {"customEvents": {"Checkpointed": None}}

@@ -14,8 +14,8 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
 from engine.lifecycle.turn import Decision
 from engine.log.memory import MemoryLog
-from engine.log.processor import Processor
-from engine.log.snapshots import state_hash
+from engine.processor.processor import Processor
+from engine.processor.snapshots import state_hash
 
 
 def say(driver: Driver, data: Any, cluster: str = "c1") -> list[Any]:

@@ -12,8 +12,8 @@ from engine.lifecycle import indexes
 from engine.lifecycle.forgotten import PER_CHUNK, Forgotten
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
-from engine.log.processor import Processor
-from engine.log.snapshots import state_hash
+from engine.processor.processor import Processor
+from engine.processor.snapshots import state_hash
 from engine.simulation.workload import lives
 
 DAY = 86_400

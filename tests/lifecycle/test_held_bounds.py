@@ -13,8 +13,8 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.steps import PACE
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
-from engine.log.processor import Processor
-from engine.log.snapshots import state_hash
+from engine.processor.processor import Processor
+from engine.processor.snapshots import state_hash
 
 
 class Faulty(LifecycleStage):

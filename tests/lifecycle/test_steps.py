@@ -17,7 +17,7 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.steps import PACE, PODS
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 
 STEP = PACE / SECOND
 

@@ -9,7 +9,7 @@ import pytest
 from lifecycle_driver import SECOND, START, Driver, vcjob
 
 from engine.events.jobs import ActionTaken, AttemptEnded, EffectRequested, EventRaised, JobPhaseChanged
-from engine.kubernetes.pods import delete_pod, observe_pod
+from engine.kubernetes.observation.pods import delete_pod, observe_pod
 
 
 class Story(Driver):

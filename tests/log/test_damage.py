@@ -17,9 +17,9 @@ from counting_stage import CountingStage, custom, inputs
 
 from engine.log.errors import LayoutError, LogBusyError, LogDamagedError, LogUnavailableError, NotALogError
 from engine.log.port import Commit, Output, Partition, Record, ShardId
-from engine.log.processor import Processor
 from engine.log.rows import checksum
 from engine.log.sqlite import SqliteLog
+from engine.processor.processor import Processor
 
 PODS = Partition("pods", 0)
 EVENTS = Partition("job-events", 0)
@@ -219,7 +219,7 @@ import resource, sys
 from counting_stage import CountingStage, custom
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
-from engine.log.processor import Processor
+from engine.processor.processor import Processor
 from engine.log.sqlite import SqliteLog
 
 log = SqliteLog(sys.argv[1])

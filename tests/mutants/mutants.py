@@ -43,14 +43,23 @@ AREAS = {
     "statemachines": Area(
         ("statemachines/*.py",), ("tests/statemachines", "tests/cli/test_vocabulary_commands.py", "tests/lifecycle")
     ),
-    "lifecycle": Area(("engine/lifecycle/*.py",), ("tests/lifecycle", "tests/log/test_pages.py")),
-    "log": Area(("engine/log/*.py",), ("tests/log", "tests/contract", "tests/cli/test_probes.py")),
+    "lifecycle": Area(("engine/lifecycle/*.py",), ("tests/lifecycle", "tests/processor/test_pages.py")),
+    "log": Area(
+        ("engine/log/*.py", "engine/processor/*.py", "engine/runtime/*.py"),
+        ("tests/log", "tests/processor", "tests/runtime", "tests/contract", "tests/cli/test_probes.py"),
+    ),
     "streams": Area(
         tuple(
             f"streams/{name}.py"
-            for name in ("codec", "dead_letters", "event_loop", "fetched", "lenient", "search", "settings", "tokens")
+            for name in (
+                *("codec", "dead_letters", "search", "settings"),
+                *(f"client/{name}" for name in ("event_loop", "lenient_batch", "record_batches", "tokens")),
+            )
         ),
-        tuple(f"tests/kafka/test_{name}.py" for name in ("codec", "event_loop", "fetched", "search", "tokens", "kafka_settings")),
+        tuple(
+            f"tests/kafka/test_{name}.py"
+            for name in ("codec", "event_loop", "record_batches", "search", "tokens", "kafka_settings")
+        ),
     ),
 }
 """Of streams, what can be tested without a broker; there is none in the copies."""

@@ -1,0 +1,116 @@
+"""`batch/v1` Jobs: their rules, and the specification that they become.
+
+A Job has one task, `main`, with a replica for each completion; where there are none (a work queue), for each pod that may run
+at once. Kubernetes replaces a failed pod until `backoffLimit` is used up: that is a policy PodFailed → RestartPod with one
+more retry, because the machine counts the failure that ends the job too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any, Final
+
+from engine.events.jobs import Fault
+from engine.kubernetes.manifests.checks import at_least, one_of
+from engine.kubernetes.manifests.job_shapes import BatchJobSpec
+from engine.kubernetes.manifests.pod_template import template_faults
+from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE, DEFAULT_SCHEDULER
+from engine.kubernetes.reading.requests import effective_requests
+from engine.kubernetes.reading.shapes import child
+from statemachines.spec import JobSpec, Policy, TaskSpec
+
+__all__ = ["COMPARED", "TASK", "batch_faults", "batch_queue", "batch_replicas", "batch_spec", "batch_unused_fields"]
+
+TASK: Final = "main"
+COMPARED: Final = frozenset(
+    {"activeDeadlineSeconds", "backoffLimit", "completions", "parallelism", "suspend", "ttlSecondsAfterFinished"}
+)
+"""Fields that are compared as what they mean, if at all: what is left out is the same as its default."""
+_BACKOFF_LIMIT: Final = 6
+_QUEUE_ANNOTATION: Final = "scheduling.volcano.sh/queue-name"
+
+
+def batch_faults(spec: BatchJobSpec, *, pod_level: bool = False) -> Iterator[Fault]:
+    """Judge a Job's specification (Kubernetes: validation of `batch/v1`).
+
+    Args:
+        spec: its shape.
+        pod_level: whether the cluster knows resources of whole pods.
+    """
+    yield from at_least(spec.parallelism, 0, "spec.parallelism")
+    yield from at_least(spec.completions, 0, "spec.completions")
+    yield from at_least(spec.backoff_limit, 0, "spec.backoffLimit")
+    yield from at_least(spec.active_deadline_seconds, 0, "spec.activeDeadlineSeconds")
+    yield from at_least(spec.ttl_seconds_after_finished, 0, "spec.ttlSecondsAfterFinished")
+    yield from one_of(spec.completion_mode, ("NonIndexed", "Indexed"), "spec.completionMode")
+    if spec.completion_mode == "Indexed" and spec.completions is None:
+        yield Fault("spec.completions", "is required when completionMode is Indexed")
+    yield from template_faults(spec.template, "spec.template", pod_level=pod_level)
+    pod = spec.template.spec if spec.template is not None else None
+    if pod is not None and (pod.restart_policy or "Always") == "Always":
+        yield Fault("spec.template.spec.restartPolicy", "must be OnFailure or Never: a pod of a Job comes to an end")
+
+
+def batch_spec(spec: BatchJobSpec, given: dict[str, Any], queue: str) -> JobSpec:
+    """Turn a Job's shape into a specification.
+
+    Args:
+        spec: the shape, judged to be in order.
+        given: `spec` of the manifest, for the pod template as it was written.
+        queue: name of the queue.
+    """
+    replicas = batch_replicas(spec)
+    at_once = 1 if spec.parallelism is None else spec.parallelism
+    # A work queue is done when one pod has succeeded and all have ended.
+    least = min(at_once, replicas) if spec.completions is not None else min(1, replicas)
+    template = deepcopy(given.get("template") or {})
+    pod = spec.template.spec if spec.template is not None else None
+    return JobSpec(
+        tasks=[
+            TaskSpec(
+                name=TASK,
+                replicas=replicas,
+                min_available=least,
+                requests=effective_requests(template.get("spec")),
+                template=template,
+            )
+        ],
+        min_available=least,
+        min_success=spec.completions or None,
+        max_retry=(_BACKOFF_LIMIT if spec.backoff_limit is None else spec.backoff_limit) + 1,
+        queue=queue,
+        scheduler_name=(pod.scheduler_name if pod is not None else None) or DEFAULT_SCHEDULER,
+        priority_class=(pod.priority_class_name if pod is not None else None) or None,
+        policies=[Policy(action="RestartPod", events=["PodFailed"])],
+        ttl_seconds_after_finished=spec.ttl_seconds_after_finished,
+        active_deadline_seconds=spec.active_deadline_seconds,
+    )
+
+
+def batch_replicas(spec: BatchJobSpec) -> int:
+    """Return the replicas of the one task."""
+    if spec.completions is not None:
+        return spec.completions
+    return 1 if spec.parallelism is None else spec.parallelism
+
+
+def batch_queue(annotations: dict[str, str] | None) -> str:
+    """Return the queue that a Job names (Volcano: an annotation)."""
+    return (annotations or {}).get(_QUEUE_ANNOTATION) or DEFAULT_QUEUE
+
+
+def batch_unused_fields(spec: BatchJobSpec) -> Iterator[tuple[str, str]]:
+    """Yield path and message for each field that Kubernetes acts on and Lahar does not."""
+    for field, value in (
+        ("backoffLimitPerIndex", spec.backoff_limit_per_index),
+        ("maxFailedIndexes", spec.max_failed_indexes),
+        ("podFailurePolicy", spec.pod_failure_policy),
+        ("successPolicy", spec.success_policy),
+    ):
+        if value is not None:
+            yield child("spec", field), "is not acted on"
+    if spec.suspend:
+        yield "spec.suspend", "is not acted on: the job starts as soon as it can"
+    if spec.parallelism is not None and spec.parallelism < batch_replicas(spec):
+        yield "spec.parallelism", f"is not a limit: all {batch_replicas(spec)} completions may run at once"

@@ -1,0 +1,210 @@
+"""Queues, tenants, priority classes and grants: objects of the cluster that are given with `lahar apply` or observed."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal, cast
+
+from pydantic import AfterValidator, Field, model_validator
+
+from engine.events.inputs import ObjectApplied, ObjectDeleted
+from engine.kubernetes.errors import ObjectError
+from engine.kubernetes.reading.fields import mapping, text
+from engine.kubernetes.reading.quantity import parse_quantity
+from engine.kubernetes.reading.shapes import Int32, Metadata, Shape, fields, read_shape, unknown_fields
+
+__all__ = [
+    "OBJECT_KINDS",
+    "Grant",
+    "GrantSpec",
+    "ObjectKind",
+    "PriorityClass",
+    "Queue",
+    "QueueSpec",
+    "Tenant",
+    "TenantSpec",
+    "apply_object",
+    "delete_object",
+]
+
+ObjectKind = Literal["Queue", "Tenant", "PriorityClass", "Grant"]
+
+NotNegative = Annotated[Int32, Field(ge=0)]
+
+
+def _quantity(value: str | float) -> str:
+    if parse_quantity(value) < 0:
+        raise ValueError(f"{value} must not be negative")
+    return str(value)
+
+
+Quantity = Annotated[str | int | float, AfterValidator(_quantity)]
+Resources = dict[str, Quantity]
+
+
+class Guarantee(Shape):
+    """What a queue keeps even while it is idle (Volcano)."""
+
+    resource: Resources = Field(default_factory=dict)
+
+
+class QueueSpec(Shape):
+    """`spec` of a queue: Volcano's fields, and Lahar's for preemption."""
+
+    PASSED = fields("affinity extendClusters type")
+
+    weight: Annotated[Int32, Field(ge=1, le=65535)] = 1
+    capability: Resources | None = None
+    """Hard cap; a resource that it leaves out is not limited."""
+    guarantee: Guarantee | None = None
+    deserved: Resources | None = None
+    """Soft share (plugin capacity)."""
+    reclaimable: bool = True
+    parent: str | None = None
+    priority: Int32 = 0
+    dequeue_strategy: Literal["fifo", "traverse"] | None = None
+    preemption: Literal["immediate", "notice", "none"] = "immediate"
+    preemption_delay_seconds: NotNegative = 300
+    """From a notice to its execution."""
+    reservation_seconds: NotNegative = 60
+    """How long what a notice freed is kept for the preemptor."""
+    min_run_seconds: NotNegative | None = None
+    """Age below which a job that names no limit of its own is no victim."""
+
+    @model_validator(mode="after")
+    def _ordered(self) -> QueueSpec:
+        """Volcano: guarantee ≤ deserved ≤ capability."""
+        guaranteed = self.guarantee.resource if self.guarantee is not None else {}
+        levels = (("deserved", self.deserved), ("capability", self.capability))
+        for name, amount in guaranteed.items():
+            if name not in (self.deserved or {}):
+                raise ValueError(f"deserved must name {name}, which is guaranteed")
+            for level, upper in levels:
+                _at_most("guarantee", amount, level, (upper or {}).get(name), name)
+        for name, amount in (self.deserved or {}).items():
+            _at_most("deserved", amount, "capability", (self.capability or {}).get(name), name)
+        return self
+
+
+def _at_most(lower: str, amount: str | float, upper: str, limit: str | float | None, resource: str) -> None:
+    if limit is not None and parse_quantity(amount) > parse_quantity(limit):
+        raise ValueError(f"{lower} of {resource} ({amount}) exceeds {upper} ({limit})")
+
+
+class TenantSpec(Shape):
+    """`spec` of a tenant."""
+
+    priority: Int32 = 0
+    """Compared before the priorities of jobs when victims are chosen."""
+    may_preempt: bool = False
+    """Its privileged jobs may take the place of others."""
+    description: str | None = None
+
+
+class Queue(Shape):
+    """A queue."""
+
+    PASSED = fields("apiVersion kind status")
+
+    metadata: Metadata
+    spec: QueueSpec = Field(default_factory=QueueSpec)
+
+
+class Tenant(Shape):
+    """A tenant, to whom jobs belong by the label `lahar/tenant` or by their namespace."""
+
+    PASSED = fields("apiVersion kind status")
+
+    metadata: Metadata
+    spec: TenantSpec = Field(default_factory=TenantSpec)
+
+
+class PriorityClass(Shape):
+    """A priority class (Kubernetes keeps its fields at the top)."""
+
+    PASSED = fields("apiVersion kind")
+
+    metadata: Metadata
+    value: Int32
+    global_default: bool = False
+    preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
+    description: str | None = None
+
+
+Names = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)]
+"""Names; `*`: all."""
+
+
+class GrantSpec(Shape):
+    """`spec` of a grant: who may speak for which jobs. As soon as a cluster has one, nobody else may."""
+
+    principals: Names
+    namespaces: Names | None = None
+    """Of the jobs; left out: any, of the tenants named."""
+    tenants: Names | None = None
+    """Of the jobs; left out: that of the namespace itself, which a job has unless a label says otherwise."""
+
+    @model_validator(mode="after")
+    def _limited(self) -> GrantSpec:
+        if self.namespaces is None and self.tenants is None:
+            raise ValueError("name namespaces or tenants; '*' stands for all")
+        return self
+
+
+class Grant(Shape):
+    """Whom the cluster lets submit, update, delete and command jobs, raise their events and report about them."""
+
+    PASSED = fields("apiVersion kind")
+
+    metadata: Metadata
+    spec: GrantSpec
+
+
+OBJECT_KINDS: Final[dict[str, type[Queue | Tenant | PriorityClass | Grant]]] = {
+    "Queue": Queue,
+    "Tenant": Tenant,
+    "PriorityClass": PriorityClass,
+    "Grant": Grant,
+}
+
+
+def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
+    """Validate a Queue, Tenant, PriorityClass or Grant.
+
+    Returns:
+        The fact, its `spec` with all defaults, in Kubernetes' spelling; and a warning for each field that is not known.
+
+    Raises:
+        ObjectError: a field has the wrong type or value, `metadata.name` is missing, or the kind is another one.
+    """
+    kind = _kind(content)
+    found, faults = read_shape(OBJECT_KINDS[kind], content)
+    if found is None:
+        raise ObjectError(kind, [(fault.path or "object", fault.message) for fault in faults])
+    if not found.metadata.name:
+        raise ObjectError(kind, [("metadata.name", "missing")])
+    part = found if isinstance(found, PriorityClass) else found.spec
+    known = set(type(part).model_fields) - {"metadata"}
+    spec = part.model_dump(mode="json", by_alias=True, exclude_none=True, include=known)
+    warnings = [f"{path}: unknown field, left out" for path in unknown_fields(found)]
+    uid = text(mapping(content.get("metadata")).get("uid"))
+    return ObjectApplied(kind, found.metadata.name, spec, found.metadata.resource_version, uid), warnings
+
+
+def delete_object(content: dict[str, Any]) -> ObjectDeleted:
+    """Return the fact that a Queue, Tenant, PriorityClass or Grant is gone.
+
+    Raises:
+        ObjectError: `metadata.name` is missing, or the kind is another one.
+    """
+    kind, metadata = _kind(content), mapping(content.get("metadata"))
+    name = text(metadata.get("name"))
+    if name is None:
+        raise ObjectError(kind, [("metadata.name", "missing")])
+    return ObjectDeleted(kind, name, text(metadata.get("resourceVersion")), text(metadata.get("uid")))
+
+
+def _kind(content: dict[str, Any]) -> ObjectKind:
+    kind = text(content.get("kind"))
+    if kind not in OBJECT_KINDS:
+        raise ObjectError(kind or "object", [("kind", f"must be one of {', '.join(OBJECT_KINDS)}")])
+    return cast("ObjectKind", kind)

@@ -1,0 +1,33 @@
+"""Which task waits for which (Volcano: the topological sort of `dependsOn`)."""
+
+from __future__ import annotations
+
+from engine.kubernetes.manifests.job_shapes import Task
+
+__all__ = ["order_of"]
+
+
+def order_of(tasks: list[Task]) -> list[str] | None:
+    """Return the tasks' names, dependencies first; `None` if there is no such order.
+
+    There is none when tasks wait for each other, or one for itself, for a task that does not exist, or twice for the same (in
+    Volcano's count that never goes down to nothing). Where several orders would do, a task that has just become free comes
+    before those that were free earlier, as with Volcano's stack.
+    """
+    waiting: dict[str, int] = {}
+    followers: dict[str, list[str]] = {}
+    for task in tasks:
+        name, needed = task.name or "", (task.depends_on.name if task.depends_on else None) or []
+        waiting[name] = len(needed)
+        for other in dict.fromkeys(needed):
+            followers.setdefault(other, []).append(name)
+    free = [name for name, count in reversed(waiting.items()) if count == 0]
+    order: list[str] = []
+    while free:
+        name = free.pop()
+        order.append(name)
+        for follower in reversed(followers.get(name, [])):
+            waiting[follower] -= 1
+            if waiting[follower] == 0:
+                free.append(follower)
+    return order if len(order) == len(tasks) else None

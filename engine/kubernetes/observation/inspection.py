@@ -1,0 +1,108 @@
+"""What `lahar inspect` shows of a file: how the pod table judges each pod, what each job asks for. Keys stand in a fixed order."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from engine.kubernetes.observation.jobs import read_job_facts
+from engine.kubernetes.observation.table import exit_code, judge
+from engine.kubernetes.observation.view import PodView
+from engine.kubernetes.reading.documents import Document
+from engine.kubernetes.reading.fields import mapping, mappings, text
+from engine.kubernetes.reading.requests import effective_requests
+from statemachines.spec import Requests
+
+__all__ = ["inspect_job", "inspect_pod"]
+
+_POD_KEYS: Final = (
+    "phase",
+    "state",
+    "reason",
+    "exit_code",
+    "node",
+    "ready",
+    "restarts",
+    "init_restarts",
+    "deleting",
+    "owners",
+    "requests",
+)
+_JOB_KEYS: Final = ("phase", "reason", "queue", "min_available", "tasks", "total_requests")
+
+
+def inspect_pod(document: Document) -> dict[str, Any]:
+    """Return the row of one object: who it is and, if it is a pod, how the engine sees it; the rest is `None`.
+
+    `phase` is Kubernetes' own, `state` and `reason` are the pod table's. A pod whose watch envelope says DELETED is judged as one
+    that is gone.
+    """
+    row = _who(document)
+    if document.kind != "Pod":
+        return row | dict.fromkeys(_POD_KEYS)
+    pod = PodView(document.content)
+    verdict = judge(pod, deleted=document.change == "DELETED")
+    code = 0 if verdict.phase == "Succeeded" else exit_code(pod) if verdict.phase == "Failed" else None
+    owners = [
+        f"{text(owner.get('kind')) or ''}/{text(owner.get('name')) or ''}"
+        for owner in mappings(pod.metadata.get("ownerReferences"))
+    ]
+    return row | {
+        "phase": pod.phase,
+        "state": verdict.phase,
+        "reason": verdict.reason,
+        "exit_code": code,
+        "node": pod.node,
+        "ready": bool(pod.true("Ready")),
+        "restarts": sum(one.restarts for one in pod.containers),
+        "init_restarts": sum(one.restarts for one in pod.inits),
+        "deleting": pod.deletion is not None,
+        "owners": owners,
+        "requests": _requests(effective_requests(pod.spec)),
+    }
+
+
+def inspect_job(document: Document) -> dict[str, Any]:
+    """Return the row of one object: who it is and, if it is a job of a kind that is read, what it asks for and how it stands.
+
+    `phase` and `reason` are ours; `requests` are of one pod; anything else has `supported: false` and the rest is `None`.
+    """
+    row = _who(document)
+    facts = read_job_facts(document.content)
+    if facts is None:
+        return row | dict.fromkeys(_JOB_KEYS) | {"supported": False}
+    total = Requests()
+    for task in facts.tasks:
+        total.cpu_milli += task.replicas * task.requests.cpu_milli
+        total.memory_bytes += task.replicas * task.requests.memory_bytes
+        total.gpu += task.replicas * task.requests.gpu
+    return row | {
+        "phase": facts.phase,
+        "reason": facts.reason,
+        "queue": facts.queue,
+        "min_available": facts.min_available,
+        "tasks": [
+            {
+                "name": task.name,
+                "replicas": task.replicas,
+                "min_available": task.min_available,
+                "requests": _requests(task.requests),
+            }
+            for task in facts.tasks
+        ],
+        "total_requests": _requests(total),
+        "supported": True,
+    }
+
+
+def _who(document: Document) -> dict[str, Any]:
+    metadata = mapping(document.content.get("metadata"))
+    return {
+        "kind": document.kind,
+        "namespace": text(metadata.get("namespace")),
+        "name": text(metadata.get("name")),
+        "uid": text(metadata.get("uid")),
+    }
+
+
+def _requests(requests: Requests) -> dict[str, int]:
+    return {"cpu_milli": requests.cpu_milli, "memory_bytes": requests.memory_bytes, "gpu": requests.gpu}

@@ -1,0 +1,242 @@
+"""Job objects of every kind that Lahar reads: what their specification asks for and what their own status says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.events.inputs import JobDeleted, JobObserved
+from engine.kubernetes.errors import ProjectionError
+from engine.kubernetes.reading.fields import mapping, mappings, moment, strings, text, whole
+from engine.kubernetes.reading.identity import job_kind, people, queue_of
+from engine.kubernetes.reading.requests import effective_requests
+from statemachines.spec import Requests
+from statemachines.vocabulary import FINISHED_JOB_PHASES, JOB_PHASES, JobPhase
+
+__all__ = ["JobFacts", "TaskFacts", "delete_job", "observe_job", "read_job_facts"]
+
+
+@dataclass(slots=True)
+class TaskFacts:
+    """One task of a job object."""
+
+    name: str
+    replicas: int
+    """Pods of the task: its slots."""
+    requests: Requests
+    """Of one pod."""
+    min_available: int | None = None
+
+
+@dataclass(slots=True)
+class JobFacts:
+    """What a job object says; `None`: it does not say."""
+
+    kind: str
+    """`Job` (batch/v1), `VCJob`, or the kind as it stands."""
+    phase: JobPhase | None = None
+    reason: str | None = None
+    since: int | None = None
+    """When the phase, not a finished one, was entered (microseconds)."""
+    ended: int | None = None
+    """When the phase, a finished one, was reached (microseconds)."""
+    queue: str | None = None
+    min_available: int | None = None
+    tasks: list[TaskFacts] = field(default_factory=list)
+
+
+_Status = tuple[JobPhase | None, str | None, int | None]
+_Reader = Callable[[JobFacts, dict[str, Any], dict[str, Any]], None]
+
+_MAIN: Final = "main"
+"""Name of the task of a job that has but one and does not name it."""
+
+
+def read_job_facts(content: dict[str, Any]) -> JobFacts | None:
+    """Return what a job object says; `None` for a kind that Lahar reads no jobs of.
+
+    Args:
+        content: Job (batch/v1 and Volcano's), JobSet, PyTorchJob, TFJob, MPIJob, RayJob or Framework. What cannot be read counts as
+            absent.
+    """
+    version = content.get("apiVersion")
+    kind = job_kind(text(content.get("kind")), version)
+    reader = _READERS.get(kind or "")
+    if kind is None or reader is None:
+        return None
+    if kind == "Job" and isinstance(version, str) and not version.startswith("batch/"):
+        return None  # others call theirs Job too; an item of an old List says nothing about its version
+    metadata = mapping(content.get("metadata"))
+    facts = JobFacts(kind, queue=queue_of(mapping(metadata.get("annotations")), mapping(metadata.get("labels"))))
+    reader(facts, mapping(content.get("spec")), mapping(content.get("status")))
+    return facts
+
+
+def observe_job(content: dict[str, Any]) -> JobObserved:
+    """Project a job object that somebody else controls.
+
+    Raises:
+        ProjectionError: Lahar reads no jobs of this kind, or `metadata.name` is missing.
+    """
+    facts = read_job_facts(content)
+    if facts is None:
+        raise ProjectionError("kind", f"{text(content.get('kind')) or 'none'} is no kind of job that Lahar reads")
+    metadata = mapping(content.get("metadata"))
+    name = text(metadata.get("name"))
+    if name is None:
+        raise ProjectionError("metadata.name", "missing")
+    labels = strings(metadata.get("labels"))
+    tenant, project, user = people(labels)
+    # Training operators label their pods with the type of the replica in lower case.
+    lower = facts.kind in _REPLICA_SPECS
+    return JobObserved(
+        name=name,
+        kind=facts.kind,
+        namespace=text(metadata.get("namespace")) or "default",
+        version=text(metadata.get("resourceVersion")),
+        phase=facts.phase,
+        reason=facts.reason,
+        created=moment(metadata.get("creationTimestamp")),
+        since=facts.since,
+        ended=facts.ended,
+        queue=facts.queue or "default",
+        tenant=tenant,
+        project=project,
+        user=user,
+        labels=labels,
+        min_available=facts.min_available or 0,
+        tasks={task.name.lower() if lower else task.name: task.replicas for task in facts.tasks},
+    )
+
+
+def delete_job(content: dict[str, Any]) -> JobDeleted:
+    """Return the fact that a job object is gone."""
+    metadata = mapping(content.get("metadata"))
+    return JobDeleted(text(metadata.get("resourceVersion")), text(metadata.get("namespace")))
+
+
+def _batch(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
+    facts.tasks = [TaskFacts(_MAIN, _pods_of(spec), _of_template(spec.get("template")))]
+    facts.phase, facts.reason, facts.ended = _concluded(status, {"Complete": "Completed", "Failed": "Failed"})
+    if facts.phase is None:
+        suspended = _condition(status, "Suspended")
+        if suspended:
+            facts.phase, facts.reason = "Pending", "JobSuspended"
+            facts.since = moment(suspended[0].get("lastTransitionTime"))
+        elif whole(status.get("active")) or whole(status.get("terminating")):
+            facts.phase, facts.since = "Running", moment(status.get("startTime"))
+        else:
+            facts.phase = "Pending"
+
+
+def _volcano(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
+    facts.queue = text(spec.get("queue")) or facts.queue
+    facts.min_available = whole(spec.get("minAvailable"))
+    facts.tasks = [
+        TaskFacts(
+            text(task.get("name")) or f"default{number}",
+            whole(task.get("replicas")) or 0,
+            _of_template(task.get("template")),
+            whole(task.get("minAvailable")),
+        )
+        for number, task in enumerate(mappings(spec.get("tasks")))
+    ]
+    state = mapping(status.get("state"))
+    phase = text(state.get("phase")) or "Pending"
+    if phase in JOB_PHASES:
+        facts.phase, facts.reason = phase, text(state.get("reason"))
+        entered = moment(state.get("lastTransitionTime"))
+        if phase in FINISHED_JOB_PHASES:
+            facts.ended = entered
+        else:
+            facts.since = entered
+
+
+def _job_set(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
+    for group in mappings(spec.get("replicatedJobs")):
+        job = mapping(mapping(group.get("template")).get("spec"))
+        replicas = _or(whole(group.get("replicas")), 1) * _pods_of(job)
+        facts.tasks.append(TaskFacts(text(group.get("name")) or _MAIN, replicas, _of_template(job.get("template"))))
+    facts.phase, facts.reason, facts.ended = _concluded(status, {"Completed": "Completed", "Failed": "Failed"})
+
+
+_REPLICA_SPECS: Final = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
+
+
+def _training(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
+    for name, replica in mapping(spec.get(_REPLICA_SPECS[facts.kind])).items():
+        if isinstance(replica, dict) and isinstance(name, str):
+            requests = _of_template(replica.get("template"))
+            facts.tasks.append(TaskFacts(name, _or(whole(replica.get("replicas")), 1), requests))
+    policy = mapping(mapping(spec.get("runPolicy")).get("schedulingPolicy"))
+    facts.queue = facts.queue or text(policy.get("queue"))
+    facts.min_available = whole(policy.get("minAvailable"))
+    facts.phase, facts.reason, facts.ended = _concluded(status, {"Succeeded": "Completed", "Failed": "Failed"})
+
+
+_RAY_ENDS: Final[dict[str, JobPhase]] = {"SUCCEEDED": "Completed", "FAILED": "Failed", "STOPPED": "Terminated"}
+
+
+def _ray(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
+    cluster = mapping(spec.get("rayClusterSpec"))
+    head = cluster.get("headGroupSpec")
+    if isinstance(head, dict):
+        facts.tasks.append(TaskFacts("head", 1, _of_template(head.get("template"))))
+    for group in mappings(cluster.get("workerGroupSpecs")):
+        replicas = _or(whole(group.get("replicas")), whole(group.get("minReplicas")) or 0) * _or(whole(group.get("numOfHosts")), 1)
+        facts.tasks.append(TaskFacts(text(group.get("groupName")) or "worker", replicas, _of_template(group.get("template"))))
+    facts.phase = _RAY_ENDS.get(text(status.get("jobStatus")) or "")
+    if facts.phase is None and status.get("jobDeploymentStatus") == "Failed":
+        facts.phase = "Failed"
+    if facts.phase is not None:
+        facts.reason, facts.ended = text(status.get("reason")), moment(status.get("endTime"))
+
+
+def _framework(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
+    for role in mappings(spec.get("taskRoles")):
+        requests = _of_template(mapping(role.get("task")).get("pod"))
+        facts.tasks.append(TaskFacts(text(role.get("name")) or _MAIN, whole(role.get("taskNumber")) or 0, requests))
+    if status.get("state") == "Completed":
+        end = mapping(mapping(status.get("attemptStatus")).get("completionStatus"))
+        facts.phase = "Completed" if mapping(end.get("type")).get("name") == "Succeeded" else "Failed"
+        facts.reason = None if facts.phase == "Completed" else text(end.get("phrase"))
+        facts.ended = moment(status.get("completionTime"))
+
+
+_READERS: Final[dict[str, _Reader]] = {
+    "Job": _batch,
+    "VCJob": _volcano,
+    "JobSet": _job_set,
+    "RayJob": _ray,
+    "Framework": _framework,
+    **dict.fromkeys(_REPLICA_SPECS, _training),
+}
+
+
+def _concluded(status: dict[str, Any], ends: dict[str, JobPhase]) -> _Status:
+    """Return what the first terminal condition says."""
+    for kind, phase in ends.items():
+        for condition in _condition(status, kind):
+            ended = moment(status.get("completionTime")) if phase == "Completed" else None
+            if ended is None:
+                ended = moment(condition.get("lastTransitionTime"))
+            return phase, text(condition.get("reason")), ended
+    return None, None, None
+
+
+def _condition(status: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    return [one for one in mappings(status.get("conditions")) if one.get("type") == kind and one.get("status") == "True"]
+
+
+def _pods_of(job: dict[str, Any]) -> int:
+    """Slots of a batch/v1 Job: its completions, or without a number of those its parallelism."""
+    return _or(whole(job.get("completions")), _or(whole(job.get("parallelism")), 1))
+
+
+def _of_template(template: object) -> Requests:
+    return effective_requests(mapping(template).get("spec"))
+
+
+def _or(value: int | None, otherwise: int) -> int:
+    return otherwise if value is None else value

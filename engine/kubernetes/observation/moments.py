@@ -1,0 +1,88 @@
+"""When a pod entered its phases, read from the times that stand in the object."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from engine.kubernetes.errors import ProjectionError
+from engine.kubernetes.observation.view import PodView
+from engine.kubernetes.reading.fields import moment
+from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES, AttemptPhase
+
+__all__ = ["Moments", "pod_moments"]
+
+
+class Moments(NamedTuple):
+    """Times of a pod's phases in microseconds, each raised to the one before it; `None`: not entered, or no time stands there."""
+
+    created: int
+    bound: int | None
+    running: int | None
+    terminating: int | None
+    ended: int | None
+    """Latest `finishedAt`; `None` where the pod has ended without such evidence."""
+    proof: int
+    """Latest time in the object."""
+
+
+def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
+    """Return when a pod entered its phases.
+
+    Args:
+        pod: the pod.
+        phase: what the pod table says of it.
+
+    Raises:
+        ProjectionError: no time at all stands in the object.
+    """
+    started, finished, seen = _containers(pod)
+    start_time = moment(pod.status.get("startTime"))
+    if start_time is not None:
+        seen.append(start_time)
+    for condition in pod.conditions.values():
+        for field in ("lastTransitionTime", "lastProbeTime"):
+            if (time := moment(condition.get(field))) is not None:
+                seen.append(time)
+    created = moment(pod.metadata.get("creationTimestamp"))
+    if created is None:
+        # A kubelet's own list shows its static pods without one.
+        if not seen:
+            raise ProjectionError("metadata.creationTimestamp", "missing, and no other time stands in the pod")
+        created = min(seen)
+    latest = created
+    bound = running = terminating = ended = None
+    if phase != "Pending":
+        bound = moment(pod.true("PodScheduled").get("lastTransitionTime"))
+        bound = start_time if bound is None else bound
+        if bound is not None:
+            bound = latest = max(latest, bound)
+    if phase not in {"Pending", "Bound"} and (started or pod.phase in {"Running", "Succeeded"} or pod.has_started):
+        running = min(started) if started else moment(pod.true("Initialized").get("lastTransitionTime"))
+        running = bound if running is None else running
+        if running is not None:
+            running = latest = max(latest, running)
+    if phase in TERMINAL_ATTEMPT_PHASES and finished and not any(one.running for one in pod.containers):
+        ended = max(latest, *finished)
+    asked = pod.deletion_asked
+    if asked is not None:
+        seen.append(asked)
+        # A pod may be deleted long after its end: that was no Terminating.
+        if ended is None or asked <= ended:
+            terminating = max(latest, asked)
+    seen.append(created)
+    return Moments(created, bound, running, terminating, ended, max(seen))
+
+
+def _containers(pod: PodView) -> tuple[list[int], list[int], list[int]]:
+    """Return when regular containers started, when what their state shows ended, and all times of all containers."""
+    started, finished, seen = [], [], []
+    for one in pod.containers:
+        if one.started is not None:
+            started.append(one.started)
+        if one.last_started is not None:
+            started.append(one.last_started)
+        if one.finished is not None:
+            finished.append(one.finished)
+    for one in (*pod.containers, *pod.inits):
+        seen += [time for time in (one.started, one.finished, one.last_started, one.last_finished) if time is not None]
+    return started, finished, seen

@@ -1,0 +1,76 @@
+"""From a node object to the fact that the engine takes in."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, Final, Literal, cast
+
+from engine.events.inputs import NodeDeleted, NodeObserved
+from engine.kubernetes.errors import ProjectionError, QuantityError
+from engine.kubernetes.reading.fields import mapping, mappings, strings, text
+from engine.kubernetes.reading.quantity import bytes_, milli, parse_quantity
+
+__all__ = ["delete_node", "observe_node"]
+
+_UNREACHABLE: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+
+
+def observe_node(node: dict[str, Any]) -> NodeObserved:
+    """Project a node object.
+
+    Its size is what it offers to pods (`allocatable`), else its capacity. Without a condition Ready, or with one that makes no
+    sense, nothing speaks against it.
+
+    Raises:
+        ProjectionError: `metadata.name` is missing.
+    """
+    metadata, spec, status = (mapping(node.get(part)) for part in ("metadata", "spec", "status"))
+    labels = strings(metadata.get("labels"))
+    size = mapping(status.get("allocatable")) or mapping(status.get("capacity"))
+    return NodeObserved(
+        name=_name(metadata),
+        version=text(metadata.get("resourceVersion")),
+        ready=_ready(status),
+        unreachable=any(text(taint.get("key")) in _UNREACHABLE for taint in mappings(spec.get("taints"))),
+        unschedulable=spec.get("unschedulable") is True,
+        cpu_milli=milli(_amount(size, "cpu")),
+        memory_bytes=bytes_(_amount(size, "memory")),
+        gpu=sum(bytes_(_amount(size, name)) for name in size if isinstance(name, str) and name.endswith("gpu")),
+        pods=bytes_(_amount(size, "pods")),
+        type=labels.get("node.kubernetes.io/instance-type") or labels.get("beta.kubernetes.io/instance-type"),
+        gpu_model=labels.get("nvidia.com/gpu.product"),
+        labels=labels,
+        uid=text(metadata.get("uid")),
+    )
+
+
+def delete_node(node: dict[str, Any]) -> NodeDeleted:
+    """Return the fact that a node object is gone.
+
+    Raises:
+        ProjectionError: `metadata.name` is missing.
+    """
+    metadata = mapping(node.get("metadata"))
+    return NodeDeleted(_name(metadata), text(metadata.get("resourceVersion")), text(metadata.get("uid")))
+
+
+def _name(metadata: dict[str, Any]) -> str:
+    name = text(metadata.get("name"))
+    if name is None:
+        raise ProjectionError("metadata.name", "missing")
+    return name
+
+
+def _amount(size: dict[str, Any], name: str) -> Fraction:
+    """Return how much of a resource there is; none where it is left out or cannot be read."""
+    try:
+        return max(Fraction(0), parse_quantity(size.get(name)))
+    except QuantityError:
+        return Fraction(0)
+
+
+def _ready(status: dict[str, Any]) -> Literal["True", "False", "Unknown"]:
+    for condition in mappings(status.get("conditions")):
+        if condition.get("type") == "Ready" and condition.get("status") in ("True", "False", "Unknown"):
+            return cast("Literal['True', 'False', 'Unknown']", condition["status"])
+    return "True"

@@ -1,0 +1,122 @@
+"""From a pod object to the fact that the engine takes in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.events.inputs import PodDeleted, PodObserved
+from engine.kubernetes.errors import ProjectionError
+from engine.kubernetes.observation.moments import pod_moments
+from engine.kubernetes.observation.table import Verdict, exit_code, judge
+from engine.kubernetes.observation.view import PodView
+from engine.kubernetes.reading.fields import mapping, text, whole
+from engine.kubernetes.reading.identity import controller, job_kind, people, queue_of, slot_of
+from engine.kubernetes.reading.requests import effective_requests
+from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES, Rank
+
+__all__ = ["delete_pod", "observe_pod"]
+
+_BY_CONTROL_PLANE: Final = "NodeLost"
+"""Ends with this reason are written by the control plane, for a kubelet that cannot speak any more."""
+
+
+def observe_pod(pod: object) -> PodObserved:
+    """Project a pod object.
+
+    Args:
+        pod: the object as decoded JSON. Parts that cannot be read count as absent.
+
+    Raises:
+        ProjectionError: it is no mapping, lacks `metadata.uid` or `metadata.name`, or no time stands in it.
+    """
+    view = _view(pod)
+    return _project(view, judge(view))
+
+
+def delete_pod(pod: object, *, inferred: bool = False) -> PodDeleted:
+    """Project the last known state of a pod whose object is gone.
+
+    Args:
+        pod: the object as decoded JSON.
+        inferred: nobody saw the deletion, a full state lacks the pod.
+
+    Raises:
+        ProjectionError: as for `observe_pod`.
+    """
+    view = _view(pod)
+    return PodDeleted(_project(view, judge(view, deleted=True, inferred=inferred), inferred=inferred), inferred=inferred)
+
+
+def _view(pod: object) -> PodView:
+    if not isinstance(pod, dict):
+        raise ProjectionError("", f"a pod is a mapping, not a {type(pod).__name__}")
+    return PodView(pod)
+
+
+def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodObserved:
+    metadata = view.metadata
+    uid, name = text(metadata.get("uid")), text(metadata.get("name"))
+    if uid is None:
+        raise ProjectionError("metadata.uid", "missing: only an API server gives one, this is no observed pod")
+    if name is None:
+        raise ProjectionError("metadata.name", "missing")
+    annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))
+    claimed = text(annotations.get("lahar/job"))
+    owner = controller(metadata)
+    owner_kind, api_version = text(owner.get("kind")), owner.get("apiVersion")
+    if owner_kind == "ConfigMap" and text(annotations.get("FC_FRAMEWORK_NAME") or labels.get("FC_FRAMEWORK_NAME")):
+        owner_kind = "Framework"  # FrameworkController puts a ConfigMap between a Framework and its pods
+    owner_uid = text(owner.get("uid"))
+    task, index = slot_of(name, annotations, labels)
+    tenant, project, user = people(labels)
+    phase = verdict.phase
+    times = pod_moments(view, phase)
+    code = 0 if phase == "Succeeded" else exit_code(view) if phase == "Failed" else None
+    containers = view.containers
+    return PodObserved(
+        uid=uid,
+        job=owner_uid or claimed or uid,
+        name=name,
+        phase=phase,
+        created=times.created,
+        namespace=text(metadata.get("namespace")) or "default",
+        version=text(metadata.get("resourceVersion")),
+        kind=(job_kind(owner_kind, api_version) or "Other") if owner_uid else "Other",
+        owner=text(owner.get("name")) if owner_uid else None,
+        managed=claimed is not None and owner_uid in {None, claimed},
+        claimed=claimed if owner_uid not in {None, claimed} else None,
+        task=task,
+        index=index,
+        attempt=whole(annotations.get("lahar/attempt")),
+        job_version=whole(annotations.get("volcano.sh/job-version")) or 0,
+        reason=verdict.reason,
+        exit_code=code,
+        first_exit_code=(containers[0].exit_code or 0) if containers else 0,
+        node=view.node,
+        ready=bool(view.true("Ready")),
+        restarts=sum([one.restarts for one in containers]),
+        init_restarts=sum([one.restarts for one in view.inits]),
+        requests=effective_requests(view.spec),
+        bound=times.bound,
+        running=times.running,
+        terminating=times.terminating,
+        deleting=view.deletion is not None,
+        deadline=view.deletion,
+        ended=times.ended,
+        proof=times.proof,
+        rank=_rank(verdict, ended=times.ended is not None, inferred=inferred),
+        disruption=view.disruption,
+        queue=queue_of(annotations, labels),
+        tenant=tenant,
+        project=project,
+        user=user,
+    )
+
+
+def _rank(verdict: Verdict, *, ended: bool, inferred: bool) -> Rank:
+    """Return who vouches for the end, if there is one."""
+    if ended or verdict.phase not in TERMINAL_ATTEMPT_PHASES:
+        return "node"
+    if verdict.row == 15:
+        return "inferred" if inferred else "watcher"
+    return "inferred" if verdict.reason == _BY_CONTROL_PLANE else "node"

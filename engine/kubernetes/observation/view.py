@@ -1,0 +1,140 @@
+"""A pod object, taken apart once: the parts that the pod table and the times of phases are read from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from engine.events.times import SECOND
+from engine.kubernetes.reading.fields import code, mapping, mappings, moment, text, whole
+
+__all__ = ["Container", "PodView"]
+
+
+class Container:
+    """The status of one container."""
+
+    __slots__ = (
+        "exit_code",
+        "finished",
+        "last_finished",
+        "last_started",
+        "reason",
+        "restarts",
+        "running",
+        "started",
+        "terminated",
+        "waiting",
+    )
+
+    running: bool
+    terminated: bool
+    waiting: str | None
+    """Reason for which it waits."""
+    reason: str | None
+    """Reason for which it terminated."""
+    exit_code: int | None
+    """Of its end; `None` while it has not terminated."""
+    started: int | None
+    """Start of what `state` shows (microseconds)."""
+    finished: int | None
+    last_started: int | None
+    """Start of the run before a restart in place."""
+    last_finished: int | None
+    restarts: int
+
+    def __init__(self, status: dict[str, Any]) -> None:
+        state = status.get("state")
+        running = terminated = waiting = None
+        if isinstance(state, dict):
+            running, terminated, waiting = state.get("running"), state.get("terminated"), state.get("waiting")
+        self.running = isinstance(running, dict)
+        self.terminated = isinstance(terminated, dict)
+        self.waiting = text(waiting.get("reason")) if isinstance(waiting, dict) else None
+        self.reason = self.exit_code = self.started = self.finished = self.last_started = self.last_finished = None
+        if isinstance(terminated, dict):
+            self.reason = text(terminated.get("reason"))
+            self.exit_code = code(terminated.get("exitCode"))
+            self.started = moment(terminated.get("startedAt"))
+            self.finished = moment(terminated.get("finishedAt"))
+        elif isinstance(running, dict):
+            self.started = moment(running.get("startedAt"))
+        last = status.get("lastState")
+        if last:
+            before = mapping(mapping(last).get("terminated"))
+            self.last_started, self.last_finished = moment(before.get("startedAt")), moment(before.get("finishedAt"))
+        self.restarts = whole(status.get("restartCount")) or 0
+
+    @property
+    def has_started(self) -> bool:
+        """Whether it ever ran."""
+        return self.running or self.started is not None or self.last_started is not None
+
+
+class PodView:
+    """A pod as the API server has it. Reading one never raises: what makes no sense is absent."""
+
+    __slots__ = (
+        "conditions",
+        "containers",
+        "deletion",
+        "deletion_asked",
+        "inits",
+        "metadata",
+        "node",
+        "phase",
+        "reason",
+        "spec",
+        "status",
+    )
+
+    metadata: dict[str, Any]
+    spec: dict[str, Any]
+    status: dict[str, Any]
+    phase: str | None
+    """Kubernetes' own phase."""
+    reason: str | None
+    """`status.reason`."""
+    node: str | None
+    deletion: int | None
+    """`metadata.deletionTimestamp` (microseconds); `None`: not being deleted."""
+    deletion_asked: int | None
+    """When the deletion was asked for: the timestamp less the grace period, whichever grace was given last (the API server keeps
+    the difference)."""
+    conditions: dict[str, dict[str, Any]]
+    """Condition by type; the first of a type counts."""
+    containers: list[Container]
+    """Regular containers only: sidecars are init containers and never decide a pod."""
+    inits: list[Container]
+
+    def __init__(self, pod: dict[str, Any]) -> None:
+        self.metadata = mapping(pod.get("metadata"))
+        self.spec = mapping(pod.get("spec"))
+        status = self.status = mapping(pod.get("status"))
+        self.phase = text(status.get("phase"))
+        self.reason = text(status.get("reason"))
+        self.node = text(self.spec.get("nodeName"))
+        self.deletion = self.deletion_asked = moment(self.metadata.get("deletionTimestamp"))
+        if self.deletion is not None:
+            self.deletion_asked = self.deletion - (whole(self.metadata.get("deletionGracePeriodSeconds")) or 0) * SECOND
+        self.conditions = {}
+        for condition in mappings(status.get("conditions")):
+            kind = condition.get("type")
+            if isinstance(kind, str):
+                self.conditions.setdefault(kind, condition)
+        self.containers = [Container(one) for one in mappings(status.get("containerStatuses"))]
+        self.inits = [Container(one) for one in mappings(status.get("initContainerStatuses"))]
+
+    @property
+    def has_started(self) -> bool:
+        """Whether a regular container ever ran."""
+        return any(container.has_started for container in self.containers)
+
+    @property
+    def disruption(self) -> str | None:
+        """Reason of the condition DisruptionTarget=True; `None` where it does not stand or gives none."""
+        return text(self.true("DisruptionTarget").get("reason"))
+
+    def true(self, kind: str) -> dict[str, Any]:
+        """Return the condition of that type if its status is `True`, else an empty mapping."""
+        condition = self.conditions.get(kind)
+        return condition if condition is not None and condition.get("status") == "True" else mapping(None)

@@ -1,0 +1,186 @@
+"""Files and streams of Kubernetes objects, read one by one.
+
+Taken as they come: YAML documents, JSON, JSON Lines, pretty-printed JSON one object after the other (what
+`kubectl get -w -o json` prints), arrays (successive versions of one object), Lists, watch envelopes, CloudEvents. What cannot be
+read is an item of its own, with its place, and reading goes on behind it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
+
+from engine.events.bounds import OBJECT_BYTES, UNREADABLE
+from engine.kubernetes.reading.fields import mapping, text
+from engine.kubernetes.reading.object_splitter import Piece, Pieces
+from engine.kubernetes.reading.yaml_values import UnreadableYamlError, read_yaml
+
+__all__ = ["Change", "Document", "DocumentReader", "Unreadable", "kind_of", "read_documents", "read_stream"]
+
+Change = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
+"""What a watch says of an object."""
+
+_CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
+_MARKS: Final = frozenset({"kind", "apiVersion", "metadata", "spec", "status", "specversion"})
+"""An object has at least one of these fields."""
+
+
+class Document(NamedTuple):
+    """One object as it was read."""
+
+    line: int
+    """Line on which its piece of the stream begins, from 1."""
+    path: str
+    """Where in that piece it stands, `items[3]`; empty: it is all of it."""
+    content: dict[str, Any]
+    change: Change | None = None
+    """From its watch envelope; `None`: it stands for itself."""
+
+    @property
+    def kind(self) -> str | None:
+        """The object's kind; `Pod` where none is given and it has `spec.containers`, as old Lists leave it out."""
+        return kind_of(self.content)
+
+    @property
+    def place(self) -> str:
+        """`line 12`, `line 1, items[3]`."""
+        return _place(self.line, self.path)
+
+
+class Unreadable(NamedTuple):
+    """Bytes that are no object."""
+
+    line: int
+    path: str
+    content: bytes
+    """What stood there; of a part of a larger piece, its JSON."""
+    reason: str
+
+    @property
+    def place(self) -> str:
+        """`line 12`, `line 1, items[3]`."""
+        return _place(self.line, self.path)
+
+
+class DocumentReader:
+    """Reads a stream as it arrives.
+
+    Args:
+        largest: bytes after which an object that does not end is given up.
+    """
+
+    def __init__(self, largest: int = OBJECT_BYTES) -> None:
+        self._pieces = Pieces(largest)
+
+    def feed(self, data: bytes) -> Iterator[Document | Unreadable]:
+        """Yield the objects that these bytes complete: JSON as soon as its last line is there, YAML when the next begins.
+
+        To be exhausted before the next call.
+        """
+        for piece in self._pieces.feed(data):
+            yield from _items(piece)
+
+    def close(self) -> Iterator[Document | Unreadable]:
+        """Yield what the end of the stream completes."""
+        for piece in self._pieces.close():
+            yield from _items(piece)
+
+
+def read_documents(content: bytes) -> list[Document | Unreadable]:
+    """Return all objects of a file, in order. Raises nothing, whatever the bytes."""
+    reader = DocumentReader(largest=len(content) + 1)
+    return [*reader.feed(content), *reader.close()]
+
+
+def read_stream(stream: BinaryIO, size: int = 65536) -> Iterator[Document | Unreadable]:
+    """Yield the objects of a stream, each as soon as it is complete.
+
+    Args:
+        stream: a binary file; one with `read1`, as `sys.stdin.buffer` has, does not wait for more than there is.
+        size: most bytes read at a time.
+
+    Raises:
+        OSError: reading fails; nothing else, whatever the bytes.
+    """
+    read = cast("Any", getattr(stream, "read1", stream.read))
+    reader = DocumentReader()
+    while data := read(size):
+        yield from reader.feed(data)
+    yield from reader.close()
+
+
+def kind_of(content: dict[str, Any]) -> str | None:
+    """Return the kind of an object, `Pod` where none is given and it has `spec.containers`."""
+    kind = text(content.get("kind"))
+    if kind is None and isinstance(mapping(content.get("spec")).get("containers"), list):
+        return "Pod"
+    return kind
+
+
+def _place(line: int, path: str) -> str:
+    return f"line {line}, {path}" if path else f"line {line}"
+
+
+def _items(piece: Piece) -> Iterator[Document | Unreadable]:
+    """Yield what a piece holds; behind `UNREADABLE` entries that are no objects, the others are told by the piece as a whole."""
+    unreadable = 0
+    for item in _all_items(piece):
+        unreadable += isinstance(item, Unreadable)
+        if unreadable <= UNREADABLE or isinstance(item, Document):
+            yield item
+    if unreadable > UNREADABLE:
+        yield Unreadable(piece.line, "", piece.content, f"{unreadable - UNREADABLE:,} more of its entries are no objects")
+
+
+def _all_items(piece: Piece) -> Iterator[Document | Unreadable]:
+    if piece.form == "json":
+        yield from _flatten(piece.value, piece, "", None)
+    elif piece.form == "garbage":
+        yield Unreadable(piece.line, "", piece.content, piece.fault)
+    else:
+        try:
+            values = read_yaml(piece.content)
+        except UnreadableYamlError as error:
+            yield Unreadable(piece.line, "", piece.content, piece.fault or str(error))
+            return
+        for value in values:
+            yield from _flatten(value, piece, "", None)
+
+
+def _flatten(value: object, piece: Piece, path: str, change: Change | None) -> Iterator[Document | Unreadable]:
+    if isinstance(value, list):
+        for number, entry in enumerate(value):
+            yield from _flatten(entry, piece, f"{path}[{number}]", change)
+        return
+    if not isinstance(value, dict):
+        yield _unreadable(value, piece, path, f"{_named(value)} is no object")
+        return
+    kind, items = value.get("kind"), value.get("items")
+    if items is None and "items" in value and isinstance(kind, str) and kind.endswith("List"):
+        items = []  # Go writes an empty list so
+    if isinstance(items, list) and (kind is None or (isinstance(kind, str) and kind.endswith("List"))):
+        inner = kind[:-4] if kind else ""
+        for number, entry in enumerate(items):
+            # The items of a typed List carry neither kind nor version.
+            named = {"kind": inner, "apiVersion": value.get("apiVersion"), **entry} if inner and isinstance(entry, dict) else entry
+            yield from _flatten(named, piece, f"{path}.items[{number}]" if path else f"items[{number}]", change)
+        return
+    what = value.get("type")
+    if isinstance(what, str) and what in _CHANGES and "object" in value and kind is None:
+        yield from _flatten(value["object"], piece, f"{path}.object" if path else "object", cast("Change", what))
+    elif _MARKS.isdisjoint(value):
+        yield _unreadable(value, piece, path, "no Kubernetes object: it has neither kind nor metadata nor spec nor status")
+    else:
+        yield Document(piece.line, path, value, change)
+
+
+def _unreadable(value: object, piece: Piece, path: str, reason: str) -> Unreadable:
+    content = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace") if path else piece.content
+    return Unreadable(piece.line, path, content, reason)
+
+
+def _named(value: object) -> str:
+    if value is None:
+        return "null"
+    return "text" if isinstance(value, str) else f"a {type(value).__name__}"

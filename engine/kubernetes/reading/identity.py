@@ -1,0 +1,116 @@
+"""Whose pod it is: its job, its slot, its queue and the people behind it, from owners, annotations and labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from engine.kubernetes.reading.fields import mapping, mappings, text, whole
+
+__all__ = ["BATCH_KINDS", "controller", "job_kind", "job_name", "people", "queue_of", "slot_of"]
+
+BATCH_KINDS: Final = frozenset(
+    {
+        "AppWrapper",
+        "DGLJob",
+        "Framework",
+        "HyperJob",
+        "JAXJob",
+        "Job",
+        "JobSet",
+        "MPIJob",
+        "MXJob",
+        "MXNetJob",
+        "PaddleJob",
+        "PyTorchJob",
+        "RayCluster",
+        "RayJob",
+        "SparkApplication",
+        "TFJob",
+        "TaskRun",
+        "TrainJob",
+        "VCJob",
+        "Workflow",
+        "Workload",
+        "XGBoostJob",
+    }
+)
+"""Kinds whose pods are batch work. Pods of any other controller, or of none, are of kind `Other`."""
+
+_SLOT_NAMES: Final = (
+    # (task, index), most telling first.
+    ("training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"),
+    ("FC_TASKROLE_NAME", "FC_TASK_INDEX"),
+    ("replica-type", "replica-index"),
+)
+_QUEUE_NAMES: Final = (
+    "volcano.sh/queue-name",
+    "scheduling.volcano.sh/queue-name",
+    "kueue.x-k8s.io/queue-name",
+    "kai.scheduler/queue",
+)
+_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+
+
+def job_kind(kind: str | None, api_version: object) -> str | None:
+    """Return the kind of a job: Volcano's `Job` is a `VCJob`; `None` for what is no batch work."""
+    if kind == "Job" and isinstance(api_version, str) and api_version.startswith("batch.volcano.sh/"):
+        return "VCJob"
+    return kind if kind in BATCH_KINDS else None
+
+
+def controller(metadata: dict[str, Any]) -> dict[str, Any]:
+    """Return the owner reference that controls an object, or an empty mapping."""
+    for owner in mappings(metadata.get("ownerReferences")):
+        if owner.get("controller") is True:
+            return owner
+    return mapping(None)
+
+
+def slot_of(name: str, annotations: dict[str, Any], labels: dict[str, Any]) -> tuple[str | None, int | None]:
+    """Return task and index of a pod; `None` for what it does not say.
+
+    Lahar's own annotations win; then Volcano's (a pod without an index annotation is named JOB-TASK-INDEX), then the completion
+    index of an indexed Job, then the labels of the training operators.
+    """
+    task = text(annotations.get("lahar/task"))
+    if task is not None:
+        return task, whole(annotations.get("lahar/index"))
+    task = text(annotations.get("volcano.sh/task-spec")) or text(labels.get("volcano.sh/task-spec"))
+    if task is not None:
+        index = whole(annotations.get("volcano.sh/task-index"))
+        if index is None:
+            index = whole(labels.get("volcano.sh/task-index"))
+        return task, whole(name.rpartition("-")[2]) if index is None else index
+    index = whole(annotations.get(_COMPLETION_INDEX))
+    if index is None:
+        index = whole(labels.get(_COMPLETION_INDEX))
+    if index is not None:
+        return None, index
+    for task_name, index_name in _SLOT_NAMES:
+        task = text(labels.get(task_name)) or text(annotations.get(task_name))
+        if task is not None:
+            index = whole(labels.get(index_name))
+            return task, whole(annotations.get(index_name)) if index is None else index
+    return None, None
+
+
+def queue_of(annotations: dict[str, Any], labels: dict[str, Any]) -> str | None:
+    """Return the queue that an object names for Volcano, Kueue or KAI, as label or annotation."""
+    for name in _QUEUE_NAMES:
+        found = text(annotations.get(name)) or text(labels.get(name))
+        if found is not None:
+            return found
+    return None
+
+
+def people(labels: dict[str, Any]) -> tuple[str | None, str | None, str | None]:
+    """Return tenant, project and user of an object."""
+    return text(labels.get("lahar/tenant")), text(labels.get("lahar/project")), text(labels.get("lahar/user"))
+
+
+def job_name(manifest: Mapping[str, Any]) -> tuple[str, str, str | None]:
+    """Return namespace, name and uid of a job as its manifest gives them, as far as it has them."""
+    metadata = mapping(manifest.get("metadata"))
+    name = text(metadata.get("name")) or text(metadata.get("generateName")) or ""
+    return text(metadata.get("namespace")) or "default", name, text(metadata.get("uid"))

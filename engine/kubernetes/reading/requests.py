@@ -1,0 +1,108 @@
+"""What one pod asks of a node: the scheduler's effective request.
+
+Kubernetes: the larger of (containers + sidecars) and the running maximum over the init containers, which start one after the
+other beside the sidecars started before them; plus the pod's overhead. A request that a container leaves out is its limit.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from engine.kubernetes.errors import QuantityError
+from engine.kubernetes.reading.quantity import LARGEST, parse_quantity
+from statemachines.spec import Requests
+
+__all__ = ["effective_requests"]
+
+_Amounts = dict[str, int]
+"""Billionths of a core, of a byte, of a device, by resource: as fine as quantities get, so sums of integers are exact."""
+
+_COUNTED: Final = frozenset({"cpu", "memory"})
+_NANO: Final = 10**9
+_NOTHING: Final[_Amounts] = {}  # shared: not to be changed
+
+
+def effective_requests(pod_spec: object) -> Requests:
+    """Return the effective request of a pod.
+
+    Args:
+        pod_spec: `spec` of a pod or of a pod template, as decoded JSON. What cannot be read counts as nothing: it is for
+            validation to name it.
+
+    Returns:
+        Milli-CPU, bytes and devices, each rounded up; devices are all resources whose name ends in `gpu`, summed after each
+        has been compared by itself, as the scheduler does.
+    """
+    if not isinstance(pod_spec, dict):
+        return Requests()
+    running = _NOTHING
+    for container in _containers(pod_spec, "containers"):
+        running = _plus(running, _of_container(container))
+    sidecars = peak = _NOTHING
+    for container in _containers(pod_spec, "initContainers"):
+        amounts = _of_container(container)
+        if container.get("restartPolicy") == "Always":
+            sidecars = _plus(sidecars, amounts)
+        else:
+            peak = _largest(peak, _plus(sidecars, amounts))
+    total = _largest(_plus(running, sidecars), peak)
+    overhead = pod_spec.get("overhead")
+    if isinstance(overhead, dict):
+        total = _plus(total, _of_resources(overhead))
+    gpu = sum([amount for name, amount in total.items() if name.endswith("gpu")])
+    return Requests(_up(total.get("cpu", 0) * 1000), _up(total.get("memory", 0)), _up(gpu))
+
+
+def _containers(pod_spec: dict[str, object], field: str) -> list[dict[str, object]]:
+    found = pod_spec.get(field)
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _of_container(container: dict[str, object]) -> _Amounts:
+    resources = container.get("resources")
+    if not isinstance(resources, dict):
+        return _NOTHING
+    requests, limits = resources.get("requests"), resources.get("limits")
+    asked = requests if isinstance(requests, dict) else {}
+    return _of_resources({**limits, **asked} if isinstance(limits, dict) else asked)
+
+
+def _of_resources(resources: dict[str, object]) -> _Amounts:
+    return {
+        name: _nanos(quantity)
+        for name, quantity in resources.items()
+        if name in _COUNTED or (isinstance(name, str) and name.endswith("gpu"))
+    }
+
+
+def _nanos(quantity: object) -> int:
+    return _nanos_of_text(quantity) if isinstance(quantity, str) else _exactly(quantity)
+
+
+@lru_cache(maxsize=8192)
+def _nanos_of_text(quantity: str) -> int:
+    return _exactly(quantity)
+
+
+def _exactly(quantity: object) -> int:
+    try:
+        return max(0, int(parse_quantity(quantity) * _NANO))
+    except QuantityError:
+        return 0
+
+
+def _plus(one: _Amounts, other: _Amounts) -> _Amounts:
+    if not one or not other:
+        return one or other
+    return {name: one.get(name, 0) + other.get(name, 0) for name in one | other}
+
+
+def _largest(one: _Amounts, other: _Amounts) -> _Amounts:
+    if not one or not other:
+        return one or other
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in one | other}
+
+
+def _up(nanos: int) -> int:
+    return min(-(-nanos // _NANO), LARGEST)

@@ -1,0 +1,112 @@
+"""Shapes: what a manifest may look like, field by field, before any rule asks whether it makes sense.
+
+A shape is a pydantic model with Kubernetes' names. Types are strict, as the API server's are (`"3"` is no integer), `null`
+means left out, and what a shape does not know is kept apart, to be named in a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from engine.events.bounds import NESTING
+from engine.events.jobs import Fault
+from engine.kubernetes.reading.bounded_values import deeper_than
+
+__all__ = ["Int32", "Int64", "Metadata", "Shape", "child", "fields", "read_shape", "unknown_fields"]
+
+Int32 = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
+
+
+def fields(names: str) -> frozenset[str]:
+    """Return the names that stand in a text, separated by spaces."""
+    return frozenset(names.split())
+
+
+class Shape(BaseModel):
+    """Base of all shapes."""
+
+    model_config = ConfigDict(strict=True, extra="allow", alias_generator=to_camel, validate_by_name=False, validate_by_alias=True)
+
+    PASSED: ClassVar[frozenset[str]] = frozenset()
+    """Fields that Kubernetes knows and that are passed on without a look into them."""
+
+    def written(self) -> dict[str, Any]:
+        """Return what it says as a manifest would, defaults that were filled in and unknown fields included."""
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+
+S = TypeVar("S", bound=Shape)
+
+
+class Metadata(Shape):
+    """`metadata` of an object or of a pod template."""
+
+    PASSED = fields(
+        "creationTimestamp deletionTimestamp deletionGracePeriodSeconds finalizers generation managedFields ownerReferences "
+        "selfLink clusterName"
+    )
+
+    name: str | None = None
+    generate_name: str | None = None
+    namespace: str | None = None
+    uid: str | None = None
+    resource_version: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+def read_shape(shape: type[S], value: object, path: str = "") -> tuple[S | None, list[Fault]]:
+    """Read a value as a shape.
+
+    Args:
+        shape: the model.
+        value: decoded JSON or YAML.
+        path: path of the value in its manifest; empty for the manifest itself.
+
+    Returns:
+        The shape and no faults, or `None` and a fault for each field that has the wrong type, or one fault for a value so deep
+        that nobody wrote it in good faith (what follows may recurse without care).
+    """
+    if deeper_than(NESTING, value):
+        return None, [Fault(path, f"is nested more than {NESTING} deep")]
+    try:
+        return shape.model_validate(value), []
+    except ValidationError as error:
+        return None, [
+            Fault(child(path, *one["loc"]), one["msg"].replace("Input should", "should").replace("Value error, ", ""))
+            for one in error.errors(include_url=False, include_context=False, include_input=False)
+        ]
+
+
+def unknown_fields(shape: Shape, path: str = "") -> Iterator[str]:
+    """Yield the path of each field that the shape, or a shape within it, does not know."""
+    for name in shape.model_extra or ():
+        if name not in shape.PASSED:
+            yield child(path, name)
+    for name, field in type(shape).model_fields.items():
+        yield from _unknown_within(getattr(shape, name), child(path, field.alias or name))
+
+
+def _unknown_within(value: object, path: str) -> Iterator[str]:
+    if isinstance(value, Shape):
+        yield from unknown_fields(value, path)
+    elif isinstance(value, list):
+        for index, one in enumerate(value):
+            yield from _unknown_within(one, child(path, index))
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            if isinstance(one, Shape):
+                yield from unknown_fields(one, child(path, key))
+
+
+def child(path: str, *steps: str | int) -> str:
+    """Return the path of what lies below: `spec.tasks[1].replicas`, `requests[nvidia.com/gpu]`."""
+    for step in steps:
+        named = isinstance(step, str) and step.isidentifier()
+        path += (f".{step}" if path else f"{step}") if named else f"[{step}]"
+    return path

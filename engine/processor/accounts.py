@@ -1,0 +1,98 @@
+"""What became of every input of a shard, as a fold over what the shard wrote (design rules 1 and 4).
+
+Outputs that share a basis belong to one input. The first of them says what became of it; timers that fired after it share its
+basis too and start no input of their own. Inputs that leave no event are counted by `shard.accounted`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final, get_args
+
+from engine.events import Data, Event
+from engine.events.jobs import Accounted, DeadLettered, InputReleased
+from engine.log.port import Vector
+from engine.processor.stage import Outcome
+
+__all__ = ["OUTCOMES", "SILENT", "Accounts"]
+
+OUTCOMES: Final[tuple[Outcome, ...]] = get_args(Outcome)
+
+SILENT: Final[frozenset[str]] = frozenset({"duplicate", "unchanged", "late"})
+"""Outcomes of inputs that may leave no event."""
+
+
+class Accounts:
+    """The counters of one shard. `received == sum(outcomes.values())` after every commit."""
+
+    __slots__ = ("_basis", "accounted", "outcomes", "received", "through")
+
+    def __init__(self) -> None:
+        """Begin with nothing received."""
+        self.received: int = 0
+        """Inputs taken."""
+        self.outcomes: dict[str, int] = dict.fromkeys(OUTCOMES, 0)
+        """Inputs by what has become of them so far; `parked` and `waiting` are those that still are."""
+        self.accounted: int = 0
+        """`shard.accounted` events written."""
+        self.through: int = 0
+        """Shardsequence of the last output folded."""
+        self._basis: Vector = ()
+
+    @property
+    def balanced(self) -> bool:
+        """Tell whether every input received has exactly one outcome."""
+        return self.received == sum(self.outcomes.values())
+
+    def fold(self, event: Event[Data], basis: Vector, shardsequence: int, outcome: Callable[[Event[Any]], Outcome | None]) -> None:
+        """Take one output into account; one that was folded before changes nothing.
+
+        Args:
+            event: the output.
+            basis: what the shard had taken when it wrote it.
+            shardsequence: its position among the shard's outputs.
+            outcome: the stage's reading of the first event of an input.
+        """
+        if shardsequence <= self.through:
+            return
+        self.through = shardsequence
+        data = event.data
+        if isinstance(data, Accounted):
+            self.accounted += 1
+            self.outcomes["duplicate"] += data.duplicate
+            self.outcomes["unchanged"] += data.unchanged
+            self.outcomes["late"] += data.late
+            return
+        if basis != self._basis:
+            self._basis = basis
+            found = "dead" if isinstance(data, DeadLettered) else outcome(event)
+            if found is not None:
+                self.outcomes[found] += 1
+        if isinstance(data, InputReleased):
+            self.outcomes[data.kept] -= 1
+            self.outcomes[data.outcome] += 1
+
+    def dump(self) -> bytes:
+        """Return the accounts as a snapshot record."""
+        return json.dumps(
+            {
+                "received": self.received,
+                "outcomes": self.outcomes,
+                "accounted": self.accounted,
+                "through": self.through,
+                "basis": self._basis,
+            }
+        ).encode()
+
+    @classmethod
+    def load(cls, record: bytes) -> Accounts:
+        """Return the accounts that `dump` wrote."""
+        fields: Mapping[str, Any] = json.loads(record)
+        accounts = cls()
+        accounts.received = fields["received"]
+        accounts.outcomes |= fields["outcomes"]
+        accounts.accounted = fields["accounted"]
+        accounts.through = fields["through"]
+        accounts._basis = tuple(fields["basis"])
+        return accounts

@@ -1,0 +1,106 @@
+"""Attempts at a batch: what could not be decided, or not be written, and is done otherwise the next time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from engine.log.errors import RecordTooLargeError
+from engine.processor.inputs import Taken
+
+__all__ = ["Failures", "Reasons", "UndecidedError", "not_written"]
+
+Reasons = dict[tuple[int, int], list[str]]
+"""Why the stage failed on an input, once for each attempt; by the place of its partition and its offset."""
+
+_MOST_REASONS: Final = 2
+"""After the first an input or the job of a timer is parked, after the second it is set aside (`ShardRun.take`, `fire`)."""
+
+Begun = Sequence[tuple[int, Taken | None]]
+"""Inputs (`None`: timers), each with the shardsequence before it."""
+
+
+class UndecidedError(Exception):
+    """Raised when a batch ends at an input, or at a timer that fires between inputs."""
+
+    def __init__(self, taken: list[Taken], reason: str, *, timer: int | None = None, large: Taken | None = None) -> None:
+        """Say which.
+
+        Args:
+            taken: what is to be taken again; the stage failed on the last of it, unless `timer` or `large` says otherwise.
+            reason: why.
+            timer: shardsequence before the timer that it was.
+            large: the input that it was, something of it being too large for the log.
+        """
+        super().__init__(reason)
+        self.taken: Final = taken
+        self.reason: Final = reason
+        self.timer: Final = timer
+        self.large: Final = large
+
+
+class Failures:
+    """What went wrong in earlier attempts at a batch."""
+
+    def __init__(self) -> None:
+        """Begin with nothing."""
+        self.inputs: Reasons = {}
+        self.timers: dict[int, list[str]] = {}
+        """Why the stage failed on a timer, once for each attempt; by the shardsequence before it."""
+        self.large: dict[tuple[int, int], str] = {}
+        """What the log says of inputs of which something is too large; keys as in `inputs`."""
+
+    @property
+    def any(self) -> bool:
+        """There was an earlier attempt."""
+        return bool(self.inputs or self.timers or self.large)
+
+    def note(self, failure: UndecidedError) -> None:
+        """Take in one more.
+
+        Raises:
+            UndecidedError: it is of an input or a timer that could not be parked nor set aside either: nothing more can be done.
+        """
+        if failure.large is not None:
+            key = _key(failure.large)
+            self.large[key] = failure.reason
+            self.inputs.pop(key, None)
+            return
+        if failure.timer is not None:
+            reasons = self.timers.setdefault(failure.timer, [])
+        else:
+            reasons = self.inputs.setdefault(_key(failure.taken[-1]), [])
+        if len(reasons) == _MOST_REASONS:
+            raise failure
+        reasons.append(failure.reason)
+
+
+def not_written(begun: Begun, first: int, error: RecordTooLargeError, before: Failures) -> UndecidedError:
+    """Return what is to be done otherwise after a commit that the log did not take.
+
+    Args:
+        begun: what the commit was made of.
+        first: shardsequence of its first output.
+        error: says which output it was.
+        before: earlier attempts.
+
+    Raises:
+        RecordTooLargeError: what caused it has been set aside already: nothing more can be done.
+    """
+    sequence, cause = next(found for found in reversed(begun) if found[0] < first + error.place)
+    taken = [found for _, found in begun if found is not None]
+    if cause is None:
+        if len(before.timers.get(sequence, ())) == _MOST_REASONS:
+            raise error
+        # Those behind it may stand elsewhere now, and are found again.
+        before.timers = {timer: reasons for timer, reasons in before.timers.items() if timer <= sequence}
+        return UndecidedError(taken, str(error), timer=sequence)
+    if _key(cause) in before.large:
+        raise error
+    before.timers = {timer: reasons for timer, reasons in before.timers.items() if timer <= sequence}
+    return UndecidedError(taken, str(error), large=cause)
+
+
+def _key(taken: Taken) -> tuple[int, int]:
+    place, record, _ = taken
+    return place, record.offset

@@ -1,0 +1,431 @@
+"""The processor: runs one shard of a stage on a log.
+
+It takes inputs, lets the stage decide, applies what follows and writes it, and moves on, all in one transaction. It knows nothing
+of jobs; the stage knows nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import monotonic, perf_counter
+from typing import Final, Generic, TypeVar
+
+from engine.events.times import SECOND
+from engine.log.errors import FencedError, LogError, RecordTooLargeError
+from engine.log.port import Commit, Log, Partition, Position, ShardId, ShardLog, Vector
+from engine.processor.accounts import Accounts
+from engine.processor.attempts import Failures, UndecidedError, not_written
+from engine.processor.breaker import Breaker
+from engine.processor.inputs import Inputs, Retaken, Source, Taken
+from engine.processor.observer import Batch, Observer
+from engine.processor.recovery import input_partitions, must_reach, output_partitions, recover
+from engine.processor.remarks import Remarks
+from engine.processor.shard_run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
+from engine.processor.stage import Stage
+from engine.processor.watchdog import DECIDE_SECONDS, Watchdog
+
+__all__ = ["SNAPSHOT_EVERY", "Processor"]
+
+_BATCH: Final = 500
+"""Inputs a transaction, at most. With twice as many the longest pause is twice as long, and 1 % of the work is saved on SQLite."""
+
+_SHORTEST_REST: Final = 0.001
+
+SNAPSHOT_EVERY: Final = 100_000
+"""Inputs within which a changed subject is written to the snapshot; recovery folds the tail of as many, in about 2 s."""
+
+S = TypeVar("S")
+
+
+class Processor(Generic[S]):
+    """One shard of a stage at work. Not thread-safe: one thread steps it."""
+
+    def __init__(
+        self,
+        log: Log,
+        stage: Stage[S],
+        number: int = 0,
+        *,
+        batch: int = _BATCH,
+        snapshot_every: int = SNAPSHOT_EVERY,
+        clock: Callable[[], int] | None = None,
+        observer: Observer | None = None,
+        watchdog: Watchdog | None = None,
+    ) -> None:
+        """Name what is to be run; nothing is touched until `open`.
+
+        Args:
+            log: where inputs, outputs and snapshots stand.
+            stage: what decides.
+            number: which shard, from 0.
+            batch: inputs a transaction.
+            snapshot_every: inputs within which a changed subject is written to the snapshot.
+            clock: gives the time (microseconds) by which timers fire while no input waits; `None`: only recorded times do.
+            observer: is told what it does.
+            watchdog: ends the process where a decision takes too long.
+        """
+        self.shard: Final = ShardId(stage.name, number)
+        self.stage: Final[Stage[S]] = stage
+        self.log: Final = log
+        self.batch: Final = batch
+        """Inputs a transaction, at most."""
+        self._most_inputs = Limit(batch)
+        self._most_outputs = Limit(OUTPUT_LIMIT)
+        self._every = snapshot_every
+        self._clock = clock
+        self._observer = observer
+        self._watchdog = watchdog
+        self.reads: Final[Sequence[Partition]] = input_partitions(log, stage, number)
+        self.writes: Final[Sequence[Partition]] = output_partitions(log, stage, number)
+        self._opened: ShardRun[S] | None = None
+        self._remarks = Remarks(self.shard)
+        self._mine = False
+        self._last: Breaker | None = None
+        """Of the last time that the shard was open here, unless it was given back."""
+        self.moved: float | None = None
+        """When it last began a step (seconds of `time.monotonic`); `None` while it is being opened."""
+
+    # --- opening and closing ----------------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Take the shard over, whoever holds it, and bring its state to where it stands.
+
+        Raises:
+            LogUnavailableError: the log cannot be reached or written; or inputs end before what the shard has taken.
+            LayoutError: the shard was run before with other inputs.
+            LogDamagedError: what the log holds is not what was written.
+        """
+        self._let_go()
+        self._mine, self.moved = True, None
+        if self._observer is not None:
+            self._observer.opening(self)
+        began = perf_counter()
+        try:
+            # Fence first: only then is the position final.
+            held = self.log.open(self.shard, self.reads)
+            try:
+                for partition, taken in zip(self.reads, held.position.vector, strict=True):
+                    if taken:
+                        must_reach(self.log, self.shard, partition, taken)
+                breaker = Breaker(self.shard, held, self.batch, self._last)
+                breaker.recovering()
+                folded = self._load(held, breaker)
+                breaker.rest()
+                self._last = breaker
+                if self._watchdog is not None:
+                    self._watchdog.watch(breaker)
+            except BaseException:
+                held.close()
+                raise
+        finally:
+            self.moved = monotonic()
+        seconds = perf_counter() - began
+        self._remarks.opened(seconds, folded)
+        if self._observer is not None:
+            self._observer.opened(self, seconds, folded)
+
+    def close(self) -> None:
+        """Give the shard back; what is not committed is forgotten. Idempotent."""
+        if self.can_work:
+            self._breaker.close()
+        self._let_go()
+        self._last = None
+        if self._mine:
+            self._mine = False
+            self._remarks.closed()
+            if self._observer is not None:
+                self._observer.closed(self.shard)
+
+    def _let_go(self) -> None:
+        if self._opened is not None:
+            self._opened.held.close()
+            self._opened = None
+
+    def _load(self, held: ShardLog, breaker: Breaker) -> int:
+        """Bring the state to where the shard stands; return how many events were folded."""
+        recovered = recover(self.log, self.stage, self.shard, held, self._every)
+        self._remarks.begin(self.stage.parked(recovered.state))
+        inputs = self._inputs(held.position.vector)
+        patience = DECIDE_SECONDS if self._watchdog is None else self._watchdog.seconds
+        run = ShardRun(self.stage, self.shard, held, recovered, inputs, self._most_outputs, breaker.begin, patience)
+        breaker.rehearse = self._rehearse
+        self._opened, self._breaker = run, breaker
+        return recovered.events
+
+    def _rehearse(self) -> bool:
+        # Of the run that stands: the breaker must keep none that was let go.
+        return self._run.rehearse()
+
+    def _inputs(self, offsets: Vector) -> Inputs:
+        return Inputs(self.log, self.reads, offsets, self.batch)
+
+    # --- what it shows ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether it holds its shard. After an error of the log it does not, and must be opened again.
+
+        Where only inputs could not be read it does, and can be stepped again.
+        """
+        return self._opened is not None
+
+    @property
+    def can_work(self) -> bool:
+        """Tell whether it holds its shard, and the log gave it its inputs when it last looked for them."""
+        run = self._opened
+        return run is not None and not run.inputs.out_of_reach
+
+    @property
+    def state(self) -> S:
+        """The stage's state."""
+        return self._run.state
+
+    @property
+    def accounts(self) -> Accounts:
+        """What became of the inputs."""
+        return self._run.accounts
+
+    @property
+    def committed(self) -> dict[str, int]:
+        """Inputs by outcome, as of the last commit."""
+        return self._run.committed
+
+    @property
+    def received(self) -> int:
+        """Inputs taken, as of the last commit: counted for itself, the sum of `committed` if nothing is wrong."""
+        return self._run.received
+
+    @property
+    def position(self) -> Position:
+        """How far the shard has committed."""
+        return self._run.held.position
+
+    @property
+    def waiting_since(self) -> Sequence[int | None]:
+        """Since when the oldest input at hand that is not committed waits (microseconds), of each of `reads`."""
+        run = self._run
+        return run.inputs.oldest(run.held.position.vector)
+
+    @property
+    def parked_jobs(self) -> int:
+        """Number of parked jobs, as of the last commit."""
+        return self._remarks.parked_jobs
+
+    @property
+    def state_subjects(self) -> int:
+        """Number of subjects of the state that have a record in the snapshot, or wait for one."""
+        return self._run.snapshots.subjects
+
+    @property
+    def snapshot_low(self) -> Position:
+        """Where the snapshot stands: recovery folds what comes behind it."""
+        return self._run.snapshots.low
+
+    @property
+    def snapshot_dirty(self) -> int:
+        """Number of subjects whose snapshot record is older than their state."""
+        return self._run.snapshots.dirty
+
+    @property
+    def timer_due(self) -> int | None:
+        """When the earliest timer fires (microseconds), as of the last commit; `None`: there is none."""
+        return self._run.due
+
+    @property
+    def horizon(self) -> int:
+        """Until when timers fire where no input waits: the shard's time, or when the stage goes on with what it has put off."""
+        run = self._run
+        return max(run.now, self.stage.unfinished(run.state) or run.now)
+
+    def rest(self, most: float) -> float:
+        """Return how long it may do nothing unless inputs come (seconds): until its earliest timer, at most `most`."""
+        due = self._run.due
+        if due is None or self._clock is None:
+            return most
+        return min(most, max((due - self._clock()) / SECOND, _SHORTEST_REST))
+
+    def lag(self) -> int:
+        """Return the number of offsets that wait in the shard's input partitions."""
+        taken = self.position.vector
+        return sum(max(self.log.end(partition) - offset, 0) for partition, offset in zip(self.reads, taken, strict=True))
+
+    @property
+    def _run(self) -> ShardRun[S]:
+        if self._opened is None:
+            raise LogError(f"shard {self.shard} is not open; open its processor first")
+        return self._opened
+
+    # --- working ----------------------------------------------------------------------------------------------------------
+
+    def step(self) -> int:
+        """Take what waits, up to a batch, and commit what follows.
+
+        Where nothing waits, timers fire by the clock, if there is one; where none is due, a part of the snapshot is written.
+
+        Returns:
+            How many inputs were taken and timers fired; 0: there was nothing to do.
+
+        Raises:
+            FencedError: another process has taken the shard over; stop.
+            LogError: the log failed; unless `is_open`, open the shard again.
+        """
+        run = self._run
+        self.moved = monotonic()
+        run.inputs.refresh()
+        done = self._attempt(run.inputs)
+        if not done and self._clock is not None:
+            done = self.fire_due(self._clock())
+        if not done:
+            self._commit(None)
+        return done
+
+    def run_until_quiet(self) -> int:
+        """Step until no input waits, no timer is due by the shard's own time and no work is put off, then complete the snapshot.
+
+        What the stage has put off is done as if its time had come, which the shard's time follows.
+
+        Returns:
+            How many inputs were taken and timers fired.
+
+        Raises:
+            LogError: as `step`.
+        """
+        total = 0
+        while done := self.step() or self.fire_due(self.horizon):
+            total += done
+        while self.snapshot_dirty:
+            self._commit(None)
+        return total
+
+    def fire_due(self, clock_now: int) -> int:
+        """Fire the timers due by a time (microseconds) and commit what follows; for a shard that has no input waiting.
+
+        Returns:
+            How many were fired. More may be due if the commit grew too large.
+
+        Raises:
+            LogError: as `step`.
+        """
+        return self._attempt(Retaken(()), clock_now)
+
+    def _attempt(self, source: Source, horizon: int | None = None) -> int:
+        """Process a batch, then fire the timers due by `horizon`.
+
+        If the stage fails on an input or a timer: once more from the durable state, with that input set aside, that timer's job
+        parked. The same if the log does not take what follows from it, because it is too large.
+        """
+        failures = Failures()
+        began = perf_counter()
+        try:
+            while True:
+                try:
+                    done, inputs = self._process(source, failures, horizon)
+                    self._breaker.rest()
+                    if done:
+                        self._commit(inputs, done, began, failures)
+                    break
+                except UndecidedError as undecided:
+                    failures.note(undecided)
+                    self._breaker.recovering()
+                    # Not opened anew: that would fence a process that has taken over meanwhile.
+                    self._load(self._run.held, self._breaker)
+                    source = Retaken(undecided.taken)
+        except BaseException as error:
+            if isinstance(error, Exception | KeyboardInterrupt) and not isinstance(error, FencedError) and self._opened is not None:
+                # Ctrl-C, say, or a log that cannot be read: no process has ended in what was being decided. Anything else that
+                # a decision raises (SystemExit, a panic in a C extension) ends the process, and would at every start.
+                self._breaker.close()
+            # What is in memory is ahead of the log.
+            self._let_go()
+            raise
+        if failures.any:
+            self._run.inputs = self._inputs(self._run.basis)
+        return done
+
+    def _process(self, source: Source, failures: Failures, idle_horizon: int | None) -> tuple[int, int]:
+        """Take inputs; return how many were taken and timers fired, and how many were taken."""
+        run, stage = self._run, self.stage
+        taken: list[Taken] = []
+        fired = 0
+        timers, reasons, large = failures.timers, failures.inputs, failures.large
+        state, most = run.state, self._most_inputs.now
+        while len(taken) < most and not run.full() and (found := source.peek()) is not None:
+            place, record, time = found
+            # Due by this input's time; or by the shard's own, which is ahead of it where producers' clocks differ. Otherwise
+            # what fires before what would depend on whether the shard was idle in between.
+            due = stage.due(state)
+            if due is not None and due <= (horizon := max(run.now, time)):
+                try:
+                    fired += run.fire(horizon, timers)
+                except UnfiredError as unfired:
+                    raise UndecidedError([*taken, found], unfired.reason, timer=unfired.sequence) from unfired
+                if run.full():
+                    break
+            taken.append(found)
+            try:
+                if large and (place, record.offset) in large:
+                    run.set_aside(found, large[place, record.offset])
+                else:
+                    run.take(found, reasons.get((place, record.offset), ()) if reasons else ())
+            except LogError:
+                raise
+            except Exception as error:
+                raise UndecidedError(taken, f"{type(error).__name__}: {error}") from error
+            source.take()
+        if idle_horizon is not None:
+            try:
+                fired += run.fire(idle_horizon, timers)
+            except UnfiredError as unfired:
+                raise UndecidedError(taken, unfired.reason, timer=unfired.sequence) from unfired
+        return len(taken) + fired, len(taken)
+
+    # --- committing -------------------------------------------------------------------------------------------------------
+
+    def _commit(self, inputs: int | None, done: int = 0, began: float | None = None, failures: Failures | None = None) -> None:
+        """Write what has been made of some inputs.
+
+        Args:
+            inputs: how many; `None`: of none, there is only the snapshot to write.
+            done: inputs taken and timers fired.
+            began: when the first of them was looked at; `None`: now.
+            failures: earlier attempts at them.
+
+        Raises:
+            UndecidedError: an output is too large for the log.
+        """
+        run = self._run
+        try:
+            self._write_commit(run, inputs, done, perf_counter() if began is None else began)
+        except BaseException as error:
+            if self._observer is not None and isinstance(error, LogError):
+                self._observer.commit_failed(self.shard, error)
+            if isinstance(error, RecordTooLargeError) and failures is not None:
+                raise not_written(run.begun, run.held.position.shardsequence + 1, error, failures) from error
+            # What is in memory is ahead of the log.
+            self._let_go()
+            if isinstance(error, LogError):
+                self._remarks.given_up(error)
+                self._most_inputs.failed(inputs or 0)
+                self._most_outputs.failed(len(run.outputs))
+            raise
+
+    def _write_commit(self, run: ShardRun[S], inputs: int | None, done: int, began: float) -> None:
+        run.account()
+        after = run.position()
+        committed = run.held.position
+        run.snapshots.touch(self.stage.touched(run.state), committed)
+        if run.snapshots.wants_mark(committed.shardsequence):
+            run.snapshots.mark(committed.shardsequence, {partition: self.log.end(partition) for partition in self.writes})
+        changes = run.snapshots.changes(run.state, after, run.accounts, inputs)
+        if inputs is None and not changes:
+            return
+        commit_began = perf_counter()
+        run.held.commit(Commit(after.vector, after.now, run.outputs, changes))
+        ended = perf_counter()
+        self._most_inputs.written()
+        self._most_outputs.written()
+        self._remarks.committed(run.outputs)
+        if self._observer is not None:
+            seconds, taken = (ended - began, ended - commit_began), inputs or 0
+            self._observer.committed(Batch(self.shard, *seconds, taken, done - taken, len(run.outputs), run.held.position))
+        run.settle()

@@ -1,0 +1,266 @@
+"""Bringing a shard's state to where the shard stands: its snapshot, then the tail of what it absorbed and wrote.
+
+`decide` is never run again on the past. Own output is merged by shardsequence, and absorbed inputs stand before the first output
+whose basis includes them, as they did when the shard took them.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Final, Generic, TypeVar
+
+from engine.events import Data, Event, EventError, decode
+from engine.events.jobs import Accounted, DeadLettered
+from engine.log.errors import LogDamagedError, LogError, LogUnavailableError
+from engine.log.port import Log, Partition, Position, Record, ShardId, ShardLog, ShardView
+from engine.processor.accounts import Accounts
+from engine.processor.snapshots import Snapshots, load
+from engine.processor.stage import Stage
+
+__all__ = ["Recovered", "input_partitions", "must_reach", "output_partitions", "own_output", "recover"]
+
+_READ: Final = 500
+_NO_STATE: Final = (Accounted, DeadLettered)
+_SHARDSEQUENCE: Final = attrgetter("shardsequence")
+_logger: Final = logging.getLogger(__name__)
+
+S = TypeVar("S")
+
+
+@dataclass(slots=True)
+class Recovered(Generic[S]):
+    """A shard that is ready to go on."""
+
+    state: S
+    accounts: Accounts
+    snapshots: Snapshots
+    fault: str = ""
+    """Why the stored snapshot was not used; then, as without one, all of the history was read."""
+    events: int = 0
+    """Outputs folded on top of the snapshot."""
+
+
+def input_partitions(log: Log, stage: Stage[Any], number: int) -> tuple[Partition, ...]:
+    """Return what a shard takes: its own partition of each input, and the one partition of `cluster`."""
+    return tuple(Partition(topic, number % log.partitions(topic)) for topic in stage.inputs)
+
+
+def output_partitions(log: Log, stage: Stage[Any], number: int) -> tuple[Partition, ...]:
+    """Return what a shard writes, dead letters included."""
+    topics = dict.fromkeys((*stage.outputs, "dead-letters"))
+    return tuple(Partition(topic, number % log.partitions(topic)) for topic in topics)
+
+
+def recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardView, every: int) -> Recovered[S]:
+    """Build the state of a shard as of `held.position`.
+
+    Args:
+        log: where the shard's inputs and outputs stand.
+        stage: whose state it is.
+        shard: which shard.
+        held: the right to process it; whoever had it before can write no more.
+        every: see `Snapshots`.
+
+    Raises:
+        LogDamagedError: own output is missing.
+        LogError: own output cannot be read by this release, or the log fails.
+    """
+    with _collector_paused():
+        return _recover(log, stage, shard, held, every)
+
+
+def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardView, every: int) -> Recovered[S]:
+    loaded = load(held.snapshot(), stage.state_version)
+    state, accounts = stage.initial(), loaded.accounts
+    if loaded.low is not None:
+        stage.load(state, loaded.records)
+        loaded.records.clear()
+    elif loaded.fault:
+        _logger.warning("the snapshot of shard %s is not used, %s: reading all of its history", shard, loaded.fault)
+    stage.touched(state)
+    snapshots = Snapshots(stage, loaded, every)
+    inputs = input_partitions(log, stage, shard.number)
+    taken = [0] * len(inputs)
+    taken[: len(snapshots.low.vector)] = snapshots.low.vector
+    absorbed = _Absorbed(log, shard, stage, state, inputs, taken)
+    position = held.position
+    before = snapshots.low
+    outputs = output_partitions(log, stage, shard.number)
+    for record in own_output(log, shard, outputs, loaded.offsets, before.shardsequence, position.shardsequence):
+        if record.shardsequence - before.shardsequence > _READ:
+            snapshots.touch(stage.touched(state), before)
+            before = Position(tuple(taken), before.now, record.shardsequence - 1)
+        try:
+            event = decode(record.message, bounded=False)
+        except EventError as error:
+            place = f"{record.partition.topic}/{record.partition.number} at {record.offset}"
+            raise LogError(f"{place} was written by another release: {error}; install a release that knows it") from error
+        absorbed.up_to(record.basis, event)
+        accounts.fold(event, record.basis, record.shardsequence, stage.outcome)
+        if isinstance(event.data, _NO_STATE):
+            continue
+        if loaded.low is None or not stage.contains(state, event):
+            stage.evolve(state, event)
+    # Nothing is left to absorb: the last output of a commit, its accounts if need be, has all that it took as its basis.
+    snapshots.touch(stage.touched(state), before)
+    accounts.received = sum(accounts.outcomes.values())
+    return Recovered(state, accounts, snapshots, loaded.fault, position.shardsequence - snapshots.low.shardsequence)
+
+
+def must_reach(log: Log, shard: ShardId, partition: Partition, taken: int) -> int:
+    """Return the end of an input partition, which must not stand before what a shard has taken.
+
+    What is appended to a topic that was made anew stands before that, and would never be read. It may also be that the partition's
+    new leader does not know yet how far it goes, so it may be tried again.
+
+    Args:
+        log: where it stands.
+        shard: which has taken it.
+        partition: one of its inputs.
+        taken: the offset behind the last one taken.
+
+    Raises:
+        LogUnavailableError: it does.
+    """
+    if (end := log.end(partition)) < taken:
+        raise LogUnavailableError(
+            f"{partition.topic}/{partition.number} ends at {end}, but shard {shard} has taken what stood before {taken}; if it "
+            "stays so, the topic was made anew or cut: restore it from a backup, or begin a new log"
+        )
+    return end
+
+
+def own_output(
+    log: Log, shard: ShardId, partitions: Sequence[Partition], offsets: Mapping[Partition, int], after: int, up_to: int
+) -> Iterator[Record]:
+    """Yield what a shard has written, in order.
+
+    Args:
+        log: where it stands.
+        shard: whose records are wanted; others may stand between them.
+        partitions: the shard's output partitions.
+        offsets: where to begin in each; 0 unless given.
+        after: shardsequence behind which to begin.
+        up_to: shardsequence of the last record wanted.
+
+    Raises:
+        LogDamagedError: a record is missing.
+    """
+    name = str(shard)
+    runs = [_Run(log, name, partition, offsets.get(partition, 0), after) for partition in partitions]
+    last = after
+    while last < up_to:
+        runs = [run for run in runs if run.fill()]
+        if not runs:
+            break
+        runs.sort(key=_Run.head)
+        # All of the run that stands before the other runs' heads.
+        limit = runs[1].head() if len(runs) > 1 else up_to + 1
+        for record in runs[0].before(limit):
+            if record.shardsequence != last + 1:
+                raise _gap(shard, last + 1, record)
+            last += 1
+            yield record
+            if last == up_to:
+                return
+    if last < up_to:
+        raise _gap(shard, last + 1, None)
+
+
+def _gap(shard: ShardId, missing: int, found: Record | None) -> LogDamagedError:
+    where = "the topics end before it" if found is None else f"{found.partition.topic}/{found.partition.number} goes on behind it"
+    return LogDamagedError(f"output {missing} of shard {shard} is missing ({where}); restore a backup")
+
+
+class _Run:
+    """The records of one shard in one partition, a chunk at a time."""
+
+    def __init__(self, log: Log, name: str, partition: Partition, offset: int, after: int) -> None:
+        self._log = log
+        self._name = name
+        self._partition = partition
+        self._offset = offset
+        self._after = after
+        self._records: list[Record] = []
+        self._place = 0
+
+    def fill(self) -> bool:
+        """Have a head, unless the partition has no more."""
+        while self._place == len(self._records):
+            read = self._log.read(self._partition, self._offset, _READ)
+            if not read:
+                return False
+            self._offset = read[-1].offset + 1
+            name, after = self._name, self._after
+            self._records = [record for record in read if record.shard == name and record.shardsequence > after]
+            self._place = 0
+        return True
+
+    def head(self) -> int:
+        """Return the shardsequence of the next record."""
+        return self._records[self._place].shardsequence
+
+    def before(self, limit: int) -> list[Record]:
+        """Take the records at hand whose shardsequence is below `limit`."""
+        begin = self._place
+        self._place = bisect_left(self._records, limit, begin, key=_SHARDSEQUENCE)
+        return self._records[begin : self._place]
+
+
+class _Absorbed:
+    """The absorbed inputs of a shard, fed to its state as its output shows that they were taken."""
+
+    def __init__(self, log: Log, shard: ShardId, stage: Stage[S], state: S, inputs: Sequence[Partition], taken: list[int]) -> None:
+        self._log = log
+        self._shard = shard
+        self._absorb: Callable[[Event[Data]], None] = lambda event: stage.absorb(state, event)
+        self._inputs = [(place, partition) for place, partition in enumerate(inputs) if stage.absorbs(partition.topic)]
+        self._taken = taken
+        self._ends = [0] * len(inputs)
+        """As last told: reads go at least that far."""
+
+    def up_to(self, vector: Sequence[int], cause: Event[Data]) -> None:
+        """Absorb what was taken until the shard had taken `vector`, which is the basis of the output `cause`."""
+        for place, partition in self._inputs:
+            end = vector[place]
+            if self._ends[place] < end:
+                self._ends[place] = must_reach(self._log, self._shard, partition, end)
+            while self._taken[place] < end:
+                found = self._log.read(partition, self._taken[place], min(_READ, end - self._taken[place]))
+                for record in found:
+                    if record.offset < end:
+                        self._take(record, cause)
+                # Offsets may have gaps: what was not found below the end is not there.
+                self._taken[place] = found[-1].offset + 1 if found and found[-1].offset + 1 < end else end
+
+    def _take(self, record: Record, cause: Event[Data]) -> None:
+        if isinstance(cause.data, DeadLettered):
+            dead = cause.data
+            if (dead.topic, dead.partition, dead.offset) == (*record.partition, record.offset):
+                # It could not be read then; a release that can read it must not rewrite what followed.
+                return
+        try:
+            event = decode(record.message, bounded=False)  # whatever the bounds were when it was taken
+        except EventError as error:
+            raise LogError(
+                f"{record.partition.topic}/{record.partition.number} at {record.offset} was read by another release: {error}"
+            ) from error
+        self._absorb(event)
+
+
+@contextmanager
+def _collector_paused() -> Iterator[None]:
+    # A fold makes millions of objects and no garbage cycles; looking for some would cost a third of the time.
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

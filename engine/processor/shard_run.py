@@ -1,0 +1,331 @@
+"""A shard at work in memory: takes inputs, fires timers, applies what the stage says and keeps it for the commit.
+
+Everything here is lost with the process and built anew from the log; `processor` decides when it is committed or thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from engine.events import SMALL, Data, Event, EventError, NotKeptError, Topic, decode, encode
+from engine.events.ids import output_id
+from engine.events.jobs import Accounted
+from engine.log.partitioner import partition_of
+from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector, size_of
+from engine.processor.accounts import SILENT
+from engine.processor.breaker import Name
+from engine.processor.dead_letters import dead_letter, too_large
+from engine.processor.inputs import Inputs, Taken
+from engine.processor.recovery import Recovered
+from engine.processor.rehearsal import survives
+from engine.processor.stage import Stage
+
+__all__ = ["COMMIT_BYTES", "OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredError"]
+
+OUTPUT_LIMIT: Final = 2_000
+"""Outputs at which a commit takes no further input (kafka.md, Transactions)."""
+
+COMMIT_BYTES: Final = 16 << 20
+"""Bytes of inputs and outputs together (`size_of`) at which a commit takes no further input. A thousand of 2 MiB each would need
+gigabytes, and a process that dies for want of memory at the commit names none of them."""
+
+S = TypeVar("S")
+
+
+class BrokenStageError(Exception):
+    """Raised when a stage breaks its contract."""
+
+
+class UnfiredError(Exception):
+    """Raised when the stage failed on a timer."""
+
+    def __init__(self, sequence: int, reason: str) -> None:
+        super().__init__(reason)
+        self.sequence = sequence
+        """Outputs written before it: what tells the timer apart when it fires again."""
+        self.reason = reason
+
+
+class Limit:
+    """How much of something a commit takes: less after one that failed, which may have been more than the log writes in time."""
+
+    def __init__(self, most: int) -> None:
+        """Begin with the most."""
+        self._most: Final = most
+        self.now = most
+
+    def failed(self, held: int) -> None:
+        """Note that a commit which held so much has failed: the next one takes half of it."""
+        if held:
+            self.now = max(min(self.now, held) // 2, 1)
+
+    def written(self) -> None:
+        """Note that a commit was written: the next one takes an eighth more."""
+        self.now = min(self.now + max(self.now // 8, 1), self._most)
+
+
+class ShardRun(Generic[S]):
+    """What a processor has in memory while its shard is open, ahead of the log by at most one commit."""
+
+    def __init__(
+        self,
+        stage: Stage[S],
+        shard: ShardId,
+        held: ShardLog,
+        recovered: Recovered[S],
+        inputs: Inputs,
+        limit: Limit,
+        begin: Callable[[Name], Sequence[str]] = lambda _name: (),
+        patience: float = 0,
+    ) -> None:
+        """Go on where the shard stands.
+
+        Args:
+            stage: what decides.
+            shard: whose state it is.
+            held: the right to commit.
+            recovered: the state as of `held.position`.
+            inputs: what waits behind it.
+            limit: of the outputs of a commit.
+            begin: told the name of an input or a timer before it is decided; returns why it is not to be (`Breaker.begin`).
+            patience: processor time that a child process has for deciding what others have ended in (seconds).
+        """
+        position = held.position
+        self.stage: Final[Stage[S]] = stage
+        self._outcome: Final = stage.outcome
+        self.shard: Final = shard
+        self.held: Final = held
+        self.state: Final = recovered.state
+        self.accounts: Final = recovered.accounts
+        self.snapshots: Final = recovered.snapshots
+        self.inputs = inputs
+        self._limit = limit
+        self._begin = begin
+        self._patience = patience
+        self._urgent = False
+        """What processes have ended in is set aside: that is committed before another one can end."""
+        self._names = [f"{topic}/{number}" for topic, number in inputs.partitions]
+        self.now = position.now
+        self.sequence = position.shardsequence
+        self.vector = list(position.vector)
+        self.basis: Vector = position.vector
+        """The vector as a tuple."""
+        self.outputs: list[Output] = []
+        self._bytes = 0
+        """Of what was taken and put out since the last commit."""
+        self.begun: list[tuple[int, Taken | None]] = []
+        """What was taken since the last commit, `None` for a timer that fired, each with the shardsequence before it."""
+        # For those who watch from other threads: asking the stage itself would change its state beneath the shard's thread.
+        self.committed: dict[str, int] = dict(self.accounts.outcomes)
+        """Inputs by outcome, as of the last commit."""
+        self.received: int = self.accounts.received
+        """Inputs taken, as of the last commit."""
+        self.due: int | None = stage.due(self.state)
+        """When the earliest timer fires (microseconds), as of the last commit."""
+        self._silent = dict.fromkeys(SILENT, 0)
+        self._absorbs = [stage.absorbs(partition.topic) for partition in inputs.partitions]
+        # What is absorbed and what is not have topics of their own; those that are not may stand for each other.
+        self._topics = [{topic for topic in stage.inputs if stage.absorbs(topic) == absorbed} for absorbed in self._absorbs]
+        self._counts = [inputs.log.partitions(partition.topic) for partition in inputs.partitions]
+        # Where there is one partition no key is wrong, and the topic alone says that an event stands where it belongs.
+        self._right = [topics if count == 1 else set() for topics, count in zip(self._topics, self._counts, strict=True)]
+
+    def position(self) -> Position:
+        """Return where the shard will stand when all this is committed."""
+        return Position(self.basis, self.now, self.sequence)
+
+    def full(self) -> bool:
+        """Tell whether the commit takes nothing further."""
+        return self._urgent or len(self.outputs) >= self._limit.now or self._bytes >= COMMIT_BYTES
+
+    def fire(self, horizon: int, errors: Mapping[int, Sequence[str]]) -> int:
+        """Fire timers due by a time (microseconds) until none is left or the commit is full; return how many.
+
+        Args:
+            horizon: the time.
+            errors: why the stage failed on a timer, once for each earlier attempt, by the sequence at which it fired: after one its
+                job is parked, after two, parking having failed as well, it is dropped.
+
+        Raises:
+            UnfiredError: the stage fails on a timer.
+            Exception: whatever the stage raises while it drops one.
+        """
+        fired = 0
+        while (due := self.stage.due(self.state)) is not None and due <= horizon and not self.full():
+            self.now = max(self.now, due)
+            written = self.sequence
+            self.begun.append((written, None))
+            reasons = (*self._begun(("timer", self.stage.timer(self.state))), *errors.get(written, ()))
+            try:
+                for event in self._fired(reasons):
+                    self._emit(event)
+                self._must_have_written(written, due)
+            except Exception as failure:
+                if len(reasons) > 1:
+                    raise
+                raise UnfiredError(written, f"{type(failure).__name__}: {failure}") from failure
+            fired += 1
+        return fired
+
+    def rehearse(self) -> bool:
+        """Return whether a child process survives what is about to be decided."""
+        return survives(self._decide_next, self._patience)
+
+    def _decide_next(self) -> None:
+        self._begin = lambda _name: ()
+        _, taken = self.begun[-1]
+        if taken is not None:
+            self.take(taken, ())
+        else:
+            for event in self._fired(()):
+                self._emit(event)
+
+    def _fired(self, reasons: Sequence[str]) -> Iterable[Event[Data]]:
+        if len(reasons) > 1:
+            return self.stage.drop(self.state, self.now, reasons[-1])
+        return self.stage.fire(self.state, self.now, reasons[0] if reasons else None)
+
+    def _must_have_written(self, before: int, due: int) -> None:
+        if self.sequence == before:
+            raise BrokenStageError(f"stage {self.stage.name} has a timer due at {due} that fires without an event")
+
+    def take(self, taken: Taken, reasons: Sequence[str]) -> None:
+        """Decide on one input, or set it aside.
+
+        Args:
+            taken: the input.
+            reasons: why the stage failed on it, once for each earlier attempt: after one it is parked, after two, parking having
+                failed as well, it is a dead letter.
+
+        Raises:
+            BrokenStageError: the stage gives an outcome without an event, or events without an outcome.
+            Exception: whatever else the stage raises.
+        """
+        place, record, _ = taken
+        self._receive(taken)
+        ended = self._begin((self._names[place], record.offset))
+        if ended:
+            self._urgent = True
+            reasons = *ended, *reasons
+        if len(reasons) > 1:
+            self._bury(record, reasons[-1])
+            return
+        try:
+            event = decode(record.message, bounded=not 0 < record.size <= SMALL)
+        except EventError as error:
+            self._bury(record, str(error))
+            return
+        stage, state = self.stage, self.state
+        fault = None if event.data.TOPIC in self._right[place] else self._fault(place, event)
+        if fault is not None:
+            self._bury(record, fault)
+            return
+        if self._absorbs[place] and not reasons:  # what is set aside is no part of the state: recovery passes over it
+            stage.absorb(state, event)
+        decision = stage.park(state, event, self.now, reasons[0]) if reasons else stage.decide(state, event, self.now)
+        first: Event[Any] | None = None
+        while True:
+            try:
+                made = next(decision)
+            except StopIteration as stop:
+                outcome = stop.value
+                break
+            except NotKeptError as error:
+                if first is not None:
+                    raise
+                self._bury(record, str(error))
+                return
+            if first is None:
+                first = made
+            stage.evolve(state, made)
+            self._write(made, made.data.TOPIC, None)
+        if first is None:
+            if outcome not in SILENT:
+                raise BrokenStageError(f"outcome {outcome!r} without an event")
+            self._silent[outcome] += 1
+        elif self._outcome(first) is None:
+            raise BrokenStageError(f"outcome {outcome!r}, but {first.type} stands for none")
+
+    def set_aside(self, taken: Taken, reason: str) -> None:
+        """Set an input aside of which something is too large for the log.
+
+        Args:
+            taken: the input.
+            reason: what the log said.
+        """
+        self._receive(taken)
+        _, record, _ = taken
+        letter = too_large(self.shard, record, reason, self.now, self.accounts.outcomes["dead"] + 1)
+        self._write(letter, "dead-letters", letter.data.key)
+
+    def _begun(self, name: Name) -> Sequence[str]:
+        reasons = self._begin(name)
+        self._urgent = self._urgent or bool(reasons)
+        return reasons
+
+    def _receive(self, taken: Taken) -> None:
+        place, record, time = taken
+        self.now = max(self.now, time)
+        self.vector[place] = record.offset + 1
+        self.basis = tuple(self.vector)
+        self.accounts.received += 1
+        self._bytes += record.size
+        self.begun.append((self.sequence, taken))
+
+    def _fault(self, place: int, event: Event[Data]) -> str | None:
+        """Say why an event is not decided where it stands; `None`: it is. Two shards must never decide about one subject."""
+        topic = event.data.TOPIC
+        if topic not in self._topics[place]:
+            if topic not in self.stage.inputs:
+                return f"{event.type} is no input: it belongs on the topic {topic}"
+            return f"{event.type} belongs on the topic {topic}, not on {self.inputs.partitions[place].topic}"
+        partition, count = self.inputs.partitions[place].number, self._counts[place]
+        if count > 1 and (right := partition_of(event.subject, count)) != partition:
+            return f"its subject {event.subject!r} belongs to partition {right}: use the subject as the key"
+        return None
+
+    def account(self) -> None:
+        """Write down the inputs of this commit that left no event, if there are any; to be called last before it."""
+        if not any(self._silent.values()):
+            return
+        event = Event(
+            output_id(self.stage.name, f"{self.shard}/accounted", self.sequence + 1),
+            f"lahar/{self.stage.name}",
+            Accounted.TYPE,
+            str(self.shard),
+            self.now,
+            self.now,
+            self.accounts.accounted + 1,
+            "",
+            "",
+            "",
+            Accounted(self.now, **self._silent),
+        )
+        self._silent = dict.fromkeys(SILENT, 0)
+        self._write(event, self.stage.outputs[0], str(self.shard))
+
+    def settle(self) -> None:
+        """Note that all that was made is committed."""
+        self.outputs = []
+        self._bytes = 0
+        self.begun = []
+        self._urgent = False
+        self.committed = dict(self.accounts.outcomes)
+        self.received = self.accounts.received
+        self.due = self.stage.due(self.state)
+
+    def _emit(self, event: Event[Data]) -> None:
+        self.stage.evolve(self.state, event)
+        self._write(event, event.data.TOPIC, None)
+
+    def _write(self, event: Event[Data], topic: Topic, key: str | None) -> None:
+        message = encode(event, key)
+        self._bytes += size_of(message)
+        self.outputs.append(tuple.__new__(Output, (topic, message, self.basis)))  # as `new_message`
+        self.sequence += 1
+        self.accounts.fold(event, self.basis, self.sequence, self._outcome)
+
+    def _bury(self, record: Record, reason: str) -> None:
+        letter = dead_letter(self.shard, record, reason, self.now, self.accounts.outcomes["dead"] + 1)
+        self._write(letter, "dead-letters", record.message.key)

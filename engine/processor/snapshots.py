@@ -1,0 +1,300 @@
+"""Snapshots of a shard's state, written a few subjects at a time.
+
+A snapshot is fuzzy: its records were written by different commits. The manifest says up to which shardsequence W every change is
+in the records; the tail after W holds the rest, and some changes twice, which `Stage.contains` tells apart, subject by subject. A
+large subject has several records; those of them that have changed are written by one commit, so all of a subject is as of one
+moment. Records changed since they were written are *dirty* and are written oldest subject first, so that W moves on.
+
+How many go with a commit follows from how many are dirty: enough that each is written before `every` further inputs are taken;
+what a large subject takes in advance, the commits after it do without. So the tail stays in proportion to `every` inputs, a
+commit's share in proportion to its inputs, and 1 MiB bounds its pause, or what has changed of one subject. Measured over 100,000
+subjects of 600 B, changed at random: 250 to 330 written with a commit of 500 inputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from engine.events import Topic
+from engine.log.port import Partition, Position, Vector
+from engine.processor.accounts import Accounts
+from engine.processor.stage import Stage
+
+__all__ = ["ACCOUNTS", "MANIFEST", "Loaded", "Snapshots", "load", "record_hash", "rehashed", "state_hash"]
+
+MANIFEST: Final = "_manifest"
+ACCOUNTS: Final = "_accounts"
+
+_GENERATION_BYTES: Final = 4
+_LARGEST_GENERATION: Final = 2 ** (8 * _GENERATION_BYTES) - 1
+_MODULUS: Final = 1 << 128
+_CYCLE_BYTES: Final = 1 << 20
+"""State written in one cycle (about 10 ms), unless a single subject is larger."""
+_MARK_EVERY: Final = 2_000
+"""Outputs between two places from which a tail can be read."""
+
+S = TypeVar("S")
+
+
+def record_hash(subject: str, record: bytes) -> int:
+    """Return the 128-bit hash of one record."""
+    return int.from_bytes(blake2b(subject.encode() + b"\x00" + record, digest_size=16).digest(), "big")
+
+
+def state_hash(stage: Stage[S], state: S) -> str:
+    """Return 32 hexadecimal digits that identify a state: the sum of its records' hashes, whatever their order (AdHash)."""
+    total = 0
+    for name in stage.records(state):
+        record = stage.dump(state, name)
+        if record is not None:
+            total += record_hash(name, record)
+    return f"{total % _MODULUS:032x}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Manifest:
+    """What the other records are."""
+
+    generation: Annotated[int, Field(ge=0, le=_LARGEST_GENERATION)]
+    state_version: int
+    shardsequence: int
+    vector: tuple[int, ...]
+    now: int
+    offsets: list[tuple[Topic, int, int]]
+    hash: str
+
+
+_MANIFEST_OF: Final = TypeAdapter(_Manifest)
+
+
+@dataclass(slots=True)
+class Loaded:
+    """What a shard's snapshot gives recovery to begin with; without a usable one, nothing."""
+
+    generation: int
+    """Of the records to be written next. Records of another one are ignored, so a refold need not delete them at once."""
+    records: list[tuple[str, bytes]] = field(default_factory=list)
+    accounts: Accounts = field(default_factory=Accounts)
+    low: Position | None = None
+    """Everything up to here is in the records: `shardsequence` of own output, `vector` of absorbed inputs. `None`: no snapshot."""
+    offsets: dict[Partition, int] = field(default_factory=dict)
+    """Where the tail of each output partition begins."""
+    hashes: dict[str, int] = field(default_factory=dict)
+    stale: list[str] = field(default_factory=list)
+    """Records that are of no use and are to be replaced or deleted."""
+    fault: str = ""
+    """Why a snapshot that is there is not used."""
+
+
+def load(stored: Iterable[tuple[str, bytes]], state_version: int) -> Loaded:
+    """Read a snapshot.
+
+    Args:
+        stored: the records of the shard.
+        state_version: that the stage can load. A snapshot of another version, or one whose hash does not match, is not used.
+    """
+    manifest: _Manifest | None = None
+    torn = False
+    by_generation: dict[int, list[tuple[str, bytes]]] = {}
+    for subject, framed in stored:
+        if subject == MANIFEST:
+            manifest = _read_manifest(framed)
+            torn = manifest is None
+        else:
+            by_generation.setdefault(int.from_bytes(framed[:_GENERATION_BYTES], "big"), []).append((subject, framed))
+    generation = 0 if manifest is None else manifest.generation
+    current = by_generation.get(generation, [])
+    hashes = {subject: record_hash(subject, framed) for subject, framed in current}
+    stale = [subject for other, found in by_generation.items() if other != generation for subject, _ in found]
+    damaged = torn or (bool(by_generation) if manifest is None else manifest.hash != _hex(hashes.values()))
+    if damaged or manifest is None or manifest.state_version != state_version:
+        every = [subject for found in by_generation.values() for subject, _ in found if subject != ACCOUNTS]
+        fault = ""
+        if damaged:
+            fault = "its records are not those that were written"
+        elif manifest is not None:
+            fault = f"it is of state version {manifest.state_version}, this release reads {state_version}"
+        used = {generation, *by_generation}
+        return Loaded(next(number for number in range(1, len(used) + 2) if number not in used), stale=every, fault=fault)
+    records = [(subject, framed[_GENERATION_BYTES:]) for subject, framed in current]
+    accounts = Accounts.load(next(record for subject, record in records if subject == ACCOUNTS))
+    return Loaded(
+        generation,
+        [found for found in records if found[0] != ACCOUNTS],
+        accounts,
+        Position(manifest.vector, manifest.now, manifest.shardsequence),
+        {Partition(topic, number): offset for topic, number, offset in manifest.offsets},
+        hashes,
+        stale,
+    )
+
+
+def rehashed(stored: Iterable[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]], bool]:
+    """Return a snapshot's records with a manifest whose hash is theirs, and whether it was so before.
+
+    For those who ask what a snapshot says that would not be used as it is.
+    """
+    records = list(stored)
+    stated = next((framed for subject, framed in records if subject == MANIFEST), None)
+    if stated is None:
+        return records, True
+    manifest = _read_manifest(stated)
+    if manifest is None:
+        return records, False
+    generation = manifest.generation.to_bytes(_GENERATION_BYTES, "big")
+    found = _hex(
+        record_hash(subject, framed)
+        for subject, framed in records
+        if subject != MANIFEST and framed[:_GENERATION_BYTES] == generation
+    )
+    whole = found == manifest.hash
+    restated = _MANIFEST_OF.dump_json(replace(manifest, hash=found))
+    return [(subject, restated if subject == MANIFEST else framed) for subject, framed in records], whole
+
+
+def _read_manifest(framed: bytes) -> _Manifest | None:
+    """Return the manifest; `None` if it is torn."""
+    try:
+        return _MANIFEST_OF.validate_json(framed)
+    except ValidationError:
+        return None
+
+
+def _hex(hashes: Iterable[int]) -> str:
+    return f"{sum(hashes) % _MODULUS:032x}"
+
+
+@dataclass(slots=True)
+class _Dirty:
+    """A subject that has changed since it was written."""
+
+    since: Position
+    """Where the shard stood before it did."""
+    records: dict[str, None] = field(default_factory=dict)
+    """Those that have changed."""
+
+
+class Snapshots:
+    """Keeps track of what is dirty and gives each commit its share of it."""
+
+    def __init__(self, stage: Stage[Any], loaded: Loaded, every: int) -> None:
+        """Go on where the stored snapshot stands.
+
+        Args:
+            stage: encodes the records.
+            loaded: the stored snapshot.
+            every: inputs within which a changed record is written.
+        """
+        self._stage = stage
+        self._generation = loaded.generation
+        self._every = every
+        self._hashes = loaded.hashes
+        self._total = sum(loaded.hashes.values())
+        self._dirty: dict[str, _Dirty] = {}
+        self._count = 0
+        self._unwritten = 0
+        self._marks: deque[tuple[int, dict[Partition, int]]] = deque([(0, {})])
+        self._credit = 0.0
+        self.low: Position = loaded.low or Position(())
+        """Everything up to here is in the records."""
+        if loaded.low is not None:
+            self._marks.append((loaded.low.shardsequence, loaded.offsets))
+        self.touch(loaded.stale, self.low)
+
+    @property
+    def dirty(self) -> int:
+        """Number of records that are older than the state."""
+        return self._count
+
+    @property
+    def subjects(self) -> int:
+        """Number of records, those that are still to be written for the first time included. May be asked from any thread."""
+        return len(self._hashes) - (ACCOUNTS in self._hashes) + self._unwritten
+
+    def touch(self, records: Iterable[str], before: Position) -> None:
+        """Note that records have changed after `before`."""
+        dirty, written = self._dirty, self._hashes
+        for record in records:
+            subject = self._stage.subject(record)
+            found = dirty.get(subject)
+            if found is None:
+                found = dirty[subject] = _Dirty(before)
+            if record not in found.records:
+                found.records[record] = None
+                self._count += 1
+                if record not in written:
+                    self._unwritten += 1
+
+    def wants_mark(self, shardsequence: int) -> bool:
+        """Tell whether it is time to `mark`."""
+        return shardsequence - self._marks[-1][0] >= _MARK_EVERY
+
+    def mark(self, shardsequence: int, ends: dict[Partition, int]) -> None:
+        """Note where the output partitions end, no output after `shardsequence` being written yet."""
+        self._marks.append((shardsequence, ends))
+
+    def changes(self, state: Any, after: Position, accounts: Accounts, inputs: int | None) -> list[tuple[str, bytes | None]]:  # noqa: ANN401  the stage's own
+        """Return the records to be written with a commit; empty if none is due.
+
+        Args:
+            state: of the stage, all of the commit's outputs applied.
+            after: where the shard stands after the commit.
+            accounts: as of then.
+            inputs: taken by the commit; `None`: nothing else is to be done, write as much as a cycle may.
+
+        Where outputs change no subject (dead letters, accounts), the manifest alone is written often enough to keep the tail short.
+        """
+        if inputs is None:
+            self._credit = quota = self._count
+        else:
+            self._credit = min(self._credit + self._count * inputs / self._every, self._count)
+            quota = int(self._credit)
+        if quota <= 0 and (self._dirty or after.shardsequence - self.low.shardsequence < self._every):
+            return []
+        written: list[tuple[str, bytes | None]] = []
+        size = 0
+        while len(written) < quota and size < _CYCLE_BYTES:
+            for name in self._dirty.pop(next(iter(self._dirty))).records:
+                record = self._stage.dump(state, name)
+                if name not in self._hashes:
+                    self._unwritten -= 1
+                written.append(self._replace(name, record))
+                size += len(record or b"")
+        self._count -= len(written)
+        self._credit -= len(written)
+        self.low = next(iter(self._dirty.values())).since if self._dirty else after
+        written.append(self._replace(ACCOUNTS, accounts.dump()))
+        written.append((MANIFEST, self._manifest()))
+        return written
+
+    def _replace(self, subject: str, record: bytes | None) -> tuple[str, bytes | None]:
+        self._total -= self._hashes.pop(subject, 0)
+        if record is None:
+            return subject, None
+        framed = self._generation.to_bytes(_GENERATION_BYTES, "big") + record
+        self._hashes[subject] = added = record_hash(subject, framed)
+        self._total += added
+        return subject, framed
+
+    def _manifest(self) -> bytes:
+        while len(self._marks) > 1 and self._marks[1][0] <= self.low.shardsequence:
+            self._marks.popleft()
+        vector: Vector = self.low.vector
+        return json.dumps(
+            {
+                "generation": self._generation,
+                "state_version": self._stage.state_version,
+                "shardsequence": self.low.shardsequence,
+                "vector": vector,
+                "now": self.low.now,
+                "offsets": [[topic, number, offset] for (topic, number), offset in self._marks[0][1].items()],
+                "hash": f"{self._total % _MODULUS:032x}",
+            }
+        ).encode()

@@ -1,0 +1,102 @@
+"""Ends the process where one input or timer takes too long to be decided; the breaker's mark names it to the next one.
+
+What counts is processor time: a machine that is busy or asleep, and a process that was frozen, are not taken for a loop. A loop
+that holds the interpreter (in a C extension) leaves no turn to the thread that looks; then the system ends the process, by a timer
+that is wound up at each look.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+from weakref import WeakKeyDictionary
+
+from engine.log.errors import LogError
+from engine.processor.breaker import Breaker, text_of
+
+__all__ = ["DECIDE_SECONDS", "ENDED", "Watchdog"]
+
+DECIDE_SECONDS: Final = 60.0
+"""Processor time that deciding one input or timer may take. They take a millisecond, large jobs some seconds."""
+
+ENDED: Final = 70
+"""Exit code of a process that was ended."""
+
+_LOOKS: Final = 8
+"""Within the time that a decision may take."""
+_logger: Final = logging.getLogger(__name__)
+
+
+class Watchdog:
+    """Looks at what shards of this process decide; a context manager, in the thread that owns it."""
+
+    def __init__(self, seconds: float = DECIDE_SECONDS, end: Callable[[int], object] = os._exit) -> None:
+        """Watch nothing yet.
+
+        Args:
+            seconds: of processor time that a decision may take.
+            end: ends the process with an exit code.
+        """
+        self.seconds: Final = seconds
+        """Of processor time that a decision may take."""
+        self._end: Final = end
+        self._seen: WeakKeyDictionary[Breaker, tuple[object, float]] = WeakKeyDictionary()
+        """What each shard was deciding when it was first seen to, and its processor time then (seconds)."""
+        self._stop = threading.Event()
+
+    def watch(self, breaker: Breaker) -> None:
+        """Look at the decisions of one more shard, while its breaker is in use; from any thread."""
+        self._seen[breaker] = None, 0.0
+
+    def look(self) -> None:
+        """End the process if a decision has taken too long since it was first seen."""
+        for breaker, (before, since) in list(self._seen.items()):
+            deciding, spent = breaker.deciding, breaker.processor_seconds()
+            if deciding is None or deciding is not before:
+                self._seen[breaker] = deciding, spent
+            elif spent - since > self.seconds:
+                self._give_up(breaker, text_of(deciding))
+
+    def _give_up(self, breaker: Breaker, name: str) -> None:
+        text = (
+            "shard %s: %s is not decided after %g s of processor time: this process ends; the second time a child process tries %s"
+        )
+        _logger.critical(text, breaker.shard, name, self.seconds, name)
+        try:
+            breaker.run_out()
+        except LogError as error:
+            _logger.critical("shard %s: that cannot be noted: %s", breaker.shard, error)
+        self._end(ENDED)
+
+    def _live(self) -> None:
+        while not self._stop.wait(self.seconds / _LOOKS):
+            self._wind_up()
+            self.look()
+
+    def _wind_up(self) -> None:
+        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds + 1)
+
+    def __enter__(self) -> Self:
+        """Begin to look."""
+        self._stop.clear()
+        if sys.__stderr__ is not None:
+            # Says where the threads are; then the signal's own effect is the end.
+            faulthandler.register(signal.SIGVTALRM, sys.__stderr__, chain=True)
+        self._wind_up()
+        self._thread = threading.Thread(target=self._live, name="lahar-watchdog", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        """Look no more."""
+        self._stop.set()
+        self._thread.join()
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        faulthandler.unregister(signal.SIGVTALRM)

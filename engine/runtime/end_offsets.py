@@ -1,0 +1,64 @@
+"""Where the partitions of some shards end, for those who must not wait for a log that does not answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Final
+
+from engine.log.port import Log, Partition, Transactional
+from engine.processor.observer import Watched
+
+__all__ = ["Ends"]
+
+_PATIENCE_SECONDS: Final = 1.0
+"""How long an answer is waited for. A broker that works answers within milliseconds."""
+
+_Answers = dict[Partition, tuple[int, int | None]]
+
+
+class Ends:
+    """Asks in a thread of its own, one question at a time, and remembers the last answer. All shards are of one log."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answers: _Answers = {}
+        self._answered: threading.Event | None = None
+
+    def ask(self, processors: Iterable[Watched]) -> _Answers:
+        """Return the ends of the partitions that some processors read and write, as of now if the log answers soon.
+
+        Returns:
+            Partition → offset behind what may be read, and behind the last record (`None` in a log without open transactions).
+            Of partitions of which the log has never said anything, nothing.
+        """
+        wanted: dict[Partition, Log] = {}
+        for processor in processors:
+            wanted |= dict.fromkeys((*processor.reads, *processor.writes), processor.log)
+        if not wanted:
+            return {}
+        with self._lock:
+            answered = self._answered
+            if answered is None:
+                answered = self._answered = threading.Event()
+                log = next(iter(wanted.values()))
+                threading.Thread(target=self._inquire, args=(log, list(wanted), answered), name="lahar-ends", daemon=True).start()
+        answered.wait(_PATIENCE_SECONDS)
+        answers = self._answers
+        return {partition: answers[partition] for partition in wanted if partition in answers}
+
+    def _inquire(self, log: Log, partitions: list[Partition], answered: threading.Event) -> None:
+        try:
+            self._answers = _asked(log, partitions)
+        except Exception:  # noqa: BLE001, S110  the shards meet the same error and tell it; here the last answer stays
+            pass
+        finally:
+            with self._lock:
+                self._answered = None
+            answered.set()
+
+
+def _asked(log: Log, partitions: list[Partition]) -> _Answers:
+    if isinstance(log, Transactional):
+        return dict(log.stable_ends(partitions))
+    return {partition: (log.end(partition), None) for partition in partitions}

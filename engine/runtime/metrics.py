@@ -1,0 +1,235 @@
+"""What operators see of the processors of one process, for Prometheus.
+
+Counters are read from the shards' accounts when they are scraped, so they count what is committed, cost nothing while the shard
+works, and go on after a restart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from engine.log.errors import FencedError, LogError
+from engine.log.port import Expiring, Partition, ShardId
+from engine.processor.observer import Batch, Watched
+from engine.runtime.end_offsets import Ends
+
+__all__ = ["ProcessorMetrics", "Standing"]
+
+_HELD: Final = frozenset({"parked", "waiting"})
+"""Outcomes that inputs leave again: gauges."""
+
+_SECONDS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 5.0)
+_LONG_SECONDS: Final = (*_SECONDS, 30.0, 120.0)
+_RECORDS: Final = (1, 10, 50, 100, 250, 500, 1000, 2000, 5000)
+_SHARD: Final = ("stage", "shard")
+
+
+class Standing(NamedTuple):
+    """How a shard of this process stands, as far as is known without asking the log."""
+
+    shard: ShardId
+    still: float | None
+    """Seconds since its loop last turned; `None` while it is being opened."""
+    behind: float
+    """Seconds since the oldest input at hand was appended; 0: none is."""
+
+
+class ProcessorMetrics(Collector):
+    """The metrics of all processors of a process: an observer (`engine.processor.observer`) that is scraped."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Register them.
+
+        Args:
+            registry: to be scraped; one of these a registry.
+            clock: Unix time (seconds), for what has a recorded time.
+            monotonic: the clock of `Watched.moved`.
+        """
+        self._clock = clock
+        self._monotonic = monotonic
+        self._seconds = Histogram("lahar_commit_seconds", "Duration of a commit.", _SHARD, buckets=_SECONDS, registry=registry)
+        self._records = Histogram("lahar_commit_records", "Outputs of a commit.", _SHARD, buckets=_RECORDS, registry=registry)
+        self._recovery = Histogram(
+            "lahar_recovery_seconds", "Time to open a shard.", _SHARD, buckets=_LONG_SECONDS, registry=registry
+        )
+        self._shards = Gauge("lahar_shards", "Shards of the stage.", ("stage",), registry=registry)
+        self._folded = Gauge("lahar_recovery_events", "Events folded when it was last opened.", _SHARD, registry=registry)
+        self._rebalance = Histogram(
+            "lahar_rebalance_seconds", "Time to hear which shards to run.", ("stage",), buckets=_LONG_SECONDS, registry=registry
+        )
+        self._failures = Counter("lahar_commit_failures", "Commits that the log refused.", (*_SHARD, "error"), registry=registry)
+        self._aborts = Counter("lahar_aborts", "Transactions given up.", _SHARD, registry=registry)
+        self._fences = Counter("lahar_fences", "Transactions given up to another process.", _SHARD, registry=registry)
+        self._watched: dict[ShardId, Watched] = {}
+        self._ends = Ends()
+        registry.register(self)
+
+    # --- what it is told --------------------------------------------------------------------------------------------------
+
+    def sized(self, stage: str, shards: int) -> None:
+        """Note how many shards a stage has in the log, whoever runs them."""
+        self._shards.labels(stage).set(shards)
+
+    def opening(self, processor: Watched) -> None:
+        """Watch a processor from now on."""
+        self._watched[processor.shard] = processor
+        # So that they are there, and 0, before the first one.
+        self._aborts.labels(*_labels(processor.shard))
+        self._fences.labels(*_labels(processor.shard))
+
+    def opened(self, processor: Watched, seconds: float, events: int) -> None:
+        """Note that a shard is open."""
+        self._recovery.labels(*_labels(processor.shard)).observe(seconds)
+        self._folded.labels(*_labels(processor.shard)).set(events)
+
+    def committed(self, batch: Batch) -> None:
+        """Note a commit."""
+        stage, number = _labels(batch.shard)
+        self._seconds.labels(stage, number).observe(batch.commit_seconds)
+        self._records.labels(stage, number).observe(batch.outputs)
+
+    def commit_failed(self, shard: ShardId, error: LogError) -> None:
+        """Note a commit that the log refused, by the class of its error."""
+        self._failures.labels(*_labels(shard), type(error).__name__).inc()
+        self._aborts.labels(*_labels(shard)).inc()
+        if isinstance(error, FencedError):
+            self._fences.labels(*_labels(shard)).inc()
+
+    def closed(self, shard: ShardId) -> None:
+        """Watch a shard no more. What it was like when it was opened is for whoever has it now to tell; counters stay."""
+        self._watched.pop(shard, None)
+        self._folded.remove(*_labels(shard))
+
+    def rebalanced(self, stage: str, seconds: float) -> None:
+        """Note that a group has spread its shards anew; see `engine.processor.membership.RebalanceObserver`."""
+        self._rebalance.labels(stage).observe(seconds)
+
+    # --- what it shows ----------------------------------------------------------------------------------------------------
+
+    def standings(self) -> list[Standing]:
+        """Return how all shards of this process stand. Waits for nothing; may be called from any thread."""
+        return [self._standing(processor) for processor in list(self._watched.values())]
+
+    def _standing(self, processor: Watched) -> Standing:
+        try:
+            behind = max((self._age(since) for since in processor.waiting_since), default=0.0)
+        except LogError:
+            behind = 0.0  # it is not open
+        return Standing(processor.shard, self._still(processor), behind)
+
+    def _still(self, processor: Watched) -> float | None:
+        moved = processor.moved
+        return None if moved is None else max(self._monotonic() - moved, 0.0)
+
+    def _age(self, since: int | None) -> float:
+        return 0.0 if since is None else max(self._clock() - since / 1e6, 0.0)
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield what is read from the processors at this moment."""
+        page = _Page()
+        processors = list(self._watched.values())
+        ends = self._ends.ask(processors)
+        for processor in processors:
+            names = _labels(processor.shard)
+            still = self._still(processor)
+            if still is not None:
+                page.loop.add_metric(names, still)
+            try:
+                self._add(page, processor, names, ends)
+            except LogError:
+                # Not open, or closed meanwhile by its own thread: no reason to show nothing of the others.
+                page.open.add_metric(names, 0)
+        for partition, (stable, end) in ends.items():
+            if end is not None:
+                page.unstable.add_metric((partition.topic, str(partition.number)), max(end - stable, 0))
+        inputs = {partition: processor.log for processor in processors for partition in processor.reads}
+        for partition, log in inputs.items():
+            if isinstance(log, Expiring):
+                page.gone.add_metric((partition.topic, str(partition.number)), log.gone(partition))
+        yield from vars(page).values()
+
+    def _add(self, page: _Page, processor: Watched, names: tuple[str, str], ends: dict[Partition, tuple[int, int | None]]) -> None:
+        """Add what an open processor shows: all or nothing.
+
+        Raises:
+            LogError: it is not open.
+        """
+        can_work = processor.can_work
+        outcomes, taken, since = processor.committed, processor.received, processor.waiting_since
+        position, low = processor.position, processor.snapshot_low
+        changed, subjects, due = processor.snapshot_dirty, processor.state_subjects, processor.timer_due
+        page.open.add_metric(names, int(can_work))
+        page.received.add_metric(names, taken)
+        for outcome, count in outcomes.items():
+            (page.held if outcome in _HELD else page.settled).add_metric((*names, outcome), count)
+        page.dead.add_metric(names, outcomes["dead"])
+        page.parked.add_metric(names, processor.parked_jobs)
+        page.outputs.add_metric(names, position.shardsequence)
+        page.subjects.add_metric(names, subjects)
+        page.tail.add_metric(names, position.shardsequence - low.shardsequence)
+        page.age.add_metric(names, (position.now - low.now) / 1e6)
+        page.dirty.add_metric(names, changed)
+        if due is not None:
+            page.timer.add_metric(names, due / 1e6)
+        if not can_work:
+            # How much waits cannot be asked for, and what was known last looks as if nothing more had come.
+            return
+        ages = [self._age(found) for found in since]
+        page.lag_seconds.add_metric(names, max(ages, default=0.0))
+        waiting: list[int] = []
+        for partition, offset, age in zip(processor.reads, position.vector, ages, strict=True):
+            place = (*names, partition.topic, str(partition.number))
+            page.partition_lag_seconds.add_metric(place, age)
+            if (known := ends.get(partition)) is not None:
+                waiting.append(max(known[0] - offset, 0))
+                page.partition_lag.add_metric(place, waiting[-1])
+        if len(waiting) == len(processor.reads):
+            page.lag.add_metric(names, sum(waiting))
+
+
+class _Page:
+    """What one scrape shows. Every attribute is a metric."""
+
+    def __init__(self) -> None:
+        partition = (*_SHARD, "topic", "partition")
+        self.open = GaugeMetricFamily("lahar_shard_open", "1 while the shard is open and its log can be used.", labels=_SHARD)
+        self.loop = GaugeMetricFamily("lahar_loop_age_seconds", "Since the shard's loop last turned.", labels=_SHARD)
+        self.lag = GaugeMetricFamily("lahar_lag_records", "Inputs that wait in the log.", labels=_SHARD)
+        self.lag_seconds = GaugeMetricFamily("lahar_lag_seconds", "Age of the oldest input that waits.", labels=_SHARD)
+        self.partition_lag = GaugeMetricFamily("lahar_partition_lag_records", "Inputs that wait in a partition.", labels=partition)
+        self.partition_lag_seconds = GaugeMetricFamily(
+            "lahar_partition_lag_seconds", "Age of the oldest input that waits in a partition.", labels=partition
+        )
+        self.unstable = GaugeMetricFamily(
+            "lahar_lso_lag_records", "What stands behind an open transaction.", labels=("topic", "partition")
+        )
+        self.gone = CounterMetricFamily(
+            "lahar_inputs_gone", "Inputs that were gone before they were taken.", labels=("topic", "partition")
+        )
+        self.received = CounterMetricFamily("lahar_inputs_received", "Inputs taken.", labels=_SHARD)
+        self.settled = CounterMetricFamily("lahar_inputs", "Inputs by what became of them.", labels=(*_SHARD, "outcome"))
+        self.held = GaugeMetricFamily("lahar_inputs_held", "Inputs kept until they are released.", labels=(*_SHARD, "outcome"))
+        self.dead = CounterMetricFamily("lahar_dead_letters", "Inputs that could not be read.", labels=_SHARD)
+        self.parked = GaugeMetricFamily("lahar_parked_jobs", "Jobs on which nothing is decided.", labels=_SHARD)
+        self.outputs = CounterMetricFamily("lahar_outputs", "Events written.", labels=_SHARD)
+        self.subjects = GaugeMetricFamily("lahar_state_subjects", "Subjects of the state.", labels=_SHARD)
+        self.tail = GaugeMetricFamily("lahar_snapshot_tail_records", "Outputs that recovery would fold.", labels=_SHARD)
+        self.age = GaugeMetricFamily("lahar_snapshot_age_seconds", "Recorded time behind which the snapshot stands.", labels=_SHARD)
+        self.dirty = GaugeMetricFamily("lahar_snapshot_dirty_subjects", "Subjects that wait for the snapshot.", labels=_SHARD)
+        self.timer = GaugeMetricFamily("lahar_timer_due_timestamp_seconds", "When the earliest timer fires.", labels=_SHARD)
+
+
+def _labels(shard: ShardId) -> tuple[str, str]:
+    return shard.stage, str(shard.number)

@@ -1,0 +1,143 @@
+"""Connecting to a cluster, and saying why that fails: aiokafka tells it only to its log."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.errors import KafkaConnectionError, KafkaTimeoutError, RequestTimedOutError, SaslAuthenticationFailed
+from aiokafka.protocol.metadata import MetadataRequest
+
+from streams.client.tokens import TokenProvider
+from streams.settings import KafkaSettings
+
+__all__ = ["administrator", "client_of", "connect"]
+
+_PAUSE_SECONDS: Final = 0.1
+_TOKENS: Final = "sasl_oauth_token_provider"
+_TOKEN_TRIES: Final = 5
+"""How often a login by token ends in nothing before it counts as refused."""
+_SOON: Final = 0.5
+"""Share of the time for a request within which connecting has failed at once: it was refused, or there is nobody."""
+
+
+@asynccontextmanager
+async def administrator(settings: KafkaSettings) -> AsyncIterator[Any]:
+    """Give aiokafka's client for topics and their settings for the length of an `async with` block.
+
+    Raises:
+        KafkaError: no broker can be reached, or none takes the login.
+        OSError: as above, by the network's own words.
+        ValueError: see `KafkaSettings.client_arguments`.
+    """
+    arguments = settings.client_arguments()
+    admin = AIOKafkaAdminClient(**arguments)
+    try:
+        # Its `start` connects once, and does not say why it failed.
+        await connect(client_of(admin), arguments, settings.request_seconds)
+        admin._started = True  # noqa: SLF001
+        yield admin
+    finally:
+        await admin.close()
+
+
+def client_of(admin: Any) -> Any:  # noqa: ANN401  aiokafka has no types
+    """Return the client by which an administrator of aiokafka's is connected."""
+    return admin._client  # noqa: SLF001  it does not show it
+
+
+async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> None:  # noqa: ANN401  aiokafka has no types
+    """Connect a client of aiokafka's.
+
+    Args:
+        client: that is not connected.
+        arguments: it was made with.
+        seconds: how long brokers that do not answer are tried. Where all say no, or are not there, they are not asked again.
+
+    Raises:
+        KafkaError: no broker can be reached, or none takes the login.
+        OSError: as above, by the network's own words.
+    """
+    deadline = time.monotonic() + seconds
+    tokens: TokenProvider | None = arguments.get(_TOKENS)
+    silence = KafkaTimeoutError(f"no answer within {seconds:g} s")
+    failed: Exception = silence
+    nobody = 0
+    while time.monotonic() < deadline:
+        begun = time.monotonic()
+        limit = asyncio.timeout(deadline - begun)
+        try:
+            async with limit:
+                server = await _server_that_names_brokers(arguments)
+            if server is not None:
+                # It asks each server once, silent ones too, and says only to the log why one has failed.
+                client._bootstrap_servers = server  # noqa: SLF001
+                await client.bootstrap()
+                if client.cluster.brokers():
+                    return
+                await client.close()
+        except Exception as error:  # noqa: BLE001  whatever it is, it is the reason
+            if tokens is not None and tokens.failure is not None:
+                raise tokens.failure from None
+            if limit.expired():
+                # What was said before says more than that time is over.
+                break
+            # Without the frames of the login: they hold what was sent.
+            reason = error.with_traceback(None)
+            if time.monotonic() - begun < arguments["request_timeout_ms"] / 1000 * _SOON:
+                raise reason from None
+            failed = silence if isinstance(error, TimeoutError | RequestTimedOutError) else reason
+        else:
+            nobody += 1
+            if tokens is not None and nobody == _TOKEN_TRIES:
+                # aiokafka takes the answer that refuses a token for one that accepts it, and understands nothing from then on.
+                raise SaslAuthenticationFailed("no broker names itself after the login: is the token refused?")
+            # One that stood still was thrown out, and is let in again as soon as it is heard.
+            failed = KafkaConnectionError("a broker answers, but none takes part in the cluster at this moment")
+        await asyncio.sleep(_PAUSE_SECONDS)
+    raise failed
+
+
+async def _server_that_names_brokers(arguments: Mapping[str, Any]) -> str | None:
+    """Return the first server that names brokers of its cluster; `None` if those that answer name none.
+
+    If none answers, raises what the last one has failed by.
+    """
+    wanted = {name: value for name, value in arguments.items() if name in _OF_CONNECTIONS}
+    answered = False
+    failed: Exception = KafkaConnectionError("no server is given")
+    for host, port, _ in collect_hosts(arguments["bootstrap_servers"]):
+        try:
+            connection = await create_conn(host, port, **wanted)
+            try:
+                answer = await connection.send(MetadataRequest([]))
+            finally:
+                await connection.close()
+        except Exception as error:  # noqa: BLE001  the next one may answer
+            failed = error
+            continue
+        answered = True
+        if answer.brokers:
+            return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    if not answered:
+        raise failed
+    return None
+
+
+_OF_CONNECTIONS: Final = frozenset(
+    {
+        "client_id",
+        "request_timeout_ms",
+        "ssl_context",
+        "security_protocol",
+        "sasl_mechanism",
+        "sasl_plain_username",
+        "sasl_plain_password",
+        _TOKENS,
+    }
+)

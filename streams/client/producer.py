@@ -1,0 +1,238 @@
+"""Writing to Kafka: records put into batches in the caller's thread, sent in the loop, by a producer that can always be ended."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import defaultdict
+from collections.abc import Coroutine, Mapping
+from typing import Any, Final, TypeVar
+
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import KafkaError, MessageSizeTooLargeError, ProducerFenced, RecordListTooLargeError
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+
+from streams.client.connecting import connect
+from streams.client.loop import BackgroundLoop, TaskOwner
+from streams.codec import Fields
+from streams.errors import REFUSALS
+from streams.settings import KafkaSettings
+
+__all__ = ["BATCH_BYTES", "BatchTooLargeError", "Batches", "Producer"]
+
+BATCH_BYTES: Final = 512 << 10
+"""Of records that are sent together, before they are compressed. A larger record goes alone."""
+_REQUEST_BYTES: Final = (4 << 20) + (64 << 10)
+_RETRY_MS: Final = 20
+"""A broker of Kafka 4 often asks a client of aiokafka's age to send a transaction's first batches again, at once; it takes 100 ms
+unless told otherwise, and a commit takes 7."""
+_STOP_SECONDS: Final = 1.0
+_TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
+
+T = TypeVar("T")
+
+
+class BatchTooLargeError(Exception):
+    """Raised when a broker does not take records because they are too large."""
+
+    def __init__(self, partition: TopicPartition, first: int, count: int) -> None:
+        """Say which.
+
+        Args:
+            partition: for which they were meant.
+            first: place of the first of them among the records for that partition.
+            count: how many the broker was asked to take at once.
+        """
+        super().__init__(f"{partition.topic} does not take records of that size")
+        self.partition: Final = partition
+        self.first: Final = first
+        self.count: Final = count
+
+
+class Batches:
+    """Records in the order in which they are to be written, by partition."""
+
+    def __init__(self, producer: Any) -> None:  # noqa: ANN401  aiokafka has no types
+        """Collect for a producer of aiokafka's."""
+        self._producer = producer
+        self.by_partition: dict[TopicPartition, list[Any]] = defaultdict(list)
+
+    def add(self, partition: TopicPartition, fields: Fields) -> None:
+        """Put a record behind the others of its partition."""
+        self._append(partition, fields.key, fields.value, fields.headers)
+
+    def add_state(self, partition: TopicPartition, key: bytes, value: bytes | None) -> None:
+        """Put a record of a compacted topic behind the others; without a value it deletes its key."""
+        self._append(partition, key, value, [])
+
+    def _append(self, partition: TopicPartition, key: bytes, value: bytes | None, headers: list[tuple[str, bytes]]) -> None:
+        batches = self.by_partition[partition]
+        if batches and batches[-1].append(timestamp=None, key=key, value=value, headers=headers) is not None:
+            return
+        # The first record of a batch is taken, however large it is.
+        batches.append(self._producer.create_batch())
+        batches[-1].append(timestamp=None, key=key, value=value, headers=headers)
+
+
+class Producer:
+    """A producer of aiokafka's behind a loop. It is used by one thread at a time, and not again after an error."""
+
+    def __init__(
+        self,
+        background: BackgroundLoop,
+        settings: KafkaSettings,
+        transactional_id: str | None = None,
+        batch_bytes: int = BATCH_BYTES,
+    ) -> None:
+        """Connect.
+
+        Args:
+            background: where it lives.
+            settings: where the cluster is.
+            transactional_id: fences whoever has the same; `None`: records are written without transactions, each batch once.
+            batch_bytes: of records that are sent together.
+
+        Raises:
+            KafkaError: no broker answers in time, or one says no.
+        """
+        self._background = background
+        self._owner: Final = TaskOwner()
+        self._seconds = settings.transaction_seconds if transactional_id else settings.request_seconds
+        self._producer: Any = None
+        more: dict[str, Any] = {"enable_idempotence": True}
+        self._batch_bytes: Final = batch_bytes
+        if transactional_id:
+            more = {
+                "transactional_id": transactional_id,
+                # Longer than a commit may take here: a transaction is not ended behind the back of one who still hopes.
+                "transaction_timeout_ms": int(settings.transaction_seconds * 1000) + 1_000,
+            }
+        try:
+            self._background.run(self._start(settings, more), self._owner)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def epoch(self) -> int:
+        """Which holder of its transactional id it is."""
+        return int(self._producer._txn_manager.producer_epoch)  # noqa: SLF001  aiokafka does not show it
+
+    def batches(self) -> Batches:
+        """Return an empty collection of records."""
+        return Batches(self._producer)
+
+    def write(self, batches: Batches) -> dict[TopicPartition, int]:
+        """Write records; return the offset behind the last one in each partition.
+
+        Raises:
+            BatchTooLargeError: a broker does not take some of them; others may have been written.
+            KafkaError: some may have been written, some not.
+        """
+        return self._run(self._send(batches), self._seconds)
+
+    def transact(
+        self, batches: Batches, offsets: Mapping[TopicPartition, tuple[int, str]], group: str
+    ) -> dict[TopicPartition, int]:
+        """Write records and a group's offsets, all or none; return the offset behind the last record in each partition.
+
+        Raises:
+            ProducerFenced: another producer has the transactional id; nothing was written.
+            BatchTooLargeError: a broker does not take some of them; nothing will be written if it is told to `abort`.
+            KafkaError: it is not known what was written.
+        """
+        return self._run(self._transaction(batches, offsets, group), self._seconds)
+
+    def abort(self) -> None:
+        """Give the transaction at hand up.
+
+        Raises:
+            ProducerFenced: another producer has the transactional id.
+            KafkaError: no broker answers.
+        """
+        self._run(self._producer.abort_transaction(), self._seconds)
+
+    def close(self) -> None:
+        """End it, whatever it is doing. Idempotent."""
+        self._background.run(self._stop(), self._owner)
+
+    def _run(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
+        return self._background.run(_within(seconds, coroutine), self._owner)
+
+    async def _start(self, settings: KafkaSettings, more: Mapping[str, Any]) -> None:
+        arguments = settings.client_arguments()
+        self._producer = AIOKafkaProducer(
+            **arguments,
+            **more,
+            acks="all",
+            retry_backoff_ms=_RETRY_MS,
+            compression_type=None if settings.compression == "none" else settings.compression,
+            max_batch_size=self._batch_bytes,
+            max_request_size=_REQUEST_BYTES,
+        )
+        await connect(self._producer.client, arguments, settings.request_seconds)
+        # Its own `start` connects once, and does not say why it failed.
+        await _within(settings.request_seconds, self._producer._sender.start())  # noqa: SLF001
+
+    async def _send(self, batches: Batches) -> dict[TopicPartition, int]:
+        ends = await _all(self._send_in_order(*found) for found in batches.by_partition.items())
+        return dict(zip(batches.by_partition, ends, strict=True))
+
+    async def _send_in_order(self, partition: TopicPartition, batches: list[Any]) -> int:
+        futures = [await self._producer.send_batch(batch, partition.topic, partition=partition.partition) for batch in batches]
+        counts = [batch.record_count() for batch in batches]
+        # Behind a batch that was not taken the others wait in vain.
+        await asyncio.wait(futures, return_when=asyncio.FIRST_EXCEPTION)
+        for place, future in enumerate(futures):
+            if future.done() and not future.cancelled() and isinstance(future.exception(), _TOO_LARGE):
+                raise BatchTooLargeError(partition, sum(counts[:place]), counts[place])
+        written = await _all(futures)
+        end: int = written[-1].offset + counts[-1]
+        return end
+
+    async def _transaction(
+        self, batches: Batches, offsets: Mapping[TopicPartition, tuple[int, str]], group: str
+    ) -> dict[TopicPartition, int]:
+        producer = self._producer
+        await producer.begin_transaction()
+        taken = {partition: OffsetAndMetadata(*found) for partition, found in offsets.items()}
+        # Both are on their way at once; that all have arrived is seen to here: aiokafka would commit without a batch that failed.
+        ends, _ = await _all((self._send(batches), producer.send_offsets_to_transaction(taken, group)))
+        await producer.commit_transaction()
+        return dict(ends)
+
+    async def _stop(self) -> None:
+        producer, self._producer = self._producer, None
+        if producer is None:
+            return
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await producer.stop()
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001  it is given up, whatever it has to say
+            with contextlib.suppress(Exception):
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await producer.client.close()
+        finally:
+            # It retries for ever what it could not send.
+            self._owner.cancel()
+
+
+async def _within(seconds: float, coroutine: Coroutine[Any, Any, T]) -> T:
+    async with asyncio.timeout(seconds):
+        return await coroutine
+
+
+async def _all(waited_for: Any) -> list[Any]:  # noqa: ANN401  aiokafka has no types
+    """Wait for all, then raise what went wrong: first what explains the rest.
+
+    A refusal ends a transaction for aiokafka, which sends its batches nevertheless; they fail by another error.
+    """
+    found = await asyncio.gather(*waited_for, return_exceptions=True)
+    errors = [answer for answer in found if isinstance(answer, BaseException)]
+    for explains in (ProducerFenced, BatchTooLargeError, REFUSALS):
+        for error in errors:
+            if isinstance(error, explains):
+                raise error
+    for error in errors:
+        raise error if isinstance(error, KafkaError | asyncio.CancelledError) else KafkaError(repr(error))
+    return found

@@ -1,0 +1,127 @@
+"""What a fetch brings: batches as they stand in the log, of which the committed records are taken one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
+from aiokafka.record.memory_records import MemoryRecords
+
+from streams.client.lenient_batch import LenientBatch
+from streams.codec import Header
+
+__all__ = ["Chunk", "RawRecord", "RawRecords", "committed"]
+
+_HEAD_BYTES: Final = 12
+
+T = TypeVar("T")
+
+
+class RawRecord(Protocol):
+    """A record as aiokafka's parser gives it."""
+
+    offset: int
+    timestamp: int
+    """When it was appended (milliseconds)."""
+    key: bytes | None
+    value: bytes | None
+    headers: list[Header]
+
+
+class RawRecords:
+    """Records that are taken out of their batches when they are asked for, once.
+
+    A fetch brings thousands, each made of a dozen objects; the garbage collector would look at all that wait.
+    """
+
+    def __init__(self, batches: Iterable[Batch], start: int) -> None:
+        """Hold some batches, of which records before `start` are of no interest."""
+        self._rest = _records(batches, start)
+        self._head = list(islice(self._rest, 1))
+
+    def __bool__(self) -> bool:
+        """Tell whether there are more."""
+        return bool(self._head)
+
+    def take(self, limit: int, make: Callable[[RawRecord], T]) -> list[T]:
+        """Return what is made of the next ones, so many at most, one at least; each of them is let go before the next one.
+
+        Not to be used again after an error: what was being made is gone.
+        """
+        found = [make(raw) for raw in chain(self._head, islice(self._rest, limit - 1))]
+        self._head = list(islice(self._rest, 1))
+        return found
+
+    def __iter__(self) -> Iterator[RawRecord]:
+        """Yield all that are left."""
+        yield from self._head
+        self._head = []
+        yield from self._rest
+
+
+class Batch(NamedTuple):
+    """Some records that were written together."""
+
+    parsed: Iterable[RawRecord]
+    raw: memoryview
+
+
+def _records(batches: Iterable[Batch], start: int) -> Iterator[RawRecord]:
+    for parsed, raw in batches:
+        try:
+            for record in parsed:
+                if record.offset >= start:
+                    start = record.offset + 1
+                    yield record
+        except UnicodeDecodeError:
+            # Brokers take names of headers that are no UTF-8, aiokafka does not.
+            for record in LenientBatch(raw):
+                if record.offset >= start:
+                    start = record.offset + 1
+                    yield record
+
+
+class Chunk(NamedTuple):
+    """What one fetch brought."""
+
+    records: RawRecords
+    """Committed ones, at or behind the offset asked for."""
+    behind: int
+    """Where to go on. Larger than the last record's offset + 1 where markers and aborted records follow."""
+    stable: int
+    """Behind the last record that is committed or aborted; nothing at or behind it may be read yet."""
+    first: int = 0
+    """What stood before it, from the offset asked for on, is gone; 0: nothing is."""
+
+
+def committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: int) -> tuple[RawRecords, int]:
+    """Return the records of committed transactions, and of producers without one, and the offset behind what was seen."""
+    waiting = sorted(aborted or (), key=lambda transaction: transaction[1], reverse=True)
+    given_up: set[int] = set()
+    found: list[Batch] = []
+    behind, place, whole = start, 0, memoryview(content)
+    batches = MemoryRecords(content)
+    while batches.has_next():
+        batch = batches.next_batch()
+        raw = whole[place : place + _size(whole, place)]
+        place += len(raw)
+        if not batch.validate_crc():
+            raise CorruptRecordException(f"the batch at {batch.base_offset} does not match its checksum")
+        while waiting and waiting[-1][1] <= batch.base_offset:
+            given_up.add(waiting.pop()[0])
+        if batch.is_control_batch:
+            # A log that is compacted may keep the batch of a marker without the marker.
+            if any(ControlRecord.parse(marker.key) == ABORT_MARKER for marker in batch):
+                given_up.discard(batch.producer_id)
+        elif not (batch.is_transactional and batch.producer_id in given_up):
+            found.append(Batch(batch, raw))
+        behind = max(batch.next_offset, behind)
+    return RawRecords(found, start), behind
+
+
+def _size(content: memoryview, place: int) -> int:
+    """Return how many bytes the batch takes that begins at a place: its base offset, its length, and what that counts."""
+    return _HEAD_BYTES + int.from_bytes(content[place + 8 : place + _HEAD_BYTES], "big")

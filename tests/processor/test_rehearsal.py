@@ -1,0 +1,94 @@
+"""A copy of the process tries something: its end is told from its life, and ends nothing else."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from engine.processor.rehearsal import survives
+
+CHANGED: list[int] = []
+
+
+def fail() -> None:
+    raise ValueError
+
+
+def leave() -> None:
+    raise SystemExit
+
+
+def loop() -> None:
+    while True:
+        pass
+
+
+def wait() -> None:
+    """Hold the interpreter and take no processor time, as a lock does that nobody gives back."""
+    ctypes.PyDLL(None).pause()
+
+
+def crash() -> None:
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@pytest.mark.parametrize("attempt", [lambda: None, fail, lambda: CHANGED.append(1)], ids=["nothing", "error", "change"])
+def test_what_a_process_survives(attempt: Callable[[], object]) -> None:
+    assert survives(attempt, 5)
+    assert CHANGED == []
+
+
+@pytest.mark.parametrize("attempt", [lambda: os._exit(0), crash, leave, loop, wait], ids=["exit", "crash", "leave", "loop", "wait"])
+def test_what_a_process_ends_in(attempt: Callable[[], object]) -> None:
+    assert not survives(attempt, 0.2, least=0.4)
+
+
+def test_time_of_the_system_counts_too() -> None:
+    """As for the watchdog: otherwise what ends each process would end no child."""
+
+    def spend() -> None:
+        while True:
+            Path("/proc/self/stat").read_bytes()
+
+    assert not survives(spend, 0.3)
+
+
+@pytest.mark.parametrize("call", ["fork", "pipe"])
+def test_where_the_system_makes_no_copy_nothing_is_known(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, call: str
+) -> None:
+    def refuse() -> int:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    monkeypatch.setattr(os, call, refuse)
+    assert not survives(lambda: None, 5)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert "Resource temporarily unavailable" in caplog.text
+
+
+def test_nothing_is_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fork, children = os.fork, []
+
+    def forked() -> int:
+        children.append(fork())
+        return children[-1]
+
+    monkeypatch.setattr(os, "fork", forked)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    with (tmp_path / "file").open("w") as file:
+        file.write("written once")
+        assert survives(lambda: None, 5)
+        assert not survives(loop, 0.1)
+    assert (tmp_path / "file").read_text() == "written once"
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(children) == 2
+    for child in children:
+        with pytest.raises(ChildProcessError):
+            os.waitpid(child, os.WNOHANG)
