@@ -12,14 +12,14 @@ import asyncio
 import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
 from aiokafka.errors import KafkaTimeoutError, ProducerFenced
 from aiokafka.structs import TopicPartition
 
 from engine.events import Topic
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogError, RecordTooLargeError
-from engine.log.port import Commit, Partition, Position, ShardId, ShardView, size_of
+from engine.log.port import Commit, Output, Partition, Position, ShardId, ShardView, size_of
 from streams.client.producer import BATCH_BYTES, Batches, BatchTooLargeError, Producer
 from streams.codec import decode, encode
 from streams.errors import unavailable, unavailable_if
@@ -36,6 +36,8 @@ _STAGES: Final = ("lifecycle", "scheduling", "billing")
 _TAIL: Final = 50
 """Offsets of `snapshots` that hold the last position of a shard that has just committed."""
 
+_WRITTEN_TOPICS: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
+"""What one stage writes may be what another one takes."""
 _OUTPUT_TOPICS: Final[tuple[Topic, ...]] = ("job-events", "decisions", "preemptions", "scheduling", "billing", "dead-letters")
 _STATE: Final = b"\x00"
 """Before each state in the topic: a value is never empty."""
@@ -178,10 +180,9 @@ class KafkaShard:
         batches = self._producer.batches()
         name, number = str(self._shard), self._shard.number
         sequence = self._position.shardsequence
-        places = {topic: self._log.name(self._log.place(topic, number)) for topic in {output.topic for output in commit.outputs}}
-        for topic, message, basis in commit.outputs:
+        for output in commit.outputs:
             sequence += 1
-            batches.add(places[topic], encode(message, name, sequence, basis))
+            batches.add(self._place(output), encode(output.message, name, sequence, output.basis))
         snapshots = self._log.name(self._log.place("snapshots", number))
         for subject, state in commit.snapshot:
             batches.add_state(snapshots, f"{name}/{subject}".encode(), None if state is None else _STATE + state)
@@ -198,12 +199,11 @@ class KafkaShard:
         # Between the two another one may have had the shard, and this one has just fenced it.
         must_not_have_moved(self._log, self._shard, self._epoch, self._position, self._position)
 
+    def _place(self, output: Output) -> TopicPartition:
+        return self._log.name(output.partition(self._shard.number, self._log.partitions(output.topic)))
+
     def _too_large(self, commit: Commit, error: BatchTooLargeError) -> LogError:
-        places = [
-            place
-            for place, output in enumerate(commit.outputs)
-            if self._log.name(self._log.place(output.topic, self._shard.number)) == error.partition
-        ]
+        places = [place for place, output in enumerate(commit.outputs) if self._place(output) == error.partition]
         if error.first < len(places):
             place = places[error.first]
             size = size_of(commit.outputs[place].message)
@@ -219,7 +219,7 @@ class KafkaShard:
 
     def _checked(self, stored: Stored | None) -> Position:
         if stored is None:
-            _must_not_have_written(self._log, self._shard)
+            _must_not_have_written(self._log, self._shard, self._inputs)
             return Position((0,) * len(self._inputs))
         if stored.inputs != self._inputs:
             if any(stored.position.vector) or stored.position.shardsequence:
@@ -313,7 +313,7 @@ def _recorded(
 def _read(log: KafkaLog, shard: ShardId) -> tuple[Stored | None, list[tuple[str, bytes]]]:
     """Return the position and the snapshot, all output up to it being readable."""
     name = str(shard)
-    outputs = [log.place(topic, shard.number) for topic in _OUTPUT_TOPICS]
+    outputs = _outputs(log, shard)
     with unavailable_if(f"the position of shard {shard} on {log.settings.where} cannot be read"):
         committed = log.background.run(_settled_offsets(log, shard, [*outputs, log.place("snapshots", shard.number)]))
     found: dict[bytes, bytes] = {}
@@ -328,13 +328,22 @@ def _read(log: KafkaLog, shard: ShardId) -> tuple[Stored | None, list[tuple[str,
                 found[key] = raw.value
             else:
                 found.pop(key, None)
+    stored = latest(from_record(found.pop(whole, b"")), from_group(committed))
+    if stored is not None:
+        outputs = _outputs(log, shard, stored.inputs)
     with unavailable_if(f"the outputs of shard {shard} on {log.settings.where} cannot be read"):
         # Its holder may have gone on, and what it wrote last be seen in `snapshots` first.
         log.background.run(_settled(log, outputs))
-    stored = latest(from_record(found.pop(whole, b"")), from_group(committed))
     # A subject that is no text is none of ours, and cannot be deleted under its name.
     subjects = {key[len(prefix) :].decode(): value for key, value in found.items() if _is_text(key)}
     return stored, [(subject, value[len(_STATE) :]) for subject, value in subjects.items()]
+
+
+def _outputs(log: KafkaLog, shard: ShardId, inputs: Sequence[Partition] = ()) -> list[Partition]:
+    """Return the partitions that a shard may have written; the only shard of its stage (`Log.open`) writes to any."""
+    if len({topic for topic, _ in inputs}) < len(inputs):
+        return [Partition(topic, number) for topic in _WRITTEN_TOPICS for number in range(log.partitions(topic))]
+    return [log.place(topic, shard.number) for topic in _OUTPUT_TOPICS]
 
 
 def _is_text(key: bytes) -> bool:
@@ -353,7 +362,7 @@ def standing(log: KafkaLog, partitions: Sequence[Partition]) -> dict[str, Stored
     Raises:
         LogUnavailableError: the cluster cannot be reached, or a transaction does not end.
     """
-    shards = {str(shard): shard for number in {partition.number for partition in partitions} for shard in _shards(number)}
+    shards = {str(shard): shard for number in {0, *(partition.number for partition in partitions)} for shard in _shards(number)}
     snapshots = sorted({log.place("snapshots", shard.number) for shard in shards.values()})
     with unavailable_if(f"the positions of shards on {log.settings.where} cannot be read"):
         log.background.run(_settled(log, snapshots))
@@ -407,13 +416,12 @@ async def _settled(log: KafkaLog, partitions: Sequence[Partition], seconds: floa
         await asyncio.sleep(_PAUSE_SECONDS)
 
 
-def _must_not_have_written(log: KafkaLog, shard: ShardId) -> None:
+def _must_not_have_written(log: KafkaLog, shard: ShardId, inputs: Sequence[Partition]) -> None:
     # A shard that begins anew although it has written would write all of it again.
-    for topic in _OUTPUT_TOPICS:
-        partition = log.place(topic, shard.number)
+    for partition in _outputs(log, shard, inputs):
         for raw in next(log.reader.chunks(partition, 0, log.reader.ends([partition])[0]), []):
             if decode(raw.key, raw.value, raw.headers, raw.timestamp)[1].shard == str(shard):
                 raise LogDamagedError(
-                    f"shard {shard} has written to {topic}/{partition.number}, but neither its snapshot nor the offsets of its "
-                    f"group {log.settings.group(shard.stage, shard.number)} are there; restore one of them from a backup"
+                    f"shard {shard} has written to {partition.topic}/{partition.number}, but neither its snapshot nor the offsets "
+                    f"of its group {log.settings.group(shard.stage, shard.number)} are there; restore one of them from a backup"
                 )

@@ -7,7 +7,8 @@ from typing import Any
 
 from engine.events.times import format_time
 from engine.log.port import ShardId
-from engine.processor.recovery import input_partitions, recover
+from engine.processor.partitions import input_partitions
+from engine.processor.recovery import recover
 from engine.processor.snapshots import ACCOUNTS, MANIFEST
 from engine.processor.stage import Stage
 
@@ -87,7 +88,7 @@ def shard_status(log: Any, stage: Stage[Any], number: int) -> ShardStatus:  # no
     status.now, status.outputs = view.position.now, view.position.shardsequence
     status.received, status.outcomes = recovered.accounts.received, dict(recovered.accounts.outcomes)
     status.dead_letters = status.outcomes.get("dead", 0)
-    status.parked_jobs = sum(1 for job in recovered.state.jobs.values() if job.parked)
+    status.parked_jobs = sum(1 for _ in stage.parked(recovered.state))
     status.timer_due = stage.due(recovered.state)
     status.snapshot_records = sum(1 for subject, _ in view.snapshot() if subject not in {ACCOUNTS, MANIFEST})
     low = recovered.snapshots.low

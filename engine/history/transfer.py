@@ -26,7 +26,7 @@ from engine.events.errors import UndecodableError
 from engine.events.ids import digest
 from engine.history.errors import TransferError
 from engine.log.port import Commit, Log, Output, Partition, Record, Searchable, ShardId, ShardLog, Vector
-from engine.processor.recovery import input_partitions
+from engine.processor.partitions import input_partitions, shard_count, width
 from engine.processor.stage import Stage
 
 __all__ = ["Contents", "Exportable", "contents_of", "export_job", "export_log", "import_log"]
@@ -66,7 +66,7 @@ def export_log(log: Exportable, first: int | None = None, last: int | None = Non
         first: first recorded time exported (microseconds); `None`: from the beginning.
         last: last recorded time exported (microseconds); `None`: up to the present end.
     """
-    count = log.partitions("job-events")
+    count = width(log)
     if first is None and last is None:
         yield _head(Contents("everything", count))
     else:
@@ -82,7 +82,7 @@ def export_log(log: Exportable, first: int | None = None, last: int | None = Non
 
 def export_job(log: Exportable, job: str) -> Iterator[bytes]:
     """Yield the lines of an export of one job: its inputs and all that stages said about it."""
-    yield _head(Contents("job", log.partitions("job-events"), job))
+    yield _head(Contents("job", width(log), job))
     done = 0
     for record in log.records_of(job, _TOPICS):
         yield _line(record)
@@ -138,7 +138,7 @@ def import_log(
     """
     rest = iter(lines)
     contents = contents_of(next(rest, b""))
-    count = log.partitions("job-events")
+    count = width(log)
     if count != contents.partitions:
         raise TransferError(f"the export has {contents.partitions} partitions a topic, the log has {count}; make one with as many")
     if any(log.end(Partition(topic, number)) for topic in _TOPICS for number in range(log.partitions(topic))):
@@ -182,7 +182,7 @@ class _Restore:
         self._run: list[Record] = []
         self._shards: dict[str, tuple[ShardLog, Sequence[Partition]]] = {}
         self._offsets: dict[Partition, array[int]] = {}
-        """Of the inputs restored, in the exported log; 8 bytes each."""
+        """Of the records restored, in the exported log; 8 bytes each."""
         self._written: dict[str, int] = {}
         self._now = 0
 
@@ -202,8 +202,8 @@ class _Restore:
         """Write what is left and give the shards back."""
         self._flush()
         if self._readable_only:
-            for name in self._stages:
-                for number in range(self._log.partitions("job-events")):
+            for name, stage in self._stages.items():
+                for number in range(shard_count(self._log, stage)):
                     shard, inputs = self._shard(f"{name}/{number}")
                     shard.commit(Commit(tuple(self._log.end(partition) for partition in inputs), self._now))
         for shard, _ in self._shards.values():
@@ -217,13 +217,20 @@ class _Restore:
         name = run[0].shard
         if not name or self._readable_only:
             self._log.append(run[0].partition.topic, [record.message for record in run])
-            for record in run:
-                self._offsets.setdefault(record.partition, array("q")).append(record.offset)
+            self._restored(run)
             return
         shard, inputs = self._shards[name]
-        outputs = [Output(record.partition.topic, record.message, self._basis(record.basis, inputs)) for record in run]
+        outputs = [
+            Output(record.partition.topic, record.message, self._basis(record.basis, inputs), record.partition.number)
+            for record in run
+        ]
         now = max(shard.position.now, run[-1].message.recordedtime)
         shard.commit(Commit(outputs[-1].basis, now, outputs))
+        self._restored(run)
+
+    def _restored(self, run: Sequence[Record]) -> None:
+        for record in run:
+            self._offsets.setdefault(record.partition, array("q")).append(record.offset)
 
     def _check(self, record: Record) -> None:
         """Make sure that an output can be restored."""
@@ -246,7 +253,7 @@ class _Restore:
             stage = self._stages.get(kind)
             if stage is None:
                 raise TransferError(f"the export holds outputs of {name}, a stage that this release does not have")
-            if not number.isdecimal() or int(number) >= self._log.partitions("job-events"):
+            if not number.isdecimal() or int(number) >= shard_count(self._log, stage):
                 raise TransferError(f"the log has no shard {name}")
             inputs = input_partitions(self._log, stage, int(number))
             self._shards[name] = (self._log.open(ShardId(stage.name, int(number)), inputs), inputs)

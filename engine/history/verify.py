@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.history.wording import plural
-from engine.log.port import Partition, ShardId, ShardView
+from engine.log.port import ShardId, ShardView
 from engine.processor.recovery import recover
 from engine.processor.snapshots import ACCOUNTS, rehashed, state_hash
 from engine.processor.stage import Stage
@@ -118,9 +118,12 @@ def _parts(log: Any, stage: Stage[Any], number: int, history: Any, snapshot: Any
     records = sorted({*stage.records(history), *stage.records(snapshot)})
     differing = dict.fromkeys(stage.subject(name) for name in records if stage.dump(history, name) != stage.dump(snapshot, name))
     last: dict[str, tuple[int, str]] = {}
-    partition = Partition("job-events", number)
-    for record in log.scan(("job-events",)):
-        if record.partition == partition:
-            last[f"job/{record.message.subject}"] = (record.shardsequence, record.message.id)
-    ranked = sorted(differing, key=lambda subject: last.get(subject, (0, ""))[0])
-    return [Part(subject, last[subject][1] if subject in last else None) for subject in ranked]
+    shard = ShardId(stage.name, number)
+    for record in log.scan(stage.outputs):
+        if record.shard == str(shard):
+            last[record.message.subject] = (record.shardsequence, record.message.id)
+
+    def latest(subject: str) -> tuple[int, str]:
+        return last.get(subject) or last.get(subject.partition("/")[2]) or (0, "")
+
+    return [Part(subject, latest(subject)[1] or None) for subject in sorted(differing, key=lambda subject: latest(subject)[0])]

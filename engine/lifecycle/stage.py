@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heappop
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from engine.events import Data, Event, NotKeptError, Topic
 from engine.events.bounds import REPLICAS
@@ -66,7 +66,7 @@ class LifecycleStage:
 
     name: Final = STAGE
     state_version: Final = 7
-    inputs: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
+    inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("jobs", "own"), ("pods", "own"))
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
 
     def __init__(

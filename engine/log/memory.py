@@ -208,10 +208,10 @@ class MemoryShard:
                 raise FencedError(str(self._shard), self._epoch, held.epoch)
             log._must_fit(output.message for output in commit.outputs)  # noqa: SLF001
             shard, sequence = str(self._shard), held.position.shardsequence
-            partitions = {topic: Partition(topic, self._shard.number % count) for topic, count in log._counts.items()}  # noqa: SLF001
-            for topic, message, basis in commit.outputs:
+            number, counts = self._shard.number, log._counts  # noqa: SLF001
+            for output in commit.outputs:
                 sequence += 1
-                log._write(partitions[topic], message, shard, sequence, basis)  # noqa: SLF001
+                log._write(output.partition(number, counts[output.topic]), output.message, shard, sequence, output.basis)  # noqa: SLF001
             for subject, state in commit.snapshot:
                 if state is None:
                     held.snapshot.pop(subject, None)

@@ -90,11 +90,22 @@ def size_of(message: Message) -> int:
 
 
 class Output(NamedTuple):
-    """A message to be written by a commit. Its partition is the shard's number, modulo the topic's partitions."""
+    """A message to be written by a commit."""
 
     topic: Topic
     message: Message
     basis: Vector
+    number: int | None = None
+    """Of its partition; `None`: the shard's number, modulo the topic's partitions."""
+
+    def partition(self, shard: int, partitions: int) -> Partition:
+        """Return where it is written.
+
+        Args:
+            shard: number of the shard that writes it.
+            partitions: of its topic.
+        """
+        return Partition(self.topic, shard % partitions if self.number is None else self.number)
 
 
 class Position(NamedTuple):
@@ -213,6 +224,8 @@ class Log(Protocol):
 
     def open(self, shard: ShardId, inputs: Sequence[Partition]) -> ShardLog:
         """Take over a shard whose inputs are these partitions, fencing whoever holds it.
+
+        One that takes several partitions of a topic is the only one of its stage.
 
         Raises:
             LogUnavailableError: the log cannot be written.

@@ -121,9 +121,9 @@ class SqliteShard:
                     f"{self._file.path}: an earlier commit of {self._shard} was written though it failed; open the shard again"
                 )
             write = RecordWriter(connection)
-            for shardsequence, (topic, message, basis) in enumerate(commit.outputs, known.shardsequence + 1):
-                partition = Partition(topic, self._shard.number % self._counts[topic])
-                write.add(partition, message, (self._number, shardsequence, basis))
+            for shardsequence, output in enumerate(commit.outputs, known.shardsequence + 1):
+                partition = output.partition(self._shard.number, self._counts[output.topic])
+                write.add(partition, output.message, (self._number, shardsequence, output.basis))
             write.finish()
             position = Position(commit.vector, commit.now, known.shardsequence + len(commit.outputs))
             self._store(connection, position)

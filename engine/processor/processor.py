@@ -18,7 +18,8 @@ from engine.processor.attempts import Failures, UndecidedError, not_written
 from engine.processor.breaker import Breaker
 from engine.processor.inputs import Inputs, Retaken, Source, Taken
 from engine.processor.observer import Batch, Observer
-from engine.processor.recovery import input_partitions, must_reach, output_partitions, recover
+from engine.processor.partitions import input_partitions, output_partitions
+from engine.processor.recovery import must_reach, recover
 from engine.processor.remarks import Remarks
 from engine.processor.shard_run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
 from engine.processor.stage import Stage

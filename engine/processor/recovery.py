@@ -13,17 +13,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from engine.events import Data, Event, EventError, decode
 from engine.events.jobs import Accounted, DeadLettered
 from engine.log.errors import LogDamagedError, LogError, LogUnavailableError
 from engine.log.port import Log, Partition, Position, Record, ShardId, ShardLog, ShardView
 from engine.processor.accounts import Accounts
+from engine.processor.partitions import input_partitions, output_partitions
 from engine.processor.snapshots import Snapshots, load
 from engine.processor.stage import Stage
 
-__all__ = ["Recovered", "input_partitions", "must_reach", "output_partitions", "own_output", "recover"]
+__all__ = ["Recovered", "must_reach", "own_output", "recover"]
 
 _READ: Final = 500
 _NO_STATE: Final = (Accounted, DeadLettered)
@@ -44,17 +45,6 @@ class Recovered(Generic[S]):
     """Why the stored snapshot was not used; then, as without one, all of the history was read."""
     events: int = 0
     """Outputs folded on top of the snapshot."""
-
-
-def input_partitions(log: Log, stage: Stage[Any], number: int) -> tuple[Partition, ...]:
-    """Return what a shard takes: its own partition of each input, and the one partition of `cluster`."""
-    return tuple(Partition(topic, number % log.partitions(topic)) for topic in stage.inputs)
-
-
-def output_partitions(log: Log, stage: Stage[Any], number: int) -> tuple[Partition, ...]:
-    """Return what a shard writes, dead letters included."""
-    topics = dict.fromkeys((*stage.outputs, "dead-letters"))
-    return tuple(Partition(topic, number % log.partitions(topic)) for topic in topics)
 
 
 def recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardView, every: int) -> Recovered[S]:

@@ -17,6 +17,7 @@ from engine.processor.accounts import SILENT
 from engine.processor.breaker import Name
 from engine.processor.dead_letters import dead_letter, too_large
 from engine.processor.inputs import Inputs, Taken
+from engine.processor.partitions import is_whole
 from engine.processor.recovery import Recovered
 from engine.processor.rehearsal import survives
 from engine.processor.stage import Stage
@@ -126,10 +127,14 @@ class ShardRun(Generic[S]):
         self._silent = dict.fromkeys(SILENT, 0)
         self._absorbs = [stage.absorbs(partition.topic) for partition in inputs.partitions]
         # What is absorbed and what is not have topics of their own; those that are not may stand for each other.
-        self._topics = [{topic for topic in stage.inputs if stage.absorbs(topic) == absorbed} for absorbed in self._absorbs]
+        topics = [topic for topic, _ in stage.inputs]
+        self._topics = [{topic for topic in topics if stage.absorbs(topic) == absorbed} for absorbed in self._absorbs]
         self._counts = [inputs.log.partitions(partition.topic) for partition in inputs.partitions]
         # Where there is one partition no key is wrong, and the topic alone says that an event stands where it belongs.
-        self._right = [topics if count == 1 else set() for topics, count in zip(self._topics, self._counts, strict=True)]
+        # So it does where the one shard of the stage takes all partitions.
+        self._whole = is_whole(stage)
+        free = [self._whole or count == 1 for count in self._counts]
+        self._right = [topics if is_free else set() for topics, is_free in zip(self._topics, free, strict=True)]
 
     def position(self) -> Position:
         """Return where the shard will stand when all this is committed."""
@@ -277,11 +282,11 @@ class ShardRun(Generic[S]):
         """Say why an event is not decided where it stands; `None`: it is. Two shards must never decide about one subject."""
         topic = event.data.TOPIC
         if topic not in self._topics[place]:
-            if topic not in self.stage.inputs:
+            if not any(topic in topics for topics in self._topics):
                 return f"{event.type} is no input: it belongs on the topic {topic}"
             return f"{event.type} belongs on the topic {topic}, not on {self.inputs.partitions[place].topic}"
         partition, count = self.inputs.partitions[place].number, self._counts[place]
-        if count > 1 and (right := partition_of(event.subject, count)) != partition:
+        if count > 1 and not self._whole and (right := partition_of(event.subject, count)) != partition:
             return f"its subject {event.subject!r} belongs to partition {right}: use the subject as the key"
         return None
 
@@ -322,7 +327,8 @@ class ShardRun(Generic[S]):
     def _write(self, event: Event[Data], topic: Topic, key: str | None) -> None:
         message = encode(event, key)
         self._bytes += size_of(message)
-        self.outputs.append(tuple.__new__(Output, (topic, message, self.basis)))  # as `new_message`
+        number = partition_of(message.key, self.inputs.log.partitions(topic)) if self._whole else None
+        self.outputs.append(tuple.__new__(Output, (topic, message, self.basis, number)))  # as `new_message`
         self.sequence += 1
         self.accounts.fold(event, self.basis, self.sequence, self._outcome)
 

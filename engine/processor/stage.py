@@ -15,10 +15,13 @@ from typing import Literal, Protocol, TypeVar
 
 from engine.events import Data, Event, Topic
 
-__all__ = ["Decision", "Outcome", "Stage"]
+__all__ = ["Decision", "Outcome", "Reads", "Stage"]
 
 Outcome = Literal["dead", "duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
 """What became of an input; exactly one, tested in this order (design rule 4)."""
+
+Reads = tuple[Topic, Literal["own", "all"]]
+"""A topic that a stage takes: of each shard its own partition, or all partitions (see `engine.processor.partitions`)."""
 
 Decision = Generator[Event[Data], None, Outcome]
 """Events in order; returns the input's outcome."""
@@ -38,8 +41,8 @@ class Stage(Protocol[S]):
         """Version of the snapshot codec; a snapshot of another version is not read, the shard refolds."""
 
     @property
-    def inputs(self) -> tuple[Topic, ...]:
-        """Topics it takes, in order of precedence at equal recorded times. `cluster` is taken before all others."""
+    def inputs(self) -> tuple[Reads, ...]:
+        """What it takes, in order of precedence at equal recorded times. `cluster` is taken before all others."""
 
     @property
     def outputs(self) -> tuple[Topic, ...]:
@@ -121,7 +124,8 @@ class Stage(Protocol[S]):
         """Return the subject that a record is of, whether there is such a record (still) or not.
 
         A subject may have several records, so that none grows with it and a change rewrites only a few. Those that have changed
-        are written by one commit: a snapshot holds all of a subject as of one moment.
+        are written by one commit: a snapshot holds all of a subject as of one moment. What the stage's events are about has their
+        subject for its name, or a word that says what it is, a slash and their subject.
         """
 
     def dump(self, state: S, record: str) -> bytes | None:

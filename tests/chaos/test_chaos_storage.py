@@ -21,7 +21,7 @@ from engine.events import Message
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.partitioner import partition_of
 from engine.log.port import Partition, ShardId
-from engine.processor.recovery import input_partitions
+from engine.processor.partitions import input_partitions
 from engine.processor.snapshots import MANIFEST
 from streams.codec import encode
 from streams.position import Stored, to_record

@@ -13,7 +13,7 @@ from engine.log.lock import RunLock
 from engine.log.port import Commit, Output, Partition, ShardId
 from engine.log.sqlite import SqliteLog
 from engine.processor.dead_letters import too_large
-from engine.processor.recovery import input_partitions
+from engine.processor.partitions import input_partitions
 
 READING = [
     ["summary"],

@@ -12,8 +12,8 @@ from engine.history.verify import Part, verify_shard
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Commit, ShardId
+from engine.processor.partitions import input_partitions
 from engine.processor.processor import Processor
-from engine.processor.recovery import input_partitions
 from engine.processor.snapshots import ACCOUNTS, MANIFEST
 
 

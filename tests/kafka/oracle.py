@@ -20,7 +20,8 @@ from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
 from engine.processor.accounts import SILENT, Accounts
 from engine.processor.breaker import REASON, text_of
 from engine.processor.inputs import Inputs
-from engine.processor.recovery import Recovered, input_partitions, output_partitions, own_output
+from engine.processor.partitions import input_partitions, output_partitions
+from engine.processor.recovery import Recovered, own_output
 from engine.processor.shard_run import Limit, ShardRun
 from engine.processor.snapshots import Loaded, Snapshots, state_hash
 

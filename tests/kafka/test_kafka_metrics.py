@@ -20,7 +20,6 @@ from prometheus_client.parser import text_string_to_metric_families
 from topics_of_tests import delete_records
 from worker_process import Lahar
 
-from engine.cli.serving import Address, Server
 from engine.events import Event
 from engine.events.jobs import EventRaised
 from engine.log.errors import FencedError
@@ -28,6 +27,7 @@ from engine.log.port import Partition, ShardId
 from engine.processor.processor import Processor
 from engine.processor.stage import Decision
 from engine.runtime.metrics import ProcessorMetrics
+from engine.runtime.serving import Address, Server
 from streams.codec import encode
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings

@@ -15,9 +15,9 @@ import pytest
 from lahar_command import Command
 from topics_of_tests import delete_topics
 
-from engine.cli.logs import open_log
 from engine.events import raw_message
 from engine.events.times import parse_time
+from engine.runtime.opening import open_log
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 

@@ -18,8 +18,8 @@ from engine.events.jobs import Accounted, InputReleased, TimerFired
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Commit, Output, Partition, ShardId
+from engine.processor.partitions import input_partitions
 from engine.processor.processor import Processor
-from engine.processor.recovery import input_partitions
 from engine.processor.snapshots import state_hash
 
 

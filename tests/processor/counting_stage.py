@@ -24,7 +24,7 @@ from engine.events.jobs import (
     TimerFired,
     TimerSet,
 )
-from engine.processor.stage import Decision, Outcome
+from engine.processor.stage import Decision, Outcome, Reads
 
 __all__ = ["BrokenError", "CountingStage", "Shard", "command", "custom", "inputs", "node", "scripted"]
 
@@ -56,7 +56,7 @@ class Shard:
 class CountingStage:
     name = STAGE
     state_version = 1
-    inputs: tuple[Topic, ...] = ("cluster", "jobs", "pods")
+    inputs: tuple[Reads, ...] = (("cluster", "all"), ("jobs", "own"), ("pods", "own"))
     outputs: tuple[Topic, ...] = ("job-events",)
 
     def initial(self) -> Shard:

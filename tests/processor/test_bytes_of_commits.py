@@ -67,7 +67,7 @@ def bytes_between(log: MemoryLog | SqliteLog, before: Position, after: Position)
     """Return the sizes of what a commit was made of."""
     taken = [
         size_of(record.message)
-        for topic, first, end in zip(CountingStage.inputs, before.vector, after.vector, strict=True)
+        for (topic, _), first, end in zip(CountingStage.inputs, before.vector, after.vector, strict=True)
         for record in records(log, topic)
         if first <= record.offset < end
     ]

@@ -218,7 +218,7 @@ def test_the_snapshot_of_another_version_is_replaced_bit_by_bit() -> None:
         assert state_hash(stage, crashed.state) == state_hash(stage, processor.state)
         crashed.run_until_quiet()
     assert crashed.snapshot_dirty == 0
-    assert set(dict(log.open(crashed.shard, [Partition(topic, 0) for topic in crashed.stage.inputs]).snapshot())) == {
+    assert set(dict(log.open(crashed.shard, [Partition(topic, 0) for topic, _ in crashed.stage.inputs]).snapshot())) == {
         *(subject for subject in crashed.stage.records(crashed.state) if crashed.stage.dump(crashed.state, subject) is not None),
         "_manifest",
         "_accounts",
