@@ -10,12 +10,13 @@ import typer
 from prometheus_client import PlatformCollector, ProcessCollector
 
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.journal import written
-from engine.cli.logs import is_shared
-from engine.cli.probes import STILL_SECONDS, MetricsOption
-from engine.cli.serving import Server, parse_address
-from engine.cli.signals import Signals
+from engine.cli.arguments import MetricsOption
 from engine.log.errors import LogUnavailableError
+from engine.runtime.journal import written
+from engine.runtime.monitoring import STILL_SECONDS
+from engine.runtime.opening import is_shared
+from engine.runtime.serving import Server, parse_address
+from engine.runtime.signals import Signals
 
 if TYPE_CHECKING:
     from streams.agents.app import AgentApp

@@ -20,10 +20,10 @@ from typing import Annotated
 import typer
 
 from engine import __version__
-from engine.cli.errors import describe, exit_code, wants_traceback
 from engine.cli.help import Commands, Group, Panel
 from engine.cli.output import Output
-from engine.cli.settings import Settings, load_settings
+from engine.runtime.errors import describe, exit_code, wants_traceback
+from engine.runtime.settings import Settings, load_settings
 
 __all__ = ["ErrorsToExitCodes", "JsonOption", "LogOption", "Panel", "app", "group", "output_of", "settings_of"]
 
@@ -50,7 +50,7 @@ class _Shared:
 
 
 class ErrorsToExitCodes(Group):
-    """A group that ends every failure with one line on standard error and a documented exit code (`engine.cli.errors`)."""
+    """A group that ends every failure with one line on standard error and a documented exit code (`engine.runtime.errors`)."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer hands its own Context in
         """Run the command.

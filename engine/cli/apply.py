@@ -11,11 +11,9 @@ import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, moment
-from engine.cli.engine import now, opened
 from engine.cli.feeding import Feed
 from engine.cli.known_jobs import KnownJobs
 from engine.cli.output import Output
-from engine.cli.settings import Settings
 from engine.cli.submitting import manifest_digest, read_objects, submission, update
 from engine.events import Data, Event, Message, decode, encode
 from engine.events.ids import observation_id
@@ -28,6 +26,9 @@ from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.identity import job_name
 from engine.lifecycle.managed import queues_of
+from engine.log.producer_time import wall_clock as now
+from engine.runtime.engine import opened
+from engine.runtime.settings import Settings
 
 __all__ = ["apply"]
 

@@ -9,11 +9,11 @@ from typing import Annotated, Final
 import typer
 
 from engine.cli.app import settings_of
-from engine.cli.logs import open_log
 from engine.events.jobs import JobOpened
 from engine.events.times import parse_time
 from engine.history.reading import job_events
 from engine.log.errors import LogError
+from engine.runtime.opening import open_log
 
 __all__ = ["By", "ById", "ClusterOption", "JobArgument", "JobOption", "NoProcessOption", "OptionalJob", "RecordedOption", "moment"]
 
@@ -78,4 +78,13 @@ NoProcessOption = Annotated[
 ]
 RecordedOption = Annotated[
     str | None, typer.Option("--at", metavar="TIME", help="Record it at this time instead of now (to play a recorded story).")
+]
+
+MetricsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--metrics",
+        metavar="[HOST:]PORT",
+        help="Serve /metrics, /healthz and /readyz there, without a host on 127.0.0.1 only; port 0 takes a free one.",
+    ),
 ]

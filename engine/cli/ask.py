@@ -12,8 +12,6 @@ from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import ClusterOption, JobArgument, OptionalJob, moment
-from engine.cli.engine import opened
-from engine.cli.errors import NotFoundError as NotThereError
 from engine.cli.output import Output
 from engine.cli.render import render_summary
 from engine.events import Data, Event
@@ -30,6 +28,8 @@ from engine.history.summary import Summary
 from engine.history.timeline import draw, timeline
 from engine.history.why import Explanation, why_event, why_job
 from engine.log.port import Searchable
+from engine.runtime.engine import opened
+from engine.runtime.errors import NotFoundError as NotThereError
 
 __all__ = ["as_of", "diff_command", "history", "summary", "timeline_command", "why"]
 

@@ -9,8 +9,8 @@ import typer
 from rich.table import Table
 
 from engine.cli.app import JsonOption, Panel, app, output_of
-from engine.cli.errors import FINDING
 from engine.cli.measures import MEASURES, Budget
+from engine.runtime.errors import FINDING
 
 __all__ = ["bench", "measure"]
 

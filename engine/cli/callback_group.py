@@ -9,14 +9,15 @@ from rich.table import Table
 
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption
-from engine.cli.callbacks import registered
-from engine.cli.engine import now, opened
 from engine.cli.feeding import Feed
-from engine.cli.principal import principal_of
 from engine.effects.dispatcher import Dispatcher
 from engine.effects.standing import Standing, standings
 from engine.events.times import format_time
 from engine.history.wording import moment
+from engine.log.producer_time import wall_clock as now
+from engine.runtime.callbacks import registered
+from engine.runtime.engine import opened
+from engine.runtime.principal import principal_of
 from statemachines.callbacks import Selector
 
 __all__ = ["callbacks"]

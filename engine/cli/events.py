@@ -9,15 +9,15 @@ import typer
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import JobOption, moment
 from engine.cli.ask import show_event
-from engine.cli.engine import opened
 from engine.cli.output import Output
-from engine.cli.signals import Signals
 from engine.events import decode
 from engine.events.envelope import to_cloudevent
 from engine.history.resolve import resolve
 from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
 from engine.log.errors import LogError
 from engine.log.port import Record
+from engine.runtime.engine import opened
+from engine.runtime.signals import Signals
 from statemachines.vocabulary import Level
 
 __all__ = ["events", "start_of"]

@@ -14,14 +14,15 @@ from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import NoProcessOption
-from engine.cli.engine import now, opened
 from engine.cli.feeding import Feed
 from engine.cli.output import Output
-from engine.cli.settings import Settings
 from engine.events import Message, Topic
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.observation.latest_time import shown_time
 from engine.kubernetes.reading.documents import Document, DocumentReader, Unreadable
+from engine.log.producer_time import wall_clock as now
+from engine.runtime.engine import opened
+from engine.runtime.settings import Settings
 from engine.simulation.traces import FORMATS, cluster_of, import_rows, read_trace, sample_trace
 
 __all__ = ["import_trace_command", "ingest"]

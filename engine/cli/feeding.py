@@ -9,13 +9,7 @@ from typing import NamedTuple
 import typer
 from rich.text import Text
 
-from engine.cli.callbacks import Callbacks
-from engine.cli.engine import Engine, now, run_lock
-from engine.cli.errors import BAD_INPUT
-from engine.cli.logs import is_shared
 from engine.cli.output import Output
-from engine.cli.principal import principal_of, spoken_by
-from engine.cli.settings import Settings
 from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.ids import digest, separate_job_id
 from engine.events.inputs import CommandIssued, CustomEventRaised, JobSubmitted, JobUpdated
@@ -26,6 +20,14 @@ from engine.history.transfer import Exportable
 from engine.kubernetes.manifests.manifest import read_manifest
 from engine.kubernetes.reading.identity import job_name
 from engine.log.errors import FencedError, LogBusyError
+from engine.log.producer_time import wall_clock as now
+from engine.runtime.callbacks import Callbacks
+from engine.runtime.engine import Engine, run_lock
+from engine.runtime.errors import BAD_INPUT
+from engine.runtime.opening import is_shared
+from engine.runtime.principal import principal_of, spoken_by
+from engine.runtime.settings import Settings
+from engine.runtime.stages import stages_of
 
 __all__ = ["Feed", "command_message", "input_message"]
 
@@ -170,7 +172,7 @@ class Feed:
         """Run the engine; it stays open for the next time, as recovering its state may take seconds."""
         with self._output.progress("inputs") as progress:
             task = progress.add_task("opening", total=None)
-            engine, fresh = self._engine or Engine(self._log, self._settings), self._engine is None
+            engine, fresh = self._engine or self._engine_of_all(), self._engine is None
             if fresh:
                 engine.open()
             waiting = engine.lag()
@@ -189,6 +191,9 @@ class Feed:
                 self.processed += engine.run_until_quiet(show)
         self._engine = engine
         return engine
+
+    def _engine_of_all(self) -> Engine:
+        return Engine.of(self._log, stages_of(self._settings), self._settings)
 
     def finish(self) -> None:
         """Process, and tell what became of the expected inputs.

@@ -12,7 +12,6 @@ from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import By, ById, ClusterOption, JobArgument, NoProcessOption, RecordedOption, moment
-from engine.cli.engine import now, opened
 from engine.cli.feeding import Feed, command_message
 from engine.cli.output import Output
 from engine.cli.render import render_job
@@ -27,6 +26,8 @@ from engine.history.reading import events_of, job_events
 from engine.history.resolve import resolve
 from engine.history.wording import length
 from engine.kubernetes.reading.identity import job_name
+from engine.log.producer_time import wall_clock as now
+from engine.runtime.engine import opened
 from statemachines.vocabulary import JOB_PHASES, USER_ACTIONS, JobPhase
 
 __all__ = ["jobs"]

@@ -14,10 +14,7 @@ from rich.table import Table
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
 from engine.cli.arguments import JobOption, NoProcessOption, moment
-from engine.cli.engine import lifecycle_stage, opened, run_lock
-from engine.cli.errors import FINDING, NotFoundError
 from engine.cli.feeding import Feed
-from engine.cli.logs import is_shared, open_log
 from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.events.times import format_time
@@ -27,6 +24,11 @@ from engine.history.transfer import contents_of, export_job, export_log, import_
 from engine.history.verify import verify_shard
 from engine.log.errors import LogUnavailableError
 from engine.log.sqlite import SqliteLog
+from engine.processor.partitions import shard_count
+from engine.runtime.engine import opened, run_lock
+from engine.runtime.errors import FINDING, NotFoundError
+from engine.runtime.opening import is_shared, open_log
+from engine.runtime.stages import stages_of
 
 __all__ = ["export", "import_", "letters", "log_group", "verify"]
 
@@ -44,14 +46,15 @@ def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
     settings = settings_of(context, log)
     differs = False
     with opened(settings) as source:
-        for number in range(source.partitions("job-events")):
-            with output.busy(f"folding shard {number}"):
-                verdict = verify_shard(source, lifecycle_stage(settings), number)
-            differs |= not verdict.ok
-            if output.as_json:
-                output.record(verdict.document())
-            else:
-                output.console.print(verdict.sentence(), soft_wrap=True)
+        for stage in stages_of(settings):
+            for number in range(shard_count(source, stage)):
+                with output.busy(f"folding shard {stage.name}/{number}"):
+                    verdict = verify_shard(source, stage, number)
+                differs |= not verdict.ok
+                if output.as_json:
+                    output.record(verdict.document())
+                else:
+                    output.console.print(verdict.sentence(), soft_wrap=True)
     if differs:
         raise typer.Exit(FINDING)
 
@@ -233,10 +236,8 @@ def import_(
             output.progress("records") as progress,
         ):
             task = progress.add_task("restoring", total=None)
-            stage = lifecycle_stage(settings)
-            done = import_log(
-                target, chain((head,), records), {stage.name: stage}, lambda count: progress.update(task, completed=count)
-            )
+            stages = {stage.name: stage for stage in stages_of(settings)}
+            done = import_log(target, chain((head,), records), stages, lambda count: progress.update(task, completed=count))
     if output.as_json:
         output.record({"records": done})
     else:

@@ -20,8 +20,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.segment import Segment
 from rich.text import Text
 
-from engine.cli.journal import is_json
-from engine.cli.visible import visible, visible_line, visible_text
+from engine.runtime.journal import is_json
+from engine.runtime.visible import visible, visible_line, visible_text
 
 __all__ = ["Output"]
 

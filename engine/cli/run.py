@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 import typer
@@ -10,19 +10,18 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.callbacks import Callbacks
-from engine.cli.engine import Engine, lifecycle_stage, now, opened, run_lock
-from engine.cli.journal import written
-from engine.cli.logs import is_shared
+from engine.cli.arguments import MetricsOption
 from engine.cli.output import Output
-from engine.cli.probes import MetricsOption, Monitoring, served
-from engine.cli.settings import Settings
-from engine.cli.signals import Signals
-from engine.cli.together import run_all_once, run_all_stages
 from engine.events.times import format_time
 from engine.history.exact import dumps
 from engine.history.status import ShardStatus, shard_status
 from engine.history.wording import length
+from engine.processor.partitions import shard_count
+from engine.runtime import run as processes
+from engine.runtime.engine import opened, run_lock
+from engine.runtime.journal import written
+from engine.runtime.opening import is_shared
+from engine.runtime.stages import stages_of
 
 __all__ = ["run", "status"]
 
@@ -50,41 +49,10 @@ def run(
     settings = settings_of(context, log)
     # What ends by itself says all in its answer.
     with nullcontext() if once else written(settings.log_format):
-        if not is_shared(settings.log):
-            _run_embedded(settings, output, metrics, once=once)
-        elif once:
-            _say_processed(output, run_all_once(settings, output, metrics))
+        if once:
+            _say_processed(output, processes.run_once(settings, output, metrics))
         else:
-            run_all_stages(settings, output, metrics)
-
-
-def _run_embedded(settings: Settings, output: Output, address: str | None, *, once: bool) -> None:
-    lock, started = run_lock(settings), now()
-    with ExitStack() as stack:
-        monitoring = stack.enter_context(Monitoring(settings))
-        callbacks = Callbacks(settings, output, monitoring.executor)
-        stack.enter_context(lock.hold() if lock is not None else nullcontext())
-        target = stack.enter_context(opened(settings, create=True, readonly=False))
-        engine = Engine(target, settings, live=not once, observer=monitoring.observer)
-        stack.enter_context(
-            served(address, monitoring, output, lambda: [f"shard {shard} is not open" for shard in engine.not_open()])
-        )
-        engine.open()
-        callbacks.open(target, started, monitoring.registry)
-        try:
-            if once:
-                done = engine.run_until_quiet()
-                callbacks.tell()
-                _say_processed(output, done)
-                return
-            with Signals() as signals:
-                output.note(f"running {settings.log}; Ctrl-C stops")
-                engine.run(lambda: signals.stopped, callbacks.step, pause=signals.wait, say=output.warn)
-            if signals.interrupted:
-                raise KeyboardInterrupt
-        finally:
-            callbacks.close()
-            engine.close()
+            processes.run(settings, output, metrics)
 
 
 def _say_processed(output: Output, done: int) -> None:
@@ -103,7 +71,9 @@ def status(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     with opened(settings) as source, output.busy("recovering"):
-        shards = [shard_status(source, lifecycle_stage(settings), number) for number in range(source.partitions("job-events"))]
+        shards = [
+            shard_status(source, stage, number) for stage in stages_of(settings) for number in range(shard_count(source, stage))
+        ]
         lock = run_lock(settings)
         held = lock is not None and lock.is_held()
     if output.as_json:

@@ -8,9 +8,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from engine.cli.engine import now
 from engine.cli.feeding import input_message
-from engine.cli.settings import Settings
 from engine.events import Message
 from engine.events.bounds import FILE_BYTES
 from engine.events.ids import digest, submitted_job_id
@@ -18,6 +16,8 @@ from engine.events.inputs import JobSubmitted, JobUpdated
 from engine.kubernetes.reading.documents import Document, Unreadable, read_documents
 from engine.kubernetes.reading.identity import job_name
 from engine.kubernetes.reading.markdown import extract_manifest
+from engine.log.producer_time import wall_clock as now
+from engine.runtime.settings import Settings
 
 __all__ = ["manifest_digest", "read_manifests", "read_objects", "submission", "update"]
 

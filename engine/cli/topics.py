@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.errors import FINDING
-from engine.cli.logs import is_shared, not_installed
 from engine.cli.output import Output
+from engine.runtime.errors import FINDING
+from engine.runtime.opening import is_shared, not_installed
 
 if TYPE_CHECKING:
     from streams.settings import KafkaSettings

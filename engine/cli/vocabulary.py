@@ -10,12 +10,12 @@ import typer
 from rich.table import Table
 
 from engine.cli.app import JsonOption, Panel, app, output_of
-from engine.cli.errors import NotFoundError
 from engine.events.docstrings import summary
 from engine.events.documents import write_all
 from engine.events.schema import json_schema
 from engine.events.topics import TOPICS, level, types_by_topic
 from engine.events.vocabulary import TYPES
+from engine.runtime.errors import NotFoundError
 
 __all__ = ["schema"]
 

@@ -3,41 +3,19 @@
 from __future__ import annotations
 
 import socket
-from contextlib import ExitStack
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final, cast
+from typing import Annotated
 
 import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.callbacks import Callbacks
-from engine.cli.engine import opened, watchdog_of
-from engine.cli.journal import written
-from engine.cli.logs import is_shared
-from engine.cli.output import Output
-from engine.cli.probes import MetricsOption, Monitoring, served
-from engine.cli.settings import Settings
-from engine.cli.signals import Signals
-from engine.cli.stages import TURN_SECONDS, UNSETTLED, Effects, lifecycle_processor, run_shards, waiting_for
-from engine.events import Topic
-from engine.processor.membership import Membership, RebalanceObserver, StaticMembership
-from engine.runtime.runner import Runner
-
-if TYPE_CHECKING:
-    from streams.log import KafkaLog
-    from streams.membership import GroupMembership
+from engine.cli.arguments import MetricsOption
+from engine.runtime.journal import written
+from engine.runtime.opening import is_shared
+from engine.runtime.signals import Signals
+from engine.runtime.stages import stages_of
+from engine.runtime.worker import EFFECTS, run_effects, run_stage
 
 __all__ = ["worker"]
-
-_TELLER: Final = 0
-"""The one share of the stage `effects`."""
-
-
-class StageName(StrEnum):
-    """Stages that a worker may run."""
-
-    LIFECYCLE = "lifecycle"
-    EFFECTS = "effects"
 
 
 @app.command(
@@ -50,7 +28,9 @@ class StageName(StrEnum):
 )
 def worker(
     context: typer.Context,
-    stage: Annotated[StageName, typer.Option("--stage", help="What it does: process inputs, or tell callbacks.")],
+    stage: Annotated[
+        str, typer.Option("--stage", metavar="STAGE", help="What it does: run a stage (lifecycle), or tell callbacks (effects).")
+    ],
     instance: Annotated[
         str | None,
         typer.Option(
@@ -92,79 +72,19 @@ def worker(
         )
     if (ordinal is None) != (workers is None):
         raise ValueError("--ordinal and --workers belong together: which worker this is, and how many there are")
-    if ordinal is not None and stage is StageName.EFFECTS:
-        raise ValueError("--ordinal is for the stage lifecycle; of the workers of effects one is active, whichever is there")
+    stages = {made.name: made for made in stages_of(settings)}
+    if stage not in {*stages, EFFECTS}:
+        raise ValueError(f"there is no stage {stage!r}: there are {', '.join((*stages, EFFECTS))}")
+    if ordinal is not None and stage == EFFECTS:
+        raise ValueError(
+            f"--ordinal is for the stage {next(iter(stages))}; of the workers of {EFFECTS} one is active, whichever is there"
+        )
     place = None if ordinal is None or workers is None else (ordinal, workers)
     name = instance or socket.gethostname()
     with written(settings.log_format), Signals() as signals:
-        if stage is StageName.EFFECTS:
-            _run_effects(settings, output, signals, metrics, name)
+        if stage == EFFECTS:
+            run_effects(settings, output, signals, metrics, name)
         else:
-            _run_lifecycle(settings, output, signals, metrics, name, place)
+            run_stage(settings, stages[stage], output, signals, metrics, name, place)
     if signals.interrupted:
         raise KeyboardInterrupt
-
-
-def _run_lifecycle(
-    settings: Settings, output: Output, signals: Signals, address: str | None, name: str, place: tuple[int, int] | None
-) -> None:
-    with ExitStack() as stack:
-        monitoring = stack.enter_context(Monitoring(settings))
-        log = stack.enter_context(opened(settings, readonly=False))
-        monitoring.metrics.sized("lifecycle", log.partitions("job-events"))
-        membership: Membership
-        if place is None:
-            membership = _group(log, "lifecycle", "job-events", name, leave=False, observer=monitoring.metrics)
-        else:
-            membership = StaticMembership(*place, log.partitions("job-events"))
-        make = lifecycle_processor(log, settings, monitoring.observer, stack.enter_context(watchdog_of(settings)))
-        runner = stack.enter_context(Runner(log, make, changed=signals.wake))
-        stack.enter_context(served(address, monitoring, output, lambda: waiting_for(runner, membership)))
-        membership.start(signals.wake)
-        output.note(f"worker {name} of lifecycle on {settings.log}; Ctrl-C stops")
-        try:
-            run_shards(runner, membership, signals, monitoring.beat)
-        finally:
-            # Shards first: whoever gets them next finds them given back.
-            runner.close()
-            membership.close()
-
-
-def _run_effects(settings: Settings, output: Output, signals: Signals, address: str | None, name: str) -> None:
-    with ExitStack() as stack:
-        monitoring = stack.enter_context(Monitoring(settings))
-        callbacks = Callbacks(settings, output, monitoring.executor)
-        if not callbacks.any:
-            output.warn("no callbacks are registered: nobody is told of anything")
-        log = stack.enter_context(opened(settings, readonly=False))
-        membership = _group(log, "effects", "cluster", name, leave=True, observer=monitoring.metrics)
-        turn: int | None = None
-
-        def our_turn() -> bool:
-            return turn is not None and membership.turn() == turn
-
-        effects = Effects(log, callbacks, output.warn, monitoring.registry, our_turn)
-        stack.enter_context(
-            served(address, monitoring, output, lambda: effects.trouble if membership.is_settled() else [UNSETTLED])
-        )
-        membership.start(signals.wake)
-        output.note(f"worker {name} of effects on {settings.log}; Ctrl-C stops")
-        try:
-            while not signals.stopped:
-                monitoring.beat()
-                # Nothing fences cursors: who is not sure tells nobody meanwhile, and what it knew is of no use in its next turn.
-                current, ours = membership.turn(), _TELLER in membership.shards()
-                if current is not None and current != turn:
-                    effects.stop()
-                    turn = current
-                signals.wait(TURN_SECONDS if current is None or not ours else effects.step())
-        finally:
-            effects.stop()
-            membership.close()
-
-
-def _group(log: object, stage: str, topic: Topic, name: str, *, leave: bool, observer: RebalanceObserver) -> GroupMembership:
-    from streams.membership import GroupMembership  # noqa: PLC0415  an extra that most installations do without
-
-    kafka = cast("KafkaLog", log)
-    return GroupMembership(kafka.background, kafka.settings, stage, topic, name, leave=leave, observer=observer)

@@ -10,7 +10,6 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Self
@@ -22,7 +21,7 @@ from engine.runtime.collector import Collector, set_aside
 from engine.runtime.shard_thread import IDLE_SECONDS, BackOff, ShardThread
 from engine.runtime.turns import long_turns
 
-__all__ = ["DRAIN_SECONDS", "BackOff", "Runner", "run_until_quiet"]
+__all__ = ["DRAIN_SECONDS", "BackOff", "Runner"]
 
 DRAIN_SECONDS: Final = 15.0
 """How long shards are waited for when they are to end: as long as a commit may take. Kubernetes kills after 30 s."""
@@ -182,40 +181,3 @@ class Runner:
                 if not self._closed.is_set():
                     _logger.exception("nobody looks out for inputs any more")
                 return
-
-
-def run_until_quiet(make: Callable[[int], Processor[Any]], shards: Collection[int]) -> int:
-    """Run some shards at once, each until no input waits and no timer is due by its own time.
-
-    Args:
-        make: gives the processor of a shard; called in the shard's thread.
-        shards: their numbers.
-
-    Returns:
-        How many inputs were taken and timers fired.
-
-    Raises:
-        LogError: a shard cannot go on; the others stop after their transactions.
-    """
-    stop = threading.Event()
-
-    def work(number: int) -> int:
-        processor, total = make(number), 0
-        try:
-            processor.open()
-            while not stop.is_set() and (done := processor.step() or processor.fire_due(processor.horizon)):
-                total += done
-                collector.tick()
-            return total if stop.is_set() else total + processor.run_until_quiet()
-        except BaseException:
-            stop.set()
-            raise
-        finally:
-            processor.close()
-
-    with long_turns(), set_aside() as collector, ThreadPoolExecutor(len(shards), "lahar-shard") as threads:
-        try:
-            return sum(threads.map(work, shards))
-        finally:
-            # Also where this thread was interrupted: the others end soon.
-            stop.set()

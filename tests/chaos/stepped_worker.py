@@ -9,8 +9,8 @@ import os
 import time
 from pathlib import Path
 
-from engine.cli import engine, stages
 from engine.cli.main import main
+from engine.runtime import callbacks, shares
 
 _FILE = Path(os.environ["LAHAR_CHAOS_CLOCK"])
 
@@ -21,5 +21,5 @@ def stepped() -> int:
 
 
 if __name__ == "__main__":
-    engine.now = stages.now = stepped
+    shares.wall_clock = callbacks.now = stepped
     main()

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from watched_pods import JOB, pod, watched
 
-from engine.cli.principal import spoken_by
 from engine.events import Message
+from engine.runtime.principal import spoken_by
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from engine import __version__
 from engine.cli.app import ErrorsToExitCodes, JsonOption, LogOption, output_of, settings_of, shared
-from engine.cli.errors import NotFoundError, describe, exit_code
 from engine.cli.main import app
 from engine.events import UnknownTypeError
 from engine.log.errors import FencedError, LogUnavailableError
+from engine.runtime.errors import NotFoundError, describe, exit_code
 
 RUN = CliRunner()
 

@@ -12,13 +12,13 @@ from counting_stage import CountingStage, custom
 from prometheus_client import PlatformCollector, ProcessCollector
 from prometheus_client.core import Metric
 
-from engine.cli.probes import Monitoring
-from engine.cli.settings import Settings
 from engine.effects.metrics import CallbackStatus, EffectMetrics
 from engine.log.errors import FencedError
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.processor.processor import Processor
+from engine.runtime.monitoring import Monitoring
+from engine.runtime.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operations.md"

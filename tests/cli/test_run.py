@@ -40,9 +40,10 @@ def running() -> Iterator[subprocess.Popen[str]]:
 
 
 def told_that_it_runs(process: subprocess.Popen[str]) -> list[str]:
-    """What an engine says until it runs, in lines."""
+    """What an engine says until its shard is open, in lines."""
     said: list[str] = []
-    while not (line := process.stderr.readline()).startswith("running"):
+    while not (any(line.startswith("running") for line in said) and any(" is open: " in line for line in said)):
+        line = process.stderr.readline()
         assert line, said
         said.append(line)
     return said

@@ -17,10 +17,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 
-from engine.cli.tracing import Spans, exporter_of, provider_of, tracer_of
 from engine.log.errors import FencedError
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor
+from engine.runtime.tracing import Spans, exporter_of, provider_of, tracer_of
 
 ENDPOINT = {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
 NOW = 1_700_000_000_000_000_000

@@ -8,10 +8,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode, get_current_span
 
-from engine.cli.tracing import TracedExecutor
 from engine.effects.executor import InlineExecutor, ThreadExecutor
 from engine.effects.notice import Notice
 from engine.events.jobs import JobPhaseChanged
+from engine.runtime.tracing import TracedExecutor
 
 
 def test_every_call_is_a_span_and_those_that_fail_say_why(world: World, clock: Clock) -> None:

@@ -46,7 +46,7 @@ AREAS = {
     "lifecycle": Area(("engine/lifecycle/*.py",), ("tests/lifecycle", "tests/processor/test_pages.py")),
     "log": Area(
         ("engine/log/*.py", "engine/processor/*.py", "engine/runtime/*.py"),
-        ("tests/log", "tests/processor", "tests/runtime", "tests/contract", "tests/cli/test_probes.py"),
+        ("tests/log", "tests/processor", "tests/runtime", "tests/contract"),
     ),
     "streams": Area(
         tuple(

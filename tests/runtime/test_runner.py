@@ -23,8 +23,10 @@ from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Partition, Position, Record, ShardId, ShardLog
 from engine.processor.membership import StaticMembership
 from engine.processor.processor import Processor
+from engine.processor.watchdog import Watchdog
+from engine.runtime.engine import Engine
 from engine.runtime.metrics import ProcessorMetrics
-from engine.runtime.runner import BackOff, Runner, run_until_quiet
+from engine.runtime.runner import BackOff, Runner
 from engine.runtime.shard_thread import ShardThread
 
 SHARDS = 4
@@ -500,6 +502,10 @@ def test_what_goes_wrong_while_closing_is_told(log: PlannedLog, runner: Runner, 
 
 
 # --- until quiet -------------------------------------------------------------------------------------------------------------
+
+
+def run_until_quiet(make: Callable[[int], Processor[Any]], shards: Collection[int]) -> int:
+    return Engine([[make(number) for number in shards]], Watchdog(PATIENCE), threads=True).run_until_quiet()
 
 
 def test_all_shards_run_until_nothing_is_left(log: PlannedLog) -> None:

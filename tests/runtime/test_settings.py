@@ -5,7 +5,7 @@ import re
 import pytest
 
 from engine.cli.reference import page
-from engine.cli.settings import Settings, duration, load_settings
+from engine.runtime.settings import Settings, duration, load_settings
 from streams.settings import KafkaSettings
 
 

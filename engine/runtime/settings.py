@@ -28,13 +28,13 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from engine.cli.errors import describe
-from engine.cli.journal import LogFormat
 from engine.events.bounds import INT32, REPLICAS
 from engine.events.times import SECOND, Duration
 from engine.kubernetes.reading.durations import parse_duration
 from engine.log.url import must_name_no_login
 from engine.processor.watchdog import DECIDE_SECONDS
+from engine.runtime.errors import describe
+from engine.runtime.journal import LogFormat
 
 __all__ = ["DEFAULT_LOG", "FILE_NAME", "Settings", "duration", "load_settings"]
 

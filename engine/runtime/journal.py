@@ -17,8 +17,8 @@ from typing import Any, Final, Literal, TextIO
 
 import typer
 
-from engine.cli.errors import describe, exit_code
-from engine.cli.visible import visible
+from engine.runtime.errors import describe, exit_code
+from engine.runtime.visible import visible
 
 __all__ = ["LogFormat", "is_json", "written"]
 

@@ -1,4 +1,4 @@
-"""Callbacks of the command: which are registered, and when they are told.
+"""Callbacks of a process: which are registered, and when they are told.
 
 A module is looked for beside the configuration that names it first, then where Python looks. What `lahar.toml` in the working
 directory names is not imported: whoever wrote that file is not who runs the command.
@@ -9,40 +9,47 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
-from engine.cli.engine import now
-from engine.cli.output import Output
-from engine.cli.principal import principal_of
-from engine.cli.settings import FILE_NAME, Settings
 from engine.effects.dispatcher import Dispatcher
 from engine.effects.executor import Executor, ThreadExecutor
 from engine.effects.metrics import CallbackStatus, EffectMetrics
 from engine.effects.registry import Registry, load
 from engine.history.transfer import Exportable
+from engine.log.errors import LogError, LogUnavailableError
+from engine.log.producer_time import wall_clock as now
+from engine.runtime.principal import principal_of
+from engine.runtime.reporter import Reporter
+from engine.runtime.runner import BackOff
+from engine.runtime.settings import FILE_NAME, Settings
 
-__all__ = ["Callbacks", "registered"]
+__all__ = ["CallbackTurn", "Callbacks", "registered"]
+
+
+_REST_SECONDS: Final = 0.2
+"""How long inputs are waited for."""
 
 
 class Callbacks:
     """The registered callbacks of one process, told of what a log holds. Whoever tells them holds the log's run lock."""
 
-    def __init__(self, settings: Settings, output: Output, executor: Callable[[], Executor] = ThreadExecutor) -> None:
+    def __init__(self, settings: Settings, reporter: Reporter, executor: Callable[[], Executor] = ThreadExecutor) -> None:
         """Find them.
 
         Args:
             settings: name their modules.
-            output: where it is told that one has failed.
+            reporter: is told that one has failed.
             executor: gives what runs them.
 
         Raises:
             CallbackError: a module cannot be imported, or a callback in it is declared wrongly.
         """
-        self._output = output
+        self._reporter = reporter
         self._principal = principal_of(settings.log)
         self._executor = executor
-        self._registry = registered(settings, output)
+        self._registry = registered(settings, reporter)
         self._dispatcher: Dispatcher | None = None
         self._counted = False
 
@@ -84,11 +91,11 @@ class Callbacks:
             dispatcher.run_until_quiet(now())
         for callback in dispatcher.status():
             if callback.disabled is not None:
-                self._output.warn(
+                self._reporter.warn(
                     f"callback {callback.name} is disabled ({callback.disabled}); {callback.lag:,} events wait for it"
                 )
             elif callback.failing is not None:
-                self._output.warn(f"callback {callback.name} failed ({callback.failing}); it is told again by the next command")
+                self._reporter.warn(f"callback {callback.name} failed ({callback.failing}); it is told again by the next command")
 
     def step(self) -> None:
         """Tell them what is due without waiting for any of them (for a process that goes on).
@@ -98,7 +105,7 @@ class Callbacks:
         """
         if self._dispatcher is not None:
             self._dispatcher.step(now())
-            self._output.flush()  # what they print is read while this goes on
+            self._reporter.flush()  # what they print is read while this goes on
 
     def close(self) -> None:
         """Begin no further call, and save where each of them stands, unless that is another process's business by now."""
@@ -117,21 +124,90 @@ class Callbacks:
 
     def _apart(self) -> AbstractContextManager[object]:
         """What callbacks print is no part of an answer in JSON."""
-        return redirect_stdout(sys.stderr) if self._output.as_json else nullcontext()
+        return redirect_stdout(sys.stderr) if self._reporter.as_json else nullcontext()
 
 
-def registered(settings: Settings, output: Output) -> Registry:
+class CallbackTurn:
+    """Callbacks that are told while it is this process's turn to do so, by a process that goes on."""
+
+    def __init__(
+        self,
+        log: Exportable,
+        callbacks: Callbacks,
+        warn: Callable[[str], object],
+        metrics: CollectorRegistry,
+        our_turn: Callable[[], bool],
+    ) -> None:
+        """Tell nobody yet.
+
+        Args:
+            log: writable.
+            callbacks: who is told.
+            warn: told why the log cannot be used, once until it can be used again.
+            metrics: where it is counted what they do.
+            our_turn: tells, from any thread, whether no other process may be telling them by now. Otherwise nobody is told, and how
+                far each callback has come is left alone: the other one goes on from where it stands, what this one would write is
+                older.
+        """
+        self._log = log
+        self._callbacks = callbacks
+        self._warn = warn
+        self._metrics = metrics
+        self._our_turn = our_turn
+        self._back_off = BackOff()
+        self._pause = self._back_off.first
+        self._active = False
+        self.trouble: tuple[str, ...] = ()
+        """Why the log cannot be used at this moment."""
+
+    def step(self) -> float:
+        """Tell callbacks what is due; the first time, each begins where its cursor stands now.
+
+        Returns:
+            How long there is nothing to do (seconds); 0: look at once, the log was waited for.
+
+        Raises:
+            LogError: the log cannot be used, and waiting does not help.
+        """
+        if not self._callbacks.any:
+            return _REST_SECONDS
+        try:
+            if not self._active:
+                self._callbacks.open(self._log, now(), self._metrics, self._our_turn)
+                self._active = True
+            self._callbacks.step()
+            self._pause, self.trouble = self._back_off.first, ()
+            self._log.wait(_REST_SECONDS)
+        except LogUnavailableError as error:
+            if not self.trouble:
+                self._warn(f"callbacks: {error}; trying again until it works")
+            self.trouble = (str(error),)
+            pause, self._pause = self._pause, min(self._pause * 2, self._back_off.longest)
+            return pause
+        return 0.0
+
+    def stop(self) -> None:
+        """Begin no further call, and save how far each callback has come. Idempotent; `step` begins anew."""
+        self._active = False
+        try:
+            self._callbacks.close()
+        except LogError as error:
+            # Whoever goes on begins at the cursors that are saved: some notices are told again.
+            self._warn(f"callbacks: {error}")
+
+
+def registered(settings: Settings, reporter: Reporter) -> Registry:
     """Return the callbacks of the settings' modules and of installed packages.
 
     Args:
         settings: name the modules.
-        output: where it is said that some are not loaded.
+        reporter: is told that some are not loaded.
 
     Raises:
         CallbackError: a module cannot be imported, or a callback in it is declared wrongly.
     """
     if settings.untrusted_callbacks:
-        output.warn(
+        reporter.warn(
             f"callbacks of ./{FILE_NAME} are not loaded, as no code is from the working directory; if you trust the file, "
             f"name it: --config {FILE_NAME}, or LAHAR_CONFIG"
         )

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from engine.cli.logs import is_shared
 from engine.events import EventError, Message, decode, encode
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobSubmitted, JobUpdated
+from engine.runtime.opening import is_shared
 
 __all__ = ["principal_of", "spoken_by"]
 

@@ -9,8 +9,6 @@ from contextlib import nullcontext
 import pytest
 
 from engine.cli.output import Output
-from engine.cli.settings import Settings
-from engine.cli.together import run_all_stages
 from engine.effects.dispatcher import cursor_name
 from engine.effects.notice import Notice
 from engine.effects.registry import Registry, callback
@@ -19,6 +17,8 @@ from engine.events.jobs import JobOpened
 from engine.log.errors import FencedError, LogDamagedError, LogError
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
+from engine.runtime.run import run
+from engine.runtime.settings import Settings
 from statemachines.spec import JobSpec
 
 
@@ -50,10 +50,10 @@ def test_who_was_fenced_leaves_alone_how_far_callbacks_have_come(
                 thread.join(60)
         raise error
 
-    monkeypatch.setattr("engine.cli.together.opened", lambda *_, **__: nullcontext(log))
-    monkeypatch.setattr("engine.cli.together.run_shards", run_until_it_fails)
-    monkeypatch.setattr("engine.cli.callbacks.registered", lambda *_: Registry([callback(name="bell")(ring)]))
+    monkeypatch.setattr("engine.runtime.run.opened", lambda *_, **__: nullcontext(log))
+    monkeypatch.setattr("engine.runtime.run.run_shares", run_until_it_fails)
+    monkeypatch.setattr("engine.runtime.callbacks.registered", lambda *_: Registry([callback(name="bell")(ring)]))
     with pytest.raises(type(error)):
-        run_all_stages(Settings(), Output(), None)
+        run(Settings(log="memory:"), Output(), None)
     assert told == ["1"]
     assert log.cursor(cursor_name("bell")) == cursor

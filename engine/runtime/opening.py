@@ -7,6 +7,7 @@ from typing import Final
 from engine.history.transfer import Exportable
 from engine.log.errors import LogUnavailableError
 from engine.log.url import open_log as open_embedded
+from engine.processor.partitions import width
 
 __all__ = ["KAFKA", "is_shared", "not_installed", "open_log"]
 
@@ -52,7 +53,7 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
     except ModuleNotFoundError as missing:
         raise not_installed(url, missing) from None
     log = KafkaLog(KafkaSettings.of_url(url), readonly=readonly)
-    if partitions is not None and partitions != (found := log.partitions("job-events")):
+    if partitions is not None and partitions != (found := width(log)):
         log.close()
         raise ValueError(f"{url} has {found} partitions a topic, not {partitions}; make the topics with that number")
     return log

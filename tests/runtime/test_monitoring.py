@@ -14,10 +14,10 @@ from counting_stage import CountingStage, custom
 from rich.console import Console
 
 from engine.cli.output import Output
-from engine.cli.probes import STILL_SECONDS, Monitoring, served
-from engine.cli.settings import Settings
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor
+from engine.runtime.monitoring import STILL_SECONDS, Monitoring, served
+from engine.runtime.settings import Settings
 
 TOLD = re.compile(r"metrics: (http://127\.0\.0\.1:\d+)/metrics")
 

@@ -10,7 +10,7 @@ from http.client import HTTPConnection, HTTPResponse
 import pytest
 from prometheus_client import CollectorRegistry, Counter
 
-from engine.cli.serving import Address, Server, parse_address
+from engine.runtime.serving import Address, Server, parse_address
 
 ANYWHERE = Address("127.0.0.1", 0)
 

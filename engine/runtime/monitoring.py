@@ -6,33 +6,23 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Final, Self
+from typing import Final, Self
 
-import typer
 from prometheus_client import CollectorRegistry, PlatformCollector, ProcessCollector
 
-from engine.cli.output import Output
-from engine.cli.serving import Server, parse_address
-from engine.cli.settings import Settings
-from engine.cli.tracing import Spans, TracedExecutor, provider_of, tracer_of
 from engine.effects.executor import Executor, ThreadExecutor
 from engine.events.times import SECOND
 from engine.processor.observer import Observer, Observers
 from engine.runtime.metrics import ProcessorMetrics
+from engine.runtime.reporter import Reporter
+from engine.runtime.serving import Server, parse_address
+from engine.runtime.settings import Settings
+from engine.runtime.tracing import Spans, TracedExecutor, provider_of, tracer_of
 
-__all__ = ["STILL_SECONDS", "MetricsOption", "Monitoring", "served"]
+__all__ = ["STILL_SECONDS", "Monitoring", "served"]
 
 STILL_SECONDS: Final = 180.0
 """A loop turns several times a second, unless the log does not answer: then after its time limits, which are shorter than this."""
-
-MetricsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--metrics",
-        metavar="[HOST:]PORT",
-        help="Serve /metrics, /healthz and /readyz there, without a host on 127.0.0.1 only; port 0 takes a free one.",
-    ),
-]
 
 
 class Monitoring:
@@ -102,14 +92,14 @@ class Monitoring:
 
 @contextmanager
 def served(
-    address: str | None, monitoring: Monitoring, output: Output, waiting: Callable[[], Sequence[str]] = lambda: ()
+    address: str | None, monitoring: Monitoring, reporter: Reporter, waiting: Callable[[], Sequence[str]] = lambda: ()
 ) -> Iterator[None]:
     """Serve what a process shows for the length of a `with` block.
 
     Args:
         address: where; `None`: nowhere.
         monitoring: what is shown.
-        output: where the address is told.
+        reporter: is told the address.
         waiting: says what the process is to do and does not do yet; called from any thread, waits for nothing.
 
     Raises:
@@ -126,5 +116,5 @@ def served(
         return [*waiting(), *monitoring.behind(), *monitoring.hangs()]
 
     with Server(parse_address(address), monitoring.registry, healthy=monitoring.hangs, ready=not_ready) as server:
-        output.note(f"metrics: {server.url}")
+        reporter.note(f"metrics: {server.url}")
         yield

@@ -1,0 +1,168 @@
+"""All shards of all stages of a log in this process, run until nothing follows any more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from engine.events.times import SECOND
+from engine.history.transfer import Exportable
+from engine.log.lock import RunLock
+from engine.log.port import Log
+from engine.processor.observer import Observer
+from engine.processor.partitions import shard_count
+from engine.processor.processor import Processor
+from engine.processor.stage import Stage
+from engine.processor.watchdog import Watchdog
+from engine.runtime.collector import Collector, set_aside
+from engine.runtime.opening import is_shared, open_log
+from engine.runtime.settings import Settings
+from engine.runtime.turns import long_turns
+
+__all__ = ["Engine", "opened", "run_lock", "watchdog_of"]
+
+
+@contextmanager
+def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -> Iterator[Exportable]:
+    """Open the log of the settings for the length of a `with` block.
+
+    Args:
+        settings: say where it is.
+        create: make it if it is not there.
+        readonly: only read.
+
+    Raises:
+        LogError: it cannot be opened; the text says what to do.
+        ValueError: the URL is of no known form.
+    """
+    log = open_log(settings.log, create=create, readonly=readonly)
+    try:
+        yield log
+    finally:
+        log.close()
+
+
+def run_lock(settings: Settings) -> RunLock | None:
+    """Return the lock that says who runs the log; `None` for a log that needs none: one in memory, or one that workers share."""
+    scheme, _, rest = settings.log.partition(":")
+    return RunLock(Path(rest)) if scheme == "sqlite" else None
+
+
+def watchdog_of(settings: Settings) -> Watchdog:
+    """Return what ends this process where a decision takes longer than configured."""
+    return Watchdog(settings.decide_limit / SECOND)
+
+
+class Engine:
+    """The shards of some stages, stage by stage in the order given: a stage is quiet before the next one begins.
+
+    What a stage writes may be what one before it takes, so they take turns until all are quiet.
+    """
+
+    def __init__(self, stages: Sequence[Sequence[Processor[Any]]], watchdog: Watchdog, *, threads: bool = False) -> None:
+        """Name what is to be run; nothing is touched yet.
+
+        Args:
+            stages: of each stage, in their order, the processors of its shards.
+            watchdog: of the processors.
+            threads: the shards of a stage work at once, each opened anew in a thread of its own: for a log that answers slowly.
+        """
+        self._threads = threads
+        self._watchdog = watchdog
+        self._stages = stages
+        self._stop = threading.Event()
+
+    @classmethod
+    def of(cls, log: Log, stages: Sequence[Stage[Any]], settings: Settings, observer: Observer | None = None) -> Self:
+        """Return the engine of a log.
+
+        Args:
+            log: writable.
+            stages: in their order.
+            settings: say which log it is, and how long a decision may take.
+            observer: is told what the processors do.
+        """
+        watchdog = watchdog_of(settings)
+        processors = [
+            [Processor(log, stage, number, observer=observer, watchdog=watchdog) for number in range(shard_count(log, stage))]
+            for stage in stages
+        ]
+        return cls(processors, watchdog, threads=is_shared(settings.log))
+
+    @property
+    def processors(self) -> list[Processor[Any]]:
+        """One a shard."""
+        return [processor for stage in self._stages for processor in stage]
+
+    def open(self) -> None:
+        """Take over all shards and bring their states up to date.
+
+        Raises:
+            LogError: see `Processor.open`.
+        """
+        for processor in self.processors:
+            processor.open()
+
+    def close(self) -> None:
+        """Give all shards back. Idempotent."""
+        for processor in self.processors:
+            processor.close()
+
+    def lag(self) -> int:
+        """Return the number of inputs that wait; for shards that are open."""
+        return sum(processor.lag() for processor in self.processors)
+
+    def run_until_quiet(self, on_progress: Callable[[], object] = lambda: None) -> int:
+        """Process until no input is left and no timer is due by the shards' own time.
+
+        Args:
+            on_progress: called after each batch, with `threads` from any of them.
+
+        Returns:
+            Inputs taken and timers fired.
+
+        Raises:
+            LogError: a shard cannot go on; the others stop after their transactions.
+        """
+        total = 0
+        with self._watchdog, long_turns(), set_aside() as collector:
+            while done := sum(self._run_stage(stage, collector, on_progress) for stage in self._stages):
+                total += done
+                if len(self._stages) == 1:
+                    break
+        return total
+
+    def _run_stage(self, stage: Sequence[Processor[Any]], collector: Collector, on_progress: Callable[[], object]) -> int:
+        def work(processor: Processor[Any]) -> int:
+            try:
+                if self._threads or not processor.is_open:
+                    processor.open()
+                return self._run_shard(processor, collector, on_progress)
+            except BaseException:
+                self._stop.set()
+                raise
+            finally:
+                if self._threads:
+                    processor.close()
+
+        self._stop.clear()
+        if not self._threads:
+            return sum(map(work, stage))
+        with ThreadPoolExecutor(len(stage), "lahar-shard") as threads:
+            try:
+                return sum(threads.map(work, stage))
+            finally:
+                # Also where this thread was interrupted: the others end soon.
+                self._stop.set()
+
+    def _run_shard(self, processor: Processor[Any], collector: Collector, on_progress: Callable[[], object]) -> int:
+        total = 0
+        while not self._stop.is_set() and (done := processor.step() or processor.fire_due(processor.horizon)):
+            total += done
+            collector.tick()
+            on_progress()
+        return total if self._stop.is_set() else total + processor.run_until_quiet()

@@ -1,0 +1,23 @@
+"""Where a process says what goes on; the face that started it decides how that looks."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+__all__ = ["Reporter"]
+
+
+class Reporter(Protocol):
+    """Takes sentences for people, from the process's own thread."""
+
+    as_json: bool
+    """Standard output is for programs: what callbacks print does not belong there."""
+
+    def note(self, text: str) -> None:
+        """Say what goes on."""
+
+    def warn(self, text: str) -> None:
+        """Say that something is odd but was dealt with."""
+
+    def flush(self) -> None:
+        """Send what was said on its way."""

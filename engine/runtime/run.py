@@ -1,0 +1,97 @@
+"""The process that runs a whole log: every shard of every stage, and the callbacks beside them."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, nullcontext
+
+from engine.history.transfer import Exportable
+from engine.log.errors import FencedError
+from engine.log.producer_time import wall_clock
+from engine.processor.membership import StaticMembership
+from engine.processor.partitions import shard_count
+from engine.runtime.callbacks import Callbacks, CallbackTurn
+from engine.runtime.engine import Engine, opened, run_lock, watchdog_of
+from engine.runtime.monitoring import Monitoring, served
+from engine.runtime.opening import is_shared
+from engine.runtime.reporter import Reporter
+from engine.runtime.settings import Settings
+from engine.runtime.shares import run_shares, shared, waiting_for
+from engine.runtime.signals import Signals
+from engine.runtime.stages import stages_of
+
+__all__ = ["run", "run_once"]
+
+
+def run(settings: Settings, reporter: Reporter, address: str | None) -> None:
+    """Run until the process is told to stop.
+
+    Args:
+        settings: say where the log is, and how stages are configured.
+        reporter: is told what goes on.
+        address: where metrics are served; `None`: nowhere.
+
+    Raises:
+        LogBusyError: another process runs the log.
+        FencedError: another process has taken a shard over.
+        LogError: the log cannot be used, and waiting does not help.
+        KeyboardInterrupt: it was told so by Ctrl-C.
+    """
+    with Signals() as signals, ExitStack() as stack:
+        monitoring = stack.enter_context(Monitoring(settings))
+        callbacks = Callbacks(settings, reporter, monitoring.executor)
+        log = _taken(settings, stack)
+        fenced = False
+        turn = CallbackTurn(log, callbacks, reporter.warn, monitoring.registry, lambda: not fenced)
+        stack.callback(turn.stop)
+        watchdog = stack.enter_context(watchdog_of(settings))
+        shares = [
+            shared(log, stage, StaticMembership(0, 1, shard_count(log, stage)), monitoring, watchdog, signals, stack)
+            for stage in stages_of(settings)
+        ]
+        stack.enter_context(served(address, monitoring, reporter, lambda: [*waiting_for(shares), *turn.trouble]))
+        reporter.note(f"running {settings.log}; Ctrl-C stops")
+        try:
+            run_shares(shares, signals, monitoring.beat, turn.step)
+        except FencedError:
+            # Whoever runs the shard now tells the callbacks as well.
+            fenced = True
+            raise
+    if signals.interrupted:
+        raise KeyboardInterrupt
+
+
+def run_once(settings: Settings, reporter: Reporter, address: str | None) -> int:
+    """Run until no input is left and no timer is due by the shards' own time, then tell the callbacks.
+
+    Args:
+        settings: say where the log is, and how stages are configured.
+        reporter: is told what goes on.
+        address: where metrics are served; `None`: nowhere.
+
+    Returns:
+        Inputs taken and timers fired.
+
+    Raises:
+        LogBusyError: another process runs the log.
+        LogError: the log cannot be used.
+    """
+    started = wall_clock()
+    with ExitStack() as stack:
+        monitoring = stack.enter_context(Monitoring(settings))
+        callbacks = Callbacks(settings, reporter, monitoring.executor)
+        log = _taken(settings, stack)
+        stack.enter_context(served(address, monitoring, reporter))
+        engine = Engine.of(log, stages_of(settings), settings, monitoring.observer)
+        stack.callback(engine.close)
+        done = engine.run_until_quiet()
+        stack.callback(callbacks.close)
+        callbacks.open(log, started, monitoring.registry)
+        callbacks.tell()
+    return done
+
+
+def _taken(settings: Settings, stack: ExitStack) -> Exportable:
+    """Return the log, opened for writing by the one process that runs it."""
+    lock = run_lock(settings)
+    stack.enter_context(lock.hold() if lock is not None else nullcontext())
+    return stack.enter_context(opened(settings, create=not is_shared(settings.log), readonly=False))

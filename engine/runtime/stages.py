@@ -1,0 +1,26 @@
+"""The list of stages: in one process they run in this order, and every command that is about stages goes through it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from engine.lifecycle.stage import LifecycleStage
+from engine.processor.stage import Stage
+from engine.runtime.settings import Settings
+
+__all__ = ["STAGES", "lifecycle", "stages_of"]
+
+
+def lifecycle(settings: Settings) -> LifecycleStage:
+    """Return the lifecycle stage as configured."""
+    return LifecycleStage(forget_after=settings.forget_after, orphan_wait=settings.orphan_wait, max_replicas=settings.max_replicas)
+
+
+STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle]
+"""What makes each stage."""
+
+
+def stages_of(settings: Settings) -> list[Stage[Any]]:
+    """Return all stages as configured."""
+    return [make(settings) for make in STAGES]

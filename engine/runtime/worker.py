@@ -1,0 +1,124 @@
+"""The process of one worker: a share of one stage, or the callbacks, of a log that others work on beside it."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from engine.events import Topic
+from engine.processor.membership import Membership, RebalanceObserver, StaticMembership
+from engine.processor.partitions import is_whole, shard_count
+from engine.processor.stage import Stage
+from engine.runtime.callbacks import Callbacks, CallbackTurn
+from engine.runtime.engine import opened, watchdog_of
+from engine.runtime.monitoring import Monitoring, served
+from engine.runtime.reporter import Reporter
+from engine.runtime.settings import Settings
+from engine.runtime.shares import TURN_SECONDS, UNSETTLED, run_shares, shared, waiting_for
+from engine.runtime.signals import Signals
+
+if TYPE_CHECKING:
+    from streams.log import KafkaLog
+    from streams.membership import GroupMembership
+
+__all__ = ["EFFECTS", "run_effects", "run_stage"]
+
+EFFECTS: Final = "effects"
+"""Its workers tell callbacks; it is no stage."""
+_TELLER: Final = 0
+"""Its one share."""
+_SINGLE: Final[Topic] = "cluster"
+"""A topic of one partition: of the workers of a group that share it, one has the share."""
+
+
+def run_stage(
+    settings: Settings,
+    stage: Stage[Any],
+    reporter: Reporter,
+    signals: Signals,
+    address: str | None,
+    name: str,
+    place: tuple[int, int] | None,
+) -> None:
+    """Run a share of a stage until the process is told to stop.
+
+    Args:
+        settings: say where the log is.
+        stage: which stage.
+        reporter: is told what goes on.
+        signals: say when to stop.
+        address: where metrics are served; `None`: nowhere.
+        name: of this worker among those of the stage.
+        place: which of how many workers it is; `None`: the group of the workers says which shards are its own.
+
+    Raises:
+        FencedError: it was replaced.
+        LogError: the log cannot be used, and waiting does not help.
+        ValueError: there is no such place.
+    """
+    with ExitStack() as stack:
+        monitoring = stack.enter_context(Monitoring(settings))
+        log = stack.enter_context(opened(settings, readonly=False))
+        membership: Membership
+        if place is None:
+            topic = _SINGLE if is_whole(stage) else stage.outputs[0]
+            membership = _group(log, stage.name, topic, name, leave=False, observer=monitoring.metrics)
+        else:
+            membership = StaticMembership(*place, shard_count(log, stage))
+        watchdog = stack.enter_context(watchdog_of(settings))
+        shares = [shared(log, stage, membership, monitoring, watchdog, signals, stack)]
+        stack.enter_context(served(address, monitoring, reporter, lambda: waiting_for(shares)))
+        reporter.note(f"worker {name} of {stage.name} on {settings.log}; Ctrl-C stops")
+        run_shares(shares, signals, monitoring.beat)
+
+
+def run_effects(settings: Settings, reporter: Reporter, signals: Signals, address: str | None, name: str) -> None:
+    """Tell the callbacks while it is this worker's turn, until the process is told to stop.
+
+    Args:
+        settings: say where the log is, and name the callbacks.
+        reporter: is told what goes on.
+        signals: say when to stop.
+        address: where metrics are served; `None`: nowhere.
+        name: of this worker among those of the callbacks.
+
+    Raises:
+        LogError: the log cannot be used, and waiting does not help.
+    """
+    with ExitStack() as stack:
+        monitoring = stack.enter_context(Monitoring(settings))
+        callbacks = Callbacks(settings, reporter, monitoring.executor)
+        if not callbacks.any:
+            reporter.warn("no callbacks are registered: nobody is told of anything")
+        log = stack.enter_context(opened(settings, readonly=False))
+        membership = _group(log, EFFECTS, _SINGLE, name, leave=True, observer=monitoring.metrics)
+        turn: int | None = None
+
+        def our_turn() -> bool:
+            return turn is not None and membership.turn() == turn
+
+        effects = CallbackTurn(log, callbacks, reporter.warn, monitoring.registry, our_turn)
+        stack.enter_context(
+            served(address, monitoring, reporter, lambda: effects.trouble if membership.is_settled() else [UNSETTLED])
+        )
+        membership.start(signals.wake)
+        reporter.note(f"worker {name} of {EFFECTS} on {settings.log}; Ctrl-C stops")
+        try:
+            while not signals.stopped:
+                monitoring.beat()
+                # Nothing fences cursors: who is not sure tells nobody meanwhile, and what it knew is of no use in its next turn.
+                current, ours = membership.turn(), _TELLER in membership.shards()
+                if current is not None and current != turn:
+                    effects.stop()
+                    turn = current
+                signals.wait(TURN_SECONDS if current is None or not ours else effects.step())
+        finally:
+            effects.stop()
+            membership.close()
+
+
+def _group(log: object, stage: str, topic: Topic, name: str, *, leave: bool, observer: RebalanceObserver) -> GroupMembership:
+    from streams.membership import GroupMembership  # noqa: PLC0415  an extra that most installations do without
+
+    kafka = cast("KafkaLog", log)
+    return GroupMembership(kafka.background, kafka.settings, stage, topic, name, leave=leave, observer=observer)
