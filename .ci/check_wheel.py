@@ -22,6 +22,7 @@ EXPECTED = {
     "engine/py.typed",
     "statemachines/py.typed",
     "streams/py.typed",
+    "lahar/py.typed",
     "engine/cli/main.py",
     "statemachines/vocabulary.py",
     "streams/__init__.py",
@@ -47,7 +48,7 @@ def check_contents(wheel: Path) -> list[str]:
     """Return what is wrong with the contents of a wheel."""
     names = set(zipfile.ZipFile(wheel).namelist())
     code = {name for name in names if ".dist-info/" not in name}
-    expected = EXPECTED | tracked("engine/*", "statemachines/*", "streams/*")
+    expected = EXPECTED | tracked("engine/*", "lahar/*", "statemachines/*", "streams/*")
     notes = {name.rsplit("/", 1)[1] for name in names if ".dist-info/licenses/" in name}
     faults = [f"missing: {name}" for name in sorted(expected - code)]
     faults += [f"does not belong: {name}" for name in sorted(code - expected)]

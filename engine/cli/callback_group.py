@@ -9,7 +9,7 @@ from rich.table import Table
 
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption
-from engine.cli.feeding import Feed
+from engine.cli.fed import finish, new_feed
 from engine.effects.dispatcher import Dispatcher
 from engine.effects.standing import Standing, standings
 from engine.events.times import format_time
@@ -76,7 +76,7 @@ def resume(
     registry.get(name)
     started = now()
     with opened(settings, readonly=False) as target:
-        feed = Feed(target, settings, output, process=not no_process)
+        feed = new_feed(target, settings, output, process=not no_process)
         # That it was disabled may have been reported and not processed.
         feed.process(tell=False)
         dispatcher = Dispatcher(target, registry, started=started)
@@ -86,7 +86,7 @@ def resume(
             output.record({"name": name, "outcome": "resumed"})
         else:
             output.console.print(f"{name}: resumed", soft_wrap=True)
-        feed.finish()
+        finish(feed, output)
 
 
 def _document(standing: Standing) -> dict[str, Any]:

@@ -12,9 +12,10 @@ from typing import Annotated, BinaryIO, cast
 import typer
 from rich.text import Text
 
+from engine.application.feed import Feed
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import NoProcessOption
-from engine.cli.feeding import Feed
+from engine.cli.fed import finish, new_feed
 from engine.cli.output import Output
 from engine.events import Message, Topic
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
@@ -64,14 +65,14 @@ def ingest(
     if cluster is not None:
         settings = settings.model_copy(update={"cluster": cluster})
     with opened(settings, create=True, readonly=False) as target:
-        feed = Feed(target, settings, output, process=not no_process)
+        feed = new_feed(target, settings, output, process=not no_process)
         stream = _Stream(feed, settings, output, recorded=recorded)
         if str(file) == "-":
             stream.read(sys.stdin.buffer)
         else:
             with file.open("rb") as source:
                 stream.read(source)
-        feed.finish()
+        finish(feed, output)
     stream.report()
 
 
@@ -182,13 +183,13 @@ def _import(output: Output, settings: Settings, file: Path, source_format: str, 
     with output.busy(f"reading {file}"):
         rows = read_trace(file, source_format)
     with opened(settings, create=True, readonly=False) as target:
-        feed = Feed(target, settings, output, process=process)
+        feed = new_feed(target, settings, output, process=process)
         with output.progress("facts") as progress:
             task = progress.add_task("importing", total=None)
             report = import_rows(
                 target, rows, source_format, name, lambda done, total: progress.update(task, completed=done, total=total)
             )
-        feed.finish()
+        finish(feed, output)
     seconds = (now() - began) / 1_000_000
     if output.as_json:
         output.record(

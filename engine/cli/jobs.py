@@ -10,12 +10,13 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from engine.application.files import read_manifests
+from engine.application.messages import command_message, submission
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import By, ById, ClusterOption, JobArgument, NoProcessOption, RecordedOption, moment
-from engine.cli.feeding import Feed, command_message
+from engine.cli.fed import finish, new_feed
 from engine.cli.output import Output
 from engine.cli.render import render_job
-from engine.cli.submitting import read_manifests, submission
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.jobs import JobOpened, JobParked
 from engine.history.errors import UnopenedError
@@ -133,13 +134,13 @@ def submit(
     recorded = now() if at is None else moment(at)
     manifests = read_manifests(file)
     with opened(settings, create=True, readonly=False) as target:
-        feed = Feed(target, settings, output, process=not no_process)
+        feed = new_feed(target, settings, output, process=not no_process)
         for number, (place, manifest) in enumerate(manifests):
             identity = command if len(manifests) == 1 else f"{command}/{number}"
-            message = submission(settings, manifest, identity, strict=strict, recordedtime=recorded)
+            message = submission(settings.cluster, manifest, identity, recorded, strict=strict)
             feed.append("jobs", [message])
             feed.expect(message, "/".join(job_name(manifest)[:2]), place)
-        feed.finish()
+        finish(feed, output)
 
 
 @jobs.command(
@@ -245,8 +246,8 @@ def _issue(
         ident = resolve(target, job)
         cluster = next(event.clusterid for event in events_of(target, ident) if isinstance(event.data, JobOpened | JobParked))
         message = command_message(cluster, ident, data, by_id or str(uuid4()), recorded)
-        feed = Feed(target, settings, output, process=process)
+        feed = new_feed(target, settings, output, process=process)
         feed.play_from(recorded)
         feed.append("jobs", [message])
         feed.expect(message, job)
-        feed.finish()
+        finish(feed, output)

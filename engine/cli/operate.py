@@ -14,7 +14,7 @@ from rich.table import Table
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
 from engine.cli.arguments import JobOption, NoProcessOption, moment
-from engine.cli.feeding import Feed
+from engine.cli.fed import finish, new_feed
 from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.events.times import format_time
@@ -116,12 +116,12 @@ def redrive(
         found = [event for event in found if not event.data.digest]
         # What was put in before and could not be read again has left several letters.
         found = list({(event.data.topic, base64.b64decode(event.data.content).strip()): event for event in found}.values())
-        feed = Feed(target, settings, output, process=not no_process)
+        feed = new_feed(target, settings, output, process=not no_process)
         for event in found:
             for topic, messages in redriven(event):
                 feed.append(topic, messages)
         if found:
-            feed.finish()
+            finish(feed, output)
     if output.as_json:
         output.record({"redriven": len(found)})
     else:

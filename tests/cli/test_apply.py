@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.known_jobs import KnownJobs
+from engine.application.known_jobs import KnownJobs
 from engine.lifecycle.stage import LifecycleStage
 
 PAPER = """\

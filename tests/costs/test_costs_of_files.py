@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from cost_meter import Meter
 
-from engine.cli import submitting
-from engine.cli.submitting import read_objects
+from engine.application import files as manifest_files
+from engine.application.files import read_objects
 from engine.events.bounded_lines import LongLineError, bounded_lines
 from engine.kubernetes.errors import ManifestError
 from engine.kubernetes.reading.markdown import extract_manifest
@@ -67,7 +67,7 @@ def test_lines_are_read_up_to_their_bound_and_no_further() -> None:
 
 
 def test_a_file_of_manifests_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submitting, "FILE_BYTES", 100)
+    monkeypatch.setattr(manifest_files, "FILE_BYTES", 100)
     path = tmp_path / "job.yaml"
     path.write_bytes(b"#" * 101)
     with pytest.raises(ValueError, match="has more than 100 bytes; split it"):

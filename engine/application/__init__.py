@@ -1,0 +1,1 @@
+"""What every face of Lahar calls: put in, ask, subscribe. No terminal, no HTTP."""

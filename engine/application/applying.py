@@ -1,0 +1,215 @@
+"""Apply: jobs to manage, and what Lahar has to know of the cluster, given as objects; what is as it was changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final, Literal, NamedTuple, cast
+
+from engine.application.feed import Feed
+from engine.application.known_jobs import KnownJobs
+from engine.application.messages import manifest_digest, submission, update
+from engine.events import Data, Event, Message, decode, encode
+from engine.events.ids import observation_id
+from engine.events.inputs import NodeObserved, ObjectApplied
+from engine.history.reading import cluster_facts
+from engine.history.transfer import Exportable
+from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
+from engine.kubernetes.manifests.manifest import read_manifest, replacement_faults
+from engine.kubernetes.observation.cluster_facts import ClusterFacts
+from engine.kubernetes.reading.documents import Document
+from engine.kubernetes.reading.identity import job_name
+from engine.lifecycle.managed import queues_of
+
+__all__ = ["AppliedObject", "Part", "apply_parts", "part_of"]
+
+_HINT: Final = (
+    "what differs from the manifest that the job was given, such as labels, is not taken over while it runs; submit it under "
+    "another name"
+)
+_KINDS: Final = ("Job", "Queue", "Node", "Tenant", "PriorityClass", "Grant")
+
+
+class Part(NamedTuple):
+    """One object that is to be applied."""
+
+    place: str
+    """`jobs.yaml: line 12`."""
+    document: Document
+    inputs: Taken | None
+    """What follows from it; `None`: it is a job, and what follows depends on what the log knows."""
+
+
+class AppliedObject(NamedTuple):
+    """What became of an object of the cluster."""
+
+    kind: str
+    name: str
+    outcome: Literal["created", "changed", "unchanged"]
+
+
+def part_of(cluster: str, source: str, document: Document, recorded: int) -> Part:
+    """Say what follows from an object.
+
+    Args:
+        cluster: whose object it is.
+        source: what it was read from, for messages; may be empty.
+        document: the object.
+        recorded: microseconds.
+
+    Raises:
+        ValueError: it cannot be applied; the text says where it stands and why.
+    """
+    begin = f"{source}: " if source else ""
+    place = f"{begin}{document.place}"
+    if document.kind == "Job":
+        return Part(place, document, None)
+    if document.kind not in _KINDS:
+        kind = document.kind or "an object without `kind`"
+        raise ValueError(f"{place}: {kind} cannot be applied; Lahar takes {', '.join(_KINDS[:-1])} and {_KINDS[-1]}")
+    outcome = to_inputs(document, cluster, recorded)
+    if isinstance(outcome, Refused):
+        raise ValueError(f"{begin}{outcome.reason}")  # noqa: TRY004 - a bad file, not a bad type
+    if isinstance(outcome, Ignored):
+        raise ValueError(f"{place}: {outcome.reason}")  # noqa: TRY004 - as above
+    return Part(place, document, outcome)
+
+
+def apply_parts(
+    feed: Feed,
+    log: Exportable,
+    cluster: str,
+    parts: Sequence[Part],
+    recorded: int,
+    *,
+    strict: bool,
+    warn: Callable[[str], object],
+) -> list[AppliedObject]:
+    """Append what differs from what the log knows; `Feed.finish` says what became of the jobs.
+
+    Args:
+        feed: into the log.
+        log: which is asked what it knows.
+        cluster: whose objects and jobs they are.
+        parts: in the order in which they are to be applied.
+        recorded: microseconds.
+        strict: warnings are errors.
+        warn: told of what is odd.
+
+    Returns:
+        What became of the objects that are no jobs.
+
+    Raises:
+        ValueError: with `strict`, something is odd, and nothing is appended; or an update of a job changes what may not, and no
+            job is.
+        LogError: the log failed.
+    """
+    for part in parts:
+        for warning in () if part.inputs is None else part.inputs.warnings:
+            _warn(f"{part.place}: {warning}", warn, strict=strict)
+    feed.play_from(recorded)
+    applied, objects = _apply_objects(feed, log, cluster, parts)
+    jobs = [part for part in parts if part.inputs is None]
+    if jobs:
+        feed.process()
+        names = {job_name(part.document.content)[:2] for part in jobs}
+        known = KnownJobs(log, cluster, queues_of(objects), names)
+        _apply_jobs(feed, known, cluster, jobs, recorded, strict=strict, warn=warn)
+    return applied
+
+
+def _warn(warning: str, warn: Callable[[str], object], *, strict: bool) -> None:
+    if strict:
+        raise ValueError(warning)
+    warn(warning)
+
+
+def _apply_objects(
+    feed: Feed, log: Exportable, cluster: str, parts: Iterable[Part]
+) -> tuple[list[AppliedObject], Collection[Data]]:
+    """Append what differs from what the log knows; returns what became of it, and what it knows then."""
+    facts = ClusterFacts()
+    for event in cluster_facts(log):
+        if event.clusterid == cluster:
+            facts.absorb(event)
+    applied: list[AppliedObject] = []
+    for topic, messages, _ in (part.inputs for part in parts if part.inputs is not None):
+        for message in messages:
+            event, data = _as_given(message)
+            kind, name = _named(data)
+            before = facts.known((cluster, kind, name))
+            outcome: Literal["created", "changed", "unchanged"] = "created"
+            if isinstance(before, NodeObserved | ObjectApplied):
+                outcome = "unchanged" if replace(before, version=None, uid=None) == data else "changed"
+            if outcome != "unchanged":
+                feed.append(topic, [encode(event, message.key)])
+                facts.absorb(event)
+            applied.append(AppliedObject(kind, name, outcome))
+    return applied, [*facts.nodes.values(), *facts.objects.values()]
+
+
+def _as_given(message: Message) -> tuple[Event[Data], NodeObserved | ObjectApplied]:
+    """Return an object as somebody gives it now: whatever version a file has kept, nothing is newer."""
+    event = decode(message)
+    data = cast("NodeObserved | ObjectApplied", event.data)
+    given = replace(event, data=replace(data, version=None, uid=None))
+    ident = observation_id(str(event.recordedtime), encode(given, message.key).data.decode(), deleted=False)
+    return replace(given, id=ident), cast("NodeObserved | ObjectApplied", given.data)
+
+
+def _named(data: Data) -> tuple[str, str]:
+    """Return kind and name of a cluster fact."""
+    match data:
+        case ObjectApplied(kind, name):
+            return kind, name
+        case NodeObserved(name):
+            return "Node", name
+    raise TypeError(f"{data.TYPE} is no fact of a cluster object")
+
+
+def _apply_jobs(
+    feed: Feed,
+    known: KnownJobs,
+    cluster: str,
+    parts: Iterable[Part],
+    recorded: int,
+    *,
+    strict: bool,
+    warn: Callable[[str], object],
+) -> None:
+    """Submit or update jobs; one that stands in the files twice is submitted and then updated.
+
+    Raises:
+        ValueError: an update changes what may not; none of them is appended then.
+    """
+    made: list[tuple[Message, str, str, str]] = []
+    for place, document, _ in parts:
+        manifest = document.content
+        namespace, name, _ = job_name(manifest)
+        job, hint = known.open(namespace, name), ""
+        if job is None:
+            message = _submission(known, cluster, manifest, recorded, strict=strict)
+        else:
+            for warning in read_manifest(manifest).warnings:
+                _warn(f"{place}: {warning}", warn, strict=strict)
+            faults = replacement_faults(known.submitted(job), manifest)
+            if faults:
+                raise ValueError(f"{place}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
+            if manifest_digest(manifest) != known.given(job):
+                hint = _HINT
+            message = update(cluster, manifest, job, known.standing(job), recorded)
+        known.take(message)
+        made.append((message, f"{namespace}/{name}", place, hint))
+    for message, label, place, hint in made:
+        feed.append("jobs", [message])
+        feed.expect(message, label, place, hint)
+
+
+def _submission(known: KnownJobs, cluster: str, manifest: dict[str, Any], recorded: int, *, strict: bool) -> Message:
+    """Return the submission of a manifest, a new one if it was rejected before: what it lacked may be there now."""
+    command = manifest_digest(manifest)
+    first = submission(cluster, manifest, command, recorded, strict=strict)
+    rejections = known.rejections(first.key)
+    if not rejections:
+        return first
+    return submission(cluster, manifest, command, recorded, strict=strict, rejections=rejections)

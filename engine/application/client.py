@@ -1,0 +1,378 @@
+"""An open log as a Python program uses it: put in, ask, subscribe."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from types import TracebackType
+from typing import Any, Final, Literal, Self, TypeVar
+from uuid import uuid4
+
+from engine.application.applying import AppliedObject, apply_parts, part_of
+from engine.application.feed import Feed, Taken
+from engine.application.messages import command_message, submission
+from engine.events import Data, Event, decode
+from engine.events.inputs import CommandIssued, CustomEventRaised
+from engine.events.jobs import JobOpened, JobParked
+from engine.events.times import to_micros
+from engine.history.asof import By, ClusterAsOf, job_as_of
+from engine.history.errors import NotFoundError, UnopenedError
+from engine.history.fold import fold
+from engine.history.listing import LISTED, Filter, JobLine, Listing
+from engine.history.reading import cluster_facts, events_of, find_event, history_of, job_events
+from engine.history.resolve import resolve
+from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
+from engine.history.summary import Summary
+from engine.history.timeline import Timeline, timeline
+from engine.history.transfer import Exportable
+from engine.history.view import JobView
+from engine.history.why import Explanation, why_event, why_job
+from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.kubernetes.reading.documents import Document, read_documents
+from engine.kubernetes.reading.identity import job_name
+from engine.log.producer_time import wall_clock
+from engine.runtime.opening import is_shared, open_log
+from engine.runtime.settings import DEFAULT_LOG, Settings
+from statemachines.vocabulary import Action, Level
+
+__all__ = ["Events", "Lahar", "open_lahar"]
+
+_logger: Final = logging.getLogger("lahar")
+
+T = TypeVar("T")
+
+
+class _Logged:
+    """Says what goes on to the logger `lahar`."""
+
+    as_json = False
+
+    def note(self, text: str) -> None:
+        _logger.info("%s", text)
+
+    def warn(self, text: str) -> None:
+        _logger.warning("%s", text)
+
+    def flush(self) -> None:
+        """Do nothing: handlers write at once."""
+
+
+class Events(Iterator[Event[Data]]):
+    """Events of a subscription, in the order of each job. Not thread-safe."""
+
+    def __init__(self, subscription: Subscription, *, follow: bool) -> None:
+        self._subscription = subscription
+        self._items = subscription.stream(follow=follow)
+
+    @property
+    def token(self) -> str:
+        """From which another subscription goes on behind the last event that was given here."""
+        return self._subscription.token
+
+    @property
+    def is_caught_up(self) -> bool:
+        """All that was there when the subscription began has been given."""
+        return self._subscription.caught_up
+
+    def __next__(self) -> Event[Data]:
+        for item in self._items:
+            if not isinstance(item, CaughtUp):
+                return decode(item.message)
+        raise StopIteration
+
+
+class Lahar:
+    """An open log. What is put in is processed at once where nobody else runs the log: as the commands do it.
+
+    Not thread-safe; a context manager. Every method that names a job takes its id, a unique prefix of it, `namespace/name` or
+    `namespace/name@id`, and raises `NotFoundError` or `AmbiguousError` where none or several are meant; every method raises
+    `LogError` where the log cannot be used.
+    """
+
+    def __init__(self, log: Exportable, settings: Settings, *, process: bool = True) -> None:
+        """Use a log that is open; see `open_lahar`."""
+        self.log: Final = log
+        self._settings: Final = settings
+        self._process = process
+
+    def close(self) -> None:
+        """Close the log. Idempotent."""
+        self.log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # --- putting in -------------------------------------------------------------------------------------------------------
+
+    def ingest(self, objects: Iterable[Mapping[str, Any]]) -> int:
+        """Take in what a cluster shows: Kubernetes objects, Lists or watch events, as decoded JSON.
+
+        Returns:
+            How many inputs they became: kinds that Lahar does not read none, what cannot be read one that ends as a dead letter.
+        """
+        feed = self._feed()
+        items = chain.from_iterable(read_documents(json.dumps(content).encode()) for content in objects)
+        for item in items:
+            outcome = to_inputs(item, self._settings.cluster, wall_clock())
+            if isinstance(outcome, Refused):
+                feed.append(outcome.topic, [outcome.message])
+            elif not isinstance(outcome, Ignored):
+                feed.append(outcome.topic, outcome.messages)
+        self._finish(feed)
+        return feed.appended
+
+    def submit(self, manifest: Mapping[str, Any], *, command: str = "", strict: bool = False) -> Taken:
+        """Give Lahar a job to manage.
+
+        Args:
+            manifest: a Volcano or batch/v1 Job.
+            command: id of this submission: giving it twice submits once; a new one unless given.
+            strict: warnings are errors.
+        """
+        content = dict(manifest)
+        message = submission(self._settings.cluster, content, command or str(uuid4()), wall_clock(), strict=strict)
+        feed = self._feed()
+        feed.append("jobs", [message])
+        feed.expect(message, "/".join(job_name(content)[:2]))
+        return self._finish(feed)[0]
+
+    def apply(self, *objects: Mapping[str, Any], strict: bool = False) -> list[AppliedObject | Taken]:
+        """Apply jobs, queues, nodes, tenants, priority classes and grants; what is as it was changes nothing.
+
+        Args:
+            objects: in their order.
+            strict: warnings are errors.
+
+        Returns:
+            What became of the objects of the cluster, then of the jobs.
+
+        Raises:
+            ValueError: one cannot be applied; none is, then.
+        """
+        recorded = wall_clock()
+        parts = [
+            part_of(self._settings.cluster, "", Document(number, "", dict(content)), recorded)
+            for number, content in enumerate(objects, start=1)
+        ]
+        feed = self._feed()
+        applied = apply_parts(feed, self.log, self._settings.cluster, parts, recorded, strict=strict, warn=_Logged().warn)
+        return [*applied, *self._finish(feed)]
+
+    def command(
+        self,
+        job: str,
+        action: Literal[Action, "Unpark"],
+        *,
+        task: str | None = None,
+        index: int | None = None,
+        partition: int | None = None,
+        reason: str = "",
+        by: str = "",
+        command: str = "",
+    ) -> Taken:
+        """Command an action on a job.
+
+        Args:
+            job: which job.
+            action: `AbortJob`, `RestartTask`, …, or `Unpark`.
+            task: that RestartTask, RestartPod and RestartPartition are about.
+            index: replica that RestartPod is about.
+            partition: that RestartPartition is about.
+            reason: kept in the history.
+            by: who asks; kept in the history.
+            command: id of the command: giving it twice changes nothing more; a new one unless given.
+        """
+        return self._issue(job, CommandIssued(action, by, reason, task, index, partition), command)
+
+    def raise_event(
+        self,
+        job: str,
+        event: str,
+        data: Mapping[str, object] | None = None,
+        *,
+        task: str | None = None,
+        by: str = "",
+        command: str = "",
+    ) -> Taken:
+        """Raise a custom event of a job from outside.
+
+        Args:
+            job: which job.
+            event: that the job declares.
+            data: of the event.
+            task: whose policies are asked first.
+            by: who raises it; kept in the history.
+            command: as of `command`.
+        """
+        return self._issue(job, CustomEventRaised(event, dict(data or {}), task, by), command)
+
+    def _issue(self, job: str, data: CommandIssued | CustomEventRaised, command: str) -> Taken:
+        ident = resolve(self.log, job)
+        message = command_message(cluster_of(self.log, ident), ident, data, command or str(uuid4()), wall_clock())
+        feed = self._feed()
+        feed.append("jobs", [message])
+        feed.expect(message, job)
+        return self._finish(feed)[0]
+
+    def _feed(self) -> Feed:
+        return Feed(self.log, self._settings, _Logged(), process=self._process)
+
+    @staticmethod
+    def _finish(feed: Feed) -> list[Taken]:
+        taken = feed.finish()
+        feed.tell_callbacks()
+        return taken
+
+    # --- asking -----------------------------------------------------------------------------------------------------------
+
+    def jobs(self, wanted: Filter | None = None) -> list[JobLine]:
+        """Return the jobs that pass a filter, by time of submission."""
+        listing = Listing()
+        for event in job_events(self.log, LISTED):
+            listing.add(event)
+        return listing.lines(wanted)
+
+    def job(self, job: str) -> JobView:
+        """Return a job as it stands.
+
+        Raises:
+            UnopenedError: nothing has opened it yet.
+        """
+        return _there(fold(self.history(job)), job)
+
+    def history(self, job: str) -> list[Event[Data]]:
+        """Return all events of a job, in order."""
+        return events_of(self.log, resolve(self.log, job))
+
+    def why(self, what: str) -> Explanation:
+        """Explain why a job is where it is, or an event that is named by its id or the beginning of it."""
+        try:
+            job = resolve(self.log, what)
+        except NotFoundError:
+            if "/" in what:
+                raise
+            event = find_event(self.log, what)
+            return why_event(history_of(self.log, event.subject), event)
+        answer = why_job(history_of(self.log, job))
+        if answer is None:
+            raise NotFoundError("job", what)
+        return answer
+
+    def as_of(self, moment: datetime, job: str | None = None, *, by: By = "time") -> JobView | ClusterAsOf | None:
+        """Return a job, or without one the queues and nodes, as of a moment; `None`: the job was not open yet.
+
+        Args:
+            moment: with a time zone.
+            job: which job.
+            by: `time`: what was so, by all that is known today; `recordedtime`: what was known then.
+        """
+        at = to_micros(moment)
+        if job is not None:
+            return job_as_of(self.history(job), at, by)
+        cluster = ClusterAsOf(at, by)
+        for event in chain(cluster_facts(self.log), job_events(self.log)):
+            cluster.add(event)
+        return cluster
+
+    def timeline(self, job: str) -> Timeline:
+        """Return a job's three levels over time.
+
+        Raises:
+            UnopenedError: nothing has opened it yet.
+        """
+        return _there(timeline(self.history(job)), job)
+
+    def summary(self, *, cluster: str | None = None, other: bool = False) -> dict[str, Any]:
+        """Return the sums over the log: the keys of `lahar summary --json`, seconds as exact decimals.
+
+        Args:
+            cluster: only jobs of this one.
+            other: count jobs of kind `Other` (services, single pods) too.
+        """
+        found = Summary()
+        for event in job_events(self.log):
+            found.add(event)
+        return found.result(include_other=other, cluster=cluster)
+
+    # --- subscribing ------------------------------------------------------------------------------------------------------
+
+    def subscribe(
+        self,
+        start: str | datetime = "beginning",
+        *,
+        follow: bool = False,
+        job: str | None = None,
+        queue: str | None = None,
+        tenant: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        level: Level | None = None,
+        types: Sequence[str] = (),
+    ) -> Events:
+        """Return job events as they were committed: none twice, none left out, in the order of each job.
+
+        Args:
+            start: `beginning`, `now`, the moment from which they were recorded, or a token of an earlier subscription.
+            follow: go on with what is committed later, for ever.
+            job: only of this job.
+            queue: only of jobs of this queue.
+            tenant: only of jobs of this tenant.
+            labels: only of jobs with these labels.
+            level: only of this level.
+            types: only these event types; `*` stands for any characters.
+
+        Raises:
+            TokenError: the token is none, of another log, or what follows it is gone.
+        """
+        wanted = Wanted(tenant, queue, None if job is None else resolve(self.log, job), dict(labels or {}), level, tuple(types))
+        return Events(Subscription(self.log, _start(start), wanted), follow=follow)
+
+
+def open_lahar(
+    log: str = DEFAULT_LOG,
+    *,
+    cluster: str = "default",
+    create: bool = True,
+    readonly: bool = False,
+    process: bool = True,
+) -> Lahar:
+    """Open a log.
+
+    Args:
+        log: `sqlite:PATH`, `memory:` or `kafka://HOST:PORT`.
+        cluster: whose objects and jobs are put in.
+        create: make a file that is not there.
+        readonly: only ask.
+        process: process what is put in, unless somebody else runs the log.
+
+    Raises:
+        ValueError: the URL is of no known form.
+        LogError: the log cannot be opened; the text says what to do.
+    """
+    settings = Settings(log=log, cluster=cluster)
+    target = open_log(log, create=create and not readonly and not is_shared(log), readonly=readonly)
+    return Lahar(target, settings, process=process)
+
+
+def cluster_of(log: Exportable, job: str) -> str:
+    """Return the cluster of a job that was opened, or whose first input is parked."""
+    return next(event.clusterid for event in events_of(log, job) if isinstance(event.data, JobOpened | JobParked))
+
+
+def _start(start: str | datetime) -> Start:
+    if isinstance(start, datetime):
+        return Start("time", time=to_micros(start))
+    if start == "now":
+        return Start("now")
+    return Start() if start == "beginning" else Start("token", token=start)
+
+
+def _there(found: T | None, job: str) -> T:
+    if found is None:
+        raise UnopenedError(job)
+    return found

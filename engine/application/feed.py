@@ -1,0 +1,266 @@
+"""Append inputs, let them be processed (here, by the engine that runs beside us, or not at all), and see what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from engine.events import Data, Event, Message, Topic, decode
+from engine.events.ids import separate_job_id
+from engine.events.inputs import JobSubmitted, JobUpdated
+from engine.events.jobs import CommandRefused, Fault, JobRejected
+from engine.history.reading import events_of
+from engine.history.transfer import Exportable
+from engine.kubernetes.manifests.manifest import read_manifest
+from engine.kubernetes.reading.identity import job_name
+from engine.log.errors import FencedError, LogBusyError
+from engine.log.producer_time import wall_clock
+from engine.runtime.callbacks import Callbacks
+from engine.runtime.engine import Engine, run_lock
+from engine.runtime.opening import is_shared
+from engine.runtime.principal import principal_of, spoken_by
+from engine.runtime.reporter import Reporter
+from engine.runtime.settings import Settings
+from engine.runtime.stages import stages_of
+
+__all__ = ["Feed", "Outcome", "Progress", "Taken"]
+
+Outcome = Literal["applied", "duplicate", "unchanged", "rejected", "refused", "appended"]
+"""What became of an input; `appended`: it is not processed yet, somebody else will."""
+
+Progress = Callable[[], AbstractContextManager[Callable[[int, int], object]]]
+"""Begins to show how far processing has come; what it gives is told how many inputs are done, of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """An input and what became of it."""
+
+    job: str
+    """Id."""
+    name: str
+    """What to call it."""
+    place: str
+    """Where the input came from: `jobs.yaml: line 12`."""
+    input: str
+    """Id."""
+    outcome: Outcome
+    faults: tuple[Fault, ...] = ()
+    """Why it was rejected or refused."""
+    warnings: tuple[str, ...] = ()
+    events: list[Event[Data]] = field(default_factory=list)
+    """What followed from it."""
+
+    @property
+    def failed(self) -> bool:
+        """It was rejected or refused."""
+        return bool(self.faults)
+
+
+class _Expected(NamedTuple):
+    """An input of which it is told what became of it."""
+
+    message: Message
+    name: str
+    place: str
+    hint: str
+    repeated: bool
+    """An input with this id was taken before."""
+
+
+class Feed:
+    """One caller's way to put inputs into a log and to see what becomes of them."""
+
+    def __init__(
+        self,
+        log: Exportable,
+        settings: Settings,
+        reporter: Reporter,
+        *,
+        process: bool,
+        progress: Progress = lambda: nullcontext(lambda _done, _all: None),
+    ) -> None:
+        """Begin.
+
+        Args:
+            log: writable.
+            settings: of this run.
+            reporter: is told what callbacks could not take.
+            process: process what is appended, unless a live engine does, or the log is one that workers process.
+            progress: shows how far that has come.
+
+        Raises:
+            CallbackError: the callbacks that the settings name cannot be registered.
+        """
+        self._log = log
+        self._settings = settings
+        self._process = process and not is_shared(settings.log)
+        self._progress = progress
+        self._principal = principal_of(settings.log)
+        self._engine: Engine | None = None
+        self._callbacks = Callbacks(settings, reporter) if self._process else None
+        self._started = wall_clock()
+        self._expected: list[_Expected] = []
+        self.appended = 0
+        self.processed = 0
+        """Inputs taken and timers fired."""
+        self.processor: Literal["here", "engine", "workers", "nobody"] = "nobody"
+        """Who processes what was appended, as of `finish`; `engine`: another process that runs the log."""
+
+    def play_from(self, time: int) -> None:
+        """Say that what is put in was recorded from this time on (microseconds): from then on it is news to callbacks."""
+        self._started = min(self._started, time)
+
+    def append(self, topic: Topic, messages: Sequence[Message]) -> None:
+        """Append inputs, all or none; it is this process that says what they say.
+
+        Raises:
+            LogUnavailableError: the log cannot be written.
+        """
+        self._log.append(topic, spoken_by(messages, self._principal) if topic == "jobs" else messages)
+        self.appended += len(messages)
+
+    def expect(self, message: Message, name: str = "", place: str = "", hint: str = "") -> None:
+        """Let `finish` tell what became of an input that was appended and not yet processed.
+
+        Args:
+            message: the input.
+            name: what to call its job; the id unless given.
+            place: where it came from, for whoever has to correct it: `jobs.yaml: line 12`.
+            hint: warning for the case that nothing follows.
+        """
+        # Only what is processed here is told more of than that it was appended.
+        repeated = self._process and bool(self._followed(message))
+        self._expected.append(_Expected(message, name or message.key, place, hint, repeated))
+
+    def process(self, *, tell: bool = True) -> bool:
+        """Process until quiet what was appended so far; false if that is somebody else's work.
+
+        Args:
+            tell: tell the callbacks too.
+
+        Raises:
+            LogError: the log failed.
+        """
+        if not self._work():
+            return False
+        if tell:
+            self.tell_callbacks()
+        return True
+
+    def finish(self) -> list[Taken]:
+        """Process, and return what became of the expected inputs; callbacks are told by `tell_callbacks`.
+
+        Raises:
+            LogError: the log failed.
+        """
+        processed = self._work()
+        if processed:
+            self.processor = "here"
+        else:
+            self.processor = "workers" if is_shared(self._settings.log) else "engine" if self._process else "nobody"
+        expected, self._expected = self._expected, []
+        return [self._taken(each, processed=processed) for each in expected]
+
+    def tell_callbacks(self) -> None:
+        """Tell the callbacks what was committed, unless that is somebody else's work.
+
+        Raises:
+            LogError: the log cannot be read or written.
+        """
+        with ExitStack() as stack:
+            if self._callbacks is not None and self._is_alone(stack):
+                self._callbacks.open(self._log, self._started)
+                self._callbacks.tell()
+
+    def _work(self) -> bool:
+        if not self._process:
+            return False
+        while True:
+            with ExitStack() as stack:
+                if not self._is_alone(stack):
+                    return False
+                engine = self._run()
+            # Who appended while the lock was held relied on its holder, and may have come too late for it.
+            if not engine.lag():
+                return True
+
+    def _is_alone(self, stack: ExitStack) -> bool:
+        """Take the lock of whoever runs the log; false if somebody else has it."""
+        lock = run_lock(self._settings)
+        if lock is not None:
+            try:
+                stack.enter_context(lock.hold())
+            except LogBusyError:
+                return False
+        return True
+
+    def _run(self) -> Engine:
+        """Run the engine; it stays open for the next time, as recovering its state may take seconds."""
+        with self._progress() as show:
+            engine, fresh = self._engine, self._engine is None
+            if engine is None:
+                engine = Engine.of(self._log, stages_of(self._settings), self._settings)
+                engine.open()
+            waiting, known = engine.lag(), engine
+
+            def told() -> None:
+                show(max(waiting - known.lag(), 0), waiting)
+
+            try:
+                self.processed += engine.run_until_quiet(told)
+            except FencedError:
+                if fresh:
+                    raise
+                # Another command has processed since; nothing of ours was written.
+                engine.open()
+                self.processed += engine.run_until_quiet(told)
+        self._engine = engine
+        return engine
+
+    def _followed(self, message: Message) -> list[Event[Data]]:
+        """Return what followed from an input: about its job or, where that is somebody else's, about one of its own."""
+        events = self._caused(message, message.key)
+        data = decode(message).data
+        if events or not isinstance(data, JobSubmitted | JobUpdated):
+            return events
+        return self._caused(message, separate_job_id(message.key, message.clusterid, job_name(data.manifest)[0], message.key))
+
+    def _caused(self, message: Message, job: str) -> list[Event[Data]]:
+        return [event for event in events_of(self._log, job) if event.causationid == message.id]
+
+    def _taken(self, expected: _Expected, *, processed: bool) -> Taken:
+        message, name, place, hint, repeated = expected
+        if not processed:
+            return Taken(message.key, name, place, message.id, "appended")
+        events = self._followed(message)
+        faults = tuple(fault for event in events for fault in _faults(event.data))
+        outcome: Outcome = "duplicate" if repeated else "applied"
+        if faults:
+            outcome = "refused" if isinstance(events[-1].data, CommandRefused) else "rejected"
+        elif not events:
+            outcome = "unchanged"
+        warnings = [warning for event in events for warning in getattr(event.data, "warnings", ())]
+        if any(isinstance(event.data, JobRejected) for event in events):
+            warnings += _warnings(message)
+        if hint and not events:
+            warnings.append(hint)
+        return Taken(message.key, name, place, message.id, outcome, faults, tuple(warnings), events)
+
+
+def _warnings(message: Message) -> list[str]:
+    """Return what is odd about the manifest of a submission that was rejected: the log keeps only its faults."""
+    data = decode(message).data
+    # With `strict` the warnings are among the faults.
+    if not isinstance(data, JobSubmitted) or data.strict:
+        return []
+    return read_manifest(data.manifest, seed=message.id).warnings
+
+
+def _faults(data: Data) -> Sequence[Fault]:
+    """Return what an event says is wrong with its input."""
+    if isinstance(data, JobRejected):
+        return data.faults
+    return [Fault("", data.reason)] if isinstance(data, CommandRefused) else []

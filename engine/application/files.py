@@ -1,0 +1,56 @@
+"""Files of objects and manifests."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from engine.events.bounds import FILE_BYTES
+from engine.kubernetes.reading.documents import Document, Unreadable, read_documents
+from engine.kubernetes.reading.markdown import extract_manifest
+
+__all__ = ["read_manifests", "read_objects"]
+
+
+def read_objects(path: Path) -> list[Document]:
+    """Read the objects of a file: YAML, JSON or the YAML block of a Markdown page; `-` is standard input.
+
+    Raises:
+        ValueError: something in it cannot be read (the text says where), or it is larger than `FILE_BYTES`.
+        OSError: the file cannot be read.
+    """
+    with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as source:
+        content = source.read(FILE_BYTES + 1)
+    if len(content) > FILE_BYTES:
+        raise ValueError(f"{path}: has more than {FILE_BYTES:,} bytes; split it, or `lahar ingest` what a cluster shows")
+    if path.suffix.lower() in {".md", ".markdown"}:
+        try:
+            return [Document(1, "", extract_manifest(content.decode()))]
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+    documents: list[Document] = []
+    for item in read_documents(content):
+        if isinstance(item, Unreadable):
+            raise ValueError(f"{path}: line {item.line}: {item.reason}")  # noqa: TRY004 - a bad file, not a bad type
+        documents.append(item)
+    if not documents:
+        raise ValueError(f"{path}: there is no object in it")
+    return documents
+
+
+def read_manifests(path: Path) -> list[tuple[str, dict[str, Any]]]:
+    """Read the job manifests of a file, each with its place (`jobs.yaml: line 12`).
+
+    Raises:
+        ValueError: it holds something else, or cannot be read.
+        OSError: the file cannot be read.
+    """
+    documents = read_objects(path)
+    for document in documents:
+        if document.kind != "Job":
+            raise ValueError(
+                f"{path}: {document.place}: {document.kind or 'no kind'} is no Job; use `lahar apply` for other objects"
+            )
+    return [(f"{path}: {document.place}", document.content) for document in documents]

@@ -1,0 +1,65 @@
+"""Shows what became of the inputs that a command has put in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import typer
+from rich.text import Text
+
+from engine.application.feed import Feed, Taken
+from engine.cli.output import Output
+from engine.history.sentences import tell
+from engine.history.transfer import Exportable
+from engine.runtime.errors import BAD_INPUT
+from engine.runtime.settings import Settings
+
+__all__ = ["finish", "new_feed"]
+
+
+def new_feed(log: Exportable, settings: Settings, output: Output, *, process: bool) -> Feed:
+    """Return a command's way into a log, which shows on a terminal how far it has come; see `Feed`."""
+
+    @contextmanager
+    def progress() -> Iterator[Callable[[int, int], object]]:
+        with output.progress("inputs") as shown:
+            task = shown.add_task("opening", total=None)
+            yield lambda done, waiting: shown.update(task, description="processing", completed=done, total=waiting)
+
+    return Feed(log, settings, output, process=process, progress=progress)
+
+
+def finish(feed: Feed, output: Output) -> None:
+    """Process, and say what became of the inputs that were expected.
+
+    Raises:
+        typer.Exit: one of them was rejected or refused (exit code 2).
+    """
+    told = feed.finish()
+    if feed.processor in {"workers", "engine"}:
+        who = "the workers of this log process it" if feed.processor == "workers" else "the engine that runs this log processes it"
+        output.notes.print(f"appended; {who}", style="dim")
+    for taken in told:
+        _show(taken, output)
+    if feed.processor == "here":
+        feed.tell_callbacks()
+    if any(taken.failed for taken in told):
+        raise typer.Exit(BAD_INPUT)
+
+
+def _show(taken: Taken, output: Output) -> None:
+    if output.as_json:
+        faults = [{"path": fault.path, "message": fault.message} for fault in taken.faults]
+        output.record({"job": taken.job, "name": taken.name, "input": taken.input, "outcome": taken.outcome, "faults": faults})
+    elif taken.failed:
+        for fault in taken.faults:
+            output.fail(": ".join(part for part in (taken.place or taken.name, fault.path, fault.message) if part))
+    elif taken.outcome == "applied":
+        for event in taken.events:
+            output.console.print(Text.assemble((f"{event.subject}  ", "dim"), tell(event)), soft_wrap=True)
+    else:
+        meaning = "unchanged: it was taken before" if taken.outcome == "duplicate" else taken.outcome
+        output.console.print(Text(f"{taken.name}: {meaning}"), soft_wrap=True)
+    for warning in taken.warnings:
+        output.warn(f"{taken.place}: {warning}" if taken.place else warning)

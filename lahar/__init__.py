@@ -1,0 +1,44 @@
+"""Lahar as a library: open a log, put in, ask, subscribe.
+
+    import lahar
+
+    with lahar.open("sqlite:./lahar.db") as log:
+        log.submit(manifest)
+        print(log.why("default/train").headline)
+
+What stands here keeps its meaning within a major version; see docs/library.md.
+"""
+
+from engine import __version__
+from engine.application.applying import AppliedObject
+from engine.application.client import Events, Lahar
+from engine.application.client import open_lahar as open  # noqa: A004 - `lahar.open` reads as what it does
+from engine.application.feed import Taken
+from engine.events import Event
+from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
+from engine.history.listing import Filter, JobLine
+from engine.history.timeline import Timeline
+from engine.history.view import JobView
+from engine.history.why import Explanation
+from engine.log.errors import LogError
+
+__all__ = [
+    "AmbiguousError",
+    "AppliedObject",
+    "Event",
+    "Events",
+    "Explanation",
+    "Filter",
+    "HistoryError",
+    "JobLine",
+    "JobView",
+    "Lahar",
+    "LogError",
+    "NotFoundError",
+    "Taken",
+    "Timeline",
+    "TokenError",
+    "UnopenedError",
+    "__version__",
+    "open",
+]

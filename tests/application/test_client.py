@@ -1,0 +1,179 @@
+"""The library: what a program puts in, asks and hears, on every log, without a command."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lahar
+from engine.effects.registry import Registry, callback
+from engine.events.jobs import JobOpened
+
+JOB: dict[str, Any] = {
+    "apiVersion": "batch.volcano.sh/v1alpha1",
+    "kind": "Job",
+    "metadata": {"name": "train", "namespace": "ml"},
+    "lahar": {"customEvents": {"Checkpointed": None}},
+    "spec": {
+        "minAvailable": 1,
+        "queue": "research",
+        "tasks": [{"name": "worker", "replicas": 2, "template": {"spec": {"containers": [{"name": "main", "image": "train"}]}}}],
+    },
+}
+QUEUE = {
+    "apiVersion": "scheduling.volcano.sh/v1beta1",
+    "kind": "Queue",
+    "metadata": {"name": "research"},
+    "spec": {"weight": 1},
+}
+
+
+def pod(phase: str, version: int) -> dict[str, object]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "web",
+            "namespace": "ml",
+            "uid": "web-1",
+            "resourceVersion": str(version),
+            "creationTimestamp": "2026-03-01T12:00:00Z",
+        },
+        "spec": {"containers": [{"name": "main", "image": "web"}]},
+        "status": {"phase": phase},
+    }
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[lahar.Lahar]:
+    with lahar.open("memory:" if request.param == "memory" else f"sqlite:{tmp_path / 'lahar.db'}") as opened:
+        opened.apply(QUEUE)
+        yield opened
+
+
+def test_a_job_is_submitted_and_shown(log: lahar.Lahar) -> None:
+    taken = log.submit(JOB)
+    assert (taken.name, taken.outcome, taken.faults) == ("ml/train", "applied", ())
+    assert isinstance(taken.events[0].data, JobOpened)
+    view = log.job("ml/train")
+    assert (view.id, view.phase, len(view.attempts)) == (taken.job, "Pending", 2)
+    assert [line.id for line in log.jobs(lahar.Filter(queue="research"))] == [taken.job]
+    assert log.jobs(lahar.Filter(queue="other")) == []
+
+
+def test_the_same_submission_twice_is_one(log: lahar.Lahar) -> None:
+    assert [log.submit(JOB, command="nightly").outcome for _ in range(2)] == ["applied", "duplicate"]
+    assert len(log.jobs()) == 1
+
+
+def test_what_is_wrong_with_a_manifest_is_an_answer(log: lahar.Lahar) -> None:
+    taken = log.submit({**JOB, "spec": {**JOB["spec"], "minAvailable": -1}})
+    assert (taken.outcome, taken.failed, log.jobs()) == ("rejected", True, [])
+    assert taken.faults[0].path == "spec.minAvailable"
+
+
+def test_applying_twice_changes_nothing(log: lahar.Lahar) -> None:
+    (queue, job) = log.apply(QUEUE, JOB)
+    assert (queue.outcome, job.outcome) == ("unchanged", "applied")
+    events = len(log.history("ml/train"))
+    (queue, job) = log.apply(QUEUE, JOB)
+    assert (queue.outcome, job.outcome) == ("unchanged", "unchanged")
+    assert len(log.history("ml/train")) == events
+
+
+def test_what_cannot_be_applied_leaves_all_as_it_was(log: lahar.Lahar) -> None:
+    with pytest.raises(ValueError, match="ConfigMap cannot be applied"):
+        log.apply(JOB, {"kind": "ConfigMap", "metadata": {"name": "a"}})
+    assert log.jobs() == []
+
+
+def test_commands_and_custom_events_are_answered(log: lahar.Lahar) -> None:
+    log.submit(JOB)
+    assert log.raise_event("ml/train", "Checkpointed", {"step": 7}).outcome == "applied"
+    refused = log.raise_event("ml/train", "Unknown")
+    assert (refused.outcome, len(refused.faults)) == ("refused", 1)
+    aborted = log.command("ml/train", "AbortJob", by="ann", reason="wrong data")
+    assert aborted.events[0].type == "lahar.job.action_taken.v1"
+    assert "ann" in " ".join(log.why("ml/train").sentences())
+
+
+def test_observations_become_jobs(log: lahar.Lahar) -> None:
+    assert log.ingest([pod("Pending", 1), {"kind": "List", "items": [pod("Succeeded", 2)]}, {"kind": "Secret"}]) == 2
+    (line,) = log.jobs(lahar.Filter(other=True))
+    assert (line.name, line.phase) == ("web", "Completed")
+
+
+def test_the_past_can_be_asked_for(log: lahar.Lahar) -> None:
+    before = datetime.now(UTC)
+    taken = log.submit(JOB)
+    log.command("ml/train", "AbortJob")
+    assert log.as_of(before, "ml/train") is None
+    opened = datetime.fromtimestamp(taken.events[0].time / 1e6, UTC)
+    assert log.as_of(datetime.now(UTC), "ml/train").phase != "Pending"
+    assert log.as_of(opened).document()["queues"]
+    assert log.timeline("ml/train").job.id == taken.job
+    assert log.summary()["jobs"] == 1
+
+
+def test_an_event_is_explained_by_the_beginning_of_its_id(log: lahar.Lahar) -> None:
+    (first, *_) = log.submit(JOB).events
+    assert log.why(first.id[:12]).causes[0].event == first.id
+
+
+def test_a_job_that_is_not_there_is_an_error_that_says_where_to_look(log: lahar.Lahar) -> None:
+    for ask in (log.job, log.why, log.timeline, log.history):
+        with pytest.raises(lahar.NotFoundError, match="lahar job list"):
+            ask("ml/nobody")
+
+
+def test_a_subscription_goes_on_behind_its_token(log: lahar.Lahar) -> None:
+    log.submit(JOB)
+    first = log.subscribe(types=["lahar.job.*"])
+    heard = [event.id for event in first]
+    assert first.is_caught_up
+    log.command("ml/train", "AbortJob")
+    heard += [event.id for event in log.subscribe(first.token, types=["lahar.job.*"])]
+    whole = [event.id for event in log.subscribe(types=["lahar.job.*"])]
+    assert heard == whole
+    with pytest.raises(lahar.TokenError):
+        log.subscribe("nonsense")
+
+
+def test_a_subscription_from_now_or_from_a_moment_leaves_out_what_was(log: lahar.Lahar) -> None:
+    log.submit(JOB)
+    assert list(log.subscribe("now")) == []
+    assert list(log.subscribe(datetime(2100, 1, 1, tzinfo=UTC))) == []
+    assert next(iter(log.subscribe(datetime(1970, 1, 2, tzinfo=UTC), level="job"))) == log.history("ml/train")[0]
+
+
+def test_what_is_only_appended_is_said_to_be(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'lahar.db'}"
+    with lahar.open(url, process=False) as log:
+        assert log.submit(JOB).outcome == "appended"
+        assert log.jobs() == []
+    with lahar.open(url) as log:
+        log.apply(QUEUE)
+        assert [line.name for line in log.jobs()] == ["train"]
+
+
+def test_who_only_asks_makes_no_file(tmp_path: Path) -> None:
+    with pytest.raises(lahar.LogError):
+        lahar.open(f"sqlite:{tmp_path / 'none.db'}", readonly=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_callback_that_fails_is_told_to_the_logger(
+    log: lahar.Lahar, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    @callback(name="bell", level="job")
+    def bell(_notice: object) -> None:
+        raise RuntimeError("no bell")
+
+    monkeypatch.setattr("engine.runtime.callbacks.registered", lambda *_: Registry([bell]))
+    log.submit(JOB)
+    assert ("lahar", logging.WARNING) in {(record.name, record.levelno) for record in caplog.records}
