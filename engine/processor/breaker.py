@@ -4,7 +4,7 @@ Before something is decided its name is noted outside the transaction, where it 
 opens the shard next finds it there, unless the process ended in good order. What two processes have ended in while they decided
 it, by a crash or because they ran out of time (`watchdog`), is decided by a child process (`rehearsal`). If that ends too it is set
 aside: parked with its job, or, where a process ended while it parked it, a dead letter; a timer is dropped then. If it survives,
-somebody has killed the others.
+somebody has killed the others. If the parent ends meanwhile the next start tries once more, three times at most.
 
 Where a mark costs nothing (a file) each input has one, and the third start sets the input aside. Where it is a round trip (Kafka) a
 shard that is open has one mark, which names nothing; only the start after a process has ended marks each input, for as many as may
@@ -33,7 +33,10 @@ REASON: Final = "processes ended twice while they decided it"
 """Why an input or a timer is set aside."""
 
 _FATAL: Final = 2
-"""Ends of processes in the same input after which a child process tries it; with the child's, or one more, it is set aside."""
+"""Ends of processes in the same input after which a child process tries it; if the child ends, it is set aside."""
+_HOPELESS: Final = 5
+"""Ends after which it is set aside without another trial: each child so far took its parent with it, or somebody killed the
+parent meanwhile. Making a child takes milliseconds, so kills that come soon after a start fall into a trial again and again."""
 _NOTHING: Final = ""
 _OPEN: Final = "open"
 _RECOVERY: Final = "recovery"
@@ -86,7 +89,7 @@ class Breaker:
         what = "recovered the shard" if self.suspect == _RECOVERY else f"decided {self.suspect}"
         done = ""
         if self.suspect != _RECOVERY and self.ends >= _FATAL:
-            done = "; that is set aside now" + (" if a child process ends in it too" if self.ends == _FATAL else "")
+            done = "; that is set aside now" + (" if a child process ends in it too" if self.ends < _HOPELESS else "")
         _logger.warning("shard %s: %s %s%s", self.shard, many, what, done)
 
     def recovering(self) -> None:
@@ -119,18 +122,18 @@ class Breaker:
                 self._mark(f"0 {text_of(name)}")
             return ()
         ends, mark = self._mark_of(name)
-        if ends == _FATAL:
-            self._mark(mark)  # what takes this process with it is tried no more
+        if _FATAL <= ends < _HOPELESS:
+            self._mark(mark)  # what takes this process with it counts
             if self.rehearse():
                 _logger.warning("shard %s: a child process survives %s: something else ended the others", self.shard, self.suspect)
                 self.suspect, self.ends = _NOTHING, 0
             else:
-                self.ends += 1
+                self.ends = _HOPELESS
             ends, mark = self._mark_of(name)
         if self._free or self._careful:
             self._left -= 1
             self._mark(mark)
-        return (REASON,) * (ends - _FATAL)
+        return (REASON,) * (ends - _HOPELESS + 1)
 
     def _mark_of(self, name: Name) -> tuple[int, str]:
         """Return how many processes have ended in something, and the mark that says so."""
