@@ -137,21 +137,14 @@ def _reader(cls: type[Data]) -> Callable[[bytes], Data]:
     def read(content: bytes) -> Data:
         return cls(**validator.validate_json(content, strict=True))
 
-    found = _READERS[cls] = read if decoder is None else _fast_reader(cls, decoder, read)
-    return found
-
-
-def _fast_reader(
-    cls: type[Data], decoder: Callable[[bytes], dict[str, Any]], read: Callable[[bytes], Data]
-) -> Callable[[bytes], Data]:
     def read_fast(content: bytes) -> Data:
         try:
-            values = decoder(content)
+            return decoder(content)  # type: ignore[misc]  # there is one
         except REFUSED:
             return read(content)
-        return cls(**values)
 
-    return read_fast
+    found = _READERS[cls] = read if decoder is None else read_fast
+    return found
 
 
 def encode(event: Event[Data], key: str | None = None) -> Message:

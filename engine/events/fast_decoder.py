@@ -1,22 +1,26 @@
 """msgspec decoders of events' data, made of the annotations that pydantic reads: an observation costs them half as much.
 
-They refuse what breaks a bound, and pydantic says why: it is asked again about all that they refuse.
+They refuse what breaks a bound, and pydantic says why: it is asked again about all that they refuse. They refuse unknown fields
+too, which each skips within bounds of its own: those of msgspec depend on the caller's stack.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, NotRequired, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, GroupedMetadata, Le, MaxLen
-from msgspec import Meta, MsgspecError
+from msgspec import Meta, MsgspecError, Struct, defstruct
+from msgspec import field as struct_field
 from msgspec.json import Decoder
+from msgspec.structs import astuple
 from pydantic.fields import FieldInfo
-from typing_extensions import TypedDict
 
 __all__ = ["REFUSED", "fast_decoder"]
+
+C = TypeVar("C")
 
 REFUSED: Final = (MsgspecError, UnicodeDecodeError, RecursionError)
 """What a decoder raises."""
@@ -28,41 +32,53 @@ class _UnknownTypeError(Exception):
     """Raised when msgspec would read a type otherwise than pydantic does."""
 
 
-def fast_decoder(cls: type[Any]) -> Callable[[bytes], dict[str, Any]] | None:
-    """Return a function that reads the fields of a dataclass from JSON, for its constructor; those that are absent have defaults.
+def fast_decoder(cls: type[C]) -> Callable[[bytes], C] | None:
+    """Return a function that reads an object of a dataclass from JSON.
 
-    `None`: the class has fields of other types than strings, numbers, truth values, choices, and parts with no others.
+    `None`: the class has fields of other types than strings, numbers, truth values, choices, and parts of such.
     """
-    hints = get_type_hints(cls, include_extras=True)
-    parts = [(field.name, hints[field.name]) for field in fields(cls) if is_dataclass(hints[field.name])]
     try:
-        read: Callable[[bytes], dict[str, Any]] = Decoder(_mapping(cls, dict(parts))).decode
+        struct, make = _struct(cls)
     except _UnknownTypeError:
         return None
-
-    def read_parts(content: bytes) -> dict[str, Any]:
-        values = read(content)
-        for name, part in parts:
-            if name in values:
-                values[name] = part(**values[name])
-        return values
-
-    return read_parts if parts else read
+    read = Decoder(struct).decode
+    return lambda content: make(read(content))
 
 
-def _mapping(cls: type[Any], parts: dict[str, Any]) -> Any:  # noqa: ANN401 - a type that is known at run time only
-    """Return what a dataclass looks like in JSON; of its parts in turn, which have none."""
+def _struct(cls: type[Any]) -> tuple[type[Struct], Callable[[Struct], Any]]:
+    """Return what a dataclass looks like in JSON, and the function that makes an object of it of that."""
     hints = get_type_hints(cls, include_extras=True)
-    found = {}
-    for field in fields(cls):
-        hint = hints[field.name]
-        kept = _mapping(hint, {}) if field.name in parts else _converted(hint)
-        found[field.name] = kept if _is_required(field) else NotRequired[kept]
-    return TypedDict(cls.__name__, found)  # type: ignore[operator]  # as above
+    found: list[tuple[str, Any, Any]] = []
+    parts: list[tuple[int, Callable[[Struct], Any]]] = []
+    for field in sorted(fields(cls), key=lambda field: bool(field.kw_only)):
+        hint: Any = hints[field.name]
+        default = {"default": field.default, "default_factory": field.default_factory}
+        if is_dataclass(hint):
+            kind, make = _struct(hints[field.name])
+            if default != {"default": MISSING, "default_factory": hint}:  # the only default that is one of the struct, too
+                raise _UnknownTypeError(hint)
+            default["default_factory"] = kind
+            parts.append((len(found), make))
+        else:
+            kind = _converted(hint)
+        known: dict[str, Any] = {name: value for name, value in default.items() if value is not MISSING}
+        found.append((field.name, kind, struct_field(**known)))
+    named = [field.name for field in reversed(fields(cls)) if field.kw_only]
 
+    struct = defstruct(cls.__name__, found, kw_only=True, forbid_unknown_fields=True)
+    if not parts and not named:
+        return struct, lambda read: cls(*astuple(read))
 
-def _is_required(field: Field[Any]) -> bool:
-    return field.default is field.default_factory is MISSING
+    def make_all(read: Struct) -> Any:  # noqa: ANN401 - of a class that is known at run time only
+        values = list(astuple(read))
+        for at, make in parts:
+            values[at] = make(values[at])
+        if not named:
+            return cls(*values)
+        by_name = {name: values.pop() for name in named}
+        return cls(*values, **by_name)
+
+    return struct, make_all
 
 
 def _converted(hint: Any) -> Any:  # noqa: ANN401 - any annotation
