@@ -6,8 +6,8 @@ lets everybody speak for everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from engine.events import Data, Event
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobUpdated
@@ -17,9 +17,15 @@ from engine.lifecycle.state import Job, ShardState
 __all__ = ["may_not_speak", "objection", "objection_to_submission"]
 
 _EVERY: Final = "*"
-_Granted = list[Mapping[str, Any]]
 Asking = CommandIssued | CustomEventRaised | EffectReported | JobUpdated | JobDeleted
 _ASKING: Final = (CommandIssued, CustomEventRaised, EffectReported, JobUpdated, JobDeleted)
+
+
+class _Granted(NamedTuple):
+    """What one grant lets those speak for whom it names."""
+
+    namespaces: frozenset[str] | None
+    tenants: frozenset[str] | None
 
 
 def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
@@ -37,7 +43,7 @@ def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
     return why
 
 
-def _objection(granted: _Granted | None, whose: Job | Claim, event: Event[Data], data: Asking) -> str | None:
+def _objection(granted: Sequence[_Granted] | None, whose: Job | Claim, event: Event[Data], data: Asking) -> str | None:
     if whose.cluster != event.clusterid:
         return f"the job is of {_called(whose.cluster)}, not of {_called(event.clusterid)}"
     if isinstance(data, JobDeleted) and not whose.managed:
@@ -64,14 +70,17 @@ def may_not_speak(state: ShardState, principal: str, cluster: str, namespace: st
     return _uncovered(_granted(state, principal, cluster), principal, cluster, namespace, tenant)
 
 
-def _granted(state: ShardState, principal: str, cluster: str) -> _Granted | None:
+def _granted(state: ShardState, principal: str, cluster: str) -> Sequence[_Granted] | None:
     """Return the grants of a cluster that name a principal; `None`: it has no grants, so everybody may speak for everything."""
     grants = [(where, spec) for where, spec in _grants(state) if where == cluster or not cluster]
-    return [spec for where, spec in grants if where == cluster and _names(spec.get("principals"), principal)] if grants else None
+    if not grants:
+        return None
+    own = (spec for where, spec in grants if where == cluster and _covers(_names(spec, "principals"), principal))
+    return [_Granted(_names(spec, "namespaces"), _names(spec, "tenants")) for spec in own]
 
 
-def _uncovered(granted: _Granted | None, principal: str, cluster: str, namespace: str, tenant: str) -> str | None:
-    if granted is None or any(_covers(spec, namespace, tenant) for spec in granted):
+def _uncovered(granted: Sequence[_Granted] | None, principal: str, cluster: str, namespace: str, tenant: str) -> str | None:
+    if granted is None or any(_allows(grant, namespace, tenant) for grant in granted):
         return None
     who = repr(principal) if principal else "a producer without a principal"
     whose = f"namespace {namespace}" + (f" and tenant {tenant}" if tenant != namespace else "")
@@ -86,18 +95,26 @@ def _grants(state: ShardState) -> Iterator[tuple[str, Mapping[str, Any]]]:
     return ((cluster, applied.spec) for (cluster, kind, _), applied in state.facts.objects.items() if kind == "Grant")
 
 
-def _covers(grant: Mapping[str, Any], namespace: str, tenant: str) -> bool:
-    """Tell whether a grant covers a job of whom it names.
+def _allows(grant: _Granted, namespace: str, tenant: str) -> bool:
+    """Tell whether a grant allows whom it names to speak for a job.
 
     A namespace alone covers the tenant of that name, which a job has unless a label says otherwise; a tenant alone every namespace.
     """
-    namespaces, tenants = grant.get("namespaces"), grant.get("tenants")
+    namespaces, tenants = grant
     return (
-        (namespaces is None or _names(namespaces, namespace))
-        and (tenant == namespace if tenants is None else _names(tenants, tenant))
+        (namespaces is None or _covers(namespaces, namespace))
+        and (tenant == namespace if tenants is None else _covers(tenants, tenant))
         and not (namespaces is None and tenants is None)
     )
 
 
-def _names(names: Any, name: str) -> bool:  # noqa: ANN401 - as it stands in the log
-    return isinstance(names, list) and (_EVERY in names or (name != "" and name in names))
+def _names(spec: Mapping[str, Any], field: str) -> frozenset[str] | None:
+    """Return the names that stand in a grant, whatever its field holds; `None`: it has no such field."""
+    names = spec.get(field)
+    if isinstance(names, list):
+        return frozenset(name for name in names if isinstance(name, str))
+    return None if names is None else frozenset()
+
+
+def _covers(names: frozenset[str] | None, name: str) -> bool:
+    return names is not None and (_EVERY in names or (name != "" and name in names))

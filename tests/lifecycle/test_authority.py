@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from lifecycle_driver import ELSEWHERE, Driver, pod, records, vcjob
+from lifecycle_driver import CLUSTER, ELSEWHERE, Driver, pod, records, vcjob
 
 from engine.events.bounds import FAULT_CHARACTERS
 from engine.events.ids import observation_id
@@ -24,6 +25,8 @@ from engine.events.inputs import (
 from engine.events.jobs import CommandRefused, JobRejected
 from engine.kubernetes.manifests.linear_patterns import compiled
 from engine.lifecycle import indexes
+from engine.lifecycle.authority import objection
+from engine.lifecycle.claims import Claim
 
 LAHAR = {"customEvents": {"Checkpointed": None}}
 
@@ -367,3 +370,30 @@ def test_who_may_not_speak_for_a_parked_job_is_refused_at_once(driver: Driver) -
     assert (driver.outcome, len(driver.job().held)) == ("refused", 1)
     driver.take(driver.event(CommandIssued("AbortJob", principal="ann"), "j1"))
     assert (driver.outcome, len(driver.job().held)) == ("parked", 2)
+
+
+class Looked(list[str]):
+    """Names in a grant, which may be gone through once for each who asks."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[str]:
+        self.times += 1
+        return super().__iter__()
+
+    def __contains__(self, name: object) -> bool:
+        self.times += 1
+        return super().__contains__(name)
+
+
+def test_the_names_of_a_grant_are_gone_through_once_however_much_is_held() -> None:
+    driver = Driver()
+    names = Looked(["research"])
+    grant(driver, principals=["ann"], namespaces=names)
+    (applied,) = driver.state.facts.objects.values()
+    applied.spec["namespaces"] = names  # type: ignore[attr-defined]  # it is a Grant
+    job = driver.job()
+    job.claims = {Claim(CLUSTER, f"n{number}", "w", f"n{number}"): 1 for number in range(50)}
+    asks = driver.event(CommandIssued("AbortJob", principal="ann"), "j1")
+    assert "may not speak" in (objection(driver.state, job, asks) or "")
+    assert names.times == 1
