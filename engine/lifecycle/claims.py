@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final, NamedTuple
+
+from pydantic_core import to_json
 
 from engine.events import Data, Event, decode, from_cloudevent
 from engine.events.inputs import JobDeleted, JobObserved, JobSubmitted, JobUpdated, PodDeleted, PodObserved
@@ -56,4 +57,4 @@ def namespace_of(data: Data) -> str | None:
 
 def restore(held: dict[str, Any]) -> Event[Data]:
     """Return the input that was kept."""
-    return decode(from_cloudevent(json.dumps(held).encode(), 0), bounded=False)
+    return decode(from_cloudevent(to_json(held), 0), bounded=False)

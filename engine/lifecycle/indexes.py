@@ -5,11 +5,12 @@ Each function costs the same whatever the number of replicas, but for those abou
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from heapq import heappush
 from itertools import islice
 from typing import Any, Final, TypeVar
+
+from pydantic_core import to_json
 
 from engine.events import Event
 from engine.events.ids import routing_key
@@ -117,7 +118,7 @@ def index_job(state: ShardState, job: Job) -> None:
 
 def held_size(held: dict[str, Any]) -> int:
     """Return how much an input that is held takes (bytes)."""
-    return len(json.dumps(held))
+    return len(to_json(held))
 
 
 def where_of(held: dict[str, Any]) -> tuple[str, str]:

@@ -40,9 +40,10 @@ from engine.lifecycle import authority, belonging, hold, losses, managed, observ
 from engine.lifecycle.actions import settle
 from engine.lifecycle.claims import restore
 from engine.lifecycle.closing import give_up, give_up_object
+from engine.lifecycle.indexes import held_size
 from engine.lifecycle.pods import ask_again, stray
 from engine.lifecycle.state import Attempt, Job, Timer, category
-from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED, WORK
+from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED, RELEASED_BYTES, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Decision, Events, Outcome, Turn
 
@@ -54,10 +55,11 @@ Rule = Callable[[Turn, Job, Event[Any]], Decision]
 def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     """Decide on one input of a job."""
     # What is held of a job that was unparked comes before anything new, step by step.
-    if (job.parked or job.held) and not _waits_for_nothing(turn, job, event):
+    if (job.parked or job.held) and _may_wait(event.data):
         if hold.is_held(job, event):
             return _ends((), "duplicate")
-        return _unless_refused(_park, turn, job, event)
+        if not _is_no_candidate(turn, job, event):
+            return _unless_refused(_park, turn, job, event)
     if job.waiting and isinstance(event.data, PodObserved | PodDeleted):
         if event.id in job.waiting:
             return _ends((), "duplicate")
@@ -71,16 +73,16 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     return _RULES[type(event.data)](turn, job, event)
 
 
-def _waits_for_nothing(turn: Turn, job: Job, event: Event[Data]) -> bool:
-    """Tell whether an input need not wait for those that are held: it releases them, or is refused whatever they are."""
-    data = event.data
-    if isinstance(data, CommandIssued):
-        return data.action == "Unpark"
-    if isinstance(data, JobSubmitted):
-        if hold.is_held(job, event):
-            return False
-        return job.opened > 0 or authority.objection_to_submission(turn.state, event) is not None
-    return isinstance(data, RowUnreadable)
+def _may_wait(data: Data) -> bool:
+    """Tell whether an input may have to wait for those that are held: it neither releases them nor is an unreadable row."""
+    return not isinstance(data, RowUnreadable) and not (isinstance(data, CommandIssued) and data.action == "Unpark")
+
+
+def _is_no_candidate(turn: Turn, job: Job, event: Event[Data]) -> bool:
+    """Tell whether an input submits what cannot become the job, whatever those that are held are."""
+    if not isinstance(event.data, JobSubmitted):
+        return False
+    return job.opened > 0 or authority.objection_to_submission(turn.state, event) is not None
 
 
 def _ends(events: Iterable[Event[Data]], outcome: Outcome) -> Decision:
@@ -121,10 +123,11 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         kept: which of its inputs.
         in_vain: the job has not come.
     """
-    inputs, depth = job.held if kept == "parked" else job.waiting, turn.depth
+    inputs, depth, size = job.held if kept == "parked" else job.waiting, turn.depth, 0
     for held in list(islice(inputs.values() if kept == "parked" else hold.own_first(job), RELEASED)):
-        if turn.work > WORK:
+        if turn.work > WORK or size > RELEASED_BYTES:
             break
+        size += held_size(held)
         event = restore(held)
         turn.cause, turn.time, turn.cluster, turn.depth = turn.origin, turn.now, event.clusterid, 0
         whose = belonging.job_of(turn.state, event, alone=in_vain)

@@ -15,12 +15,14 @@ from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.kill import KillScope
 
-__all__ = ["IN_VAIN", "PACE", "PODS", "RAISING", "RELEASED", "WORK", "go_on", "go_on_killing", "room"]
+__all__ = ["IN_VAIN", "PACE", "PODS", "RAISING", "RELEASED", "RELEASED_BYTES", "WORK", "go_on", "go_on_killing", "room"]
 
 PODS: Final = 250
 """Pods that one step asks for or deletes: 20 ms."""
 RELEASED: Final = 100
 """Inputs that one step releases: 20 ms."""
+RELEASED_BYTES: Final = 256 << 10
+"""Bytes of these, after which no other one is released: 60 ms."""
 WORK: Final = 25_000
 """What may be followed up before a step ends (`Turn.work`): 100 ms. From one input, or one end, twice as much is."""
 RAISING: Final = 10

@@ -7,7 +7,8 @@ from lifecycle_driver import CLUSTER, SECOND, START, Driver, pod, vcjob
 
 from engine.events import decode, encode
 from engine.events.inputs import CommandIssued, JobSubmitted
-from engine.lifecycle import hold, indexes, inputs
+from engine.events.jobs import InputReleased
+from engine.lifecycle import hold, indexes, inputs, said
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.steps import PACE
@@ -171,6 +172,34 @@ def taken_in(driver, replicas):
     assert driver.outcome == "applied"
     driver.wait(5)
     return sorted(attempt.uid or "" for attempt in driver.job().attempts)
+
+
+def test_a_step_releases_few_large_inputs(monkeypatch):
+    driver = parked_before_its_job(monkeypatch, 1)
+    size = driver.job().held_bytes // 6
+    monkeypatch.setattr(inputs, "RELEASED", 100)
+    monkeypatch.setattr(inputs, "RELEASED_BYTES", 5 * size // 2)
+    driver.command("Unpark")
+    assert len(driver.of(InputReleased)) == 3
+    driver.wait(1)
+    assert len(driver.of(InputReleased)) == 6
+
+
+def test_what_an_input_is_held_under_is_found_once_a_decision(monkeypatch):
+    """It takes as long as the manifest is large."""
+    driver, asked = parked_before_its_job(monkeypatch, 1), []
+
+    def held_key(event):
+        asked.append(event.id)
+        return said.held_key(event)
+
+    monkeypatch.setattr(hold, "held_key", held_key)
+    submission = driver.event(JobSubmitted(vcjob({"name": "w", "replicas": 1})), "j1", "s")
+    for outcome in ("parked", "duplicate"):
+        asked.clear()
+        driver.take(submission)
+        assert (driver.outcome, set(asked)) == (outcome, {"s"})
+        assert len(asked) == 1
 
 
 def test_pods_that_wait_are_not_lost_when_what_came_after_them_is_released(monkeypatch):
