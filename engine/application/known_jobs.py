@@ -47,7 +47,7 @@ class KnownJobs:
             listing.add(event)
             self._sequences[event.subject] = event.sequence
             if isinstance(event.data, JobRejected) and not event.data.update:
-                self._rejected[event.subject].add(event.causationid)
+                self._rejected[event.subject].add(event.data.input or event.causationid)
         lines = [line for line in listing.lines() if line.opened]
         self._opened: Final = {job.id for job in lines}
         # Of one name the newest comes last.

@@ -440,6 +440,8 @@ class JobRejected(Data):
     """Of a submission: who made it. Only from them is it known when it comes again."""
     manifest: str | None = None
     """Digest of what was submitted: with another manifest the same submission is judged anew."""
+    input: str | None = None
+    """Id of a submission that was held; `None`: it is the cause."""
 
 
 @event("lahar.command.refused.v1", topic="job-events")
@@ -512,6 +514,8 @@ class InputReleased(Data):
     """Id of the input."""
     kept: Literal["parked", "waiting"]
     outcome: Literal["parked", "waiting", "rejected", "refused", "late", "anomalous", "duplicate", "unchanged", "applied"]
+    job: str | None = None
+    """The job that it was about, if that is another one than the job that held it."""
 
 
 @event("lahar.anomaly.v1", topic="job-events")

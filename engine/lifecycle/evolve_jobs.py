@@ -138,7 +138,7 @@ def _job_rejected(state: ShardState, job: Job, data: JobRejected, event: Event[A
         _marks_input(state, job, data, event)
     else:
         for content in (data.manifest, faults_digest(data.faults)):
-            remember_said(job, event.clusterid, SUBMIT, data.principal, event.causationid, content)
+            remember_said(job, event.clusterid, SUBMIT, data.principal, data.input or event.causationid, content)
 
 
 def _row_rejected(_state: ShardState, job: Job, _data: RowRejected, event: Event[Any]) -> None:
@@ -300,8 +300,8 @@ def _input_released(state: ShardState, job: Job, data: InputReleased, _event: Ev
         if waited:
             if where_of(held) == (job.cluster, job.namespace):
                 remember(job, data.input)
-        elif data.input not in job.seen:  # else it was held of a job
-            remember_released(job, held, data.outcome)
+        elif data.job is not None or data.input not in job.seen:  # else it was held of this job
+            remember_released(job, held, data)
     if not (waited or job.held or job.parked):
         _set_going(state, job)
 

@@ -136,7 +136,8 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         outcome = yield from take(part, whose, event)
         if part is not turn:
             turn.work += part.work
-        yield turn.event(job, InputReleased(event.id, kept, settled(outcome, part.index > at)), cause=turn.origin)
+        released = InputReleased(event.id, kept, settled(outcome, part.index > at), None if whose is job else whose.id)
+        yield turn.event(job, released, cause=turn.origin)
     turn.depth = depth
     if inputs:
         yield from steps.go_on(turn, job, IN_VAIN if in_vain else None)

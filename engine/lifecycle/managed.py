@@ -130,7 +130,8 @@ def _reject(turn: Turn, job: Job, event: Event[JobSubmitted], name: str, faults:
     principal = event.data.principal
     if was_said(job, event.clusterid, SUBMIT, principal, event.id, faults_digest(faults)):
         return "duplicate"
-    rejected = JobRejected(name[:NAME_CHARACTERS], faults, principal=principal, manifest=manifest_digest(event.data))
+    held = event.id if event.id != turn.origin else None
+    rejected = JobRejected(name[:NAME_CHARACTERS], faults, principal=principal, manifest=manifest_digest(event.data), input=held)
     yield turn.about(job).event(job, rejected)
     turn.index += 1  # something has followed
     return "rejected"

@@ -21,7 +21,7 @@ from engine.events.inputs import (
     JobUpdated,
     RowUnreadable,
 )
-from engine.events.jobs import Fault
+from engine.events.jobs import Fault, InputReleased
 from engine.lifecycle import indexes
 from engine.lifecycle.claims import namespace_of, restore
 from engine.lifecycle.state import Job
@@ -39,6 +39,7 @@ __all__ = [
     "manifest_digest",
     "remember_released",
     "remember_said",
+    "was_released",
     "was_said",
 ]
 
@@ -135,15 +136,27 @@ def remember_said(job: Job, cluster: str, what: str, principal: str, ident: str,
         indexes.remember(job, _key(cluster, what, principal, ident, content))
 
 
-def remember_released(job: Job, held: dict[str, Any], outcome: str) -> None:
-    """Remember an input that was held of what was no job then."""
+def remember_released(job: Job, held: dict[str, Any], released: InputReleased) -> None:
+    """Remember an input that was held; a duplicate is known already, by whatever made it one."""
+    if released.outcome == "duplicate":
+        return
     event = restore(held)
     data = event.data
-    if not job.opened or outcome in {"refused", "rejected"}:
-        content = manifest_digest(data) if isinstance(data, JobSubmitted) and outcome == "rejected" else None
-        remember_said(job, event.clusterid, asked(data)[0], _principal_of(data), event.id, content)
-    elif event.clusterid == job.cluster and namespace_of(data) in {None, job.namespace}:  # else it is of a job of its own
+    # What earlier releases wrote does not name the other job.
+    own = event.clusterid == job.cluster and namespace_of(data) in {None, job.namespace}
+    other = released.job is not None or (job.opened > 0 and not own)
+    if job.opened and not other and released.outcome not in {"refused", "rejected"}:
         indexes.remember(job, event.id)
+        return
+    content = manifest_digest(data) if isinstance(data, JobSubmitted) and (other or released.outcome == "rejected") else None
+    remember_said(job, event.clusterid, asked(data)[0], _principal_of(data), event.id, content)
+
+
+def was_released(job: Job, event: Event[Data]) -> bool:
+    """Tell whether an input that is about another job was held by this one, which remembers what it has released."""
+    data = event.data
+    content = manifest_digest(data) if isinstance(data, JobSubmitted) else None
+    return was_said(job, event.clusterid, asked(data)[0], _principal_of(data), event.id, content)
 
 
 def _principal_of(data: Any) -> str:  # noqa: ANN401 - observations have none

@@ -29,7 +29,7 @@ from engine.events.jobs import (
     TimerFired,
 )
 from engine.events.times import SECOND
-from engine.lifecycle import belonging, hold, inputs, managed, nodes, observed, persist, resting
+from engine.lifecycle import belonging, hold, inputs, managed, nodes, observed, persist, resting, said
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import absorb, evolve, head, peek
 from engine.lifecycle.state import Job, ShardState, Timer
@@ -65,7 +65,7 @@ class LifecycleStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 7
+    state_version: Final = 8
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("jobs", "own"), ("pods", "own"))
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
 
@@ -102,7 +102,7 @@ class LifecycleStage:
         if event.data.TOPIC == "cluster":
             return (yield from nodes.decide(Turn(state, event.id, now, event.clusterid), event))
         job = belonging.job_of(state, event)
-        if event.id in job.seen:
+        if event.id in job.seen or (job.id != event.subject and said.was_released(peek(state, event.subject), event)):
             return "duplicate"
         turn = _begin(state, event, job, now)
         outcome = yield from inputs.decide(turn, job, event)

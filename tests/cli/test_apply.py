@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from engine.application.known_jobs import KnownJobs
+from engine.events import Event, encode
+from engine.events.inputs import JobSubmitted
+from engine.events.jobs import Fault, JobRejected
 from engine.lifecycle.stage import LifecycleStage
+from engine.log.memory import MemoryLog
 
 PAPER = """\
 # Run a job
@@ -374,3 +378,14 @@ class TestShowing:
         lahar("ingest", "pod.json")
         assert ":smile:/[red]x[/]" in lahar("job", "list", "--all").out
         assert "[red]x[/]" in lahar("inspect", "pod", "pod.json").out
+
+
+def test_a_submission_that_was_rejected_when_it_was_released_is_not_what_the_job_was_submitted_with():
+    """An update is compared with what the job was submitted with."""
+    log = MemoryLog()
+    for ident, name in (("wrong", "a"), ("right", "b")):
+        submission = JobSubmitted({"metadata": {"name": name}})
+        log.append("jobs", [encode(Event(ident, "test", submission.TYPE, "j1", 1, 1, 0, "j1", "", "c1", submission))])
+    rejected = JobRejected("a", [Fault("spec", "wrong")], input="wrong")
+    log.append("job-events", [encode(Event("1", "test", rejected.TYPE, "j1", 1, 1, 1, "j1", "unpark", "c1", rejected))])
+    assert KnownJobs(log, "c1", [], []).submitted("j1") == {"metadata": {"name": "b"}}

@@ -25,6 +25,7 @@ from engine.events.inputs import (
 )
 from engine.events.jobs import InputReleased, JobParked, JobRejected
 from engine.lifecycle.said import held_key, key_of_held
+from engine.lifecycle.turn import Turn
 
 WATCHED = {"uid": "j1", "generation": 1, "resourceVersion": "1"}
 
@@ -113,6 +114,89 @@ def test_a_corrected_manifest_is_held_beside_the_first_one_and_all_are_judged_in
         for data, ident in ((JobSubmitted(manifest(**corrected)), "submitted"), (CommandIssued("AbortJob"), "abort")):
             assert say(driver, data, ident) == "duplicate"
         driver.crash()
+
+
+def version(number: int, *, valid: bool = False, **metadata: Any) -> JobSubmitted:
+    return JobSubmitted(manifest(valid=valid, **{**WATCHED, "resourceVersion": str(number), **metadata}))
+
+
+@pytest.mark.parametrize("held", [True, False], ids=["held too", "later"])
+def test_a_corrected_submission_is_taken_though_one_with_the_same_faults_was_released_before(held):
+    driver = Driver()
+    assert say(driver, version(1), "submitted") == "rejected"
+    park(driver, CustomEventRaised("Told"), "x")
+    assert say(driver, version(2, labels={"a": "b"}), "submitted") == "parked"
+    if held:
+        assert say(driver, version(3, valid=True), "submitted") == "parked"
+    say(driver, CommandIssued("Unpark"), "unpark")
+    assert outcomes(driver) == ["refused", "duplicate", *["applied"] * held]
+    driver.crash()
+    assert say(driver, version(3, valid=True), "submitted") == ("duplicate" if held else "applied")
+    assert driver.job().opened
+
+
+def test_a_corrected_submission_is_taken_behind_what_an_earlier_release_took_for_a_duplicate():
+    driver = Driver()
+    park(driver, version(1), "submitted")
+    job = driver.job()
+    released = InputReleased("submitted", "parked", "duplicate")
+    driver._drain(iter([Turn(driver.state, "unpark", driver.now, CLUSTER).event(job, released)]))
+    assert say(driver, version(2, valid=True), "submitted") == "parked"
+    say(driver, CommandIssued("Unpark"), "again")
+    assert outcomes(driver) == ["duplicate", "applied"]
+
+
+@pytest.mark.parametrize("parked", [True, False])
+def test_a_submission_that_is_rejected_on_its_release_is_known_as_any_other(parked):
+    driver = Driver()
+    if parked:
+        park(driver, CustomEventRaised("Told"), "x")
+    assert say(driver, version(1), "submitted") == ("parked" if parked else "rejected")
+    if parked:
+        say(driver, CommandIssued("Unpark"), "unpark")
+    driver.crash()
+    assert [say(driver, version(number), "submitted") for number in (2, 3)] == ["duplicate"] * 2
+    (rejected,) = driver.of(JobRejected)
+    assert rejected.input == ("submitted" if parked else None)
+
+
+@pytest.mark.parametrize("parked", [True, False])
+def test_what_was_refused_of_a_job_of_its_own_is_known_when_it_comes_again(parked):
+    driver = Driver()
+    deletion = JobDeleted(None, "research")
+    if parked:
+        park(driver, CustomEventRaised("Told"), "x")
+    for data, ident in ((JobSubmitted(manifest("mal")), "s1"), (deletion, "deleted"), (JobSubmitted(manifest()), "s2")):
+        say(driver, data, ident)
+    if parked:
+        say(driver, CommandIssued("Unpark"), "unpark")
+        assert outcomes(driver) == ["refused", "applied", "refused", "applied"]
+    driver.crash()
+    assert say(driver, deletion, "deleted") == "duplicate"
+    assert sorted((job.namespace, job.phase) for job in driver.state.jobs.values()) == [("mal", "Pending"), ("research", "Pending")]
+
+
+def test_a_command_that_turns_out_to_be_about_a_job_of_its_own_is_carried_out_once():
+    driver = Driver()
+    park(driver, pod("p", "j1", 1, "Running", namespace="mal", node="n1", bound=0, running=0), "m", who="mallory")
+    assert say(driver, JobSubmitted(manifest()), "submitted") == "parked"
+    assert say(driver, CommandIssued("AbortJob"), "abort") == "parked"
+    say(driver, CommandIssued("Unpark"), "unpark")
+    assert [released.job is not None for released in driver.of(InputReleased)] == [False, True, True]
+    assert say(driver, CommandIssued("ResumeJob"), "resume") == "applied"
+    driver.crash()
+    assert say(driver, CommandIssued("AbortJob"), "abort") == "duplicate"
+    assert say(driver, JobSubmitted(manifest()), "submitted") == "duplicate"
+    assert say(driver, CommandIssued("AbortJob"), "abort", who="bob") == "applied"
+
+
+def test_what_is_released_of_another_job_takes_no_id_from_a_submission_with_another_manifest():
+    driver = Driver()
+    park(driver, JobSubmitted(manifest("mal")), "m", who="mallory")
+    assert say(driver, JobSubmitted(manifest("other")), "s") == "parked"
+    say(driver, CommandIssued("Unpark"), "unpark")
+    assert say(driver, JobSubmitted(manifest()), "s") == "applied"
+    assert sorted(job.namespace for job in driver.state.jobs.values()) == ["mal", "other", "research"]
 
 
 def test_the_same_id_from_others_is_held_as_another_input():
@@ -302,3 +386,57 @@ def test_whatever_is_parked_and_comes_again_no_id_stands_twice_and_all_is_read_b
         else:
             say(driver, data, ident, who=who, cluster=cluster)
     driver.crash()
+
+
+def labelled(namespace: str, valid: bool, version: str | None, label: str) -> JobSubmitted:
+    metadata = {"uid": "j1", "resourceVersion": version} if version else {"uid": "j1"}
+    return JobSubmitted(manifest(namespace, valid=valid, **metadata, labels={"a": label}))
+
+
+# What asks for the same under the same id is the same input, but for versions of a manifest.
+asking = st.one_of(
+    st.builds(
+        lambda *given: (labelled(*given), "submit"),
+        st.sampled_from(["research", "research", "mal"]),
+        st.booleans(),
+        st.sampled_from([None, "1", "2"]),
+        st.sampled_from("ab"),
+    ),
+    st.sampled_from(["AbortJob", "ResumeJob", "TerminateJob"]).map(lambda action: (CommandIssued(action), action)),
+    spaces.map(lambda space: (JobUpdated(manifest(space)), f"update {space}")),
+    spaces.map(lambda space: (JobDeleted(None, space), f"delete {space}")),
+    st.just((EffectReported("e", "done"), "report")),
+)
+asked = st.tuples(
+    asking, st.sampled_from("ab"), st.sampled_from(["ann", "mallory"]), st.sampled_from([CLUSTER, CLUSTER, ELSEWHERE])
+)
+
+
+def ask(driver: Driver, program: list[Any]) -> list[tuple[Any, ...]]:
+    for (data, what), name, who, cluster in program:
+        say(driver, data, f"{what}/{name}", who=who, cluster=cluster)
+    return [(job.cluster, job.namespace, job.phase, job.object_deleted is None) for job in jobs_of(driver)]
+
+
+def jobs_of(driver: Driver) -> list[Any]:
+    jobs = [driver.job(ident) for ident in [*driver.state.jobs, *driver.state.closed]]
+    return sorted((job for job in jobs if job.opened), key=lambda job: (job.cluster, job.namespace))
+
+
+@given(st.lists(asked, max_size=6), st.integers(0, 6), st.booleans())
+@settings(max_examples=200)
+def test_what_was_held_comes_to_what_it_would_have_and_changes_nothing_when_it_comes_again(program, at, granted):
+    driver, held = Driver(), Driver()
+    for one in (driver, held):
+        if granted:
+            grants(one, ann="research", mallory="mal")
+    ask(held, program[:at])
+    park(held, CustomEventRaised("Told"), "x")
+    ask(held, program[at:])
+    for who in ("ann", "mallory"):
+        for cluster in (CLUSTER, ELSEWHERE):
+            say(held, CommandIssued("Unpark"), f"unpark/{who}/{cluster}", who=who, cluster=cluster)
+    released = ask(held, [])
+    assert released == ask(driver, program)
+    held.crash()
+    assert ask(held, program) == released
