@@ -75,7 +75,9 @@ def _struct(cls: type[Any]) -> tuple[type[Struct], Callable[[Struct], Any]]:
             values[at] = make(values[at])
         if not named:
             return cls(*values)
-        by_name = {name: values.pop() for name in named}
+        by_name = {}
+        for name in named:  # a comprehension would be a call
+            by_name[name] = values.pop()
         return cls(*values, **by_name)
 
     return struct, make_all
