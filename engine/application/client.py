@@ -6,7 +6,8 @@ import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 from uuid import uuid4
@@ -14,7 +15,7 @@ from uuid import uuid4
 from engine.application.applying import AppliedObject, apply_parts, part_of
 from engine.application.feed import Feed, Taken
 from engine.application.messages import command_message, submission
-from engine.events import Data, Event, decode
+from engine.events import Data, Event, Message, Topic, decode
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.jobs import JobOpened, JobParked
 from engine.events.times import to_micros
@@ -31,6 +32,7 @@ from engine.history.transfer import Exportable
 from engine.history.view import JobView
 from engine.history.why import Explanation, why_event, why_job
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.reading.documents import Document, read_documents
 from engine.kubernetes.reading.identity import job_name
 from engine.log.producer_time import wall_clock
@@ -43,6 +45,11 @@ __all__ = ["Events", "Lahar", "open_lahar"]
 _logger: Final = logging.getLogger("lahar")
 
 T = TypeVar("T")
+
+
+def _append(feed: Feed, inputs: Iterable[tuple[Topic, Message]]) -> None:
+    for topic, run in groupby(inputs, itemgetter(0)):
+        feed.append(topic, [message for _, message in run])
 
 
 class _Logged:
@@ -116,14 +123,17 @@ class Lahar:
         Returns:
             How many inputs they became: kinds that Lahar does not read none, what cannot be read one that ends as a dead letter.
         """
-        feed = self._feed()
-        items = chain.from_iterable(read_documents(json.dumps(content).encode()) for content in objects)
-        for item in items:
-            outcome = to_inputs(item, self._settings.cluster, wall_clock())
-            if isinstance(outcome, Refused):
-                feed.append(outcome.topic, [outcome.message])
-            elif not isinstance(outcome, Ignored):
-                feed.append(outcome.topic, outcome.messages)
+        feed, moments = self._feed(), ListMoments()
+        for content in objects:
+            for item in read_documents(json.dumps(content).encode()):
+                outcome = to_inputs(item, self._settings.cluster, wall_clock())
+                inputs: list[tuple[Topic, Message]] = []
+                if isinstance(outcome, Refused):
+                    feed.append(outcome.topic, [outcome.message])
+                elif not isinstance(outcome, Ignored):
+                    inputs = [(outcome.topic, message) for message in outcome.messages]
+                _append(feed, moments.take(item.of_list, inputs))
+            _append(feed, moments.end())
         self._finish(feed)
         return feed.appended
 

@@ -19,6 +19,7 @@ from engine.cli.fed import finish, new_feed
 from engine.cli.output import Output
 from engine.events import Message, Topic
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.observation.latest_time import shown_time
 from engine.kubernetes.reading.documents import Document, DocumentReader, Unreadable
 from engine.log.producer_time import wall_clock as now
@@ -85,6 +86,7 @@ class _Stream:
         self._output = output
         self._recorded = recorded
         self._pending: list[tuple[Topic, Message]] = []
+        self._moments = ListMoments()
         self._counts: Counter[str] = Counter()
 
     def read(self, source: BinaryIO) -> None:
@@ -102,6 +104,7 @@ class _Stream:
 
     def _take(self, items: Iterable[Document | Unreadable]) -> None:
         for item in items:
+            inputs: list[tuple[Topic, Message]] = []
             if len(self._pending) >= _FLUSH:
                 self._flush()
             shown = shown_time(item.content) if self._recorded and isinstance(item, Document) else None
@@ -123,7 +126,9 @@ class _Stream:
                 for message in outcome.messages:
                     # What a pod's containers show is later than what `shown_time` sees, and is the message's time.
                     stamped = message._replace(recordedtime=message.time) if self._recorded else message
-                    self._pending.append((outcome.topic, stamped))
+                    inputs.append((outcome.topic, stamped))
+            self._pending += self._moments.take(item.of_list, inputs)
+        self._pending += self._moments.end()
 
     def _flush(self) -> None:
         """Append what has come, each run of one topic at once, so that the order across topics stays."""
@@ -131,7 +136,8 @@ class _Stream:
             self._feed.play_from(min(message.recordedtime for _, message in self._pending))
         start = 0
         for end in range(1, len(self._pending) + 1):
-            if end == len(self._pending) or self._pending[end][0] != self._pending[start][0]:
+            full = end - start == _FLUSH
+            if end == len(self._pending) or self._pending[end][0] != self._pending[start][0] or full:
                 self._feed.append(self._pending[start][0], [message for _, message in self._pending[start:end]])
                 start = end
         self._pending.clear()

@@ -104,6 +104,9 @@ class PodObserved(Data):
     tenant: Name | None = None
     project: Name | None = None
     user: Name | None = None
+    listed: Literal["more", "last"] | None = None
+    """Its place among the pods of its job that one List shows together: more follow, or it is the last of them. The List shows one
+    moment, so nothing has ended before its last pod is known."""
 
 
 @event("lahar.pod.deleted.v1", topic="pods")

@@ -174,6 +174,17 @@ def _welcome(turn: Turn, job: Job) -> Events:
 
 
 def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
+    outcome = yield from _known_or_first(turn, job, event)
+    if isinstance(event.data, PodObserved) and event.data.listed == "last" and job.opened and not job.managed:
+        part = turn.about(job)  # the pod may have been taken before
+        yield from _settle_list(part, job)
+        turn.index += part.index
+        if part.index and outcome in {"duplicate", "unchanged"}:
+            return "applied"
+    return outcome
+
+
+def _known_or_first(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
     data = event.data
     pod, deleted = (data.last, True) if isinstance(data, PodDeleted) else (data, False)
     if not job.opened:
@@ -231,7 +242,7 @@ def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Dec
     if job.managed:
         yield from managed.pod_changed(turn, job, attempt, before, restarts, pod.first_exit_code)
     elif category(attempt) != counted or job.finished is not None:  # until its end an observed job follows its counters alone
-        yield from _follow_attempt(turn, job, attempt)
+        yield from _follow_attempt(turn, job, attempt, listed=pod.listed is not None)
     if job.lost and not attempt.live:
         yield from losses.stop_waiting(turn, job, attempt)
     if turn.state.facts.deleted:
@@ -281,12 +292,29 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
         yield from settle(turn, job)
 
 
-def _follow_attempt(turn: Turn, job: Job, attempt: Attempt) -> Events:
-    yield from follow_tasks(turn, job, (attempt.task,), attempt.since)
-    was = job.finished
-    yield from observed.follow_attempts(turn, job, attempt.since)
+def _follow_attempt(turn: Turn, job: Job, attempt: Attempt, *, listed: bool = False) -> Events:
+    if listed and not attempt.live:
+        return  # what its end means is known with the last pod of the List
+    yield from _follow(turn, job, {attempt.task: attempt.since})
+
+
+def _settle_list(turn: Turn, job: Job) -> Events:
+    """Let the phases of a job follow all pods that a List shows of it, now that the last of them is known."""
+    changed: dict[str, int] = {}
+    for attempt in job.attempts:
+        changed[attempt.task] = max(changed.get(attempt.task, 0), attempt.since)
+    if changed:  # else no pod of the List is one that a job may have
+        yield from _follow(turn, job, changed)
+
+
+def _follow(turn: Turn, job: Job, changed: dict[str, int]) -> Events:
+    """Let the phases of an observed job and of its tasks follow attempts of these tasks that changed last at these times."""
+    for task, since in changed.items():
+        yield from follow_tasks(turn, job, (task,), since)
+    was, last = job.finished, max(changed.values())
+    yield from observed.follow_attempts(turn, job, last)
     if job.finished != was:
-        yield from follow_tasks(turn, job, tuple(job.tasks), attempt.since)
+        yield from follow_tasks(turn, job, tuple(job.tasks), last)
 
 
 def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:

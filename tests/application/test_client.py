@@ -12,7 +12,7 @@ import pytest
 
 import lahar
 from engine.effects.registry import Registry, callback
-from engine.events.jobs import JobOpened
+from engine.events.jobs import JobOpened, JobPhaseChanged
 
 JOB: dict[str, Any] = {
     "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -106,6 +106,18 @@ def test_observations_become_jobs(log: lahar.Lahar) -> None:
     assert log.ingest([pod("Pending", 1), {"kind": "List", "items": [pod("Succeeded", 2)]}, {"kind": "Secret"}]) == 2
     (line,) = log.jobs(lahar.Filter(other=True))
     assert (line.name, line.phase) == ("web", "Completed")
+
+
+def test_a_list_is_one_moment(log: lahar.Lahar) -> None:
+    """The pod that has succeeded stands first, and the other one of its job runs."""
+    owner = [{"kind": "Job", "apiVersion": "batch/v1", "name": "train", "uid": "u", "controller": True}]
+    items = [pod("Succeeded", 1), pod("Running", 1)]
+    for number, item in enumerate(items):
+        item["metadata"] |= {"name": f"p{number}", "uid": f"p{number}", "ownerReferences": owner}  # type: ignore[operator]  # a mapping
+    log.ingest([{"kind": "List", "items": items}])
+    (job,) = log.jobs()
+    phases = [event.data.phase for event in log.history(job.id) if isinstance(event.data, JobPhaseChanged)]
+    assert phases == ["Running"]
 
 
 def test_the_past_can_be_asked_for(log: lahar.Lahar) -> None:

@@ -76,6 +76,35 @@ class TestIngest:
         assert lahar("ingest", "list.json", "--json").record == {"taken": 2, "ignored": 0, "unreadable": 0, "processed": 2}
         assert names(lahar) == ["a", "b"]
 
+    @pytest.mark.parametrize("recorded", [(), ("--recorded",)])
+    def test_a_list_is_one_moment_whatever_its_order(self, lahar, recorded):
+        """Three pods of a job have succeeded, and the fourth runs, whether they stand before it or behind."""
+        owner = [{"kind": "Job", "apiVersion": "batch/v1", "name": "train", "uid": "u-train", "controller": True}]
+        created = {f"p{number}": f"2026-01-01T00:0{number}:00Z" for number in range(4)}
+        pods = [
+            pod(name, 1, "Running" if name == "p3" else "Succeeded", creationTimestamp=time, ownerReferences=owner)
+            for name, time in created.items()
+        ]
+        told = []
+        for number, items in enumerate([pods, pods[::-1], [pods[1], pods[3], pods[0], {"kind": "Nonsense"}, pods[2]]]):
+            log = ("--log", f"sqlite:{number}.db")
+            lahar("ingest", *recorded, *log, given=json.dumps({"kind": "List", "apiVersion": "v1", "items": items}))
+            events = lahar("history", "ml/train", "--json", *log).records
+            told.append([(event["id"], event["type"], event["time"], event["data"]) for event in events])
+            phases = [event["data"]["phase"] for event in events if event["type"] == "lahar.job.phase_changed.v1"]
+            assert phases == ["Running"]
+            seen = [
+                record for record in map(json.loads, lahar("export", *log).out.splitlines()) if "pod.observed" in record["type"]
+            ]
+            assert len({record["recordedtime"] for record in seen}) == 1
+        assert told[0] == told[1] == told[2]
+
+    def test_two_lists_are_two_moments(self, lahar):
+        lists = [{"kind": "PodList", "items": [pod("a", 1, "Running")]}, {"kind": "PodList", "items": [pod("a", 2, "Succeeded")]}]
+        lahar("ingest", given="".join(json.dumps(one) for one in lists) + "\n" + json.dumps(pod("b")))
+        assert lahar("job", "show", "ml/a", "--json").record["phase"] == "Completed"
+        assert names(lahar) == ["a", "b"]
+
     def test_cloudevents_of_an_export(self, lahar, folder):
         lahar("ingest", "-", given=watch("ADDED", pod("a")))
         lines = lahar("export").out.splitlines()

@@ -47,6 +47,11 @@ class Document(NamedTuple):
         """`line 12`, `line 1, items[3]`."""
         return _place(self.line, self.path)
 
+    @property
+    def of_list(self) -> tuple[int, str] | None:
+        """The List that it is an item of; `None`: it stands by itself."""
+        return _list_of(self.line, self.path)
+
 
 class Unreadable(NamedTuple):
     """Bytes that are no object."""
@@ -61,6 +66,11 @@ class Unreadable(NamedTuple):
     def place(self) -> str:
         """`line 12`, `line 1, items[3]`."""
         return _place(self.line, self.path)
+
+    @property
+    def of_list(self) -> tuple[int, str] | None:
+        """The List that it is an item of; `None`: it stands by itself."""
+        return _list_of(self.line, self.path)
 
 
 class DocumentReader:
@@ -120,6 +130,11 @@ def kind_of(content: dict[str, Any]) -> str | None:
 
 def _place(line: int, path: str) -> str:
     return f"line {line}, {path}" if path else f"line {line}"
+
+
+def _list_of(line: int, path: str) -> tuple[int, str] | None:
+    before, items, _ = path.partition("items[")
+    return (line, before) if items else None
 
 
 def _items(piece: Piece) -> Iterator[Document | Unreadable]:

@@ -1,0 +1,82 @@
+"""What one List shows, as inputs of one moment: whatever the order of its items, the same inputs in the same order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from engine.events import Event, Message, Topic, decode, encode
+from engine.events.inputs import PodObserved
+
+__all__ = ["ListMoments", "of_one_moment"]
+
+_ORDER: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
+"""What a pod is judged by stands before it: its node, and the owner who tells the end of its job."""
+
+_Place = tuple[int, str, str]
+_Group = tuple[str, str]
+
+
+class ListMoments:
+    """Holds back what the items of a List became until the last of them, and hands out all of it as of one moment."""
+
+    def __init__(self) -> None:
+        self._list: tuple[int, str] | None = None
+        self._held: list[tuple[Topic, Message]] = []
+
+    def take(self, of_list: tuple[int, str] | None, inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, Message]]:
+        """Take what an item became and return what may be appended now.
+
+        Args:
+            of_list: the List that it is an item of (`Document.of_list`); `None`: none.
+            inputs: what it became.
+        """
+        done = [] if of_list == self._list else self.end()
+        self._list = of_list
+        if of_list is None:
+            return [*done, *inputs]
+        self._held += inputs
+        return done
+
+    def end(self) -> list[tuple[Topic, Message]]:
+        """Return what is held back: no item follows."""
+        held, self._held, self._list = self._held, [], None
+        return of_one_moment(held)
+
+
+def of_one_moment(inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, Message]]:
+    """Return the inputs that the items of one List became, all recorded when the last was, in the order for a stage to take them.
+
+    Pods stand in the order of their creation, so that a pod which was made to replace another one is known as its next attempt. Of
+    several pods of one job each says whether more of them follow. Not those that name a managed job: its size is known without
+    them, and a claim that is not true makes each of them a job of its own.
+    """
+    recorded = max((message.recordedtime for _, message in inputs), default=0)
+    inputs = [(topic, message._replace(recordedtime=recorded)) for topic, message in inputs]
+    places: dict[int, _Place] = {}
+    groups: dict[int, _Group] = {}
+    for number, (topic, message) in enumerate(inputs):
+        data = decode(message).data if topic == "pods" else None
+        if isinstance(data, PodObserved):
+            places[number] = (data.created, data.name, data.uid)
+            if not data.managed:
+                groups[number] = (data.job, data.namespace)
+    order = sorted(range(len(inputs)), key=lambda number: (_ORDER.index(inputs[number][0]), places.get(number, (0, "", ""))))
+    last: dict[_Group, int] = {}
+    several: set[_Group] = set()
+    for number in order:
+        group = groups.get(number)
+        if group is not None:
+            several |= {group} & last.keys()
+            last[group] = number
+    return [
+        (topic, _marked(message, last=last[groups[number]] == number) if groups.get(number) in several else message)
+        for number in order
+        for topic, message in (inputs[number],)
+    ]
+
+
+def _marked(message: Message, *, last: bool) -> Message:
+    event: Event[PodObserved] = decode(message)  # type: ignore[assignment]  # it was looked at before
+    return encode(replace(event, data=replace(event.data, listed="last" if last else "more")), message.key)
