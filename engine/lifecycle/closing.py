@@ -8,12 +8,22 @@ from engine.lifecycle.state import Attempt, Job
 from engine.lifecycle.turn import Turn
 from statemachines.vocabulary import ObjectState, Rank, TerminalPhase
 
-__all__ = ["close", "give_up", "give_up_object"]
+__all__ = ["close", "give_up", "give_up_object", "last_seen"]
+
+
+def last_seen(seen: int, deadline: int | None) -> int:
+    """Return until when observations alone prove that a pod lived (microseconds): not beyond the time of its deletion.
+
+    Args:
+        seen: recorded time of the last observation that showed it live; an object may be read long after what it shows.
+        deadline: its deletion timestamp.
+    """
+    return seen if deadline is None else min(seen, deadline)
 
 
 def give_up(turn: Turn, job: Job, attempt: Attempt, phase: TerminalPhase, reason: str) -> Event[AttemptEnded]:
     """Close a live attempt of which nothing more is seen, at its last proof of life; its object counts as gone."""
-    end = attempt.since if attempt.uid is None else max(attempt.since, attempt.seen)
+    end = attempt.since if attempt.uid is None else max(attempt.since, last_seen(attempt.seen, attempt.deadline))
     return close(turn, job, attempt, phase, reason, end, replaceable=job.managed, known="gone", version=attempt.version)
 
 

@@ -23,7 +23,7 @@ from engine.events.jobs import (
     AttemptTerminating,
 )
 from engine.events.times import SECOND
-from engine.lifecycle.closing import close, give_up, give_up_object
+from engine.lifecycle.closing import close, give_up, give_up_object, last_seen
 from engine.lifecycle.state import Attempt, Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.replica import next_attempt_phase, skipped
@@ -283,8 +283,8 @@ def _ended(
     known: ObjectState,
 ) -> Event[AttemptEnded]:
     end = pod.ended
-    if end is None:  # the last proof of life: the one use of the time of arrival
-        end = max(pod.proof or 0, seen)
+    if end is None:
+        end = _last_proof(pod, seen)
     return close(
         turn,
         job,
@@ -306,6 +306,16 @@ def _ended(
         inferred=pod.ended is None,
         started=_start(attempt, pod),
     )
+
+
+def _last_proof(pod: PodObserved, seen: int) -> int:
+    """Return the last proof of life of a pod that ended without evidence: the one use of the time of arrival.
+
+    A condition that says why the pod had to end has a time of its own, which is the latest in the object or before it.
+    """
+    if pod.disruption is not None and pod.deadline is None:
+        return pod.proof or 0
+    return max(pod.proof or 0, last_seen(seen, pod.deadline))
 
 
 def _start(attempt: Attempt, pod: PodObserved) -> int | None:

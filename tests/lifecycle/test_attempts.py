@@ -272,6 +272,55 @@ def test_a_node_that_falls_silent_is_no_proof_of_life(driver):
     assert phases(driver.events)[-1] == ("Lost", 10)
 
 
+MONTHS = 9_000_000
+
+
+@pytest.mark.parametrize(
+    ("last", "end"),
+    [
+        ({"phase": "Lost", "reason": "NodeLost", "disruption": "DeletionByPodGC", "proof": 700}, 700),
+        ({"phase": "Failed", "reason": "EvictedByNode", "disruption": "TerminationByKubelet", "proof": 300}, 300),
+        ({"phase": "Lost", "reason": "NodeLost", "deadline": 530, "deleting": True, "proof": 500}, 530),
+        ({"phase": "Failed", "reason": "DeletedByApi", "deadline": 530, "deleting": True, "proof": 500}, 530),
+        (
+            {"phase": "Failed", "reason": "EvictedByTaint", "disruption": "DeletionByTaintManager", "deadline": 530, "proof": 501},
+            530,
+        ),
+        ({"phase": "Failed", "reason": "AppFailed", "ended": 400, "proof": 500}, 400),
+        ({"phase": "Failed", "reason": "DeletedByApi", "proof": 500}, MONTHS),  # it says nothing of its end
+    ],
+)
+@pytest.mark.parametrize("deleted", [False, True])
+def test_what_is_read_months_later_ended_when_its_object_says(driver, last, end, deleted):
+    """Two objects of one pod, read one after the other long after both."""
+    driver.see(pod("u", "j", 1, "Running", node="n", bound=1, running=2), at=MONTHS)
+    if "deadline" in last:
+        last = {**last, "deadline": START + last["deadline"] * SECOND}
+    seen = pod("u", "j", 2, node="n", bound=1, running=2, **last)
+    if deleted:
+        driver.gone(seen, at=MONTHS + 1)
+    else:
+        driver.see(seen, at=MONTHS + 1)
+    assert phases(driver.events)[-1] == (last["phase"], end)
+
+
+def test_a_pod_that_is_seen_live_during_its_grace_period_lived_until_then(driver):
+    fields = {"node": "n", "bound": 1, "running": 2, "terminating": 500, "deadline": START + 530 * SECOND, "deleting": True}
+    driver.see(pod("u", "j", 1, "Terminating", **fields, proof=500), at=510)
+    driver.gone(pod("u", "j", 2, "Failed", reason="DeletedByApi", **fields, proof=500), at=520)
+    assert phases(driver.events)[-1] == ("Failed", 510)
+
+
+def test_a_pod_that_was_being_deleted_and_whose_end_was_missed_ends_with_its_grace_period(driver):
+    """Its node is gone, or its job, as its object is read months later."""
+    driver.node("n")
+    fields = {"node": "n", "bound": 1, "running": 2, "terminating": 500, "deadline": START + 530 * SECOND, "deleting": True}
+    driver.see(pod("u", "j", 1, "Terminating", **fields, proof=500), at=MONTHS)
+    driver.node("n", gone=True)
+    driver.wait(LOSS_WAIT / SECOND + 1)
+    assert phases(driver.events)[-1] == ("Lost", 530)
+
+
 # --- late facts -------------------------------------------------------------------------------------------------------------
 
 
