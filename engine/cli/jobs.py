@@ -64,7 +64,7 @@ def list_jobs(
 def _show_lines(output: Output, lines: list[JobLine]) -> None:
     if output.as_json:
         for line in lines:
-            output.record(line.document())
+            output.line(dumps(line.document()))
         return
     table = Table(box=None, pad_edge=False)
     several = len({line.cluster for line in lines}) > 1
@@ -93,10 +93,16 @@ def _show_lines(output: Output, lines: list[JobLine]) -> None:
             str(line.attempts),
             document["submitted"][:19],
             "-" if line.started is None else length(line.started - line.submitted),
-            "-" if line.started is None or line.ended is None else length(line.ended - line.started),
+            _ran(line),
         )
     output.console.print(table, soft_wrap=True)
     output.notes.print(f"{len(lines)} job(s)", style="dim")
+
+
+def _ran(line: JobLine) -> str:
+    if line.ran_so_far is not None:
+        return f"{length(line.ran_so_far)} so far"
+    return "-" if line.started is None or line.ended is None else length(line.ended - line.started)
 
 
 @jobs.command("show")

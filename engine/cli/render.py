@@ -67,6 +67,7 @@ def render_summary(output: Output, result: dict[str, Any]) -> None:
             ("GPU hours", _hours(result["gpu_seconds"])),
             ("GPU hours, shared", _hours(result["gpu_share_seconds"])),
             ("core hours", _hours(result["cpu_seconds"])),
+            *_so_far(result),
             ("peak GPUs", f"{result['peak_gpus']['value']} at {result['peak_gpus']['time']}"),
             ("never started", _count(result["never_started"])),
             ("without end", _count(result["without_end"])),
@@ -88,6 +89,13 @@ def render_summary(output: Output, result: dict[str, Any]) -> None:
     for title, key in (("cluster", "by_cluster"), ("queue", "by_queue"), ("user", "by_user")):
         if key in result:
             output.console.print(_groups(title, result[key]))
+
+
+def _so_far(result: dict[str, Any]) -> list[tuple[str, str]]:
+    """Return what open attempts have used, if there are any."""
+    uses = [("GPU hours so far", "gpu_seconds_so_far"), ("core hours so far", "cpu_seconds_so_far")]
+    rows = [("open attempts", _count(result["open_attempts"])), *((name, _hours(result[key])) for name, key in uses)]
+    return rows if result["open_attempts"] else []
 
 
 def _pairs(rows: list[tuple[str, str]]) -> Table:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from engine.events import Data, Event
 from engine.events.jobs import (
+    Accounted,
+    AttemptChanged,
     AttemptEnded,
     AttemptRunning,
     AttemptStarted,
@@ -20,7 +22,9 @@ from engine.events.jobs import (
 )
 from engine.events.times import format_time
 from engine.history.claimed import Claimed
+from engine.history.exact import seconds
 from engine.history.summary import OTHER
+from engine.history.use import AttemptUse, Use, use_so_far
 from engine.lifecycle.claims import Claim
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
@@ -38,7 +42,9 @@ LISTED: Final[tuple[str, ...]] = tuple(
         JobUnparked,
         AttemptStarted,
         AttemptRunning,
+        AttemptChanged,
         AttemptEnded,
+        Accounted,
     )
 )
 """Types of the events that the list is a fold of."""
@@ -65,8 +71,10 @@ class JobLine:
     started: int | None = None
     """First time that an attempt ran."""
     attempts: int = 0
-    live: int = 0
+    open: dict[tuple[str, int, int], AttemptUse] = field(default_factory=dict)
     """Attempts that have not ended."""
+    now: int = 0
+    """Up to when what runs is counted: the latest recorded time of what the list is a fold of."""
     parked: bool = False
     opened: bool = True
     """It is a job; else its first input is parked, and says what it was to be."""
@@ -76,8 +84,19 @@ class JobLine:
         """When it finished, if it has."""
         return self.since if self.phase in FINISHED_JOB_PHASES else None
 
+    @property
+    def ran_so_far(self) -> int | None:
+        """How long it has been running (microseconds); `None`: it has not begun, or has finished."""
+        return None if self.started is None or self.ended is not None else max(self.now - self.started, 0)
+
+    @property
+    def use_so_far(self) -> Use:
+        """What its attempts that have not ended have used."""
+        return use_so_far(self.open.values(), self.now)
+
     def document(self) -> dict[str, Any]:
-        """Return the line as JSON."""
+        """Return the line as JSON; seconds are exact decimals."""
+        ran = self.ran_so_far
         return {
             "id": self.id,
             "cluster": self.cluster,
@@ -94,8 +113,10 @@ class JobLine:
             "started": None if self.started is None else format_time(self.started),
             "ended": None if self.ended is None else format_time(self.ended),
             "attempts": self.attempts,
-            "live": self.live,
+            "live": len(self.open),
             "parked": self.parked,
+            "run_seconds_so_far": None if ran is None else seconds(ran),
+            **self.use_so_far.result("_so_far"),
         }
 
 
@@ -129,10 +150,12 @@ class Listing:
     def __init__(self) -> None:
         self._jobs: dict[str, JobLine] = {}
         self._claimed = Claimed()
+        self._now = 0
 
     def add(self, event: Event[Data]) -> None:
         """Take one event; one that the list does not show changes nothing."""
         data = event.data
+        self._now = max(self._now, event.recordedtime)
         if isinstance(data, JobOpened):
             self._claimed.opened(event.subject)
             self._jobs[event.subject] = JobLine(
@@ -160,6 +183,8 @@ class Listing:
         """
         passes = (wanted or Filter()).passes
         lines = [*self._jobs.values(), *(_unopened(*claim) for claim in self._claimed.claims())]
+        for line in lines:
+            line.now = self._now
         return sorted(filter(passes, lines), key=lambda job: (job.submitted, job.namespace, len(job.name), job.name, job.id))
 
 
@@ -187,13 +212,17 @@ def _take(job: JobLine, data: Data, time: int) -> None:
         case AttemptStarted():
             job.submitted = min(job.submitted, time)
             job.attempts += 1
-            job.live += 1
+            job.open[data.task, data.index, data.attempt] = AttemptUse(data.requests)
         case AttemptRunning():
             _begin(job, time)
+            job.open[data.task, data.index, data.attempt].since = time
+        case AttemptChanged():
+            if data.requests is not None:
+                job.open[data.task, data.index, data.attempt].resize(data.requests, time)
         case AttemptEnded():
             if data.started is not None:  # it may be all that shows that it ran
                 _begin(job, data.started)
-            job.live -= 1
+            del job.open[data.task, data.index, data.attempt]
 
 
 def _begin(job: JobLine, time: int) -> None:

@@ -1,7 +1,7 @@
 """The summary of a log: counts, durations and resource use, as a fold over job events.
 
-Sums run over closed attempts, failed ones included: resource times [Running, end). An attempt that is still open is counted and
-otherwise left out. All arithmetic is on integers (microseconds, thousandths of a core or device).
+Sums run over closed attempts, failed ones included: resource times [Running, end). What open attempts have used so far, up to the
+latest recorded time of what was added, stands apart. All arithmetic is on integers (microseconds, thousandths of a core or device).
 
 Memory: a small record for each job (its ends by kind, its use, the changes of its devices in use), nothing for each event.
 """
@@ -12,12 +12,12 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from decimal import Decimal
 from itertools import chain
 from typing import Any, Final
 
 from engine.events import Data, Event
 from engine.events.jobs import (
+    Accounted,
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -31,7 +31,7 @@ from engine.events.jobs import (
 )
 from engine.events.times import format_time
 from engine.history.distribution import distribution
-from engine.history.exact import seconds
+from engine.history.use import AttemptUse, Use, use_so_far
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
@@ -53,6 +53,7 @@ SUMMARISED: Final[tuple[str, ...]] = tuple(
         AttemptChanged,
         AttemptEnded,
         RowRejected,
+        Accounted,
     )
 )
 """Types of the events that the summary is a fold of; it does not look at others."""
@@ -63,43 +64,12 @@ _Slot = tuple[str, int, int]
 
 
 @dataclass(slots=True)
-class _Use:
-    """Resource times time: microseconds times devices, thousandths of devices, thousandths of cores."""
-
-    gpu: int = 0
-    share: int = 0
-    cpu: int = 0
-
-    def take(self, requests: Requests, length: int) -> None:
-        """Add the use of one attempt over a length of time."""
-        self.gpu += requests.gpu * length
-        self.share += (requests.gpu * 1000 if requests.gpu_share_milli is None else requests.gpu_share_milli) * length
-        self.cpu += requests.cpu_milli * length
-
-    def add(self, other: _Use) -> None:
-        self.gpu += other.gpu
-        self.share += other.share
-        self.cpu += other.cpu
-
-    def result(self) -> dict[str, Decimal]:
-        return {
-            "gpu_seconds": seconds(self.gpu),
-            "gpu_share_seconds": seconds(self.share, 1_000_000_000),
-            "cpu_seconds": seconds(self.cpu, 1_000_000_000),
-        }
-
-
-@dataclass(slots=True)
 class _Open:
     """An attempt that has not ended."""
 
     phase: str
     reason: str | None
-    requests: Requests
-    since: int | None = None
-    """Running with `requests` since then; `None`: not yet running."""
-    use: _Use | None = None
-    """What it used before its requests changed."""
+    use: AttemptUse
 
 
 @dataclass(slots=True)
@@ -116,7 +86,7 @@ class _Job:
     open: dict[_Slot, _Open] = field(default_factory=dict)
     ends: dict[tuple[str, str | None], int] = field(default_factory=dict)
     """Closed attempts by phase and reason."""
-    use: _Use = field(default_factory=_Use)
+    use: Use = field(default_factory=Use)
     """Of the closed attempts."""
     devices: array[int] = field(default_factory=lambda: array("q"))
     """Changes of the number of devices in use: time, change, time, change, …"""
@@ -128,7 +98,7 @@ class _Group:
 
     jobs: int = 0
     attempts: int = 0
-    use: _Use = field(default_factory=_Use)
+    use: Use = field(default_factory=Use)
 
     def result(self) -> dict[str, Any]:
         return {"jobs": self.jobs, "attempts": self.attempts, **self.use.result()}
@@ -140,10 +110,12 @@ class Summary:
     def __init__(self) -> None:
         self._jobs: dict[str, _Job] = {}
         self._rejected_rows = 0
+        self._now = 0
 
     def add(self, event: Event[Data]) -> None:
         """Take one event; one that says nothing about the summary changes nothing."""
         data = event.data
+        self._now = max(self._now, event.recordedtime)
         match data:
             case RowRejected():
                 self._rejected_rows += 1
@@ -199,6 +171,8 @@ class Summary:
             "without_end": sum(job.without_end for job in jobs),
             "rejected_rows": self._rejected_rows,
             **total.use.result(),
+            **use_so_far((attempt.use for job in jobs for attempt in job.open.values()), self._now).result("_so_far"),
+            "so_far_until": format_time(self._now) if self._now else None,
             "wait_seconds": distribution(job.first_running - job.submitted for job in jobs if job.first_running is not None),
             "run_seconds": distribution(run for job in jobs if (run := _run(job)) is not None),
             "peak_gpus": _peak(jobs),
@@ -220,7 +194,7 @@ def _take(job: _Job, data: Data, time: int) -> None:
         case AttemptStarted():
             # A job that is first seen as one of its pods is as old as the oldest of them.
             job.submitted = min(job.submitted, time)
-            job.open[data.task, data.index, data.attempt] = _Open("Pending", data.reason, data.requests)
+            job.open[data.task, data.index, data.attempt] = _Open("Pending", data.reason, AttemptUse(data.requests))
         case AttemptBound() | AttemptRunning() | AttemptTerminating() | AttemptChanged() | AttemptEnded():
             slot = (data.task, data.index, data.attempt)
             attempt = job.open.get(slot)
@@ -249,32 +223,27 @@ def _move(job: _Job, attempt: _Open, data: AttemptBound | AttemptRunning | Attem
 
 
 def _begin(job: _Job, attempt: _Open, time: int) -> None:
-    attempt.since = time
+    attempt.use.since = time
     job.first_running = time if job.first_running is None else min(job.first_running, time)
-    _devices(job, time, attempt.requests.gpu)
+    _devices(job, time, attempt.use.requests.gpu)
 
 
 def _resize(job: _Job, attempt: _Open, requests: Requests, time: int) -> None:
     """A change while it runs splits the interval: before it counts as requested before."""
-    if attempt.since is not None:
-        attempt.use = attempt.use or _Use()
-        attempt.use.take(attempt.requests, time - attempt.since)
-        attempt.since = time
-        _devices(job, time, requests.gpu - attempt.requests.gpu)
-    attempt.requests = requests
+    if attempt.use.since is not None:
+        _devices(job, time, requests.gpu - attempt.use.requests.gpu)
+    attempt.use.resize(requests, time)
 
 
 def _close(job: _Job, attempt: _Open, data: AttemptEnded, time: int) -> None:
     end = (data.phase, data.reason)
     job.ends[end] = job.ends.get(end, 0) + 1
     job.last_end = time if job.last_end is None else max(job.last_end, time)
-    if attempt.since is None and data.started is not None:  # only the end shows that it ran
+    if attempt.use.since is None and data.started is not None:  # only the end shows that it ran
         _begin(job, attempt, min(data.started, time))
-    if attempt.since is not None:
-        job.use.take(attempt.requests, time - attempt.since)
-        if attempt.use is not None:
-            job.use.add(attempt.use)
-        _devices(job, time, -attempt.requests.gpu)
+    if attempt.use.since is not None:
+        job.use.add(attempt.use.until(time))
+        _devices(job, time, -attempt.use.requests.gpu)
 
 
 def _devices(job: _Job, time: int, change: int) -> None:

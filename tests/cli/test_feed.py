@@ -99,6 +99,14 @@ class TestIngest:
             assert len({record["recordedtime"] for record in seen}) == 1
         assert told[0] == told[1] == told[2]
 
+    def test_what_runs_is_counted_so_far(self, lahar):
+        """Up to the time of the log: two hours after the start, by another pod's object."""
+        lahar("ingest", "--recorded", given=json.dumps(pod("a")) + json.dumps(pod("b", creationTimestamp="2026-01-01T02:00:05Z")))
+        assert "2 h so far" in lahar("job", "list", "--all").out
+        assert "open attempts" in lahar("summary", "--all").out
+        assert lahar("summary", "--all", "--json").record["so_far_until"] == "2026-01-01T02:00:05.000000Z"
+        assert [line["run_seconds_so_far"] for line in lahar("job", "list", "--all", "--json").records] == [7200, 0]
+
     def test_two_lists_are_two_moments(self, lahar):
         lists = [{"kind": "PodList", "items": [pod("a", 1, "Running")]}, {"kind": "PodList", "items": [pod("a", 2, "Succeeded")]}]
         lahar("ingest", given="".join(json.dumps(one) for one in lists) + "\n" + json.dumps(pod("b")))

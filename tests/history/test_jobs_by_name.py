@@ -8,11 +8,12 @@ import pytest
 
 from engine.events import Event, encode, to_cloudevent
 from engine.events.inputs import CommandIssued, JobObserved, JobSubmitted, PodDeleted, PodObserved
-from engine.events.jobs import InputParked, InputReleased, JobParked, JobRevised, JobUnparked
+from engine.events.jobs import AttemptChanged, InputParked, InputReleased, JobParked, JobRevised, JobUnparked
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.listing import LISTED, Filter, Listing
 from engine.history.reading import find_event, job_events
 from engine.history.resolve import resolve, resolve_among
+from engine.history.summary import Summary
 from statemachines.spec import JobSpec, Requests
 
 
@@ -61,6 +62,32 @@ def test_line_of_a_job(jobs):
     assert (first["phase"], first["attempts"], first["live"]) == ("Failed", 1, 0)
     assert (first["submitted"], first["started"], first["ended"]) == tuple(f"1970-01-01T00:00:{s}.000000Z" for s in (10, 11, 16))
     assert (last["live"], last["ended"], last["parked"], last["queue"]) == (1, None, True, "night")
+
+
+def test_a_job_that_runs_shows_what_it_has_used_so_far(story, whole):
+    """Up to the latest time of the log; a finished one shows none, and one that waits none."""
+    told = story("aa")
+    told.opened(0)
+    for index in range(2):
+        told.started(0, ("main", index, 1), Requests(gpu=2, cpu_milli=500))
+        told.running(10, ("main", index, 1))
+    told.ended(12, ("main", 1, 1))
+    told.add(AttemptChanged("main", 0, 1, requests=Requests(gpu=1)), 20)
+    waiting = story("cc")
+    waiting.opened(40)
+    waiting.started(40)
+    listing, summed = Listing(), Summary()
+    for event in [*told.events, *whole("bb", 0, 1, 5, [Requests(gpu=1)]).events, *waiting.events]:
+        listing.add(event)
+        summed.add(event)
+    documents = {line.id: line.document() for line in listing.lines()}
+    assert {job: (line["run_seconds_so_far"], line["gpu_seconds_so_far"]) for job, line in documents.items()} == {
+        "aa": (30, 40),
+        "bb": (None, 0),
+        "cc": (None, 0),
+    }
+    assert (documents["aa"]["cpu_seconds_so_far"], documents["aa"]["gpu_share_seconds_so_far"]) == (5, 40)
+    assert summed.result()["gpu_seconds_so_far"] == 40, "of one arithmetic"
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,33 @@ def test_open_attempt_is_counted_and_left_out_of_sums(story):
     assert (result["wait_seconds"]["n"], result["run_seconds"]["n"]) == (1, 0)
 
 
+def test_what_open_attempts_use_so_far_stands_apart(story):
+    """Up to the latest time of the log, whichever job it is of; not by requests that came later."""
+    told, other = story(), story("b")
+    told.opened(0, {"main": 3})
+    for index in range(2):
+        told.started(0, ("main", index, 1), Requests(gpu=4, cpu_milli=500))
+        told.running(10, ("main", index, 1))
+    told.started(0, ("main", 2, 1), Requests(gpu=100))  # it does not run
+    told.ended(15, ("main", 1, 1))
+    told.add(AttemptChanged("main", 0, 1, requests=Requests(gpu=1, cpu_milli=500)), 20)
+    other.opened(30)
+    result = summary(told, other)
+    assert (result["gpu_seconds"], result["open_attempts"]) == (20, 2)
+    assert (result["gpu_seconds_so_far"], result["gpu_share_seconds_so_far"], result["cpu_seconds_so_far"]) == (50, 50, 10)
+    assert result["so_far_until"] == "1970-01-01T00:00:30.000000Z"
+
+
+def test_a_clock_that_is_ahead_makes_no_negative_use(story):
+    told = story()
+    told.opened(0)
+    told.started(0)
+    told.running(50)
+    for event in told.events:
+        event.recordedtime = 5 * SECOND
+    assert summary(told)["gpu_seconds_so_far"] == 0
+
+
 def test_failed_attempts_count_and_the_run_ends_with_the_last(story):
     """A job that was restarted: both attempts cost, the run is from the first Running to the last end."""
     told = story()

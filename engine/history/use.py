@@ -1,0 +1,75 @@
+"""What attempts use: resources times time, summed as whole numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from engine.history.exact import seconds
+from statemachines.spec import Requests
+
+__all__ = ["AttemptUse", "Use", "use_so_far"]
+
+
+@dataclass(slots=True)
+class Use:
+    """Resource times time: microseconds times devices, thousandths of devices, thousandths of cores."""
+
+    gpu: int = 0
+    share: int = 0
+    cpu: int = 0
+
+    def take(self, requests: Requests, length: int) -> None:
+        """Add the use of one attempt over a length of time."""
+        self.gpu += requests.gpu * length
+        self.share += (requests.gpu * 1000 if requests.gpu_share_milli is None else requests.gpu_share_milli) * length
+        self.cpu += requests.cpu_milli * length
+
+    def add(self, other: Use) -> None:
+        """Add another use."""
+        self.gpu += other.gpu
+        self.share += other.share
+        self.cpu += other.cpu
+
+    def result(self, suffix: str = "") -> dict[str, Decimal]:
+        """Return the sums in seconds, exactly; each name ends in `suffix`."""
+        return {
+            f"gpu_seconds{suffix}": seconds(self.gpu),
+            f"gpu_share_seconds{suffix}": seconds(self.share, 1_000_000_000),
+            f"cpu_seconds{suffix}": seconds(self.cpu, 1_000_000_000),
+        }
+
+
+@dataclass(slots=True)
+class AttemptUse:
+    """What one attempt uses, over [Running, end)."""
+
+    requests: Requests
+    since: int | None = None
+    """Running with `requests` since then (microseconds); `None`: it has not run."""
+    before: Use = field(default_factory=Use)
+    """What it used before its requests changed."""
+
+    def resize(self, requests: Requests, time: int) -> None:
+        """Change what it uses from a time on (microseconds)."""
+        self.before = self.until(time)
+        self.requests = requests
+        if self.since is not None:
+            self.since = time
+
+    def until(self, time: int) -> Use:
+        """Return what it has used up to a time (microseconds), be it that of its end or, while it runs, the present."""
+        use = Use()
+        use.add(self.before)
+        if self.since is not None:
+            use.take(self.requests, max(time - self.since, 0))
+        return use
+
+
+def use_so_far(attempts: Iterable[AttemptUse], time: int) -> Use:
+    """Return what attempts that have not ended have used up to a time (microseconds)."""
+    total = Use()
+    for attempt in attempts:
+        total.add(attempt.until(time))
+    return total
