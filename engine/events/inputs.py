@@ -51,7 +51,8 @@ class PodObserved(Data):
 
     uid: Name
     job: Name
-    """Job id: the uid of the controller owner, else the annotation `lahar/job`, else the pod's own uid."""
+    """Job id: the uid of the controller owner, or of the owner above it that labels name; else the annotation `lahar/job`, else the
+    pod's own uid."""
     name: Name
     phase: AttemptPhase
     created: StatedMicros
@@ -61,7 +62,9 @@ class PodObserved(Data):
     kind: Name = "Other"
     """Kind of the job: the controller owner's kind where that is a batch kind, else `Other`."""
     owner: Name | None = None
-    """Name of the controller owner; `None`: the pod stands for itself."""
+    """Name of the controller owner, or of the owner above it that labels name; `None`: the pod stands for itself."""
+    through: Name | None = None
+    """Name of the controller owner, where labels alone say that the owner above it is the job."""
     managed: bool = False
     """It carries `lahar/job`: made for a job of ours, as it says."""
     claimed: Name | None = None

@@ -30,6 +30,8 @@ from engine.kubernetes.observation.nodes import delete_node, observe_node
 from engine.kubernetes.observation.pods import delete_pod, observe_pod
 from engine.kubernetes.reading.documents import Document, Unreadable, kind_of
 from engine.kubernetes.reading.fields import mapping, text, whole
+from engine.kubernetes.reading.identity import controller
+from engine.kubernetes.reading.owner_labels import join_of
 
 __all__ = ["IGNORED_KINDS", "Ignored", "Outcome", "Refused", "Taken", "line_to_inputs", "to_inputs"]
 
@@ -146,6 +148,10 @@ def _pod(content: dict[str, Any], cluster: str, recordedtime: int, *, deleted: b
 def _job(content: dict[str, Any], cluster: str, recordedtime: int, *, deleted: bool) -> Outcome:
     metadata, spec = mapping(content.get("metadata")), mapping(content.get("spec"))
     uid, version = text(metadata.get("uid")), text(metadata.get("resourceVersion"))
+    annotations, labels, owner = mapping(metadata.get("annotations")), mapping(metadata.get("labels")), controller(metadata)
+    join = join_of(kind_of(content), annotations, labels)
+    if join is not None and owner.get("kind") == join.kind:
+        return Ignored(f"its pods belong to the {join.kind} that it is a part of")
     if uid is None:
         return Ignored("a manifest, not an object of an API server (it has no metadata.uid): submit it with `lahar apply`")
 

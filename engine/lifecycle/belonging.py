@@ -4,6 +4,8 @@ A pod that names a job by annotation alone, and is not of its cluster and namesp
 object with the id of a job of another cluster or namespace, with its pods: a cluster that was restored from the backup of another
 one has the same uids. The id of such a job is a hash of cluster, namespace and uid, and behind a `~` the id that was claimed, which
 alone chooses the partition (`engine.events.ids.routing_key`): the shard that knows the job decides on all who claim to be it.
+
+That the owner of its controller is its job is a claim of a pod's labels: it never joins a managed job.
 """
 
 from __future__ import annotations
@@ -61,6 +63,8 @@ def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, na
     # A cluster that is not named is one of its own: else who leaves it out is in all.
     if job.opened and (job.cluster != event.clusterid or (namespace is not None and namespace != job.namespace)):
         return True
+    if isinstance(data, PodObserved) and data.through is not None and job.managed:
+        return True
     if not isinstance(data, PodObserved) or not _only_claims(data) or job.id != event.subject or data.uid in job.by_uid:
         return False
     if alone:
@@ -76,6 +80,8 @@ def false_claim(job: Job, pod: PodObserved) -> str | None:
     """Say which job a pod names that is not its own; `None`: it names none such."""
     if pod.claimed is not None:
         return f"pod {pod.name} names job {pod.claimed} by annotation, but its controller is {pod.owner}"
+    if pod.job != job.id and pod.through is not None:
+        return f"pod {pod.name} names job {pod.job} by its labels, but its controller is {pod.through}"
     if pod.job != job.id:
         return f"pod {pod.name} names job {pod.job}, which is no job of its namespace {pod.namespace} in cluster {job.cluster}"
     return None

@@ -275,6 +275,16 @@ def test_what_is_ignored_and_why(content: dict[str, Any], change: Any, reason: s
     assert reason in found.reason
 
 
+def test_a_job_of_a_job_set_is_no_job_beside_it() -> None:
+    labels = {"jobset.sigs.k8s.io/jobset-uid": "set-uid", "jobset.sigs.k8s.io/jobset-name": "set"}
+    owners = [{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "name": "set", "uid": "set-uid", "controller": True}]
+    part = {"kind": "Job", "apiVersion": "batch/v1", "metadata": {"name": "part", "uid": "u", "labels": labels}}
+    assert isinstance(outcome(part), Taken), "a label alone says nothing"
+    part["metadata"]["ownerReferences"] = owners  # type: ignore[index]  # it is a mapping
+    for change in (None, "DELETED"):
+        assert outcome(part, change) == Ignored("its pods belong to the JobSet that it is a part of")
+
+
 INPUTS = [example(name) for name, data in EXAMPLES.items() if data.TOPIC in INPUT_TOPICS]
 
 

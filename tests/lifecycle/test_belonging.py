@@ -268,3 +268,61 @@ def test_what_is_released_of_a_job_of_its_own_is_caused_by_what_releases_it() ->
     (parked,) = (job.id for job in driver.state.jobs.values() if job.parked)
     made = driver.take(driver.event(CommandIssued("Unpark"), parked, "unpark"))
     assert {event.causationid for event in made} == {"unpark"}
+
+
+# --- owners that labels name ----------------------------------------------------------------------------------------------------
+
+
+def joined(uid: str = "evil", version: int = 1, phase: str = "Failed", **fields: Any) -> Any:
+    """A pod of a Job `part`, whose labels say that `j1` is the owner of that."""
+    ended = {"reason": "AppFailed", "exit_code": 1, "ended": 5} if phase == "Failed" else {}
+    fields = {"kind": "JobSet", "owner": "set", "through": "part", "task": "w", "index": 0, "node": "n", "running": 2, **fields}
+    return pod(uid, "j1", version, phase, **ended, **fields)
+
+
+@pytest.mark.parametrize("namespace", ["default", "tenant-evil"])
+def test_labels_join_no_managed_job(driver: Driver, namespace: str) -> None:
+    before = records(driver.state)["job/j1"]
+    driver.see(joined(version=1, phase="Running", namespace=namespace))
+    driver.see(joined(version=2, namespace=namespace))
+    driver.gone(joined(version=3, namespace=namespace))
+    assert records(driver.state)["job/j1"] == before
+    (own,) = opened(driver)
+    assert routing_key(own) == "j1"
+    told = [data.what for data in of(driver, own) if isinstance(data, Anomaly)]
+    assert told == ["pod pod-evil names job j1 by its labels, but its controller is part"]
+
+
+def test_labels_join_no_job_that_is_submitted_later() -> None:
+    driver = Driver()
+    driver.see(joined(phase="Running", namespace="tenant-evil"))
+    driver.submit(vcjob({"name": "w"}, **RESTARTS))
+    driver.see(joined(version=2, namespace="tenant-evil"))
+    driver.see(joined("other", namespace="default"))
+    managed = [job for job in driver.state.jobs.values() if job.managed]
+    assert [(job.phase, job.restarts, [one.uid for one in job.attempts]) for job in managed] == [("Pending", 0, [None])]
+
+
+@pytest.mark.parametrize("first", ["object", "pod"])
+def test_the_pods_that_labels_join_and_the_object_are_one_job(first: str) -> None:
+    driver = Driver()
+    steps = [
+        lambda: driver.owner(JobObserved("set", "JobSet", version="7", created=START, tasks={"w": 2})),
+        lambda: [driver.see(joined(f"u{index}", phase="Running", index=index)) for index in range(2)],
+    ]
+    for step in steps if first == "object" else steps[::-1]:
+        step()
+    assert list(driver.state.jobs) == ["j1"]
+    job = driver.job()
+    assert (job.kind, job.name, job.phase, job.tasks["w"].counts.running) == ("JobSet", "set", "Running", 2)
+
+
+def test_labels_join_no_job_of_another_namespace() -> None:
+    driver = Driver()
+    driver.owner(JobObserved("set", "JobSet", version="7", created=START, tasks={"w": 1}))
+    driver.see(joined("good", phase="Running"))
+    before = records(driver.state)["job/j1"]
+    driver.see(joined(namespace="tenant-evil"))
+    driver.see(joined(), cluster=ELSEWHERE)
+    assert records(driver.state)["job/j1"] == before
+    assert len(opened(driver)) == 2

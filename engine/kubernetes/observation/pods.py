@@ -11,6 +11,7 @@ from engine.kubernetes.observation.table import Verdict, exit_code, judge
 from engine.kubernetes.observation.view import PodView
 from engine.kubernetes.reading.fields import mapping, text, whole
 from engine.kubernetes.reading.identity import controller, job_kind, people, queue_of, slot_of
+from engine.kubernetes.reading.owner_labels import join_of, label
 from engine.kubernetes.reading.requests import effective_requests
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES, Rank
 
@@ -66,8 +67,14 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
     owner_kind, api_version = text(owner.get("kind")), owner.get("apiVersion")
     if owner_kind == "ConfigMap" and text(annotations.get("FC_FRAMEWORK_NAME") or labels.get("FC_FRAMEWORK_NAME")):
         owner_kind = "Framework"  # FrameworkController puts a ConfigMap between a Framework and its pods
-    owner_uid = text(owner.get("uid"))
-    task, index = slot_of(name, annotations, labels)
+    owner_uid, owner_name = text(owner.get("uid")), text(owner.get("name"))
+    kind = job_kind(owner_kind, api_version) if owner_uid else None
+    through = None
+    join = join_of(kind, annotations, labels) if claimed is None else None
+    if join is not None:
+        kind, through = join.kind, owner_name
+        owner_uid, owner_name = label(join.uid, annotations, labels), label(join.name, annotations, labels)
+    task, index = slot_of(name, annotations, labels, join)
     tenant, project, user = people(labels)
     phase = verdict.phase
     times = pod_moments(view, phase)
@@ -81,8 +88,9 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         created=times.created,
         namespace=text(metadata.get("namespace")) or "default",
         version=text(metadata.get("resourceVersion")),
-        kind=(job_kind(owner_kind, api_version) or "Other") if owner_uid else "Other",
-        owner=text(owner.get("name")) if owner_uid else None,
+        kind=kind or "Other",
+        owner=owner_name if owner_uid else None,
+        through=through,
         managed=claimed is not None and owner_uid in {None, claimed},
         claimed=claimed if owner_uid not in {None, claimed} else None,
         task=task,

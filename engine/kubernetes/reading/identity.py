@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from engine.kubernetes.reading.fields import mapping, mappings, text, whole
+from engine.kubernetes.reading.owner_labels import COMPLETION_INDEX, Join, joined_slot, number, task_of
 
 __all__ = ["BATCH_KINDS", "controller", "job_kind", "job_name", "people", "queue_of", "slot_of"]
 
@@ -22,6 +23,7 @@ BATCH_KINDS: Final = frozenset(
         "MXJob",
         "MXNetJob",
         "PaddleJob",
+        "PipelineRun",
         "PyTorchJob",
         "RayCluster",
         "RayJob",
@@ -37,19 +39,12 @@ BATCH_KINDS: Final = frozenset(
 )
 """Kinds whose pods are batch work. Pods of any other controller, or of none, are of kind `Other`."""
 
-_SLOT_NAMES: Final = (
-    # (task, index), most telling first.
-    ("training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"),
-    ("FC_TASKROLE_NAME", "FC_TASK_INDEX"),
-    ("replica-type", "replica-index"),
-)
 _QUEUE_NAMES: Final = (
     "volcano.sh/queue-name",
     "scheduling.volcano.sh/queue-name",
     "kueue.x-k8s.io/queue-name",
     "kai.scheduler/queue",
 )
-_COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 
 def job_kind(kind: str | None, api_version: object) -> str | None:
@@ -67,32 +62,31 @@ def controller(metadata: dict[str, Any]) -> dict[str, Any]:
     return mapping(None)
 
 
-def slot_of(name: str, annotations: dict[str, Any], labels: dict[str, Any]) -> tuple[str | None, int | None]:
+def slot_of(
+    name: str, annotations: dict[str, Any], labels: dict[str, Any], join: Join | None = None
+) -> tuple[str | None, int | None]:
     """Return task and index of a pod; `None` for what it does not say.
 
-    Lahar's own annotations win; then Volcano's (a pod without an index annotation is named JOB-TASK-INDEX), then the completion
-    index of an indexed Job, then the labels of the training operators.
+    Lahar's own annotations win; then Volcano's (a pod without an index annotation is named JOB-TASK-INDEX), then what an owner
+    above the controller says, then the completion index of an indexed Job, then the labels of other operators.
+
+    Args:
+        name: of the pod.
+        annotations: of the pod.
+        labels: of the pod.
+        join: the row by which it belongs to an owner above its controller.
     """
     task = text(annotations.get("lahar/task"))
     if task is not None:
         return task, whole(annotations.get("lahar/index"))
     task = text(annotations.get("volcano.sh/task-spec")) or text(labels.get("volcano.sh/task-spec"))
     if task is not None:
-        index = whole(annotations.get("volcano.sh/task-index"))
-        if index is None:
-            index = whole(labels.get("volcano.sh/task-index"))
+        index = number("volcano.sh/task-index", annotations, labels)
         return task, whole(name.rpartition("-")[2]) if index is None else index
-    index = whole(annotations.get(_COMPLETION_INDEX))
-    if index is None:
-        index = whole(labels.get(_COMPLETION_INDEX))
-    if index is not None:
-        return None, index
-    for task_name, index_name in _SLOT_NAMES:
-        task = text(labels.get(task_name)) or text(annotations.get(task_name))
-        if task is not None:
-            index = whole(labels.get(index_name))
-            return task, whole(annotations.get(index_name)) if index is None else index
-    return None, None
+    if join is not None:
+        return joined_slot(join, annotations, labels)
+    index = number(COMPLETION_INDEX, annotations, labels)
+    return task_of(annotations, labels) if index is None else (None, index)
 
 
 def queue_of(annotations: dict[str, Any], labels: dict[str, Any]) -> str | None:

@@ -1,0 +1,113 @@
+"""What labels and annotations say of a pod's owners: the owner above its controller, its task and its replica, as tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from engine.kubernetes.reading.fields import text, whole
+
+__all__ = ["COMPLETION_INDEX", "JOINS", "TASK_LABELS", "Join", "TaskLabel", "join_of", "joined_slot", "label", "number", "task_of"]
+
+COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
+
+
+class Join(NamedTuple):
+    """An owner that puts objects of another kind between itself and its pods, and writes its uid on all of them."""
+
+    kind: str
+    through: str
+    """Kind of the objects in between: they control the pods."""
+    uid: str
+    """Label with its uid. A name alone joins nothing: it may be used again, a uid may not."""
+    name: str
+    task: str
+    parts: tuple[str, str] | None = None
+    """Where each object in between has indexed pods: its own index among those of the task, and how many there are."""
+
+
+JOINS: Final = (
+    Join(
+        "JobSet",
+        "Job",
+        "jobset.sigs.k8s.io/jobset-uid",
+        "jobset.sigs.k8s.io/jobset-name",
+        "jobset.sigs.k8s.io/replicatedjob-name",
+        ("jobset.sigs.k8s.io/job-index", "jobset.sigs.k8s.io/replicatedjob-replicas"),
+    ),
+    Join("PipelineRun", "TaskRun", "tekton.dev/pipelineRunUID", "tekton.dev/pipelineRun", "tekton.dev/pipelineTask"),
+)
+
+
+class TaskLabel(NamedTuple):
+    """Where the pods of a kind of job, whose controller is that job, say of which task they are."""
+
+    task: str
+    replica: str | None = None
+    """Label with the index of the replica."""
+    pattern: str = "(.*)"
+    """What of the value is the task: the first group."""
+    named: Mapping[str, str] = {}
+    """What else some values are called."""
+
+
+TASK_LABELS: Final = (
+    TaskLabel("training.kubeflow.org/replica-type", "training.kubeflow.org/replica-index"),
+    TaskLabel("FC_TASKROLE_NAME", "FC_TASK_INDEX"),
+    TaskLabel("replica-type", "replica-index"),
+    TaskLabel("ray.io/group", named={"headgroup": "head"}),
+    # `flow[0].train(2:b)` is the third of what one step fans out to, or its third try.
+    TaskLabel("workflows.argoproj.io/node-name", pattern=r"\.([^.()]+)(?:\([^()]*\))?$"),
+)
+"""Most telling first."""
+
+
+def label(key: str, annotations: dict[str, Any], labels: dict[str, Any]) -> str | None:
+    """Return the value of a label, or of an annotation of that name."""
+    return text(labels.get(key)) or text(annotations.get(key))
+
+
+def number(key: str | None, annotations: dict[str, Any], labels: dict[str, Any]) -> int | None:
+    """Return the whole number that is the value of an annotation, or of a label of that name."""
+    if key is None:
+        return None
+    found = whole(annotations.get(key))
+    return whole(labels.get(key)) if found is None else found
+
+
+def join_of(controller: str | None, annotations: dict[str, Any], labels: dict[str, Any]) -> Join | None:
+    """Return the row by which an object belongs to an owner above its controller; `None`: to its controller.
+
+    Args:
+        controller: kind of its controller.
+        annotations: of the object.
+        labels: of the object.
+    """
+    for row in JOINS:
+        if row.through == controller and label(row.uid, annotations, labels) and label(row.name, annotations, labels):
+            return row
+    return None
+
+
+def task_of(annotations: dict[str, Any], labels: dict[str, Any]) -> tuple[str | None, int | None]:
+    """Return the task and the index that `TASK_LABELS` find; `None` for what is not said."""
+    for row in TASK_LABELS:
+        value = label(row.task, annotations, labels)
+        found = None if value is None else re.search(row.pattern, value)
+        if found is not None:
+            task = found.group(1)
+            return row.named.get(task, task), number(row.replica, annotations, labels)
+    return None, None
+
+
+def joined_slot(join: Join, annotations: dict[str, Any], labels: dict[str, Any]) -> tuple[str | None, int | None]:
+    """Return task and index of a pod of an owner above its controller; `None` for what is not said.
+
+    Of n objects in between, the one with index i has the pods i, n + i, 2n + i, …: how many each has stands on no pod.
+    """
+    index = number(COMPLETION_INDEX, annotations, labels)
+    part, parts = (number(key, annotations, labels) for key in join.parts or (None, None))
+    if index is not None:
+        index = None if part is None or parts is None or part >= parts else index * parts + part
+    return label(join.task, annotations, labels), index
