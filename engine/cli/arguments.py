@@ -9,13 +9,25 @@ from typing import Annotated, Final
 import typer
 
 from engine.cli.app import settings_of
+from engine.cli.relative_time import before_now
 from engine.events.jobs import JobOpened
-from engine.events.times import parse_time
+from engine.events.times import EARLIEST, parse_time
 from engine.history.reading import job_events
 from engine.log.errors import LogError
+from engine.log.producer_time import wall_clock as now
 from engine.runtime.opening import open_log
 
-__all__ = ["By", "ById", "ClusterOption", "JobArgument", "JobOption", "NoProcessOption", "OptionalJob", "RecordedOption", "moment"]
+__all__ = [
+    "By",
+    "ById",
+    "ClusterOption",
+    "JobArgument",
+    "JobOption",
+    "NoProcessOption",
+    "OptionalJob",
+    "RecordedOption",
+    "moment",
+]
 
 _SUGGESTED: Final = 200
 """Jobs that a shell is offered at most."""
@@ -24,13 +36,22 @@ _SUGGESTED: Final = 200
 def moment(text: str) -> int:
     """Read a moment given on the command line.
 
+    Args:
+        text: an RFC 3339 time, an ISO date, `now`, or a length of time before now: `-1h`, `2h`, `1d12h`.
+
     Raises:
-        ValueError: it is no RFC 3339 time or ISO date; the text shows what to write.
+        ValueError: it is none; the text shows what to write.
     """
+    if text == "now":
+        return now()
+    if (before := before_now(text)) is not None:
+        return max(now() - before, EARLIEST)
     try:
         return parse_time(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no time: write 2017-10-09, 2017-10-09T07:01:55 or 2017-10-09T07:01:55.5+02:00") from None
+        raise ValueError(
+            f"{text!r} is no time: write 2017-10-09, 2017-10-09T07:01:55, 2017-10-09T07:01:55.5+02:00, now, or -1h for an hour ago"
+        ) from None
 
 
 def _complete_job(context: typer.Context, incomplete: str) -> list[str]:

@@ -163,12 +163,15 @@ def show_event(output: Output, event: Event[Data], of_job: str = "") -> None:
     examples=[
         "lahar as-of 2026-03-01T12:00:00Z",
         "lahar as-of 2026-03-01T12:00:00Z default/train",
+        "lahar as-of -2h default/train",
         "lahar as-of 2026-03-01 --queue research --json",
     ],
 )
 def as_of(
     context: typer.Context,
-    time: Annotated[str, typer.Argument(metavar="TIME", help="RFC 3339, UTC unless it says otherwise.")],
+    time: Annotated[
+        str, typer.Argument(metavar="TIME", help="RFC 3339, UTC unless it says otherwise; now, or -1h for an hour ago.")
+    ],
     job: OptionalJob = None,
     queue: Annotated[str | None, typer.Option("--queue", metavar="NAME", help="Only this queue.")] = None,
     known: KnownOption = False,
@@ -251,7 +254,9 @@ def _flat(path: str, value: object) -> list[tuple[str, str]]:
 )
 def diff_command(
     context: typer.Context,
-    before: Annotated[str, typer.Argument(metavar="TIME1", help="RFC 3339, UTC unless it says otherwise.")],
+    before: Annotated[
+        str, typer.Argument(metavar="TIME1", help="RFC 3339, UTC unless it says otherwise; now, or -1h for an hour ago.")
+    ],
     after: Annotated[str, typer.Argument(metavar="TIME2", help="As TIME1; usually later.")],
     job: OptionalJob = None,
     known: KnownOption = False,

@@ -10,6 +10,7 @@ from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, setting
 from engine.cli.arguments import JobOption, moment
 from engine.cli.ask import show_event
 from engine.cli.output import Output
+from engine.cli.relative_time import before_now
 from engine.events import decode
 from engine.events.envelope import to_cloudevent
 from engine.history.resolve import resolve
@@ -31,7 +32,7 @@ def start_of(text: str) -> Start:
     """
     if text in {"beginning", "now"}:
         return Start("now" if text == "now" else "beginning")
-    if text[:4].isdigit() and text[4:5] == "-":
+    if before_now(text) is not None or (text[:4].isdigit() and text[4:5] == "-"):
         return Start("time", time=moment(text))
     return Start("token", token=text)
 

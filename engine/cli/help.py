@@ -12,6 +12,8 @@ from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 from typer.models import CommandFunctionType
 
+from engine.cli.relative_time import before_now
+
 if TYPE_CHECKING:
     from typer._click import Context, HelpFormatter  # private: for annotations alone
 
@@ -38,6 +40,12 @@ class Command(TyperCommand):
         """Write the help text."""
         _leave_out_types(self.get_params(ctx))
         super().format_help(ctx, formatter)
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Read the arguments; where a time is one of them, `-1h` is no option."""
+        if any(isinstance(one, TyperArgument) and (one.metavar or "").startswith("TIME") for one in self.params):
+            args = [text.removeprefix("-") if before_now(text) is not None else text for text in args]
+        return super().parse_args(ctx, args)
 
 
 class Group(TyperGroup):

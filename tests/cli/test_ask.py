@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from engine.events.times import parse_time
+
 JOBS = """\
 u_id,user,gpu_num,cpu_num,node_num,interval,run_time,wall_time,new_status
 1,7,2,4,1,0,60,0,Pass
@@ -90,6 +92,28 @@ class TestAsOf:
         lahar("ingest", given=json.dumps(pod))
         assert lahar("as-of", "2026-03-01T13:00:00Z", "ml/late", "--json").record["phase"] == "Pending"
         assert "it was opened later" in lahar("as-of", "2026-03-01T13:00:00Z", "ml/late", "--known", code=3).err
+
+    @pytest.mark.parametrize("given", ["now", "-1h", "1h", "1d12h", "-2w"])
+    def test_a_time_before_now(self, lahar, monkeypatch, given):
+        """By the clock of the terminal, which no stage reads."""
+        pod = {
+            "kind": "Pod",
+            "metadata": {"name": "early", "namespace": "ml", "uid": "early", "creationTimestamp": "2026-03-01T12:00:00Z"},
+            "spec": {"containers": [{"name": "m"}]},
+        }
+        lahar("ingest", "--recorded", given=json.dumps(pod))
+        begin = parse_time("2026-03-01T12:00:00Z")
+        length = {"now": 0, "-1h": 3_600, "1h": 3_600, "1d12h": 129_600, "-2w": 1_209_600}[given] * 1_000_000
+        for late, code in ((0, 0), (-1, 3)):
+            monkeypatch.setattr("engine.cli.arguments.now", lambda late=late: begin + length + late)
+            lahar("as-of", given, "ml/early", code=code)
+            lahar("diff", "--json", given, given, "ml/early", code=0)
+            found = lahar("events", "--from", given, "--json").records if given != "now" else []
+            assert given == "now" or len(found) > 1
+
+    @pytest.mark.parametrize("given", ["-1", "1y", "h", "--", "-", "5 h", "1h-2h", "-" + "1" * 10 + "h", "٣h"])
+    def test_what_is_no_time_before_now(self, past, given):
+        past("as-of", given, code=2)
 
     def test_what_is_not_there(self, past):
         assert "it was opened later" in past("as-of", at(0), FAILED, code=3).err
