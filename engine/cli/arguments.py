@@ -71,7 +71,8 @@ def _complete_job(context: typer.Context, incomplete: str) -> list[str]:
 
 
 _JOB_HELP: Final = (
-    "Job id, a unique prefix of it, namespace/name, or namespace/name@id; before a name, the cluster/ where there are several."
+    "Job id, a unique prefix of it, namespace/name, or namespace/name@id; before a name, the cluster/ where there are several. "
+    "The name alone where one namespace has it."
 )
 
 JobArgument = Annotated[

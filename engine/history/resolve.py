@@ -1,6 +1,7 @@
 """Which job is meant: by id, a unique prefix of it, `namespace/name` (the newest of that name) or `namespace/name@id`.
 
-Where several clusters have a job of that name, `cluster/namespace/name` says which one is meant.
+Where several clusters have a job of that name, `cluster/namespace/name` says which one is meant; where one namespace alone has one,
+the name does. A name that is the beginning of another job's id means neither.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
         events: `lahar.job.opened`, `lahar.job.revised`, `lahar.job.parked`, `lahar.input.parked`, `lahar.input.released` and
             `lahar.job.unparked`, in the order of the log; others are passed over. What is parked and no job has the name that its
             first input says, if no job has it.
-        given: an id, a prefix of one, `namespace/name`, `cluster/namespace/name`, or a name followed by `@` and an id or a prefix
-            of one.
+        given: an id, a prefix of one, `name`, `namespace/name`, `cluster/namespace/name`, or one of these followed by `@` and an id
+            or a prefix of one.
 
     Raises:
         NotFoundError: none is meant.
-        AmbiguousError: a prefix means several, or the name is one of several clusters.
+        AmbiguousError: a prefix means several, or the name is one of several namespaces or clusters.
     """
     names: dict[str, tuple[str, str]] = {}
     clusters: dict[str, str] = {}
@@ -62,16 +63,21 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
             parked.take(event)
     if given in names or given in parked:
         return given
-    if "/" not in given:
-        return _only(given, [job for job in [*names, *parked] if given and job.startswith(given)])
     name, _, prefix = given.partition("@")
     claims: dict[str, tuple[str, str]] = {}
     for job, claim, time in parked.claims():
         claims[job], clusters[job], opened[job] = (claim.namespace, claim.name), claim.cluster, time
     found, claimed = (
-        [job for job, (space, called) in known.items() if name in {f"{space}/{called}", f"{clusters[job]}/{space}/{called}"}]
+        [
+            job
+            for job, (space, called) in known.items()
+            if name and name in {called, f"{space}/{called}", f"{clusters[job]}/{space}/{called}"}
+        ]
         for known in (names, claims)
     )
+    begun = [job for job in [*names, *parked] if given and job.startswith(given)]
+    if begun:
+        return _only(given, list(dict.fromkeys([*begun, *found, *claimed])))
     if prefix:
         return _only(given, [job for job in found + claimed if job.startswith(prefix)])
     found = found or claimed
@@ -79,6 +85,9 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
         raise NotFoundError("job", given)
     if len({clusters[job] for job in found}) > 1:
         raise AmbiguousError(given, sorted({f"{clusters[job]}/{name}" for job in found}), missing="the cluster")
+    full = {"/".join((names | claims)[job]) for job in found}
+    if len(full) > 1:
+        raise AmbiguousError(given, sorted(full), missing="the namespace")
     # Of two opened at the same time the later one in the log.
     return max(reversed(found), key=opened.__getitem__)
 

@@ -100,6 +100,9 @@ def test_a_job_that_runs_shows_what_it_has_used_so_far(story, whole):
         ("default/bert@aa22", "aa22"),
         ("default/bert@aa2", "aa22"),
         ("lab/gpt", "cc44"),
+        ("gpt", "cc44"),
+        ("bert", "aa11"),
+        ("bert@aa2", "aa22"),
     ],
 )
 def test_a_job_is_meant_by_id_prefix_or_name(jobs, given, job):
@@ -113,10 +116,30 @@ def test_ambiguous_prefix_names_the_matches(jobs):
     assert error.value.matches == ["aa11", "aa22"]
 
 
-@pytest.mark.parametrize("given", ["zz", "", "default/none", "default/bert@cc", "bert"])
+@pytest.mark.parametrize("given", ["zz", "", "default/none", "default/bert@cc", "ber", "bert@cc", "@aa11", "gpt/"])
 def test_no_such_job(jobs, given):
     with pytest.raises(NotFoundError, match="lahar job list"):
         resolve_among(jobs, given)
+
+
+def test_a_bare_name_of_two_namespaces_is_not_guessed(story):
+    told, other = story("aa11"), story("bb22")
+    told.opened(0, name="train", namespace="ml")
+    other.opened(1, name="train", namespace="tenant-evil")
+    with pytest.raises(AmbiguousError, match="'train' means 2 jobs: ml/train, tenant-evil/train; give the namespace"):
+        resolve_among([*told.events, *other.events], "train")
+    assert resolve_among([*told.events, *other.events], "ml/train") == "aa11"
+
+
+def test_a_name_that_begins_another_jobs_id_means_neither(story):
+    """Who chooses a name must not choose which job somebody else's prefix means; an id is always the job's own."""
+    told, other = story("aa11"), story("bb22")
+    told.opened(0, name="train", namespace="ml")
+    other.opened(1, name="aa1", namespace="tenant-evil")
+    events = [*told.events, *other.events]
+    with pytest.raises(AmbiguousError, match="'aa1' means 2 jobs: aa11, bb22; give more of the id"):
+        resolve_among(events, "aa1")
+    assert (resolve_among(events, "aa11"), resolve_among(events, "tenant-evil/aa1")) == ("aa11", "bb22")
 
 
 def test_renamed_job_is_found_by_its_new_name(story):
