@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import closing
 from itertools import islice
 from typing import Annotated, Final
@@ -23,10 +24,15 @@ __all__ = [
     "ClusterOption",
     "JobArgument",
     "JobOption",
+    "NamespaceOption",
     "NoProcessOption",
+    "NodeOption",
     "OptionalJob",
+    "PhasesOption",
+    "ReasonsOption",
     "RecordedOption",
     "moment",
+    "several",
 ]
 
 _SUGGESTED: Final = 200
@@ -70,6 +76,22 @@ def _complete_job(context: typer.Context, incomplete: str) -> list[str]:
         return []
 
 
+def several(given: list[str] | None, known: Collection[str] = ()) -> frozenset[str]:
+    """Return the values of an option that may be repeated, or hold several with commas between them.
+
+    Args:
+        given: as the command line has them.
+        known: the only ones that there are; empty: any.
+
+    Raises:
+        ValueError: one of them is not known.
+    """
+    found = frozenset(value for text in given or () for value in text.split(",") if value)
+    if known and (unknown := sorted(found - set(known))):
+        raise ValueError(f"{unknown[0]!r} is none of {', '.join(known)}")
+    return found
+
+
 _JOB_HELP: Final = (
     "Job id, a unique prefix of it, namespace/name, or namespace/name@id; before a name, the cluster/ where there are several. "
     "The name alone where one namespace has it."
@@ -88,6 +110,14 @@ OptionalJob = Annotated[
     ),
 ]
 ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Only jobs of this cluster.")]
+NamespaceOption = Annotated[str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Only jobs of this namespace.")]
+PhasesOption = Annotated[
+    list[str] | None, typer.Option("--phase", metavar="PHASE", help="Only changes to these phases, at any level; a,b or repeated.")
+]
+ReasonsOption = Annotated[
+    list[str] | None, typer.Option("--reason", metavar="REASON", help="Only events with these reasons; a,b or repeated.")
+]
+NodeOption = Annotated[str | None, typer.Option("--node", metavar="NAME", help="Only events that name this node.")]
 JobOption = Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only this job.", autocompletion=_complete_job)]
 ById = Annotated[str | None, typer.Option("--id", metavar="ID", help="Id of the command; giving one twice changes nothing.")]
 By = Annotated[str, typer.Option("--by", metavar="USER", help="Who asks; kept in the history.")]

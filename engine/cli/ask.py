@@ -11,18 +11,19 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.arguments import ClusterOption, JobArgument, OptionalJob, moment
+from engine.cli.arguments import ClusterOption, JobArgument, NodeOption, OptionalJob, PhasesOption, ReasonsOption, moment, several
 from engine.cli.output import Output
 from engine.cli.render import render_summary
 from engine.events import Data, Event
 from engine.events.envelope import encode, to_cloudevent
-from engine.events.times import format_time
+from engine.events.times import EARLIEST, format_time
 from engine.history.asof import By, ClusterAsOf, job_as_of
 from engine.history.diff import Change, diff, diff_documents
 from engine.history.errors import NotFoundError, UnopenedError
 from engine.history.exact import dumps
 from engine.history.reading import cluster_facts, events_of, find_event, history_of, job_events
 from engine.history.resolve import resolve
+from engine.history.selection import PHASES, Selection
 from engine.history.sentences import tell
 from engine.history.summary import Summary
 from engine.history.timeline import draw, timeline
@@ -116,10 +117,21 @@ def timeline_command(context: typer.Context, job: JobArgument, log: LogOption = 
             output.console.print(text, soft_wrap=True)
 
 
-@app.command(rich_help_panel=Panel.ASK, examples=["lahar history default/train", "lahar history default/train --json | jq .type"])
+@app.command(
+    rich_help_panel=Panel.ASK,
+    examples=[
+        "lahar history default/train",
+        "lahar history default/train --json | jq .type",
+        "lahar history train --since 2h --phase Failed,Lost",
+    ],
+)
 def history(
     context: typer.Context,
     job: JobArgument,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only what happened since then: 2h, -1h, 2026-03-01.")] = None,
+    phase: PhasesOption = None,
+    reason: ReasonsOption = None,
+    node: NodeOption = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -128,10 +140,13 @@ def history(
     With --json: its events as CloudEvents.
     """
     output = output_of(context, as_json)
+    begin = EARLIEST if since is None else moment(since)
+    selection = Selection(node, several(reason), several(phase, PHASES))
     with opened(settings_of(context, log)) as source:
         events = events_of(source, resolve(source, job))
     for event in events:
-        show_event(output, event)
+        if event.time >= begin and selection.passes(event.data):
+            show_event(output, event)
 
 
 def show_event(output: Output, event: Event[Data], of_job: str = "") -> None:

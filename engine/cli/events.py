@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
-from engine.cli.arguments import JobOption, moment
+from engine.cli.arguments import JobOption, NamespaceOption, NodeOption, PhasesOption, ReasonsOption, moment, several
 from engine.cli.ask import show_event
 from engine.cli.output import Output
 from engine.cli.relative_time import before_now
 from engine.events import decode
 from engine.events.envelope import to_cloudevent
 from engine.history.resolve import resolve
+from engine.history.selection import PHASES, Selection
 from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
 from engine.log.errors import LogError
 from engine.log.port import Record
@@ -42,7 +43,8 @@ def start_of(text: str) -> Start:
     examples=[
         "lahar events --from now --follow",
         "lahar events --from 2026-03-01T12:00:00Z --queue research --level job",
-        "lahar events --type 'lahar.attempt.*' --json",
+        "lahar events --type 'attempt.*' --json",
+        "lahar events --since 2h --namespace ml --reason OomKilled,NodeLost",
         "lahar events --from TOKEN --json",
     ],
 )
@@ -56,6 +58,10 @@ def events(
     ] = "beginning",
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is committed from now on.")] = False,
     job: JobOption = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Begin with what was recorded since then: 2h, -1h, 2026-03-01.")
+    ] = None,
+    namespace: NamespaceOption = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this queue.")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this tenant.")] = None,
     label: Annotated[
@@ -63,8 +69,12 @@ def events(
     ] = None,
     level: Annotated[Level | None, typer.Option(help="Only this level.")] = None,
     event_type: Annotated[
-        list[str] | None, typer.Option("--type", metavar="TYPE", help="Only these event types; * for any characters.")
+        list[str] | None,
+        typer.Option("--type", metavar="TYPE", help="Only these event types: job.phase_changed; * for any characters."),
     ] = None,
+    phase: PhasesOption = None,
+    reason: ReasonsOption = None,
+    node: NodeOption = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -80,6 +90,9 @@ def events(
         if not equals:
             raise ValueError(f"--label {text!r}: write NAME=VALUE")
         labels[name] = value
+    if since is not None and start != "beginning":
+        raise ValueError("give --from or --since, not both")
+    begin = start_of(start) if since is None else Start("time", time=moment(since))
     with opened(settings_of(context, log)) as source:
         wanted = Wanted(
             tenant,
@@ -88,8 +101,10 @@ def events(
             labels,
             level,
             tuple(event_type or ()),
+            namespace,
+            Selection(node, several(reason), several(phase, PHASES)),
         )
-        subscription = Subscription(source, start_of(start), wanted)
+        subscription = Subscription(source, begin, wanted)
         if not follow:
             for item in subscription.stream(follow=False):
                 _show(output, item)

@@ -15,6 +15,7 @@ from typing import Final, Literal, cast
 from engine.events import Message, Topic, decode
 from engine.events.jobs import JobForgotten, JobOpened, JobRevised
 from engine.history.errors import ForeignTokenError
+from engine.history.selection import Selection, full_type
 from engine.history.token import Place, check, digest_of, read_token, write_token
 from engine.log.port import Log, Partition, Record
 from statemachines.vocabulary import Level
@@ -24,6 +25,7 @@ __all__ = ["CaughtUp", "Start", "Subscription", "Wanted", "level_of"]
 TOPIC: Final[Topic] = "job-events"
 _READ: Final = 500
 _WAIT: Final = 1.0
+_ALL: Final = Selection()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +48,14 @@ class Wanted:
     labels: dict[str, str] = field(default_factory=dict)
     level: Level | None = None
     types: tuple[str, ...] = ()
-    """Event types; `*` stands for any characters: `lahar.attempt.*`."""
+    """Event types; `*` stands for any characters: `lahar.attempt.*`. `job.phase_changed` is that of any version."""
+    namespace: str | None = None
+    shown: Selection = field(default_factory=Selection)
 
     @property
     def asks_for_jobs(self) -> bool:
         """Whether what is known of the job decides."""
-        return self.tenant is not None or self.queue is not None or bool(self.labels)
+        return self.tenant is not None or self.queue is not None or self.namespace is not None or bool(self.labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ def level_of(event_type: str) -> Level | None:
 
 @dataclass(slots=True)
 class _Job:
+    namespace: str
     tenant: str
     queue: str
     labels: dict[str, str]
@@ -95,6 +100,7 @@ class Subscription:
         """
         self._log = log
         self._wanted = wanted or Wanted()
+        self._types = [full_type(given) for given in self._wanted.types]
         self._partitions = [Partition(TOPIC, number) for number in range(log.partitions(TOPIC))]
         self._ends = {partition.number: log.end(partition) for partition in self._partitions}
         self._places = self._begin(start or Start())
@@ -231,9 +237,10 @@ class Subscription:
     def _learn(self, message: Message) -> None:
         if message.type == JobOpened.TYPE:
             opened = cast("JobOpened", decode(message).data)
-            self._jobs[message.subject] = _Job(opened.tenant, opened.spec.queue, opened.labels)
+            self._jobs[message.subject] = _Job(opened.namespace, opened.tenant, opened.spec.queue, opened.labels)
         elif message.type == JobRevised.TYPE and message.subject in self._jobs:
             job, revised = self._jobs[message.subject], cast("JobRevised", decode(message).data)
+            job.namespace = job.namespace if revised.namespace is None else revised.namespace
             job.tenant = job.tenant if revised.tenant is None else revised.tenant
             job.labels = job.labels if revised.labels is None else revised.labels
             job.queue = job.queue if revised.spec is None else revised.spec.queue
@@ -247,12 +254,15 @@ class Subscription:
             job = find(message.subject, None)
             if job is None or wanted.tenant not in {None, job.tenant} or wanted.queue not in {None, job.queue}:
                 return False
+            if wanted.namespace not in {None, job.namespace}:
+                return False
             if not wanted.labels.items() <= job.labels.items():
                 return False
         return (
             wanted.job in {None, message.subject}
             and wanted.level in {None, level_of(message.type)}
-            and (not wanted.types or any(fnmatchcase(message.type, pattern) for pattern in wanted.types))
+            and (not self._types or any(fnmatchcase(message.type, pattern) for pattern in self._types))
+            and (wanted.shown == _ALL or wanted.shown.passes(decode(message).data))
         )
 
 

@@ -215,7 +215,53 @@ class TestEvents:
         assert found
         assert all(map(wanted, found))
 
-    @pytest.mark.parametrize("arguments", [["--queue", "q"], ["--tenant", "q"], ["--label", "a=b"], ["--type", "nothing.*"]])
+    @pytest.mark.parametrize(
+        "given",
+        ["job.phase_changed", "lahar.job.phase_changed", "lahar.job.phase_changed.v1", "job.phase_changed.v1", "job.phase_c*"],
+    )
+    def test_a_type_is_taken_in_both_spellings(self, past, given):
+        *found, _ = past("events", "--type", given, "--json").records
+        assert {event["type"] for event in found} == {"lahar.job.phase_changed.v1"}
+
+    @pytest.mark.parametrize(
+        ("arguments", "wanted"),
+        [
+            (["--namespace", "default"], lambda _: True),
+            (["--phase", "Failed,Lost", "--level", "job"], lambda event: event["data"]["phase"] in {"Failed", "Lost"}),
+            (
+                ["--phase", "Failed", "--phase", "Running"],
+                lambda event: event["data"].get("phase", "Running") in {"Failed", "Running"},
+            ),
+            (["--reason", "AppFailed"], lambda event: event["data"]["reason"] == "AppFailed"),
+        ],
+    )
+    def test_what_events_and_history_filter_alike(self, past, arguments, wanted):
+        *found, _ = past("events", *arguments, "--json").records
+        assert found
+        assert all(map(wanted, found))
+        if arguments[0] != "--namespace":
+            told = past("history", FAILED, *arguments[: -2 if "--level" in arguments else None], "--json").records
+            assert told
+            assert all(map(wanted, told))
+
+    def test_events_and_history_since(self, past):
+        everything = past("history", FAILED, "--json").records
+        middle = everything[-1]["time"]
+        told = past("history", FAILED, "--since", middle, "--json").records
+        assert told == [event for event in everything if event["time"] >= middle]
+        assert 0 < len(told) < len(everything)
+        recorded = everything[-1]["recordedtime"]
+        *found, _ = past("events", "--since", recorded, "--json").records
+        assert {event["recordedtime"] >= recorded for event in found} == {True}
+        assert "not both" in past("events", "--since", recorded, "--from", "now", code=2).err
+        assert past("history", FAILED, "--since", "1h", "--json").records == []
+        assert past("history", FAILED, "--node", "nowhere", "--json").records == []
+        assert "'failed' is none of Pending" in past("history", FAILED, "--phase", "failed", code=2).err
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [["--queue", "q"], ["--tenant", "q"], ["--label", "a=b"], ["--type", "nothing.*"], ["--namespace", "q"], ["--node", "q"]],
+    )
     def test_filters_that_nothing_passes(self, past, arguments):
         assert len(past("events", *arguments, "--json").records) == 1
 
