@@ -7,18 +7,27 @@ from typing import Annotated
 from uuid import uuid4
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from engine.application.files import read_manifests
 from engine.application.messages import command_message, submission
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.arguments import By, ById, ClusterOption, JobArgument, NoProcessOption, RecordedOption, moment
+from engine.cli.arguments import (
+    By,
+    ById,
+    ClusterOption,
+    JobArgument,
+    NamespaceOption,
+    NoProcessOption,
+    RecordedOption,
+    moment,
+    several,
+)
 from engine.cli.fed import finish, new_feed
 from engine.cli.output import Output
-from engine.cli.render import render_job
+from engine.cli.render import render_job, whole_table
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.jobs import JobOpened, JobParked
+from engine.events.times import format_time
 from engine.history.errors import UnopenedError
 from engine.history.exact import dumps
 from engine.history.fold import fold
@@ -29,19 +38,29 @@ from engine.history.wording import length
 from engine.kubernetes.reading.identity import job_name
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
-from statemachines.vocabulary import JOB_PHASES, USER_ACTIONS, JobPhase
+from statemachines.vocabulary import JOB_PHASES, USER_ACTIONS
 
 __all__ = ["jobs"]
 
 jobs = group("job", Panel.ASK, "List and show jobs; submit, command and release them.")
 
 
-@jobs.command("list", examples=["lahar job list --limit 20", "lahar job list --phase Failed --queue research --json"])
+@jobs.command("list", examples=["lahar job list --limit 20", "lahar job list --phase Failed,Aborted --since 2h --json"])
 def list_jobs(
     context: typer.Context,
     queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this queue.")] = None,
     phase: Annotated[
-        JobPhase | None, typer.Option(metavar="PHASE", help="Only jobs in this phase: " + ", ".join(JOB_PHASES) + ".")
+        list[str] | None,
+        typer.Option(metavar="PHASE", help="Only jobs in these phases, a,b or repeated: " + ", ".join(JOB_PHASES) + "."),
+    ] = None,
+    reason: Annotated[
+        list[str] | None,
+        typer.Option(metavar="REASON", help="Only jobs with these reasons, their own or of attempts; a,b or repeated."),
+    ] = None,
+    namespace: NamespaceOption = None,
+    node: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs that have had an attempt on this node.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Only jobs whose phase has changed since then: 2h, -1h, 2026-03-01.")
     ] = None,
     user: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this user.")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this tenant.")] = None,
@@ -53,11 +72,23 @@ def list_jobs(
 ) -> None:
     """List jobs in the order of their submission."""
     output = output_of(context, as_json)
+    wanted = Filter(
+        queue,
+        user,
+        tenant,
+        cluster,
+        namespace,
+        node,
+        several(phase, JOB_PHASES),
+        several(reason),
+        None if since is None else moment(since),
+        other,
+    )
     listing = Listing()
     with opened(settings_of(context, log)) as source:
         for event in job_events(source, LISTED):
             listing.add(event)
-    lines = listing.lines(Filter(queue, phase, user, tenant, cluster, other=other))
+    lines = listing.lines(wanted)
     _show_lines(output, lines if limit is None else lines[-limit:])
 
 
@@ -66,36 +97,25 @@ def _show_lines(output: Output, lines: list[JobLine]) -> None:
         for line in lines:
             output.line(dumps(line.document()))
         return
-    table = Table(box=None, pad_edge=False)
-    several = len({line.cluster for line in lines}) > 1
-    for heading in (
-        *(["CLUSTER"] if several else []),
-        "JOB",
-        "ID",
-        "PHASE",
-        "QUEUE",
-        "USER",
-        "ATTEMPTS",
-        "SUBMITTED",
-        "WAITED",
-        "RAN",
-    ):
-        table.add_column(heading, justify="right" if heading in {"ATTEMPTS", "WAITED", "RAN"} else "left", no_wrap=True)
-    for line in lines:
-        document = line.document()
-        table.add_row(
-            *([line.cluster] if several else []),
+    headings = ("CLUSTER", "JOB", "ID", "PHASE", "QUEUE", "USER", "ATTEMPTS", "SUBMITTED", "WAITED", "RAN")
+    first = 0 if len({line.cluster for line in lines}) > 1 else 1
+    rows = [
+        (
+            line.cluster,
             f"{line.namespace}/{line.name}",
             line.id[:8],
-            Text(line.phase + (" (parked)" if line.parked else "")),
+            line.phase + (" (parked)" if line.parked else ""),
             line.queue,
             line.user or "-",
             str(line.attempts),
-            document["submitted"][:19],
+            format_time(line.submitted)[:19],
             "-" if line.started is None else length(line.started - line.submitted),
             _ran(line),
-        )
-    output.console.print(table, soft_wrap=True)
+        )[first:]
+        for line in lines
+    ]
+    right = {"ATTEMPTS", "WAITED", "RAN"}
+    output.console.print(whole_table(output, headings[first:], rows, {"CLUSTER", "JOB", "QUEUE", "USER"}, right), soft_wrap=True)
     output.notes.print(f"{len(lines)} job(s)", style="dim")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import Any
 
+from rich.cells import cell_len
 from rich.columns import Columns
 from rich.panel import Panel
 from rich.table import Table
@@ -13,11 +15,17 @@ from rich.text import Text
 from engine.cli.output import Output
 from engine.history.view import JobView
 from engine.history.wording import length, moment
+from engine.runtime.visible import visible
 
-__all__ = ["render_job", "render_summary"]
+__all__ = ["render_job", "render_summary", "whole_table"]
 
 _TOP = 8
 """Users and queues shown before the rest is counted."""
+_GAP = 2
+"""Columns between two columns of a table."""
+_NAME = 20
+"""Characters that are left of a name at least."""
+_UNBOUNDED = 1 << 20
 
 
 def render_job(output: Output, job: JobView) -> None:
@@ -45,6 +53,43 @@ def render_job(output: Output, job: JobView) -> None:
     for table in (tasks, attempts, timers):
         if table.row_count:
             output.console.print("", table, soft_wrap=True)
+
+
+def whole_table(
+    output: Output, headings: Sequence[str], rows: Sequence[Sequence[str]], names: Collection[str], right: Collection[str] = ()
+) -> Table:
+    """Return a table no column of which is cut: where it is wider than the output, names are shortened in the middle.
+
+    What does not fit even then, an output of 60 columns say, is wrapped by the terminal.
+
+    Args:
+        output: where it is shown.
+        headings: of the columns.
+        rows: a cell for each.
+        names: headings of columns whose cells may be of any length.
+        right: headings of columns that stand to the right.
+    """
+    shown = [[visible(cell) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(headings, *shown, strict=True)]
+    excess = sum(widths) + _GAP * (len(widths) - 1) - output.console.width
+    for column, heading in enumerate(headings):
+        if heading in names and excess > 0:
+            most = max(widths[column] - excess, _NAME)
+            excess -= max(widths[column] - most, 0)
+            for row in shown:
+                row[column] = _shortened(row[column], most)
+    table = _table(*headings)
+    for made in table.columns:
+        made.justify = "right" if made.header in right else "left"
+    for row in shown:
+        table.add_row(*(Text(cell) for cell in row))
+    table.width = output.console.measure(table, options=output.console.options.update(width=_UNBOUNDED)).maximum
+    return table
+
+
+def _shortened(name: str, most: int) -> str:
+    half = (most - 1) // 2
+    return name if cell_len(name) <= most else f"{name[: most - 1 - half]}…{name[len(name) - half :]}"
 
 
 def _table(*headings: str) -> Table:

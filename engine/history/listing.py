@@ -8,10 +8,12 @@ from typing import Any, Final
 from engine.events import Data, Event
 from engine.events.jobs import (
     Accounted,
+    AttemptBound,
     AttemptChanged,
     AttemptEnded,
     AttemptRunning,
     AttemptStarted,
+    AttemptTerminating,
     InputParked,
     InputReleased,
     JobOpened,
@@ -41,13 +43,22 @@ LISTED: Final[tuple[str, ...]] = tuple(
         InputReleased,
         JobUnparked,
         AttemptStarted,
+        AttemptBound,
         AttemptRunning,
+        AttemptTerminating,
         AttemptChanged,
         AttemptEnded,
         Accounted,
     )
 )
 """Types of the events that the list is a fold of."""
+
+
+@dataclass(slots=True)
+class OpenAttempt(AttemptUse):
+    """An attempt that has not ended."""
+
+    reason: str | None = None
 
 
 @dataclass(slots=True)
@@ -71,8 +82,12 @@ class JobLine:
     started: int | None = None
     """First time that an attempt ran."""
     attempts: int = 0
-    open: dict[tuple[str, int, int], AttemptUse] = field(default_factory=dict)
+    open: dict[tuple[str, int, int], OpenAttempt] = field(default_factory=dict)
     """Attempts that have not ended."""
+    nodes: set[str] = field(default_factory=set)
+    """Where its attempts have been."""
+    ends: set[str] = field(default_factory=set)
+    """Reasons with which attempts have ended."""
     now: int = 0
     """Up to when what runs is counted: the latest recorded time of what the list is a fold of."""
     parked: bool = False
@@ -83,6 +98,11 @@ class JobLine:
     def ended(self) -> int | None:
         """When it finished, if it has."""
         return self.since if self.phase in FINISHED_JOB_PHASES else None
+
+    @property
+    def reasons(self) -> set[str | None]:
+        """Its own, those of attempts that live, and those with which others have ended."""
+        return {self.reason, *self.ends, *(attempt.reason for attempt in self.open.values())}
 
     @property
     def ran_so_far(self) -> int | None:
@@ -122,13 +142,20 @@ class JobLine:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which jobs are listed; `None` lets all pass."""
+    """Which jobs are listed; `None` or empty lets all pass."""
 
     queue: str | None = None
-    phase: str | None = None
     user: str | None = None
     tenant: str | None = None
     cluster: str | None = None
+    namespace: str | None = None
+    node: str | None = None
+    """An attempt has been on it."""
+    phases: frozenset[str] = frozenset()
+    reasons: frozenset[str] = frozenset()
+    """Of the job, of an attempt that lives, or with which one has ended."""
+    since: int | None = None
+    """The job's phase has changed since then (microseconds); opening it counts."""
     other: bool = False
     """List jobs of kind `Other` too: pods of services and of nobody."""
 
@@ -137,10 +164,14 @@ class Filter:
         return (
             (self.other or job.kind != OTHER)
             and self.queue in {None, job.queue}
-            and self.phase in {None, job.phase}
             and self.user in {None, job.user}
             and self.tenant in {None, job.tenant}
             and self.cluster in {None, job.cluster}
+            and self.namespace in {None, job.namespace}
+            and (self.node is None or self.node in job.nodes)
+            and (not self.phases or job.phase in self.phases)
+            and (not self.reasons or not self.reasons.isdisjoint(job.reasons))
+            and (self.since is None or job.since >= self.since)
         )
 
 
@@ -212,17 +243,29 @@ def _take(job: JobLine, data: Data, time: int) -> None:
         case AttemptStarted():
             job.submitted = min(job.submitted, time)
             job.attempts += 1
-            job.open[data.task, data.index, data.attempt] = AttemptUse(data.requests)
-        case AttemptRunning():
-            _begin(job, time)
-            job.open[data.task, data.index, data.attempt].since = time
-        case AttemptChanged():
-            if data.requests is not None:
-                job.open[data.task, data.index, data.attempt].resize(data.requests, time)
+            job.open[data.task, data.index, data.attempt] = OpenAttempt(data.requests, reason=data.reason)
+        case AttemptBound() | AttemptRunning() | AttemptTerminating() | AttemptChanged():
+            _move(job, job.open[data.task, data.index, data.attempt], data, time)
         case AttemptEnded():
             if data.started is not None:  # it may be all that shows that it ran
                 _begin(job, data.started)
             del job.open[data.task, data.index, data.attempt]
+            job.ends |= {data.reason} if data.reason else set()
+            job.nodes |= {data.node} if data.node else set()
+
+
+def _move(
+    job: JobLine, attempt: OpenAttempt, data: AttemptBound | AttemptRunning | AttemptTerminating | AttemptChanged, time: int
+) -> None:
+    if not isinstance(data, AttemptChanged) or data.reason_changed:
+        attempt.reason = data.reason
+    if isinstance(data, AttemptBound):
+        job.nodes.add(data.node)
+    elif isinstance(data, AttemptRunning):
+        _begin(job, time)
+        attempt.since = time
+    elif isinstance(data, AttemptChanged) and data.requests is not None:
+        attempt.resize(data.requests, time)
 
 
 def _begin(job: JobLine, time: int) -> None:

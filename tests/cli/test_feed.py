@@ -107,6 +107,43 @@ class TestIngest:
         assert lahar("summary", "--all", "--json").record["so_far_until"] == "2026-01-01T02:00:05.000000Z"
         assert [line["run_seconds_so_far"] for line in lahar("job", "list", "--all", "--json").records] == [7200, 0]
 
+    @pytest.mark.parametrize("columns", [60, 80, 200])
+    def test_the_phase_of_a_job_is_shown_whatever_names_are_like(self, lahar, columns):
+        """And in the first line of a narrow terminal."""
+        label = {"lahar/user": "u" * 200, "lahar/tenant": "t"}
+        lahar(
+            "ingest", given=json.dumps(pod("a" * 100 + "b" * 100, labels=label, annotations={"volcano.sh/queue-name": "q" * 200}))
+        )
+        lahar("ingest", given=json.dumps(pod("short")))
+        heading, *lines = lahar("job", "list", "--all", COLUMNS=str(columns)).out.splitlines()
+        assert len(lines) == 2
+        for line in lines:
+            assert line[heading.index("PHASE") :].startswith("Running ")
+            assert heading.index("PHASE") + len("Running") <= 60
+            assert len(line) <= max(columns, 145)
+        assert lines[1].startswith("ml/aaaa")
+        assert "bbbb  uid-aaaa  Running" in lines[1]
+
+    def test_names_are_whole_where_there_is_room(self, lahar):
+        lahar("ingest", given=json.dumps(pod("a" * 60)))
+        assert f"ml/{'a' * 60}  uid-aaaa  Running" in lahar("job", "list", "--all").out
+
+    def test_filters_of_the_list(self, lahar):
+        failed = pod("c", phase="Failed", namespace="other")
+        failed["status"]["reason"] = "Evicted"
+        lahar("ingest", given="\n".join(json.dumps(one) for one in (pod("a"), pod("b", phase="Succeeded"), failed)))
+
+        def listed(*arguments):
+            return [record["name"] for record in lahar("job", "list", "--all", "--json", *arguments).records]
+
+        assert listed("--namespace", "ml") == ["a", "b"]
+        assert listed("--phase", "Running,Failed") == listed("--phase", "Running", "--phase", "Failed") == ["a", "c"]
+        assert listed("--reason", "EvictedByNode,OomKilled") == ["c"]
+        assert listed("--node", "n1") == ["a", "b", "c"]
+        assert listed("--node", "n2") == listed("--since", "1h") == []
+        assert listed("--since", "2026-01-01") == ["a", "b", "c"]
+        assert "'Lost' is none of" in lahar("job", "list", "--phase", "Lost", code=2).err
+
     def test_two_lists_are_two_moments(self, lahar):
         lists = [{"kind": "PodList", "items": [pod("a", 1, "Running")]}, {"kind": "PodList", "items": [pod("a", 2, "Succeeded")]}]
         lahar("ingest", given="".join(json.dumps(one) for one in lists) + "\n" + json.dumps(pod("b")))

@@ -28,6 +28,7 @@ def jobs(story, whole):
     waiting = story("cc44")
     waiting.opened(40, name="gpt", namespace="lab")
     waiting.started(40)
+    waiting.bound(40, node="node-1", reason="Pulling")
     waiting.add(JobRevised(user="eve", spec=JobSpec(queue="night")), 41)
     waiting.add(JobParked("x"), 42)
     return [event for told in [*stories, waiting] for event in told.events]
@@ -39,11 +40,18 @@ def jobs(story, whole):
         (Filter(), ["aa22", "aa11", "cc44"]),
         (Filter(other=True), ["aa22", "aa11", "bb33", "cc44"]),
         (Filter(queue="vip"), ["aa11"]),
-        (Filter(phase="Failed"), ["aa22"]),
+        (Filter(phases=frozenset({"Failed", "Aborted"})), ["aa22"]),
         (Filter(user="eve"), ["cc44"]),
         (Filter(tenant="lab"), ["aa11"]),
-        (Filter(queue="night", phase="Pending"), ["cc44"]),
+        (Filter(queue="night", phases=frozenset({"Pending"})), ["cc44"]),
         (Filter(user="nobody"), []),
+        (Filter(namespace="lab"), ["cc44"]),
+        (Filter(node="node-1"), ["cc44"]),
+        (Filter(node="node-2"), []),
+        (Filter(reasons=frozenset({"AppFailed", "NodeLost"})), ["aa22"]),
+        (Filter(reasons=frozenset({"Pulling"})), ["cc44"]),
+        (Filter(since=26_000_000), ["aa11", "cc44"]),
+        (Filter(since=26_000_001), ["cc44"]),
     ],
 )
 def test_filters(jobs, wanted, ids):

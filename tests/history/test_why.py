@@ -276,7 +276,7 @@ def test_failed_multi_node_job_of_the_sample_trace(played):
     listing = Listing()
     for event in job_events(log):
         listing.add(event)
-    job = next(line for line in listing.lines(Filter(phase="Failed")) if line.attempts > 1)
+    job = next(line for line in listing.lines(Filter(phases=frozenset({"Failed"}))) if line.attempts > 1)
     history = history_of(log, job.id)
     sentences = why_job(history).sentences()
     assert sentences[1] == "Of 4 replicas: 4 Failed."
