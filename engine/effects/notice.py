@@ -65,6 +65,11 @@ class Notice:
     """Labels of the job. Read-only."""
     cloudevent: bytes
     """The event whole, as a CloudEvent in JSON."""
+    message: str = ""
+    """What scheduler, kubelet, containers or the job's object said of it, the middle of a long one left out."""
+    inferred: bool = False
+    """Nobody has shown this phase: the source was beyond it already, or it follows from what else is known (an end without
+    evidence)."""
 
     def __str__(self) -> str:
         """Return one line for a person."""
@@ -77,8 +82,11 @@ class Notice:
         why = [self.reason] if self.reason else []
         if self.exit_code is not None:
             why.append(f"exit {self.exit_code}")
+        if self.inferred:
+            why.append("inferred")
         suffix = f" ({', '.join(why)})" if why else ""
-        return f"{format_time(self.occurred)} {what}: {change}{suffix} [{self.mode}]"
+        said = f" “{self.message}”" if self.message else ""
+        return f"{format_time(self.occurred)} {what}: {change}{suffix} [{self.mode}]{said}"
 
 
 _LEVELS: Final[dict[type[Data], Level]] = {
@@ -137,4 +145,6 @@ def make_notice(message: Message, event: Event[Data], transition: Transition, fa
         mode=mode,
         labels=facts.labels,
         cloudevent=to_cloudevent(message),
+        message=getattr(data, "message", ""),
+        inferred=getattr(data, "inferred", False) or getattr(data, "skipped", False),
     )

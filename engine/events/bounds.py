@@ -26,6 +26,7 @@ __all__ = [
     "LABELS",
     "LAHAR_SPEC_BYTES",
     "MANIFEST_VALUES",
+    "MESSAGE_BYTES",
     "NAME_CHARACTERS",
     "NESTING",
     "NUMBER_CHARACTERS",
@@ -103,6 +104,9 @@ NAME_CHARACTERS: Final = 512
 
 TEXT_CHARACTERS: Final = 4096
 """A message for people."""
+
+MESSAGE_BYTES: Final = 512
+"""Of the beginning, and of the end, of a message that a pod or a job object shows: so much of it goes into the events."""
 
 LABELS: Final = 1_000
 """Labels of one object; feature discovery gives a node some hundreds."""

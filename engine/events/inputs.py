@@ -110,6 +110,8 @@ class PodObserved(Data):
     listed: Literal["more", "last"] | None = None
     """Its place among the pods of its job that one List shows together: more follow, or it is the last of them. The List shows one
     moment, so nothing has ended before its last pod is known."""
+    message: Text = ""
+    """What scheduler, kubelet and containers say of its state; an excerpt of it goes into the events."""
 
 
 @event("lahar.pod.deleted.v1", topic="pods")
@@ -180,6 +182,8 @@ class JobObserved(Data):
     """Task name → replicas."""
     without_end: bool = False
     """The source knows no end of this job's run (a trace row without a run time)."""
+    message: Text = ""
+    """What its status says of the phase; an excerpt of it goes into the events."""
 
 
 @event("lahar.command.issued.v2", topic="jobs")

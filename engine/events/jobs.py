@@ -109,6 +109,10 @@ class JobRevised(Data):
     created: Micros | None = None
     """When the job object was created, which may be before its first pod was seen."""
     version: str | None = None
+    reason: str | None = None
+    """Why it is in its phase, as its object says now (`JobSuspended`); empty: no reason is given any more."""
+    message: str | None = None
+    """An excerpt of what its object says of that."""
 
 
 @event("lahar.job.phase_changed.v1", topic="job-events")
@@ -128,6 +132,8 @@ class JobPhaseChanged(Data):
     inferred: bool = False
     """An observed job's end that its owner did not state: it follows from its attempts and may be taken back by a new one."""
     without_end: bool = False
+    message: str = ""
+    """An excerpt of what the owner's status says of the phase."""
 
 
 @event("lahar.task.phase_changed.v1", topic="job-events")
@@ -150,6 +156,8 @@ class AttemptEvent(Data):
     """Number of the attempt within its replica, from 1."""
     version: str | None = field(default=None, kw_only=True)
     """resourceVersion of the observation it comes from."""
+    message: str = field(default="", kw_only=True)
+    """An excerpt of what scheduler, kubelet and containers say of the state that it is in now."""
 
 
 @event("lahar.attempt.started.v1", topic="job-events")
@@ -167,6 +175,8 @@ class AttemptStarted(AttemptEvent):
     reason: str | None = "Queued"
     past: bool = False
     """Its replica has a newer pod already, which stays the current attempt."""
+    skipped: bool = False
+    """Not observed: the source shows a later phase already."""
 
 
 @event("lahar.attempt.bound.v1", topic="job-events")
@@ -180,7 +190,9 @@ class AttemptBound(AttemptEvent):
     reason: str | None = None
     previous: AttemptPhase = "Pending"
     inferred: bool = False
-    """Skipped over by the source; the time is the best it allows."""
+    """The source gives no time of it; this one is the best that it allows."""
+    skipped: bool = False
+    """Not observed: the source shows a later phase already."""
 
 
 @event("lahar.attempt.running.v1", topic="job-events")
@@ -190,7 +202,10 @@ class AttemptRunning(AttemptEvent):
     previous: AttemptPhase = "Bound"
     reason: str | None = None
     inferred: bool = False
+    """As of `lahar.attempt.bound`."""
     ready: bool = False
+    skipped: bool = False
+    """Not observed: the source shows a later phase already."""
 
 
 @event("lahar.attempt.terminating.v1", topic="job-events")
@@ -201,6 +216,8 @@ class AttemptTerminating(AttemptEvent):
     reason: str | None = None
     deadline: Micros | None = None
     """When its grace period ends."""
+    skipped: bool = False
+    """Not observed: the source shows a later phase already."""
 
 
 @event("lahar.attempt.ended.v1", topic="job-events")
@@ -229,7 +246,10 @@ class AttemptEnded(AttemptEvent):
 
 @event("lahar.attempt.changed.v1", topic="job-events")
 class AttemptChanged(AttemptEvent):
-    """Something about a live attempt changed that is no phase. `None` means unchanged."""
+    """Something about a live attempt changed that is no phase. `None` means unchanged.
+
+    A message that differs from the last one in its numbers only makes no event; it comes with the next one.
+    """
 
     uid: str | None = None
     """The pod of an attempt that was wanted has come into view."""

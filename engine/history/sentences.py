@@ -60,7 +60,7 @@ from engine.events.jobs import (
 from engine.history.wording import length, moment, plural
 from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
 
-__all__ = ["attempt_of", "exit_words", "fate", "limit", "tell"]
+__all__ = ["attempt_of", "exit_words", "fate", "limit", "quoted", "tell"]
 
 _FATES: Final[dict[str, str]] = {
     "AppFailed": "failed",
@@ -125,6 +125,11 @@ def _because(reason: str | None) -> str:
     return f" ({reason})" if reason else ""
 
 
+def quoted(message: str) -> str:
+    """Return a message as it stands behind what it is about; nothing where there is none."""
+    return f": “{message}”" if message else ""
+
+
 def _by(name: str, otherwise: str = "somebody") -> str:
     return name or otherwise
 
@@ -138,13 +143,15 @@ def _opened(data: JobOpened, at: str) -> str:
 
 
 def _revised(data: JobRevised, at: str) -> str:
+    if data.reason is not None or data.message is not None:
+        return f"the job's object gave {data.reason or 'no reason'} for its phase {at}{quoted(data.message or '')}"
     return f"the specification of the job changed {at}" if data.spec is not None else f"more of the job came to be known {at}"
 
 
 def _phase(data: JobPhaseChanged, at: str) -> str:
     guess = ", as its attempts show" if data.inferred else ""
     reason = data.reason if data.reason != data.phase else None
-    return f"the job went from {data.previous} to {data.phase}{_because(reason)} {at}{guess}"
+    return f"the job went from {data.previous} to {data.phase}{_because(reason)} {at}{guess}{quoted(data.message)}"
 
 
 def _task_phase(data: TaskPhaseChanged, at: str) -> str:
@@ -152,26 +159,28 @@ def _task_phase(data: TaskPhaseChanged, at: str) -> str:
 
 
 def _started(data: AttemptStarted, at: str) -> str:
-    return f"{attempt_of(data)} started{f' as pod {data.pod}' if data.pod else ''} {at}"
+    return f"{attempt_of(data)} started{f' as pod {data.pod}' if data.pod else ''} {at}{quoted(data.message)}"
 
 
 def _bound(data: AttemptBound, at: str) -> str:
-    return f"{attempt_of(data)} got {f'node {data.node}' if data.node else 'a node'}{_because(data.reason)} {at}"
+    where = f"node {data.node}" if data.node else "a node"
+    return f"{attempt_of(data)} got {where}{_because(data.reason)} {at}{quoted(data.message)}"
 
 
 def _running(data: AttemptRunning, at: str) -> str:
-    return f"{attempt_of(data)} began to run {at}"
+    return f"{attempt_of(data)} began to run {at}{quoted(data.message)}"
 
 
 def _terminating(data: AttemptTerminating, at: str) -> str:
-    return f"the deletion of {attempt_of(data)} was asked for{_because(data.reason)} {at}"
+    return f"the deletion of {attempt_of(data)} was asked for{_because(data.reason)} {at}{quoted(data.message)}"
 
 
 def _ended(data: AttemptEnded, at: str) -> str:
     node = f" on {data.node}" if data.node else ""
     ran = f" after running {length(data.ran)}" if data.started is not None and data.ran else ""
     guess = " (the latest that is known of it)" if data.inferred else ""
-    return f"{attempt_of(data)} {fate(data.phase, data.reason)}{exit_words(data.reason, data.exit_code)} {at}{guess}{node}{ran}"
+    what = f"{fate(data.phase, data.reason)}{exit_words(data.reason, data.exit_code)}"
+    return f"{attempt_of(data)} {what} {at}{guess}{node}{ran}{quoted(data.message)}"
 
 
 def _changed(data: AttemptChanged, at: str) -> str:
@@ -188,11 +197,13 @@ def _changed(data: AttemptChanged, at: str) -> str:
         news.append(f"a disruption was announced ({data.disruption})" if data.disruption else "the disruption was withdrawn")
     if data.started is not None:
         news.append(f"it had begun to run at {moment(data.started)}")
-    return f"{attempt_of(data)}: {', '.join(news) or 'something changed'} {at}"
+    if not news and data.message:
+        news.append("more was said of it")
+    return f"{attempt_of(data)}: {', '.join(news) or 'something changed'} {at}{quoted(data.message)}"
 
 
 def _late(data: AttemptLateFact, at: str) -> str:
-    return f"it was learnt about the closed {attempt_of(data)} that it {fate(data.phase, data.reason)} {at}"
+    return f"it was learnt about the closed {attempt_of(data)} that it {fate(data.phase, data.reason)} {at}{quoted(data.message)}"
 
 
 def _object_changed(data: AttemptObjectChanged, at: str) -> str:

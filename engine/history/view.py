@@ -63,6 +63,7 @@ class LateFact:
     exit_code: int | None
     rank: Rank
     ended: int | None
+    message: str = ""
 
 
 @dataclass(slots=True)
@@ -76,6 +77,8 @@ class AttemptView:
     since: int
     created: int
     reason: str | None = None
+    message: str = ""
+    """What scheduler, kubelet and containers said of its present phase and reason when an event last told it."""
     uid: str | None = None
     pod: str = ""
     node: str | None = None
@@ -141,6 +144,8 @@ class JobView:
     phase: JobPhase = "Pending"
     since: int = 0
     reason: str | None = None
+    message: str = ""
+    """What its object said of that."""
     inferred: bool = False
     without_end: bool = False
     retry_count: int = 0
@@ -255,10 +260,14 @@ def _revised(view: JobView, data: JobRevised, time: int, _event: Event[Any]) -> 
         view.submitted = min(view.submitted, data.created)
     if data.spec is not None:
         _specify(view, data.spec, time)
+    if data.reason is not None:
+        view.reason = data.reason or None
+    if data.message is not None:
+        view.message = data.message
 
 
 def _phase(view: JobView, data: JobPhaseChanged, time: int, _event: Event[Any]) -> None:
-    view.phase, view.reason, view.since = data.phase, data.reason, time
+    view.phase, view.reason, view.message, view.since = data.phase, data.reason, data.message, time
     view.retry_count, view.restarts, view.version = data.retry_count, data.restarts, data.version
     view.inferred, view.without_end = data.inferred, data.without_end
 
@@ -277,7 +286,15 @@ def _started(view: JobView, data: AttemptStarted, time: int, _event: Event[Any])
         task.replicas = max(task.replicas, data.index + 1)
     key = (data.task, data.index, data.attempt)
     view.attempts[key] = AttemptView(
-        *key, "Pending", time, time, reason=data.reason, uid=data.uid, pod=data.pod, requests=data.requests
+        *key,
+        "Pending",
+        time,
+        time,
+        reason=data.reason,
+        message=data.message,
+        uid=data.uid,
+        pod=data.pod,
+        requests=data.requests,
     )
     if data.uid is not None:
         view.attempts[key].object = "exists"
@@ -296,20 +313,24 @@ def _about(handler: AttemptHandler) -> Callable[[JobView, Any, int, Event[Any]],
 
 
 def _bound(attempt: AttemptView, data: AttemptBound, time: int, _event: Event[Any]) -> None:
+    attempt.message = data.message
     attempt.phase, attempt.reason, attempt.since, attempt.bound = "Bound", data.reason, time, time
     attempt.node = data.node or None
 
 
 def _running(attempt: AttemptView, data: AttemptRunning, time: int, _event: Event[Any]) -> None:
+    attempt.message = data.message
     attempt.phase, attempt.reason, attempt.since, attempt.running = "Running", data.reason, time, time
 
 
 def _terminating(attempt: AttemptView, data: AttemptTerminating, time: int, _event: Event[Any]) -> None:
+    attempt.message = data.message
     attempt.phase, attempt.reason, attempt.since, attempt.terminating = "Terminating", data.reason, time, time
     attempt.object = "deleting"
 
 
 def _ended(attempt: AttemptView, data: AttemptEnded, time: int, _event: Event[Any]) -> None:
+    attempt.message = data.message
     attempt.phase, attempt.reason, attempt.since, attempt.ended = data.phase, data.reason, time, time
     attempt.running = data.started
     attempt.exit_code, attempt.rank, attempt.inferred_end = data.exit_code, data.rank, data.inferred
@@ -323,6 +344,8 @@ def _changed(attempt: AttemptView, data: AttemptChanged, _time: int, _event: Eve
         attempt.uid, attempt.object = data.uid, "exists"
     if data.reason_changed:
         attempt.reason = data.reason
+    if data.reason_changed or data.message:
+        attempt.message = data.message
     if data.restarts is not None:
         attempt.restarts = data.restarts
     if data.requests is not None:
@@ -336,7 +359,7 @@ def _changed(attempt: AttemptView, data: AttemptChanged, _time: int, _event: Eve
 def _late(attempt: AttemptView, data: AttemptLateFact, _time: int, event: Event[Any]) -> None:
     if data.uid is not None:
         attempt.uid, attempt.object = data.uid, "exists"
-    attempt.late.append(LateFact(event.recordedtime, data.phase, data.reason, data.exit_code, data.rank, data.ended))
+    attempt.late.append(LateFact(event.recordedtime, data.phase, data.reason, data.exit_code, data.rank, data.ended, data.message))
 
 
 def _object_changed(attempt: AttemptView, data: AttemptObjectChanged, _time: int, _event: Event[Any]) -> None:

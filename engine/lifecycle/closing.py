@@ -38,6 +38,7 @@ def close(
     replaceable: bool,
     known: ObjectState,
     version: str | None,
+    message: str = "",
     exit_code: int | None = None,
     rank: Rank = "inferred",
     inferred: bool = True,
@@ -64,6 +65,7 @@ def close(
             requests=attempt.requests,
             object=known,
             version=version,
+            message=message,
         ),
         end,
     )

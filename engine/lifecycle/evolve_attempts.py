@@ -7,6 +7,7 @@ from sys import intern
 from typing import Any, Final, get_args
 
 from engine.events import Data, Event
+from engine.events.excerpts import gist
 from engine.events.jobs import (
     AttemptBound,
     AttemptChanged,
@@ -62,6 +63,7 @@ def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: 
         created=event.time,
         since=event.time,
         reason=data.reason,
+        gist=gist(data.message),
         requests=requests,
         job_version=data.job_version,
         object="absent" if data.uid is None else "exists",
@@ -101,7 +103,7 @@ def _observed(job: Job, attempt: Attempt, data: AttemptEvent, event: Event[Any])
 def _attempt_bound(state: ShardState, job: Job, data: AttemptBound, event: Event[Any]) -> None:
     _, attempt = _find(job, data)
     # An attempt counts as pending before and after it gets a node: no counter changes.
-    attempt.phase, attempt.reason = "Bound", data.reason
+    attempt.phase, attempt.reason, attempt.gist = "Bound", data.reason, gist(data.message)
     attempt.bound = attempt.since = event.time
     attempt.node = intern(data.node) or None  # one text for all attempts on a node
     _observed(job, attempt, data, event)
@@ -112,6 +114,7 @@ def _attempt_running(_state: ShardState, job: Job, data: AttemptRunning, event: 
     task, attempt = _find(job, data)
     leave(job, task, attempt)
     attempt.phase, attempt.reason, attempt.ready = "Running", data.reason, data.ready
+    attempt.gist = gist(data.message)
     attempt.running = attempt.since = event.time
     _observed(job, attempt, data, event)
     enter(job, task, attempt)
@@ -121,6 +124,7 @@ def _attempt_terminating(_state: ShardState, job: Job, data: AttemptTerminating,
     task, attempt = _find(job, data)
     leave(job, task, attempt)
     attempt.phase, attempt.reason, attempt.since = "Terminating", data.reason, event.time
+    attempt.gist = gist(data.message)
     attempt.deadline = data.deadline
     _show_object(job, attempt, "deleting")
     _observed(job, attempt, data, event)
@@ -130,7 +134,7 @@ def _attempt_terminating(_state: ShardState, job: Job, data: AttemptTerminating,
 def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event[Any]) -> None:
     task, attempt = _find(job, data)
     leave(job, task, attempt)
-    attempt.phase, attempt.reason = data.phase, data.reason
+    attempt.phase, attempt.reason, attempt.gist = data.phase, data.reason, ""
     attempt.running = data.started
     attempt.ended = attempt.since = event.time
     attempt.rank, attempt.replaceable, attempt.exit_code = data.rank, data.replaceable, data.exit_code
@@ -156,6 +160,8 @@ def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: 
         _show_object(job, attempt, "exists")
     if data.reason_changed:
         attempt.reason = data.reason
+    if data.reason_changed or data.message:
+        attempt.gist = gist(data.message)
     if data.restarts is not None or data.ready is not None:
         leave(job, task, attempt)
         attempt.restarts = attempt.restarts if data.restarts is None else data.restarts

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engine.events import Data, Event
+from engine.events.excerpts import gist
 from engine.events.ids import is_separate_job_id
 from engine.events.jobs import (
     ActionDeferred,
@@ -87,6 +88,10 @@ def _job_revised(_state: ShardState, job: Job, data: JobRevised, event: Event[An
         value = getattr(data, name)
         if value is not None:
             setattr(job, name, value)
+    if data.reason is not None:
+        job.reason = data.reason or None
+    if data.message is not None:
+        job.gist = gist(data.message)
     job.owner_known = job.owner_known or data.owner
     if data.version is None:
         mark_seen(job, event)
@@ -98,6 +103,7 @@ def _job_revised(_state: ShardState, job: Job, data: JobRevised, event: Event[An
 
 def _job_phase_changed(state: ShardState, job: Job, data: JobPhaseChanged, event: Event[Any]) -> None:
     job.phase, job.reason, job.since = data.phase, data.reason, event.time
+    job.gist = gist(data.message)
     job.retry_count, job.restarts = data.retry_count, data.restarts
     job.inferred = data.inferred
     if data.phase == "Pending":

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 from engine.events import Event
 from engine.events.bounds import REPLICAS, TASKS
+from engine.events.excerpts import excerpt, gist
 from engine.events.inputs import PodObserved
 from engine.events.jobs import (
     AttemptBound,
@@ -146,7 +147,9 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
             job_version=pod.job_version,
             reason=pod.reason if pod.phase == "Pending" else "Queued",
             version=pod.version,
+            message=excerpt(pod.message) if pod.phase == "Pending" else "",
             past=past,
+            skipped=pod.phase != "Pending",
         ),
         pod.created,
     )
@@ -170,12 +173,12 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int,
     if entered is not None and entered != attempt.phase:
         for passed in skipped(attempt.phase, entered):
             if _was(passed, phase, pod):
-                yield _ENTER[passed](turn, job, attempt, pod, reason if passed == "Terminating" else None)
+                yield _ENTER[passed](turn, job, attempt, pod, reason if passed == "Terminating" else None, skipped=True)
         if entered in TERMINAL_ATTEMPT_PHASES:
             known: ObjectState = "gone" if gone else "deleting" if pod.deleting else "exists"
             yield _ended(turn, job, attempt, pod, seen, cast("TerminalPhase", entered), reason, known)
             return
-        yield _ENTER[entered](turn, job, attempt, pod, reason)
+        yield _ENTER[entered](turn, job, attempt, pod, reason, skipped=False)
     changed = _changed(turn, job, attempt, pod, reason)
     if changed is not None:
         yield changed
@@ -212,7 +215,7 @@ def _ended_before_kill(attempt: Attempt, pod: PodObserved) -> bool:
     return pod.ended is not None and pod.ended + SECOND <= attempt.killed
 
 
-def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptBound]:
+def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, *, skipped: bool) -> Event[AttemptBound]:
     node = turn.state.facts.node(job.cluster, pod.node or "")
     return turn.event(
         job,
@@ -227,12 +230,16 @@ def _bound(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str
             previous=attempt.phase,
             inferred=pod.bound is None,
             version=pod.version,
+            message="" if skipped else excerpt(pod.message),
+            skipped=skipped,
         ),
         max(attempt.since, pod.bound or 0),
     )
 
 
-def _running(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptRunning]:
+def _running(
+    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, *, skipped: bool
+) -> Event[AttemptRunning]:
     return turn.event(
         job,
         AttemptRunning(
@@ -244,12 +251,16 @@ def _running(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: s
             inferred=pod.running is None,
             ready=pod.ready and pod.phase == "Running",
             version=pod.version,
+            message="" if skipped else excerpt(pod.message),
+            skipped=skipped,
         ),
         max(attempt.since, pod.running or 0),
     )
 
 
-def _terminating(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptTerminating]:
+def _terminating(
+    turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None, *, skipped: bool
+) -> Event[AttemptTerminating]:
     return turn.event(
         job,
         AttemptTerminating(
@@ -260,12 +271,14 @@ def _terminating(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reaso
             reason=reason,
             deadline=pod.deadline,
             version=pod.version,
+            message="" if skipped else excerpt(pod.message),
+            skipped=skipped,
         ),
         max(attempt.since, pod.terminating or 0),
     )
 
 
-_ENTER: Final[dict[AttemptPhase, Callable[[Turn, Job, Attempt, PodObserved, str | None], Event[Any]]]] = {
+_ENTER: Final[dict[AttemptPhase, Callable[..., Event[Any]]]] = {
     "Bound": _bound,
     "Running": _running,
     "Terminating": _terminating,
@@ -301,6 +314,7 @@ def _ended(
         ),
         known=known,
         version=pod.version,
+        message=excerpt(pod.message),
         exit_code=pod.exit_code,
         rank=pod.rank,
         inferred=pod.ended is None,
@@ -330,7 +344,8 @@ def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: s
     new_ready = pod.ready != attempt.ready and attempt.phase == "Running" and _is_awaited(job, attempt.task)
     new_disruption = pod.disruption != attempt.disruption
     started = _start(attempt, pod) if attempt.running is None and attempt.phase == "Terminating" else None
-    new_fact = new_reason or new_ready or new_disruption or started is not None
+    new_message = pod.message != "" and attempt.phase == pod.phase and gist(excerpt(pod.message)) != attempt.gist
+    new_fact = new_reason or new_ready or new_disruption or new_message or started is not None
     if not (new_fact or restarts > attempt.restarts or pod.requests != attempt.requests):
         return None
     return turn.event(
@@ -347,6 +362,7 @@ def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: s
             disruption=(pod.disruption or "") if new_disruption else None,
             started=started,
             version=pod.version,
+            message=excerpt(pod.message) if attempt.phase == pod.phase else "",
         ),
         max(attempt.since, pod.proof or 0),
     )
@@ -381,6 +397,7 @@ def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event
             ended=pod.ended,
             uid=pod.uid if unseen else None,
             version=pod.version,
+            message=excerpt(pod.message),
         ),
         pod.ended if pod.ended is not None else turn.now,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.events import Event
+from engine.events.excerpts import excerpt, gist
 from engine.events.inputs import JobObserved, PodObserved
 from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised
 from engine.lifecycle.losses import wait_for_lost
@@ -95,11 +96,14 @@ def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
             phase,
             _entered(turn, seen, phase),
             reason=seen.reason,
+            message=excerpt(seen.message),
             object_version=seen.version,
             without_end=seen.without_end,
         )
         if job.live and phase in FINISHED_JOB_PHASES and job.kind != _TRACE:
             yield from wait_for_lost(turn, job)
+    elif phase == seen.phase and (seen.reason != job.reason or gist(excerpt(seen.message)) != job.gist):
+        yield turn.event(job, JobRevised(reason=seen.reason or "", message=excerpt(seen.message), version=seen.version))
 
 
 def _entered(turn: Turn, seen: JobObserved, phase: JobPhase) -> int:
@@ -161,6 +165,7 @@ def _change(
     time: int,
     *,
     reason: str | None,
+    message: str = "",
     object_version: str | None = None,
     inferred: bool = False,
     without_end: bool = False,
@@ -171,6 +176,7 @@ def _change(
             phase,
             job.phase,
             reason=reason,
+            message=message,
             object_version=object_version,
             inferred=inferred,
             without_end=without_end,

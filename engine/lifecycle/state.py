@@ -106,6 +106,8 @@ class Attempt:
     """It came into view when its replica had a newer pod already."""
     late: tuple[str, str | None, int | None, Rank] | None = None
     """Last late fact: phase, reason, end, rank."""
+    gist: str = ""
+    """Of the last message that an event of its present phase and reason told."""
     place: Annotated[int, Derived] = 0
     """In `Job.attempts`. Derived."""
 
@@ -269,6 +271,8 @@ class Job:
     spec: JobSpec = field(default_factory=JobSpec)
     phase: JobPhase = "Pending"
     reason: str | None = None
+    gist: str = ""
+    """Of the last message of its object that an event told."""
     since: int = 0
     opened: int = 0
     """Sequence of its `job.opened`; 0: not opened."""

@@ -11,8 +11,11 @@ from engine.effects.notice import LEVELS
 from engine.events import TYPES
 from engine.events.examples import EXAMPLES, example
 from engine.events.jobs import (
+    AttemptBound,
     AttemptEnded,
+    AttemptRunning,
     AttemptStarted,
+    AttemptTerminating,
     JobForgotten,
     JobOpened,
     JobPhaseChanged,
@@ -46,6 +49,33 @@ def test_a_notice_reads_as_one_line(world: World) -> None:
         "1970-01-12T13:46:42.500000Z VCJob ml/train worker/1 attempt 2: Pending [catchup]",
         "1970-01-12T13:46:43.500000Z VCJob ml/train worker/1 attempt 2: Pending → Failed (OomKilled, exit 137) [catchup]",
     ]
+
+
+def test_a_notice_has_the_message_and_tells_what_nobody_saw(world: World) -> None:
+    """A source that is seldom looked at shows a pod only when it runs, or has ended: what lies before is inferred."""
+    listener = Listener()
+    world.commit(
+        "job",
+        opened(namespace="ml"),
+        AttemptStarted("worker", 1, 1, skipped=True),
+        AttemptBound("worker", 1, 1, node="n", skipped=True),
+        AttemptRunning("worker", 1, 1),
+        AttemptTerminating("worker", 1, 1, previous="Running", message="node is drained"),
+        AttemptEnded("worker", 1, 1, phase="Lost", previous="Running", reason="EndUnknown", inferred=True),
+        JobPhaseChanged("Failed", "Pending", reason="BackoffLimitExceeded", message="too often"),
+    )
+    world.dispatcher(listen(listener), started=START * 2).run_until_quiet(START)
+    assert [(notice.phase, notice.inferred, notice.message) for notice in listener.told] == [
+        ("Pending", False, ""),
+        ("Pending", True, ""),
+        ("Bound", True, ""),
+        ("Running", False, ""),
+        ("Terminating", False, "node is drained"),
+        ("Lost", True, ""),
+        ("Failed", False, "too often"),
+    ]
+    assert str(listener.told[2]).endswith("Pending → Bound (inferred) [catchup]")
+    assert str(listener.told[4]).endswith("Running → Terminating [catchup] “node is drained”")
 
 
 def test_labels_and_names_are_those_of_the_moment(world: World, clock: Clock) -> None:

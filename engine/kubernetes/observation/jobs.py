@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from engine.events.excerpts import excerpt
 from engine.events.inputs import JobDeleted, JobObserved
 from engine.kubernetes.errors import ProjectionError
 from engine.kubernetes.reading.fields import mapping, mappings, moment, strings, text, whole
@@ -37,6 +38,8 @@ class JobFacts:
     """`Job` (batch/v1), `VCJob`, or the kind as it stands."""
     phase: JobPhase | None = None
     reason: str | None = None
+    message: str = ""
+    """An excerpt of what it says of the phase."""
     since: int | None = None
     """When the phase, not a finished one, was entered (microseconds)."""
     ended: int | None = None
@@ -46,7 +49,6 @@ class JobFacts:
     tasks: list[TaskFacts] = field(default_factory=list)
 
 
-_Status = tuple[JobPhase | None, str | None, int | None]
 _Reader = Callable[[JobFacts, dict[str, Any], dict[str, Any]], None]
 
 _MAIN: Final = "main"
@@ -97,6 +99,7 @@ def observe_job(content: dict[str, Any]) -> JobObserved:
         version=text(metadata.get("resourceVersion")),
         phase=facts.phase,
         reason=facts.reason,
+        message=facts.message,
         created=moment(metadata.get("creationTimestamp")),
         since=facts.since,
         ended=facts.ended,
@@ -118,13 +121,9 @@ def delete_job(content: dict[str, Any]) -> JobDeleted:
 
 def _batch(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
     facts.tasks = [TaskFacts(_MAIN, _pods_of(spec), _of_template(spec.get("template")))]
-    facts.phase, facts.reason, facts.ended = _concluded(status, {"Complete": "Completed", "Failed": "Failed"})
+    _conclude(facts, status, {"Complete": "Completed", "Failed": "Failed"})
     if facts.phase is None:
-        suspended = _condition(status, "Suspended")
-        if suspended:
-            facts.phase, facts.reason = "Pending", "JobSuspended"
-            facts.since = moment(suspended[0].get("lastTransitionTime"))
-        elif whole(status.get("active")) or whole(status.get("terminating")):
+        if whole(status.get("active")) or whole(status.get("terminating")):
             facts.phase, facts.since = "Running", moment(status.get("startTime"))
         else:
             facts.phase = "Pending"
@@ -146,6 +145,7 @@ def _volcano(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> N
     phase = text(state.get("phase")) or "Pending"
     if phase in JOB_PHASES:
         facts.phase, facts.reason = phase, text(state.get("reason"))
+        facts.message = excerpt(text(state.get("message")) or "")
         entered = moment(state.get("lastTransitionTime"))
         if phase in FINISHED_JOB_PHASES:
             facts.ended = entered
@@ -158,7 +158,7 @@ def _job_set(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> N
         job = mapping(mapping(group.get("template")).get("spec"))
         replicas = _or(whole(group.get("replicas")), 1) * _pods_of(job)
         facts.tasks.append(TaskFacts(text(group.get("name")) or _MAIN, replicas, _of_template(job.get("template"))))
-    facts.phase, facts.reason, facts.ended = _concluded(status, {"Completed": "Completed", "Failed": "Failed"})
+    _conclude(facts, status, {"Completed": "Completed", "Failed": "Failed"})
 
 
 _REPLICA_SPECS: Final = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
@@ -172,7 +172,7 @@ def _training(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> 
     policy = mapping(mapping(spec.get("runPolicy")).get("schedulingPolicy"))
     facts.queue = facts.queue or text(policy.get("queue"))
     facts.min_available = whole(policy.get("minAvailable"))
-    facts.phase, facts.reason, facts.ended = _concluded(status, {"Succeeded": "Completed", "Failed": "Failed"})
+    _conclude(facts, status, {"Succeeded": "Completed", "Failed": "Failed"})
 
 
 _RAY_ENDS: Final[dict[str, JobPhase]] = {"SUCCEEDED": "Completed", "FAILED": "Failed", "STOPPED": "Terminated"}
@@ -191,6 +191,7 @@ def _ray(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
         facts.phase = "Failed"
     if facts.phase is not None:
         facts.reason, facts.ended = text(status.get("reason")), moment(status.get("endTime"))
+        facts.message = excerpt(text(status.get("message")) or "")
 
 
 def _framework(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) -> None:
@@ -201,6 +202,7 @@ def _framework(facts: JobFacts, spec: dict[str, Any], status: dict[str, Any]) ->
         end = mapping(mapping(status.get("attemptStatus")).get("completionStatus"))
         facts.phase = "Completed" if mapping(end.get("type")).get("name") == "Succeeded" else "Failed"
         facts.reason = None if facts.phase == "Completed" else text(end.get("phrase"))
+        facts.message = excerpt(text(end.get("diagnostics")) or "")
         facts.ended = moment(status.get("completionTime"))
 
 
@@ -214,15 +216,22 @@ _READERS: Final[dict[str, _Reader]] = {
 }
 
 
-def _concluded(status: dict[str, Any], ends: dict[str, JobPhase]) -> _Status:
-    """Return what the first terminal condition says."""
+def _conclude(facts: JobFacts, status: dict[str, Any], ends: dict[str, JobPhase]) -> None:
+    """Take what the first terminal condition says, else that the job is suspended."""
     for kind, phase in ends.items():
         for condition in _condition(status, kind):
-            ended = moment(status.get("completionTime")) if phase == "Completed" else None
-            if ended is None:
-                ended = moment(condition.get("lastTransitionTime"))
-            return phase, text(condition.get("reason")), ended
-    return None, None, None
+            facts.phase, facts.reason, facts.message = phase, text(condition.get("reason")), _message(condition)
+            facts.ended = moment(status.get("completionTime")) if phase == "Completed" else None
+            if facts.ended is None:
+                facts.ended = moment(condition.get("lastTransitionTime"))
+            return
+    for condition in _condition(status, "Suspended")[:1]:
+        facts.phase, facts.reason, facts.message = "Pending", "JobSuspended", _message(condition)
+        facts.since = moment(condition.get("lastTransitionTime"))
+
+
+def _message(condition: dict[str, Any]) -> str:
+    return excerpt(text(condition.get("message")) or "")
 
 
 def _condition(status: dict[str, Any], kind: str) -> list[dict[str, Any]]:

@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.events.inputs import PodDeleted, PodObserved
 from engine.kubernetes.errors import ProjectionError
+from engine.kubernetes.observation.messages import pod_message
 from engine.kubernetes.observation.moments import pod_moments
 from engine.kubernetes.observation.table import Verdict, exit_code, judge
 from engine.kubernetes.observation.view import PodView
@@ -98,6 +99,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         attempt=whole(annotations.get("lahar/attempt")),
         job_version=whole(annotations.get("volcano.sh/job-version")) or 0,
         reason=verdict.reason,
+        message=pod_message(view, phase),
         exit_code=code,
         first_exit_code=(containers[0].exit_code or 0) if containers else 0,
         node=view.node,

@@ -22,10 +22,12 @@ class Container:
         "restarts",
         "running",
         "started",
+        "status",
         "terminated",
         "waiting",
     )
 
+    status: dict[str, Any]
     running: bool
     terminated: bool
     waiting: str | None
@@ -43,6 +45,7 @@ class Container:
     restarts: int
 
     def __init__(self, status: dict[str, Any]) -> None:
+        self.status = status
         state = status.get("state")
         running = terminated = waiting = None
         if isinstance(state, dict):

@@ -1,0 +1,44 @@
+"""Messages of schedulers, kubelets and programs: how much of one is kept, and when two of them say the same."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from engine.events.bounds import MESSAGE_BYTES
+from engine.events.ids import digest
+
+__all__ = ["LONGEST", "excerpt", "gist"]
+
+LONGEST: Final = 2 * MESSAGE_BYTES + 40
+"""Bytes of an excerpt, the mark of what was cut out included."""
+_DIGIT: Final = re.compile(r"\d")
+_PUNCTUATION: Final = ".,;:"
+
+
+def excerpt(message: str) -> str:
+    """Return a message that is short, else its beginning and its end with the size of what is left out between them.
+
+    It is cut between characters of Unicode; what is no Unicode becomes `?`. An excerpt is its own excerpt.
+    """
+    message = message.strip()
+    if message.isascii() and len(message) <= LONGEST:
+        return message
+    content = message.encode("utf-8", "replace")
+    if len(content) <= LONGEST:
+        return content.decode()
+    first = content[:MESSAGE_BYTES].decode("utf-8", "ignore").rstrip()
+    last = content[-MESSAGE_BYTES:].decode("utf-8", "ignore").lstrip()
+    return f"{first} [… {len(content) - 2 * MESSAGE_BYTES:,} bytes …] {last}"
+
+
+def gist(message: str) -> str:
+    """Return what two messages have in common that differ in their numbers only; empty for no message.
+
+    It is a digest of the words without a digit, each once, in any order: a scheduler sorts its reasons by how many nodes each has,
+    and a kubelet names the seconds that it waits.
+    """
+    if not message:
+        return ""
+    words = {word.strip(_PUNCTUATION) for word in message.split()}
+    return digest(" ".join(sorted(word for word in words if not _DIGIT.search(word))).encode())[:16]

@@ -1,0 +1,62 @@
+"""What a pod says for people about the state that it is in: the scheduler's, the kubelet's and the containers' own words."""
+
+from __future__ import annotations
+
+from engine.events.excerpts import excerpt
+from engine.kubernetes.observation.view import Container, PodView
+from engine.kubernetes.reading.fields import code, mapping, text
+from statemachines.vocabulary import AttemptPhase
+
+__all__ = ["pod_message"]
+
+
+def pod_message(pod: PodView, phase: AttemptPhase) -> str:
+    """Return an excerpt of all that a pod says about its state, each thing once; empty: nothing.
+
+    Args:
+        pod: the pod.
+        phase: what the pod table says of it.
+    """
+    over = phase == "Succeeded"
+    parts = [text(pod.status.get("message"))]
+    if pod.node is None:
+        scheduled = pod.conditions.get("PodScheduled", {})
+        if scheduled.get("status") == "False":
+            parts.insert(0, text(scheduled.get("message")))
+    if not over and "DisruptionTarget" in pod.conditions:
+        parts.append(text(pod.true("DisruptionTarget").get("message")))
+    several = len(pod.containers) + len(pod.inits) > 1
+    # One that runs as it was started has nothing to say, and most do.
+    talking = [one for one in pod.containers if not one.running or one.status.get("lastState")]
+    parts.extend(_named(one, several, _said(one, over=over)) for one in talking)
+    if not over:
+        parts.extend(_named(one, several, _failed(one) if one.terminated else _said(one, over=False)) for one in pod.inits)
+    said = dict.fromkeys(part.strip() for part in parts if part)
+    return excerpt("; ".join(said)) if said else ""
+
+
+def _named(one: Container, several: bool, said: str | None) -> str | None:
+    name = text(one.status.get("name"))
+    return f"{name}: {said}" if said and several and name else said
+
+
+def _said(one: Container, *, over: bool) -> str | None:
+    """Return why a container waits or how it ended, in its own words; and how its run before that ended, unless all is over."""
+    state = mapping(one.status.get("state"))
+    said = text(mapping(state.get("terminated" if one.terminated else "waiting")).get("message"))
+    last = mapping(mapping(one.status.get("lastState")).get("terminated"))
+    if not last or one.terminated or over:
+        return said
+    return "; ".join(part for part in (said, f"its last run {_end(last)}") if part)
+
+
+def _failed(one: Container) -> str | None:
+    """Return how an init container failed, of which a pod's own exit code says nothing; `None`: it did not."""
+    return _end(mapping(mapping(one.status.get("state")).get("terminated"))) if one.exit_code else None
+
+
+def _end(terminated: dict[str, object]) -> str:
+    exit_code = code(terminated.get("exitCode"))
+    how = f"ended with exit {'unknown' if exit_code is None else exit_code}"
+    reason, message = text(terminated.get("reason")), text(terminated.get("message"))
+    return how + (f" ({reason})" if reason else "") + (f": {message.strip()}" if message else "")
