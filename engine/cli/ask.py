@@ -28,6 +28,8 @@ from engine.history.sentences import tell
 from engine.history.summary import Summary
 from engine.history.timeline import draw, timeline
 from engine.history.why import Explanation, why_event, why_job
+from engine.history.why_node import why_node
+from engine.history.why_replica import read_replica, why_replica
 from engine.log.port import Searchable
 from engine.runtime.engine import opened
 from engine.runtime.errors import NotFoundError as NotThereError
@@ -61,21 +63,37 @@ def summary(
 
 
 @app.command(
-    rich_help_panel=Panel.ASK, examples=["lahar why default/train", "lahar why default/train@6f1c", "lahar why b35ddf8d630073b1"]
+    rich_help_panel=Panel.ASK,
+    examples=[
+        "lahar why default/train",
+        "lahar why default/train 'worker[2]'",
+        "lahar why --node gpu-07",
+        "lahar why b35ddf8d630073b1",
+    ],
 )
 def why(
     context: typer.Context,
-    what: Annotated[str, typer.Argument(metavar="EVENT|JOB", help="An event's id (or its beginning), or a job.")],
+    what: Annotated[str | None, typer.Argument(metavar="EVENT|JOB", help="An event's id (or its beginning), or a job.")] = None,
+    replica: Annotated[str | None, typer.Argument(metavar="TASK[INDEX]", help="One replica of the job: 'worker[2]'.")] = None,
+    node: Annotated[
+        str | None, typer.Option("--node", metavar="NAME", help="A node: whose pods are there, and what happened.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option("--cluster", metavar="NAME", help="The node's, where several have one so named.")
+    ] = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Explain why a job is where it is, or an event: the chain of causes, in words.
+    """Explain why a job, a replica, a node or an event is as it is.
 
-    The chain goes back to the input that began it. `lahar history JOB --json` and `lahar events --json` show the ids of events.
+    Of what does not run: what happened to it, since when, what it waits for, what to do. The chain of causes goes back to the input
+    that began it. `lahar history JOB --json` and `lahar events --json` show the ids of events.
     """
+    if (what is None) == (node is None):
+        raise ValueError("give a job, an event or --node NAME, and only one of them")
     output = output_of(context, as_json)
     with opened(settings_of(context, log)) as source:
-        answer = _explain(source, what)
+        answer = why_node(source, node, cluster) if node is not None else _explain(source, what or "", replica)
     if output.as_json:
         output.record(answer.document())
         return
@@ -83,22 +101,25 @@ def why(
         output.console.print(Text(sentence, style="bold" if number == 0 else ""))
 
 
-def _explain(source: Searchable, what: str) -> Explanation:
-    """Explain a job, or an event where no job is meant.
+def _explain(source: Searchable, what: str, replica: str | None) -> Explanation:
+    """Explain a job or one of its replicas, or an event where no job is meant.
 
     Raises:
         NotFoundError: neither is.
+        ValueError: the replica is not written as one.
     """
+    slot = None if replica is None else read_replica(replica)
     try:
         job = resolve(source, what)
     except NotFoundError:
-        if "/" in what:
+        if "/" in what or slot is not None:
             raise
         event = find_event(source, what)
         return why_event(history_of(source, event.subject), event)
-    answer = why_job(history_of(source, job))
+    history_ = history_of(source, job)
+    answer = why_job(history_) if slot is None else why_replica(history_, *slot)
     if answer is None:
-        raise NotFoundError("job", what)
+        raise NotFoundError("job", what) if replica is None else NotFoundError("replica", replica)
     return answer
 
 

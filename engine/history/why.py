@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any, Final, cast
 
 from engine.events import Data, Event
+from engine.events.excerpts import gist
 from engine.events.inputs import CommandIssued
 from engine.events.jobs import (
     ActionDeferred,
     ActionTaken,
     AttemptEnded,
+    AttemptEvent,
     AttemptStarted,
     EventRaised,
     JobOpened,
@@ -23,19 +26,24 @@ from engine.events.jobs import (
     TimerSet,
 )
 from engine.events.times import format_time
+from engine.history.advice import advice
 from engine.history.fold import fold
 from engine.history.reading import JobHistory
-from engine.history.sentences import attempt_of, exit_words, fate, limit, tell
-from engine.history.view import AttemptView, JobView
-from engine.history.wording import length, moment, plural
+from engine.history.replicas import GROUPS, Group, groups_of, needs, refusals, waiting_tasks
+from engine.history.sentences import attempt_of, exit_words, fate, limit, quoted, tell
+from engine.history.view import AttemptView, JobView, attempt_name
+from engine.history.wording import NAMED, agree, brief, length, listed, moment, plural, sentence
+from statemachines.spec import JobSpec
+from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["Explanation", "Step", "why_event", "why_job"]
+__all__ = ["Explanation", "Step", "depends", "of_object", "steps", "why_event", "why_job"]
 
-_NAMED: Final = 4
-"""Attempts that are named one by one before the rest is counted."""
 _INCIDENTS: Final = 6
 _STOPS: Final = {"Completed": "Completing", "Terminated": "Terminating", "Aborted": "Aborting"}
 """Phases in which a job ends up when its last pod has stopped, and those in which it waits for that."""
+_ACTIVE: Final = frozenset({"Pending", "Privileged", "Running", "WillEvicted"})
+"""Phases in which a job is to run: each of its replicas should."""
+_OVER: Final = FINISHED_JOB_PHASES | {"Aborted"}
 _STOPPED: Final = frozenset({"KilledByAction", "StoppedByUser"})
 
 
@@ -59,12 +67,16 @@ class Explanation:
     """Whole sentences, most important first."""
     causes: list[Step] = field(default_factory=list)
     """From what is explained back to the input; empty if a job just waits."""
+    replicas: list[Group] = field(default_factory=list)
+    """Those that do not run, or not well, as far as they are told; the details begin with what they wait for."""
+    advice: list[str] = field(default_factory=list)
+    """What to do about the reasons that are told, as far as that is known."""
 
     def sentences(self) -> list[str]:
         """Return all of it as sentences, in the order in which they are read."""
-        said = [self.headline, *self.details]
+        said = [self.headline, *self.details, *(f"To do: {told}." for told in self.advice)]
         if len(self.causes) > 1:
-            said.append(_sentence(f"{self.causes[0].text}, because {'; because '.join(step.text for step in self.causes[1:])}"))
+            said.append(sentence(f"{self.causes[0].text}, because {'; because '.join(step.text for step in self.causes[1:])}"))
         return said
 
     def document(self) -> dict[str, Any]:
@@ -72,6 +84,8 @@ class Explanation:
         return {
             "headline": self.headline,
             "details": self.details,
+            "replicas": [group.document() for group in self.replicas],
+            "advice": self.advice,
             "causes": [
                 {"text": step.text, "id": step.event, "type": step.type, "time": format_time(step.time)} for step in self.causes
             ],
@@ -80,14 +94,14 @@ class Explanation:
 
 def why_event(history: JobHistory, event: Event[Data]) -> Explanation:
     """Explain one event of a job: what led to it, back to the input, and what followed from it directly."""
-    steps = _steps(history, event)
+    links = steps(history, event)
     followed = [tell(effect) for effect in history.effects(event)]
     details = []
     if followed:
         shown = followed[:_INCIDENTS]
         more = f"; and {len(followed) - len(shown)} more" if len(followed) > len(shown) else ""
-        details.append(_sentence(f"From this followed: {'; '.join(shown)}{more}"))
-    return Explanation(_sentence(tell(event)), details, steps)
+        details.append(sentence(f"From this followed: {'; '.join(shown)}{more}"))
+    return Explanation(sentence(tell(event)), details, links)
 
 
 def why_job(history: JobHistory) -> Explanation | None:
@@ -100,28 +114,66 @@ def why_job(history: JobHistory) -> Explanation | None:
     if job is None:
         return _unopened(history)
     changed = _decisive(history.events)
-    steps = _steps(history, changed) if changed is not None else []
-    taken = [event for event in _actions(history) if all(step.event != event.id for step in steps)]
+    links = steps(history, changed) if changed is not None else []
+    taken = [event for event in _actions(history) if all(step.event != event.id for step in links)]
+    groups = groups_of(job, refusals(history.events), live_only=job.phase not in _ACTIVE) if job.phase not in _OVER else []
     details: list[str] = []
     if job.parked:
         details.append(_parked(job.parked))
-    if job.phase in {"Pending", "Privileged"}:
-        details += _waiting(job)
-    elif job.phase in {"Running", "WillEvicted"}:
+    details += of_object(job)
+    if job.phase in _ACTIVE:
+        details += waiting_tasks(job, depends(history))
         details += _running(job)
     else:
         details += _leaving(job)
+    details += [group.sentence() for group in groups[:GROUPS]]
+    if len(groups) > GROUPS:
+        rest = sum(len(group.indexes) for group in groups[GROUPS:])
+        details.append(f"{plural(rest, 'more replica')} {agree('is', rest)} not running either; `lahar job show` lists them.")
     details += _restarts(history, job)
     details += _failures(history, job, told={link.id for event in taken for link in history.causes(event)})
     details += _incidents(history, taken)
-    details += [
-        _sentence(
-            f"{(timer.kind == 'policy' and timer.action) or limit(timer.kind, timer.node)} "
-            f"{'waits until the job is unparked and nothing is held of it' if timer.held else f'is due at {moment(timer.due)}'}"
-        )
-        for timer in job.timers.values()
-    ]
-    return Explanation(_headline(job), details, steps)
+    details += _timers(job)
+    told = advice([(job.reason, "", None), *needs(groups[:GROUPS])], job.namespace)
+    return Explanation(_headline(job), details, links, groups[:GROUPS], told)
+
+
+def of_object(job: JobView) -> list[str]:
+    """Say what the job's own object says of a job that lives, and what else holds it up as a whole."""
+    said = []
+    if job.phase not in _OVER and job.message:
+        said.append(f"Its {job.kind} object says: “{brief(job.message)}”.")
+    if job.object_deleted and job.phase not in _OVER:
+        said.append("Its object is deleted.")
+    if job.deferred is not None:
+        said.append(f"{job.deferred} waits until the restart is over.")
+    return said
+
+
+def depends(history: JobHistory) -> list[tuple[str, list[str], bool]]:
+    """Return of each task that depends on others: its name, theirs, and whether one of them is enough."""
+    spec = _spec(history)
+    tasks = spec.tasks if spec is not None else []
+    return [(task.name, task.depends_on.names, task.depends_on.any) for task in tasks if task.depends_on is not None]
+
+
+def _spec(history: JobHistory) -> JobSpec | None:
+    specs = [event.data.spec for event in history.events if isinstance(event.data, JobOpened | JobRevised)]
+    return next((spec for spec in reversed(specs) if spec is not None), None)
+
+
+def _timers(job: JobView) -> list[str]:
+    """Say what time will bring, what is alike together: each replica may have a timer."""
+    found: dict[tuple[str, bool], list[int]] = {}
+    for timer in job.timers.values():
+        what = (timer.kind == "policy" and timer.action) or limit(timer.kind, timer.node)
+        found.setdefault((what, timer.held), []).append(timer.due)
+    said = []
+    for (what, held), dues in found.items():
+        more = f" ({len(dues)} of them, the last at {moment(max(dues))})" if len(dues) > 1 else ""
+        until = "waits until the job is unparked and nothing is held of it" if held else f"is due at {moment(min(dues))}{more}"
+        said.append(sentence(f"{what} {until}"))
+    return said[:_INCIDENTS]
 
 
 def _unopened(history: JobHistory) -> Explanation | None:
@@ -129,29 +181,28 @@ def _unopened(history: JobHistory) -> Explanation | None:
     said = [event for event in history.events if isinstance(event.data, JobParked | JobUnparked)]
     if not said or not isinstance(said[-1].data, JobParked):
         return None
-    return Explanation("It is no job yet.", [_parked(said[-1].data.error)], _steps(history, said[-1]))
+    return Explanation("It is no job yet.", [_parked(said[-1].data.error)], steps(history, said[-1]))
 
 
 def _parked(error: str) -> str:
-    return _sentence(f"It is parked, its inputs wait for `lahar job unpark`: {error}")
+    return sentence(f"It is parked, its inputs wait for `lahar job unpark`: {error}")
 
 
-def _sentence(text: str) -> str:
-    text = text if text.endswith((".", "…")) else text + "."
-    # Names keep their own case: worker[2], default/bert.
-    named = any(mark in text.partition(" ")[0] for mark in "[/")
-    return text if named else text[0].upper() + text[1:]
-
-
-def _steps(history: JobHistory, event: Event[Data]) -> list[Step]:
+def steps(history: JobHistory, event: Event[Data]) -> list[Step]:
+    """Return an event and what led to it, back to the input, in words."""
     links = history.causes(event)
     by_command = any(isinstance(link.data, CommandIssued) for link in links)
     return [Step(_told(link, by_command=by_command), link.id, link.type, link.time) for link in links]
 
 
 def _told(link: Event[Data], *, by_command: bool) -> str:
-    """Tell a link of a chain; where the command itself is told, its reason stands there alone."""
+    """Tell a link of a chain; where the command itself is told, its reason stands there alone.
+
+    What is said of an attempt stands where it is told how that stands.
+    """
     said = tell(link)
+    if isinstance(link.data, AttemptEvent):
+        said = said.removesuffix(quoted(link.data.message))
     if by_command and isinstance(link.data, ActionTaken | ActionDeferred):
         said = said.removesuffix(f" ({link.data.reason})")
     return said
@@ -171,55 +222,29 @@ def _decisive(events: Sequence[Event[Data]]) -> Event[JobPhaseChanged] | None:
 def _headline(job: JobView) -> str:
     name = f"{job.namespace}/{job.name}"
     since = f"since {moment(job.since)}"
-    if job.phase in {"Completed", "Failed", "Terminated", "Aborted"}:
+    reason = f" ({job.reason})" if job.reason and job.reason != job.phase else ""
+    if job.phase in _OVER:
         began = [attempt.running for attempt in job.attempts.values() if attempt.running is not None]
         ran = f", {length(job.since - min(began))} after it first ran" if began and job.since > min(began) else ""
-        reason = f" ({job.reason})" if job.reason and job.reason != job.phase else ""
         return f"{name} is {job.phase}{reason} {since}{ran}."
-    return f"{name} is {job.phase} {since}."
-
-
-def _waiting(job: JobView) -> list[str]:
-    """Say what a pending job waits for."""
-    current = job.current()
-    said = []
-    waiting = [attempt for attempt in current if attempt.phase in {"Pending", "Bound"}]
-    for (phase, reason), found in _grouped(waiting, lambda attempt: (attempt.phase, attempt.reason or "")):
-        one = len(found) == 1
-        if phase == "Pending":
-            state = "waits for a node" if one else "wait for a node"
-        else:
-            state = "has a node and has not started" if one else "have a node and have not started"
-        said.append(_sentence(f"{_names(found)} {state}" + (f": {reason}" if reason else "")))
-    tasks = [task.name for task in job.tasks.values() if task.phase == "Waiting"]
-    if tasks:
-        who = "Task {} waits for the tasks that it depends" if len(tasks) == 1 else "Tasks {} wait for the tasks that they depend"
-        said.append(f"{who.format(_list(tasks))} on.")
-    running = sum(attempt.phase == "Running" for attempt in current)
-    wanted = job.min_available or sum(task.replicas for task in job.tasks.values())
-    if running and running < wanted:
-        said.append(f"{running} of the {wanted} replicas that must run at once {'is' if running == 1 else 'are'} running.")
-    if not current:
-        said.append("None of its pods has been seen yet.")
-    return said + _stopping(current)
+    queue = f" in queue {job.queue}" if job.queue != "default" and job.phase == "Pending" else ""
+    return f"{name} is {job.phase}{reason}{queue} {since}."
 
 
 def _running(job: JobView) -> list[str]:
+    """Say how many replicas of a job run that is to run."""
     current = job.current()
-    running = [attempt for attempt in current if attempt.phase == "Running"]
-    said = [f"{len(running)} of {plural(len(current), 'replica')} {'is' if len(running) == 1 else 'are'} running."]
-    odd = [attempt for attempt in running if attempt.reason]
-    said += [_sentence(f"{_names(found)}: {reason}") for reason, found in _grouped(odd, lambda attempt: attempt.reason or "")]
-    return said + _stopping(current)
-
-
-def _stopping(attempts: Iterable[AttemptView]) -> list[str]:
-    """Say which replicas are being deleted, and why as far as that is known."""
-    stopping = [attempt for attempt in attempts if attempt.phase == "Terminating"]
-    return [
-        _sentence(f"{_names(found)} {'is' if len(found) == 1 else 'are'} being deleted" + (f": {reason}" if reason else ""))
-        for reason, found in _grouped(stopping, lambda attempt: attempt.reason or "")
-    ]
+    if not current:
+        return [] if job.reason == "JobSuspended" else ["None of its pods has been seen yet."]
+    running = sum(attempt.phase == "Running" for attempt in current)
+    succeeded = sum(attempt.phase == "Succeeded" for attempt in current)
+    done = f", {succeeded} {agree('has', succeeded)} succeeded" if succeeded else ""
+    if job.phase not in {"Pending", "Privileged"}:
+        return [f"{running} of {plural(len(current), 'replica')} {agree('is', running or 2)} running{done}."]
+    wanted = job.min_available or sum(task.replicas for task in job.tasks.values())
+    if running and running < wanted:
+        return [f"{running} of the {wanted} replicas that must run at once {agree('is', running)} running{done}."]
+    return []
 
 
 def _leaving(job: JobView) -> list[str]:
@@ -227,7 +252,7 @@ def _leaving(job: JobView) -> list[str]:
     current = job.current()
     if not current:
         return ["None of its pods was ever seen."]
-    parts = [f"{len(found)} {how}" for how, found in _grouped(current, _stands)]
+    parts = [f"{count} {how}" for how, count in sorted(Counter(map(_stands, current)).items())]
     return [f"Of {plural(len(current), 'replica')}: {', '.join(parts)}."]
 
 
@@ -239,57 +264,52 @@ def _restarts(history: JobHistory, job: JobView) -> list[str]:
     """Say how often a managed job was restarted, and how many of its retries that used."""
     if not job.managed or not job.restarts:
         return []
-    specs = [event.data.spec for event in history.events if isinstance(event.data, JobOpened | JobRevised)]
-    limit = next((spec.max_retry for spec in reversed(specs) if spec is not None), 0)
+    spec = _spec(history)
+    limit = spec.max_retry if spec is not None else 0
     times = "once" if job.restarts == 1 else f"{job.restarts} times"
     spared = " (what is not the job's own fault uses none)" if job.retry_count < job.restarts else ""
     return [f"It was restarted {times}; retries used: {job.retry_count} of {limit}{spared}."]
 
 
 def _failures(history: JobHistory, job: JobView, told: set[str]) -> list[str]:
-    """Say which attempts of a failed, stopped or aborted job ended badly, the first ones first.
+    """Say which attempts ended badly: of a job that lives those before the present ones, the last ones first; else the first ones.
 
     Left out are those that a managed job stopped itself, and those of the events that are `told` elsewhere.
     """
-    if job.phase not in {"Failed", "Terminated", "Aborted", "Aborting", "Terminating"}:
+    lives = job.phase in _ACTIVE
+    if not lives and job.phase not in {"Failed", "Terminated", "Aborted", "Aborting", "Terminating"}:
         return []
+    current = {attempt.name for attempt in job.current()} if lives else set()
     ends = [
         (event.time, event.data)
         for event in history.events
         if isinstance(event.data, AttemptEnded)
         and event.data.phase != "Succeeded"
         and event.id not in told
+        and attempt_name(event.data.task, event.data.index, event.data.attempt) not in current
         and not (job.managed and event.data.reason in _STOPPED)
     ]
-    ends.sort(key=lambda end: end[0])
+    ends.sort(key=lambda end: end[0], reverse=lives)
     groups = [list(found) for _, found in groupby(ends, key=_how)]
     said = []
-    for place, group in enumerate(groups[:_NAMED]):
+    for place, group in enumerate(groups[:NAMED]):
         time, data = group[0]
-        names = _list([attempt_of(end) for _, end in group])
+        names = listed([attempt_of(end) for _, end in group])
         ran = f" after running {length(data.ran)}" if data.ran else ""
         node = f" on {data.node}" if data.node and len(group) == 1 else ""
         what = f"{fate(data.phase, data.reason)}{exit_words(data.reason, data.exit_code)} at {moment(time)}{node}{ran}"
-        order = "" if len(groups) == 1 else "first, " if place == 0 else "then "
+        order = "earlier, " if lives else "" if len(groups) == 1 else "first, " if place == 0 else "then "
         together = ", all at once" if len(group) > 1 else ""
-        said.append(_sentence(f"{order}{names} {_agree(what, len(group))}{together}"))
-    if len(groups) > _NAMED:
-        rest = sum(len(group) for group in groups[_NAMED:])
-        said.append(f"{plural(rest, 'more attempt')} ended badly after that.")
+        said.append(sentence(f"{order}{names} {agree(what, len(group))}{together}{quoted(brief(data.message))}"))
+    if len(groups) > NAMED:
+        rest = sum(len(group) for group in groups[NAMED:])
+        said.append(f"{plural(rest, 'more attempt')} ended badly {'before' if lives else 'after'} that.")
     return said
 
 
 def _how(end: tuple[int, AttemptEnded]) -> tuple[object, ...]:
     time, data = end
-    return time, data.phase, data.reason, data.exit_code, data.ran
-
-
-def _agree(what: str, count: int) -> str:
-    if count > 1 and what.startswith("was "):
-        return "were " + what.removeprefix("was ")
-    if count > 1 and what.startswith("has "):
-        return "have " + what.removeprefix("has ")
-    return what
+    return time, data.phase, data.reason, data.exit_code, data.ran, gist(data.message)
 
 
 def _actions(history: JobHistory) -> list[Event[Data]]:
@@ -309,7 +329,7 @@ def _incidents(history: JobHistory, taken: Sequence[Event[Data]]) -> list[str]:
         ]
         told.append(tell(event))
         told += [tell(next_one) for next_one in _successors(history, event, chain)]
-        said.append(_sentence("; ".join(told)))
+        said.append(sentence("; ".join(told)))
     if len(taken) > _INCIDENTS:
         said.append(f"{plural(len(taken) - _INCIDENTS, 'more action')} followed; `lahar history` shows them.")
     return said
@@ -334,21 +354,3 @@ def _successors(history: JobHistory, action: Event[Data], chain: Sequence[Event[
                 if isinstance(event.data, AttemptStarted) and (event.data.task, event.data.index, event.data.attempt) == slot
             ]
     return found
-
-
-def _grouped(attempts: Iterable[AttemptView], key: Any) -> list[tuple[Any, list[AttemptView]]]:  # noqa: ANN401 - any key
-    groups: dict[Any, list[AttemptView]] = {}
-    for attempt in attempts:
-        groups.setdefault(key(attempt), []).append(attempt)
-    return sorted(groups.items())
-
-
-def _names(attempts: Sequence[AttemptView]) -> str:
-    return _list([f"{attempt.task}[{attempt.index}]" for attempt in attempts])
-
-
-def _list(names: Sequence[str]) -> str:
-    """Name a few things, count the rest: `a, b and 3 more`."""
-    if len(names) > _NAMED + 1:
-        return f"{', '.join(names[:_NAMED])} and {len(names) - _NAMED} more"
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,12 +1,21 @@
-"""Moments and lengths of time as an operator reads them."""
+"""Moments, lengths of time, numbers of things and messages as an operator reads them."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from engine.events.times import SECOND, format_time
 
-__all__ = ["length", "moment", "plural"]
+__all__ = ["NAMED", "agree", "brief", "length", "listed", "moment", "plural", "sentence"]
+
+NAMED: Final = 4
+"""Things that are named one by one before the rest is counted."""
+_SHOWN: Final = 400
+"""Characters of a message in an answer; `lahar history` and `--json` have all that was kept."""
+_LAST: Final = 200
+"""Of these the last ones, where the middle is left out."""
+_AGREEING: Final = {"was": "were", "has": "have", "is": "are", "waits": "wait", "runs": "run"}
 
 _UNITS: Final = ((86_400 * SECOND, "d"), (3_600 * SECOND, "h"), (60 * SECOND, "min"))
 
@@ -37,3 +46,30 @@ def length(micros: int) -> str:
 def plural(count: int, what: str) -> str:
     """Write a number of things: `1 pod`, `3 pods`."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def agree(what: str, count: int) -> str:
+    """Let a verb that begins a clause agree with the number of those that it is about."""
+    verb, blank, rest = what.partition(" ")
+    return _AGREEING.get(verb, verb) + blank + rest if count > 1 else what
+
+
+def listed(names: Sequence[str]) -> str:
+    """Name a few things, count the rest: `a, b and 3 more`."""
+    if len(names) > NAMED + 1:
+        return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def sentence(text: str) -> str:
+    """Make a clause a sentence."""
+    text = text if text.endswith((".", "…", ".”")) else text + "."
+    # Names keep their own case: worker[2], default/bert.
+    named = any(mark in text.partition(" ")[0] for mark in "[/")
+    return text if named else text[0].upper() + text[1:]
+
+
+def brief(message: str) -> str:
+    """Return a message as one line that is not long."""
+    line = " ".join(message.split())
+    return line if len(line) <= _SHOWN else f"{line[: _SHOWN - _LAST].rstrip()} … {line[-_LAST:].lstrip()}"

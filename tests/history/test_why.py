@@ -124,9 +124,11 @@ def test_pending_job_says_what_it_waits_for(story):
     told.running(7, ("main", 2, 1))
     assert why_job(JobHistory(told.events)).sentences() == [
         "default/gang is Pending since 1970-01-01 00:00:00Z.",
-        "main[1] has a node and has not started: ImagePullBackOff.",
-        "main[0] waits for a node: Unschedulable.",
         "1 of the 3 replicas that must run at once is running.",
+        "main[1] has not started on node-1 since 1970-01-01 00:00:06Z, attempt 1: ImagePullBackOff.",
+        "main[0] waits for a node since 1970-01-01 00:00:00Z, attempt 1: Unschedulable.",
+        "To do: ImagePullBackOff: check the name of its image, and the pull secret of its namespace.",
+        "To do: Unschedulable: no node fits: free or add what the message names, or ask for less.",
     ]
 
 
@@ -137,7 +139,10 @@ def test_replicas_that_are_being_deleted_are_named(story):
         told.started(0, ("main", index, 1))
     told.terminating(3, ("main", 0, 1), reason="EvictedByApi")
     told.terminating(3, ("main", 1, 1))
-    said = ["main[1] is being deleted.", "main[0] is being deleted: EvictedByApi."]
+    said = [
+        "main[0] is being deleted since 1970-01-01 00:00:03Z, attempt 1: EvictedByApi.",
+        "main[1] is being deleted since 1970-01-01 00:00:03Z, attempt 1.",
+    ]
     assert why_job(JobHistory(told.events)).details == said
     told.job_phase("Running", 3)
     assert why_job(JobHistory(told.events)).details == ["0 of 2 replicas are running.", *said]
@@ -146,8 +151,8 @@ def test_replicas_that_are_being_deleted_are_named(story):
 @pytest.mark.parametrize(
     ("waiting", "said"),
     [
-        (["b"], "Task b waits for the tasks that it depends on."),
-        (["b", "c"], "Tasks b and c wait for the tasks that they depend on."),
+        (["b"], "Task b waits for a (Pending)."),
+        (["b", "c"], "Tasks b and c wait for a (Pending)."),
     ],
 )
 def test_tasks_that_wait_for_others_are_named(story, waiting, said):
@@ -155,7 +160,10 @@ def test_tasks_that_wait_for_others_are_named(story, waiting, said):
     tasks = [TaskSpec("a", 1), *(TaskSpec(name, 1, depends_on=DependsOn(["a"])) for name in waiting)]
     told.opened(0, managed=True, spec=JobSpec(tasks=tasks))
     told.started(0, ("a", 0, 1))
-    assert why_job(JobHistory(told.events)).details == ["a[0] waits for a node: Queued.", said]
+    assert why_job(JobHistory(told.events)).details == [
+        said,
+        "a[0] waits for a node since 1970-01-01 00:00:00Z, attempt 1: Queued.",
+    ]
 
 
 def test_pending_job_without_pods(story):
@@ -172,7 +180,10 @@ def test_running_job_names_what_is_odd(story):
         told.running(1, ("main", index, 1))
     told.job_phase("Running", 1)
     told.add(AttemptChanged("main", 1, 1, reason="CrashLooping", reason_changed=True), 5)
-    assert why_job(JobHistory(told.events)).details == ["2 of 2 replicas are running.", "main[1]: CrashLooping."]
+    assert why_job(JobHistory(told.events)).details == [
+        "2 of 2 replicas are running.",
+        "main[1] runs since 1970-01-01 00:00:01Z, attempt 1: CrashLooping.",
+    ]
 
 
 def test_command_is_told_with_who_and_why(story):

@@ -1,0 +1,243 @@
+"""Replicas that do not run, those that stand alike together: what happened to them, since when, and what they wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.events import Data, Event
+from engine.events.excerpts import gist
+from engine.events.jobs import AttemptEvent, EffectRequested, EffectSettled
+from engine.events.times import format_time
+from engine.history.sentences import exit_words, fate
+from engine.history.view import AttemptKey, AttemptView, JobView
+from engine.history.wording import agree, brief, listed, moment, plural, sentence
+from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
+
+__all__ = ["GROUPS", "MISSING", "Group", "by_urgency", "grouped", "groups_of", "indexes_of", "needs", "refusals", "waiting_tasks"]
+
+MISSING: Final = "Missing"
+"""Stands where a phase would, for replicas that have no attempt."""
+GROUPS: Final = 12
+"""Groups of replicas that an answer tells; the largest job may have as many as replicas."""
+_RANGES: Final = 4
+_ORDER: Final = ("Failed", "Lost", "Running", "Terminating", "Bound", "Pending", MISSING, "Succeeded")
+_STATES: Final = {
+    "Running": "runs",
+    "Terminating": "is being deleted",
+    "Bound": "has not started",
+    "Pending": "waits for a node",
+    MISSING: "has no pod yet",
+}
+
+
+@dataclass(slots=True)
+class Group:
+    """Replicas of one task that stand alike."""
+
+    task: str
+    phase: str
+    """Of their attempts; `Missing`: they have none."""
+    reason: str | None = None
+    state: str = ""
+    """The phase in words, of one of them."""
+    waits: str = ""
+    """What they wait for beyond that."""
+    attempts: list[AttemptView] = field(default_factory=list)
+    """The current ones, by index."""
+    missing: list[int] = field(default_factory=list)
+    """Indexes, where they have none."""
+    job: str = ""
+    """Cluster, namespace and name of their job, where groups of several jobs stand together."""
+
+    @property
+    def indexes(self) -> list[int]:
+        """Return the replicas' indexes, ascending."""
+        return [attempt.index for attempt in self.attempts] or self.missing
+
+    @property
+    def message(self) -> str:
+        """Return what is said of the first one; of the others the same but for numbers."""
+        return self.attempts[0].message if self.attempts else ""
+
+    def sentence(self) -> str:
+        """Tell what happened to them, since when, in which attempt, and what was said of it."""
+        indexes = self.indexes
+        several = len(indexes) > 1
+        ended = self.phase in TERMINAL_ATTEMPT_PHASES
+        size = f" ({len(indexes):,} replicas)" if several else ""
+        said = f"{self.task}[{_short(indexes)}]{size} {agree(self.state, len(indexes))}"
+        if self.attempts:
+            nodes = list(dict.fromkeys(attempt.node for attempt in self.attempts if attempt.node))
+            said += f" on {nodes[0] if len(nodes) == 1 else f'{len(nodes)} nodes'}" if nodes else ""
+            since = sorted(attempt.since for attempt in self.attempts)
+            said += f" {'at' if ended else 'since'} {moment(since[0])}"
+            said += f" (the last one {moment(since[-1])})" if since[-1] > since[0] else ""
+            numbers = sorted({attempt.number for attempt in self.attempts})
+            said += f", attempt {numbers[0]}" + (f" to {numbers[-1]}" if len(numbers) > 1 else "")
+            restarts = max(attempt.restarts for attempt in self.attempts)
+            said += f", {plural(restarts, 'restart')}{' at most' if several else ''}" if restarts else ""
+        parts = [self.reason if self.reason and not ended else "", f"“{brief(self.message)}”" if self.message else "", self.waits]
+        return sentence(": ".join([*([self.job] if self.job else []), said, *(part for part in parts if part)]))
+
+    def document(self) -> dict[str, Any]:
+        """Return the group as JSON."""
+        first = self.attempts[0] if self.attempts else None
+        since = [attempt.since for attempt in self.attempts]
+        return ({"job": self.job} if self.job else {}) | {
+            "task": self.task,
+            "indexes": indexes_of(self.indexes),
+            "count": len(self.indexes),
+            "phase": self.phase,
+            "reason": self.reason,
+            "message": self.message,
+            "exit_code": first.exit_code if first else None,
+            "since": format_time(min(since)) if since else None,
+            "last_since": format_time(max(since)) if since else None,
+            "attempt": min((attempt.number for attempt in self.attempts), default=None),
+            "last_attempt": max((attempt.number for attempt in self.attempts), default=None),
+            "restarts": max((attempt.restarts for attempt in self.attempts), default=0),
+            "pod": first.pod if first else None,
+            "node": first.node if first else None,
+            "waits": self.waits,
+        }
+
+
+def indexes_of(indexes: Sequence[int]) -> list[list[int]]:
+    """Return ascending indexes as ranges: the first and the last one of each."""
+    ranges: list[list[int]] = []
+    for index in indexes:
+        if ranges and index == ranges[-1][1] + 1:
+            ranges[-1][1] = index
+        else:
+            ranges.append([index, index])
+    return ranges
+
+
+def _short(indexes: Sequence[int]) -> str:
+    ranges = indexes_of(indexes)
+    shown = [str(first) if first == last else f"{first}..{last}" for first, last in ranges[:_RANGES]]
+    return ",".join(shown) + (",…" if len(ranges) > _RANGES else "")
+
+
+def refusals(events: Iterable[Event[Data]]) -> dict[AttemptKey, EffectSettled]:
+    """Return of each attempt the last answer to what was asked for it, if it was refused and nothing was seen of it since."""
+    asked: dict[str, AttemptKey] = {}
+    found: dict[AttemptKey, EffectSettled] = {}
+    for event in events:
+        data = event.data
+        if isinstance(data, EffectRequested) and data.task is not None and data.index is not None and data.attempt is not None:
+            asked[event.id] = (data.task, data.index, data.attempt)
+        elif isinstance(data, AttemptEvent):
+            found.pop((data.task, data.index, data.attempt), None)
+        elif isinstance(data, EffectSettled) and data.effect in asked:
+            key = asked[data.effect]
+            found.pop(key, None)
+            if data.outcome == "failed":
+                found[key] = data
+    return found
+
+
+def groups_of(job: JobView, refused: dict[AttemptKey, EffectSettled], *, live_only: bool = False) -> list[Group]:
+    """Return the replicas that do not run, or not well, those that need most attention first.
+
+    Args:
+        job: the job.
+        refused: see `refusals`.
+        live_only: leave out what has ended and what has not begun: the job is on its way out.
+    """
+    wanted = [
+        attempt
+        for attempt in job.current()
+        if attempt.phase != "Succeeded"
+        and (attempt.phase != "Running" or _is_odd(attempt))
+        and (attempt.ended is None or not live_only or _waits_for_object(job, attempt))
+    ]
+    return by_urgency(grouped(job, wanted, refused) + (_missing(job) if job.attempts and not live_only else []))
+
+
+def grouped(job: JobView, attempts: Iterable[AttemptView], refused: dict[AttemptKey, EffectSettled]) -> list[Group]:
+    """Return attempts of a job, those that stand alike together."""
+    found: dict[tuple[object, ...], Group] = {}
+    for attempt in attempts:
+        waits = _waits(job, attempt, refused.get((attempt.task, attempt.index, attempt.number)))
+        state = _state(attempt)
+        reason = None if attempt.uid is None and attempt.reason == "Queued" else attempt.reason  # no pod: in no scheduler's queue
+        key = (attempt.task, attempt.phase, reason, state, gist(attempt.message), gist(waits))
+        group = found.setdefault(key, Group(attempt.task, attempt.phase, reason, state, waits))
+        group.attempts.append(attempt)
+    return list(found.values())
+
+
+def by_urgency(groups: Iterable[Group]) -> list[Group]:
+    """Return groups in the order in which somebody has to look at them: what has ended badly first, the larger ones first."""
+    return sorted(groups, key=lambda group: (_ORDER.index(group.phase), -len(group.indexes)))
+
+
+def _is_odd(attempt: AttemptView) -> bool:
+    return bool(attempt.reason or attempt.message or attempt.disruption or attempt.object == "deleting")
+
+
+def _state(attempt: AttemptView) -> str:
+    if attempt.phase in TERMINAL_ATTEMPT_PHASES:
+        return fate(attempt.phase, attempt.reason) + exit_words(attempt.reason, attempt.exit_code)
+    if attempt.phase == "Pending" and attempt.object in {"absent", "asked"}:
+        return "has no pod yet" if attempt.object == "absent" else "waits for a pod to be made"
+    return _STATES[attempt.phase]
+
+
+def _waits(job: JobView, attempt: AttemptView, refused: EffectSettled | None) -> str:
+    if refused is not None:
+        why = ", ".join(part for part in (refused.reason, f"“{brief(refused.message)}”" if refused.message else "") if part)
+        return "what was asked for it failed" + (f" ({why})" if why else "")
+    if attempt.disruption:
+        return f"a disruption is announced ({attempt.disruption})"
+    if attempt.ended is None and attempt.phase != "Terminating" and attempt.object == "deleting":
+        return "its deletion was asked for"
+    if _waits_for_object(job, attempt):
+        return f"the next attempt waits until pod {attempt.pod} is gone"
+    return ""
+
+
+def _waits_for_object(job: JobView, attempt: AttemptView) -> bool:
+    return attempt.ended is not None and job.managed and attempt.object == "deleting"
+
+
+def needs(groups: Iterable[Group]) -> list[tuple[str | None, str, str | None]]:
+    """Return the reason of each group with a pod and the node of it, to be advised on."""
+    return [
+        (group.reason, group.attempts[0].pod, group.attempts[0].node) if group.attempts else (group.reason, "", None)
+        for group in groups
+    ]
+
+
+def _missing(job: JobView) -> list[Group]:
+    """Return the replicas that have no attempt, but for those of tasks that wait for others."""
+    begun: dict[str, set[int]] = {}
+    for name, index, _ in job.attempts:
+        begun.setdefault(name, set()).add(index)
+    groups = []
+    for task in job.tasks.values():
+        lacking = [index for index in range(task.replicas) if index not in begun.get(task.name, ())]
+        if lacking and task.phase != "Waiting":
+            groups.append(Group(task.name, MISSING, state=_STATES[MISSING], missing=lacking))
+    return groups
+
+
+def waiting_tasks(job: JobView, depends: Iterable[tuple[str, list[str], bool]]) -> list[str]:
+    """Say which tasks wait for which others, and how those stand.
+
+    Args:
+        job: the job.
+        depends: task, the tasks that it depends on, and whether one of them is enough.
+    """
+    found: dict[str, list[str]] = {}
+    for name, others, any_ in depends:
+        if name in job.tasks and job.tasks[name].phase == "Waiting":
+            stand = [f"{other} ({job.tasks[other].phase})" if other in job.tasks else other for other in others]
+            found.setdefault(("one of " if any_ and len(stand) > 1 else "") + listed(stand), []).append(name)
+    return [
+        f"Task{'s' if len(names) > 1 else ''} {listed(names)} {agree('waits', len(names))} for {others}."
+        for others, names in found.items()
+    ]

@@ -1,0 +1,66 @@
+"""Why one replica stands as it does: its present attempt, what led there, and the attempts before it."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from engine.events.jobs import AttemptEnded, AttemptEvent
+from engine.history.advice import advice
+from engine.history.fold import fold
+from engine.history.reading import JobHistory
+from engine.history.replicas import MISSING, Group, grouped, needs, refusals, waiting_tasks
+from engine.history.sentences import tell
+from engine.history.why import Explanation, depends, of_object, steps
+from engine.history.wording import plural, sentence
+
+__all__ = ["read_replica", "why_replica"]
+
+_REPLICA: Final = re.compile(r"(?P<task>.+)\[(?P<index>[0-9]{1,9})\]")
+_EARLIER: Final = 8
+"""Attempts before the present one that are told, the last ones first."""
+
+
+def read_replica(text: str) -> tuple[str, int]:
+    """Return task and index of a replica as it is written: `worker[2]`.
+
+    Raises:
+        ValueError: it is not written so.
+    """
+    found = _REPLICA.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no replica: write TASK[INDEX], as in 'worker[2]'")
+    return found["task"], int(found["index"])
+
+
+def why_replica(history: JobHistory, task: str, index: int) -> Explanation | None:
+    """Explain why a replica is in its phase; `None`: the job has no such replica."""
+    job = fold(history.events)
+    if job is None or task not in job.tasks:
+        return None
+    name = f"{job.namespace}/{job.name}"
+    attempts = [attempt for attempt in job.attempts.values() if (attempt.task, attempt.index) == (task, index)]
+    if not attempts and index >= job.tasks[task].replicas:
+        return None
+    present = max(attempts, key=lambda attempt: attempt.number, default=None)
+    if present is None:
+        groups = [Group(task, MISSING, state="has no pod yet", missing=[index])]
+    else:
+        groups = grouped(job, [present], refusals(history.events))
+    details = [f"The job is {job.phase}."]
+    if present is not None and present.pod:
+        details.append(f"Its pod is {present.pod}" + (f", uid {present.uid}." if present.uid else "."))
+    details += of_object(job) + waiting_tasks(job, [needed for needed in depends(history) if needed[0] == task])
+    own = [
+        event
+        for event in history.events
+        if isinstance(event.data, AttemptEvent) and (event.data.task, event.data.index) == (task, index)
+    ]
+    ends = [
+        event for event in own if isinstance(event.data, AttemptEnded) and (present is None or event.data.attempt != present.number)
+    ]
+    details += [sentence(f"earlier, {tell(event)}") for event in reversed(ends[-_EARLIER:])]
+    if len(ends) > _EARLIER:
+        details.append(f"{plural(len(ends) - _EARLIER, 'more attempt')} ended before that.")
+    causes = steps(history, own[-1]) if own else []
+    return Explanation(f"{name}: {groups[0].sentence()}", details, causes, groups, advice(needs(groups), job.namespace))
