@@ -20,17 +20,19 @@ from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.jobs import JobOpened, JobParked
 from engine.events.times import to_micros
 from engine.history.asof import By, ClusterAsOf, job_as_of
-from engine.history.errors import NotFoundError, UnopenedError
+from engine.history.errors import UnopenedError
+from engine.history.explain import explain
 from engine.history.fold import fold
 from engine.history.listing import LISTED, Filter, JobLine, Listing
-from engine.history.reading import cluster_facts, events_of, find_event, history_of, job_events
+from engine.history.reading import cluster_facts, events_of, job_events
 from engine.history.resolve import resolve
 from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
 from engine.history.summary import Summary
 from engine.history.timeline import Timeline, timeline
 from engine.history.transfer import Exportable
 from engine.history.view import JobView
-from engine.history.why import Explanation, why_event, why_job
+from engine.history.why import Explanation
+from engine.history.why_node import why_node
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.reading.documents import Document, read_documents
@@ -260,19 +262,13 @@ class Lahar:
         """Return all events of a job, in order."""
         return events_of(self.log, resolve(self.log, job))
 
-    def why(self, what: str) -> Explanation:
-        """Explain why a job is where it is, or an event that is named by its id or the beginning of it."""
-        try:
-            job = resolve(self.log, what)
-        except NotFoundError:
-            if "/" in what:
-                raise
-            event = find_event(self.log, what)
-            return why_event(history_of(self.log, event.subject), event)
-        answer = why_job(history_of(self.log, job))
-        if answer is None:
-            raise NotFoundError("job", what)
-        return answer
+    def why(self, what: str, replica: str | None = None) -> Explanation:
+        """Explain why a job, one of its replicas (`worker[2]`), or an event named by its id or the beginning of it, is as it is."""
+        return explain(self.log, what, replica)
+
+    def why_node(self, node: str, *, cluster: str | None = None) -> Explanation:
+        """Tell how a node stands, whose pods are there, and what became of those that were; `cluster` if several have it."""
+        return why_node(self.log, node, cluster)
 
     def as_of(self, moment: datetime, job: str | None = None, *, by: By = "time") -> JobView | ClusterAsOf | None:
         """Return a job, or without one the queues and nodes, as of a moment; `None`: the job was not open yet.

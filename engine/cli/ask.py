@@ -19,17 +19,16 @@ from engine.events.envelope import encode, to_cloudevent
 from engine.events.times import EARLIEST, format_time
 from engine.history.asof import By, ClusterAsOf, job_as_of
 from engine.history.diff import Change, diff, diff_documents
-from engine.history.errors import NotFoundError, UnopenedError
+from engine.history.errors import UnopenedError
 from engine.history.exact import dumps
-from engine.history.reading import cluster_facts, events_of, find_event, history_of, job_events
+from engine.history.explain import explain
+from engine.history.reading import cluster_facts, events_of, job_events
 from engine.history.resolve import resolve
 from engine.history.selection import PHASES, Selection
 from engine.history.sentences import tell
 from engine.history.summary import Summary
 from engine.history.timeline import draw, timeline
-from engine.history.why import Explanation, why_event, why_job
 from engine.history.why_node import why_node
-from engine.history.why_replica import read_replica, why_replica
 from engine.log.port import Searchable
 from engine.runtime.engine import opened
 from engine.runtime.errors import NotFoundError as NotThereError
@@ -93,34 +92,12 @@ def why(
         raise ValueError("give a job, an event or --node NAME, and only one of them")
     output = output_of(context, as_json)
     with opened(settings_of(context, log)) as source:
-        answer = why_node(source, node, cluster) if node is not None else _explain(source, what or "", replica)
+        answer = why_node(source, node, cluster) if node is not None else explain(source, what or "", replica)
     if output.as_json:
         output.record(answer.document())
         return
     for number, sentence in enumerate(answer.sentences()):
         output.console.print(Text(sentence, style="bold" if number == 0 else ""))
-
-
-def _explain(source: Searchable, what: str, replica: str | None) -> Explanation:
-    """Explain a job or one of its replicas, or an event where no job is meant.
-
-    Raises:
-        NotFoundError: neither is.
-        ValueError: the replica is not written as one.
-    """
-    slot = None if replica is None else read_replica(replica)
-    try:
-        job = resolve(source, what)
-    except NotFoundError:
-        if "/" in what or slot is not None:
-            raise
-        event = find_event(source, what)
-        return why_event(history_of(source, event.subject), event)
-    history_ = history_of(source, job)
-    answer = why_job(history_) if slot is None else why_replica(history_, *slot)
-    if answer is None:
-        raise NotFoundError("job", what) if replica is None else NotFoundError("replica", replica)
-    return answer
 
 
 @app.command("timeline", rich_help_panel=Panel.ASK, examples=["lahar timeline default/train"])

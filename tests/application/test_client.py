@@ -137,6 +137,15 @@ def test_an_event_is_explained_by_the_beginning_of_its_id(log: lahar.Lahar) -> N
     assert log.why(first.id[:12]).causes[0].event == first.id
 
 
+def test_a_replica_and_a_node_are_explained(log: lahar.Lahar) -> None:
+    log.ingest([{**pod("Running", 1), "spec": {"containers": [{"name": "main"}], "nodeName": "n1"}}])
+    (name,) = [line.id for line in log.jobs(lahar.Filter(other=True))]
+    assert "main[0] runs on n1" in log.why(name, "main[0]").headline
+    assert [group.job for group in log.why_node("n1").replicas] == ["ml/web"]
+    with pytest.raises(lahar.NotFoundError, match="no node"):
+        log.why_node("n2")
+
+
 def test_a_job_that_is_not_there_is_an_error_that_says_where_to_look(log: lahar.Lahar) -> None:
     for ask in (log.job, log.why, log.timeline, log.history):
         with pytest.raises(lahar.NotFoundError, match="lahar job list"):
