@@ -194,7 +194,7 @@ class _Restore:
         """
         if record.shard:
             self._check(record)
-        if self._run and (len(self._run) >= _BATCH or _kind(record) != _kind(self._run[0])):
+        if self._run and (len(self._run) >= _BATCH or self._kind(record) != self._kind(self._run[0])):
             self._flush()
         self._run.append(record)
 
@@ -259,13 +259,13 @@ class _Restore:
             self._shards[name] = (self._log.open(ShardId(stage.name, int(number)), inputs), inputs)
         return self._shards[name]
 
+    def _kind(self, record: Record) -> tuple[str, str]:
+        """Return what records have in common that are written together: a commit may write to several topics."""
+        return record.shard, "" if record.shard and not self._readable_only else record.partition.topic
+
     def _basis(self, basis: Vector, inputs: Sequence[Partition]) -> Vector:
         """Translate offsets of the exported log into this one's: the number of restored records that stood below."""
         return tuple(bisect_left(self._offsets.get(partition, ()), end) for partition, end in zip(inputs, basis, strict=True))
-
-
-def _kind(record: Record) -> tuple[str, str]:
-    return record.shard, "" if record.shard else record.partition.topic
 
 
 def _head(contents: Contents) -> bytes:

@@ -7,6 +7,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from lifecycle_inputs import inputs
 
 from engine.events import Message, raw_message
 from engine.history.errors import TransferError
@@ -93,6 +94,19 @@ def test_range_is_for_reading(played):
     expected = [record.message for record in found if first <= record.message.recordedtime <= last]
     assert [record.message for record in records(copy)] == expected
     assert quiet(copy)[0] == 0
+
+
+def test_range_keeps_each_record_on_its_topic():
+    """A shard writes to several topics, one record behind the other."""
+    log = MemoryLog()
+    for topic, message in inputs(20):
+        log.append(topic, [message])
+    quiet(log)
+    copy = MemoryLog()
+    import_log(copy, export_log(log, 1), STAGES)
+    found = [(record.partition, record.message) for record in records(log)]
+    assert {"job-events", "dead-letters"} <= {partition.topic for partition, _ in found}
+    assert [(record.partition, record.message) for record in records(copy)] == found
 
 
 def test_progress_is_told(played):
