@@ -85,8 +85,8 @@ def judge(
             again.must_have_fired(rested)
     except _NothingLeadsToItError as error:
         differences.append(f"nothing leads to output {len(again.made) + 1}: {error}")
-    made = [(out.message, out.basis) for out in again.made]
-    told = [(record.message, record.basis) for record in expected]
+    made = [(out.message, out.basis, out.partition(number, log.partitions(out.topic))) for out in again.made]
+    told = [(record.message, record.basis, record.partition) for record in expected]
     differences += [
         f"output {place}: {old} is now {new}" for place, (old, new) in enumerate(zip(told, made, strict=False)) if old != new
     ]
@@ -103,7 +103,7 @@ def judge(
     given = sum(end - taken for end, taken in zip(ends, view.position.vector, strict=True))
     if given:
         differences.append(f"{given} inputs were not taken")
-    twice, missing, other = _counted([message for message, _ in told], [message for message, _ in made])
+    twice, missing, other = _counted([message for message, *_ in told], [message for message, *_ in made])
     return Verdict(
         again.taken,
         len(expected),
