@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.events.times import format_time
-from engine.log.port import ShardId
+from engine.log.port import Log, Partition, ShardId
 from engine.processor.partitions import input_partitions
 from engine.processor.recovery import recover
 from engine.processor.snapshots import ACCOUNTS, MANIFEST
@@ -24,7 +24,7 @@ class ShardStatus:
     """Its own time."""
     outputs: int = 0
     inputs: list[tuple[str, int, int]] = field(default_factory=list)
-    """Per input partition: its name, the next offset to be taken, its end."""
+    """Per input partition: its name, the next offset to be taken, and the end, which is the same where no record waits."""
     received: int = 0
     """Inputs taken so far, each with one outcome."""
     outcomes: dict[str, int] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def shard_status(log: Any, stage: Stage[Any], number: int) -> ShardStatus:  # no
     view = log.look(shard)
     taken = view.position.vector if view is not None else (0,) * len(partitions)
     status.inputs = [
-        (f"{partition.topic}/{partition.number}", offset, log.end(partition))
+        (f"{partition.topic}/{partition.number}", offset, _end(log, partition, offset))
         for partition, offset in zip(partitions, taken, strict=True)
     ]
     if view is None:
@@ -94,3 +94,9 @@ def shard_status(log: Any, stage: Stage[Any], number: int) -> ShardStatus:  # no
     low = recovered.snapshots.low
     status.snapshot_behind, status.snapshot_time = view.position.shardsequence - low.shardsequence, low.now
     return status
+
+
+def _end(log: Log, partition: Partition, taken: int) -> int:
+    """Return a partition's end as far as records go: on Kafka the marker of a transaction stands behind what a stage wrote."""
+    end = log.end(partition)
+    return end if end > taken and log.read(partition, taken, 1) else taken

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -34,7 +34,13 @@ class Lahar:
     """`lahar ARGUMENTS` as a process, which ends with the `with` block."""
 
     def __init__(
-        self, settings: KafkaSettings, *arguments: str, folder: Path | None = None, metrics: bool = True, **environment: str
+        self,
+        settings: KafkaSettings,
+        *arguments: str,
+        folder: Path | None = None,
+        metrics: bool = True,
+        program: Sequence[str] = _COMMAND,
+        **environment: str,
     ) -> None:
         """Start it on the log of a test, with metrics unless told otherwise; what it says goes to a file."""
         self._output = Path(tempfile.mkstemp(prefix="lahar-said-")[1])
@@ -50,7 +56,7 @@ class Lahar:
         }
         with self._output.open("wb") as output:
             self.process = subprocess.Popen(
-                [*_COMMAND, *arguments, *(("--metrics", "0") if metrics else ())],
+                [*program, *arguments, *(("--metrics", "0") if metrics else ())],
                 env={**os.environ, **given},
                 cwd=folder,
                 stdin=subprocess.DEVNULL,

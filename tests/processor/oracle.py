@@ -99,8 +99,7 @@ def judge(
     if (silent := _silent(record.message for record in written)) != (rightly := _silent(out.message for out in again.run.outputs)):
         differences.append(f"accounted {silent}, decided again {rightly}")
     differences += [f"a timer due at {due} was passed over" for due in sorted(again.passed)]
-    ends = [log.end(partition) for partition in again.inputs] if whole else view.position.vector
-    given = sum(end - taken for end, taken in zip(ends, view.position.vector, strict=True))
+    given = sum(map(again.waiting, again.inputs, view.position.vector)) if whole else 0
     if given:
         differences.append(f"{given} inputs were not taken")
     twice, missing, other = _counted([message for message, *_ in told], [message for message, *_ in made])
@@ -227,6 +226,10 @@ class _Again:
                 self._collect()
                 self.taken += 1
 
+    def waiting(self, partition: Partition, offset: int) -> int:
+        """Return how many records stand in a partition from an offset on: markers of transactions count as offsets only."""
+        return sum(1 for _ in _Given(self.run.inputs.log, partition, offset).below(self.run.inputs.log.end(partition)))
+
     def must_have_fired(self, by: int) -> None:
         """Note the timer that is due next, if it should have fired by a time (microseconds)."""
         due = self.stage.due(self.run.state)
@@ -264,12 +267,12 @@ def _causes(cause: Record | None, effect: Record) -> bool:
 class _Given:
     """The inputs of one partition, read as they are asked for."""
 
-    def __init__(self, log: Log, partition: Partition) -> None:
+    def __init__(self, log: Log, partition: Partition, first: int = 0) -> None:
         self._log = log
         self._partition = partition
         self._records: list[Record] = []
         self._place = 0
-        self._next = 0
+        self._next = first
 
     def below(self, end: int) -> Iterator[Record]:
         """Yield the records that have not been given yet, up to before an offset."""
