@@ -47,7 +47,7 @@ def narrowed(found: Mapping[Topic, int], written: Callable[[int], int | None]) -
 
     Args:
         found: in the cluster.
-        written: gives the number of partitions over which a shard was run; `None` if it never was.
+        written: gives the number of partitions over which the shards of a number were run; `None` if none ever was.
     """
     least = min(found[topic] for topic in CO_PARTITIONED)
     width = next((width for shard in range(least) if (width := written(shard)) is not None), least)

@@ -33,7 +33,7 @@ from streams.layout import equal, narrowed, remedy
 from streams.reader import Reader
 from streams.search import scan
 from streams.settings import KafkaSettings
-from streams.shard import KafkaShard, last_known, look, must_not_have_moved, standing
+from streams.shard import KafkaShard, last_known, look, must_not_have_moved, shards_of, standing
 from streams.topics import topic_name
 
 __all__ = ["KafkaLog"]
@@ -398,7 +398,7 @@ class KafkaLog:
         return narrowed(found, self._written_width)
 
     def _written_width(self, shard: int) -> int | None:
-        """Return the number of partitions over which a shard was run; `None` if it has never committed."""
+        """Return the number of partitions over which the shards of a number were run; `None` if none has ever committed."""
         snapshots = Partition("snapshots", shard % self.wire.count(self._names["snapshots"]))
-        stored = last_known(self, ShardId("lifecycle", shard), snapshots)
-        return None if stored is None else stored.partitions
+        known = (last_known(self, found, snapshots) for found in shards_of(shard))
+        return next((stored.partitions for stored in known if stored is not None), None)

@@ -18,6 +18,7 @@ from aiokafka.errors import KafkaTimeoutError, ProducerFenced
 from aiokafka.structs import TopicPartition
 
 from engine.events import Topic
+from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogError, RecordTooLargeError
 from engine.log.port import Commit, Output, Partition, Position, ShardId, ShardView, size_of
 from streams.client.producer import BATCH_BYTES, Batches, BatchTooLargeError, Producer
@@ -29,16 +30,15 @@ from streams.position import Stored, from_group, from_record, latest, to_group, 
 if TYPE_CHECKING:
     from streams.log import KafkaLog
 
-__all__ = ["KafkaShard", "last_known", "look", "must_not_have_moved", "standing"]
+__all__ = ["KafkaShard", "last_known", "look", "must_not_have_moved", "shards_of", "standing"]
 
 _STAGES: Final = ("lifecycle", "scheduling", "billing")
-"""Whose shards may have written what stands in the topics."""
+"""Whose shards may have written what stands in the topics; no others are opened."""
 _TAIL: Final = 50
 """Offsets of `snapshots` that hold the last position of a shard that has just committed."""
 
-_WRITTEN_TOPICS: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
-"""What one stage writes may be what another one takes."""
-_OUTPUT_TOPICS: Final[tuple[Topic, ...]] = ("job-events", "decisions", "preemptions", "scheduling", "billing", "dead-letters")
+_WRITTEN: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
+"""What a stage may write, but for what it takes itself; one may write what another one takes."""
 _STATE: Final = b"\x00"
 """Before each state in the topic: a value is never empty."""
 _PAUSE_SECONDS: Final = 0.01
@@ -59,7 +59,11 @@ class KafkaShard:
             LogUnavailableError: the cluster cannot be reached, or another producer's transaction does not end.
             LayoutError: the shard was run before with other inputs, or over fewer partitions.
             LogDamagedError: the shard has written before, but where it stood is lost.
+            ValueError: it is of no stage of this release.
         """
+        if shard.stage not in _STAGES:
+            # Readers would not wait for what its last transaction has written.
+            raise ValueError(f"no stage on Kafka is called {shard.stage!r}; the stages are {', '.join(_STAGES)}")
         self._log = log
         self._shard = shard
         self._inputs = tuple(inputs)
@@ -341,9 +345,11 @@ def _read(log: KafkaLog, shard: ShardId) -> tuple[Stored | None, list[tuple[str,
 
 def _outputs(log: KafkaLog, shard: ShardId, inputs: Sequence[Partition] = ()) -> list[Partition]:
     """Return the partitions that a shard may have written; the only shard of its stage (`Log.open`) writes to any."""
-    if len({topic for topic, _ in inputs}) < len(inputs):
-        return [Partition(topic, number) for topic in _WRITTEN_TOPICS for number in range(log.partitions(topic))]
-    return [log.place(topic, shard.number) for topic in _OUTPUT_TOPICS]
+    taken = {topic for topic, _ in inputs} or INPUT_TOPICS
+    topics = [topic for topic in _WRITTEN if topic not in taken]
+    if len(taken) < len(inputs):
+        return [Partition(topic, number) for topic in topics for number in range(log.partitions(topic))]
+    return [log.place(topic, shard.number) for topic in topics]
 
 
 def _is_text(key: bytes) -> bool:
@@ -362,7 +368,7 @@ def standing(log: KafkaLog, partitions: Sequence[Partition]) -> dict[str, Stored
     Raises:
         LogUnavailableError: the cluster cannot be reached, or a transaction does not end.
     """
-    shards = {str(shard): shard for number in {0, *(partition.number for partition in partitions)} for shard in _shards(number)}
+    shards = {str(shard): shard for number in {0, *(partition.number for partition in partitions)} for shard in shards_of(number)}
     snapshots = sorted({log.place("snapshots", shard.number) for shard in shards.values()})
     with unavailable_if(f"the positions of shards on {log.settings.where} cannot be read"):
         log.background.run(_settled(log, snapshots))
@@ -377,7 +383,8 @@ def standing(log: KafkaLog, partitions: Sequence[Partition]) -> dict[str, Stored
     return {name: stored for name, stored in found.items() if stored is not None}
 
 
-def _shards(number: int) -> list[ShardId]:
+def shards_of(number: int) -> list[ShardId]:
+    """Return the shards with a number, one of each stage."""
     return [ShardId(stage, number) for stage in _STAGES]
 
 

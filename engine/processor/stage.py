@@ -46,7 +46,10 @@ class Stage(Protocol[S]):
 
     @property
     def outputs(self) -> tuple[Topic, ...]:
-        """Topics it writes; the first one takes the accounts of its shards as well."""
+        """Topics it writes, none of which it takes; the first one takes the accounts of its shards as well.
+
+        Of the stages only those that take `job-events` may take that one: on other topics accounts are no inputs.
+        """
 
     def initial(self) -> S:
         """Return the state of a shard that has taken nothing."""

@@ -8,7 +8,7 @@ import logging
 import random
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
 from typing import Any
@@ -36,6 +36,7 @@ from streams.topics import apply, declared
 Make = Callable[[int], KafkaLog]
 Open = Callable[[], KafkaLog]
 BILLING = ShardId("billing", 0)
+SCHEDULING = ShardId("scheduling", 0)
 DEAD = Partition("dead-letters", 0)
 
 
@@ -265,20 +266,33 @@ def test_the_gaps_that_markers_and_aborted_records_leave_are_skipped(make_log: M
     assert [record.message.id for record in log.scan(["job-events"])] == ["job-0", "job-1", "job-2"]
 
 
-def test_a_shard_is_not_open_before_all_that_it_has_written_can_be_read(make_log: Make, open_log: Open) -> None:
+@pytest.mark.parametrize(
+    ("shard", "inputs", "where"),
+    [(SHARD, INPUTS, DEAD), (SCHEDULING, (CLUSTER, EVENTS), DEAD), (SCHEDULING, (CLUSTER, EVENTS), Partition("jobs", 0))],
+)
+def test_a_shard_is_not_open_before_all_that_it_has_written_can_be_read(
+    make_log: Make, open_log: Open, shard: ShardId, inputs: Sequence[Partition], where: Partition
+) -> None:
     """Another stage's open transaction stands before this shard's commit in the topics that both write, and hides it."""
     log, other, heir = make_log(1), open_log(), open_log()
-    neighbour, shard = log.open(BILLING, INPUTS), other.open(SHARD, INPUTS)
-    write_half(neighbour, DEAD, Partition("snapshots", 0))
-    shard.commit(Commit((1, 0), 1, [Output("dead-letters", message("job", 1), (1, 0))]))
+    neighbour, held = log.open(BILLING, INPUTS), other.open(shard, inputs)
+    write_half(neighbour, where)
+    held.commit(Commit((1, 0), 1, [Output(where.topic, message("job", 1), (1, 0))]))
     opened: list[Position] = []
-    thread = threading.Thread(target=lambda: opened.append(heir.open(SHARD, INPUTS).position))
+    thread = threading.Thread(target=lambda: opened.append(heir.open(shard, inputs).position))
     thread.start()
-    assert (heir.read(DEAD, 0, 10), opened) == ([], [])
+    # A shard that does not wait is open after some questions to the broker.
+    thread.join(1)
+    assert (heir.read(where, 0, 10), opened) == ([], [])
     within(neighbour, neighbour._producer._producer.commit_transaction())
     thread.join(30)
     assert opened == [Position((1, 0), 1, 1)]
-    assert [record.shard for record in heir.read(DEAD, 0, 10) if record.shard] == ["lifecycle/0"]
+    assert [record.shard for record in heir.read(where, 0, 10) if record.shard] == [str(shard)]
+
+
+def test_a_shard_for_which_readers_would_not_wait_is_not_opened(make_log: Make) -> None:
+    with pytest.raises(ValueError, match="no stage on Kafka is called 'brewing'; the stages are lifecycle, scheduling, billing"):
+        make_log(1).open(ShardId("brewing", 0), INPUTS)
 
 
 # --- where a shard stands ----------------------------------------------------------------------------------------------------
