@@ -18,7 +18,7 @@ from engine.cli.fed import finish, new_feed
 from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.events.times import format_time
-from engine.history.letters import dead_letters, redriven
+from engine.history.letters import dead_letters, objection, redriven
 from engine.history.resolve import resolve
 from engine.history.transfer import contents_of, export_job, export_log, import_log
 from engine.history.verify import verify_shard
@@ -111,9 +111,10 @@ def redrive(
         for given in ids or []:
             if not any(event.id.startswith(given) for event in found):
                 raise NotFoundError("dead letter", given, "`lahar dead-letters list` shows them")
-        for letter in (event.data for event in found if event.data.digest):
-            output.warn(f"{letter.topic}/{letter.partition} @{letter.offset} was too large to be kept, and is not put in again")
-        found = [event for event in found if not event.data.digest]
+        for letter, why in [(event.data, objection(event.data)) for event in found]:
+            if why is not None:
+                output.warn(f"{letter.topic}/{letter.partition} @{letter.offset} {why}, and is not put in again")
+        found = [event for event in found if objection(event.data) is None]
         # What was put in before and could not be read again has left several letters.
         found = list({(event.data.topic, base64.b64decode(event.data.content).strip()): event for event in found}.values())
         feed = new_feed(target, settings, output, process=not no_process)

@@ -7,31 +7,40 @@ from typing import cast
 
 from engine.events import Event, Message, Topic, decode
 from engine.events.jobs import DeadLettered
+from engine.events.vocabulary import INPUT_TOPICS
 from engine.kubernetes.edge import Refused, Taken, to_inputs
 from engine.kubernetes.reading.documents import read_documents
 from engine.log.port import Searchable
 from engine.processor.dead_letters import original
 
-__all__ = ["dead_letters", "redriven", "set_aside"]
+__all__ = ["dead_letters", "objection", "redriven", "set_aside"]
 
 
 def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
-    """Yield all dead letters in commit order; a record of `cluster`, which every shard takes and sets aside, once."""
-    shared: set[int] = set()
+    """Yield all dead letters in commit order; a record that several shards take and set aside, once."""
+    seen: set[tuple[str, int, int]] = set()
     for record in log.scan(("dead-letters",), {DeadLettered.TYPE}):
         event = cast("Event[DeadLettered]", decode(record.message))
         letter = event.data
-        if letter.topic == "cluster":
-            if letter.offset in shared:
-                continue
-            shared.add(letter.offset)
-        yield event
+        place = letter.topic, letter.partition, letter.offset
+        if place not in seen:
+            seen.add(place)
+            yield event
 
 
 def set_aside(log: Searchable, topic: Topic) -> set[tuple[int, int]]:
     """Return partition and offset of each record on a topic that was set aside: it may be readable, and what follows too large."""
     letters = (event.data for event in dead_letters(log))
     return {(letter.partition, letter.offset) for letter in letters if letter.topic == topic}
+
+
+def objection(letter: DeadLettered) -> str | None:
+    """Say why a dead letter is not put in again; `None`: it can be."""
+    if letter.digest:
+        return "was too large to be kept"
+    if letter.topic not in INPUT_TOPICS:
+        return f"is no input: stages write {letter.topic}, and who follows it would see the record twice"
+    return None
 
 
 def redriven(event: Event[DeadLettered]) -> list[tuple[Topic, Sequence[Message]]]:

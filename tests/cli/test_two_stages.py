@@ -19,7 +19,7 @@ from lifecycle_inputs import inputs
 from oracle import judge
 from second_stage import SecondStage
 
-from engine.events import Message, Topic, to_cloudevent
+from engine.events import Message, Topic, raw_message, to_cloudevent
 from engine.history.status import shard_status
 from engine.history.transfer import contents_of
 from engine.lifecycle.stage import LifecycleStage
@@ -118,6 +118,22 @@ class TestCommands:
         # What left no event of the job is taken again, and leaves none.
         lahar("run", "--once", "--log", "sqlite:job.db")
         assert lahar("history", "ml/train", "--log", "sqlite:job.db").out == lahar("history", "ml/train").out
+
+    def test_what_the_second_cannot_read_is_set_aside_by_it_and_stays_where_it_is(self, lahar, folder):
+        """It is a record of the history, which subscribers have seen: nobody may append it once more."""
+        with closing(SqliteLog(folder / "lahar.db", 3)) as log:
+            log.append("job-events", [raw_message("job", b"\xff", 1_000_000)])
+            log.append("cluster", [raw_message("c1", b"\xff", 1_000_000)])
+            append(log, inputs(10))
+        lahar("run", "--once")
+        must_be_decided_rightly(folder / "lahar.db")
+        letters = [found for found in lahar("dead-letters", "list", "--json").records if found["topic"] != "pods"]
+        assert sorted(found["topic"] for found in letters) == ["cluster", "job-events"]
+        (truth,) = [found for found in letters if found["topic"] == "job-events"]
+        done = lahar("dead-letters", "redrive", truth["id"], "--json")
+        assert done.record == {"redriven": 0}
+        assert f"job-events/{truth['partition']} @{truth['offset']} is no input: stages write job-events" in done.err
+        assert all(found["ok"] for found in lahar("verify", "--json").records)
 
 
 class Running:
