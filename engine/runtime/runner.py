@@ -86,7 +86,7 @@ class Runner:
         """
         for number, thread in self._threads.items():
             if number not in shards and not thread.stopped:
-                _logger.info("shard %d is given back", number)
+                _logger.info("shard %s is given back", thread.shard)
                 thread.stop()
         for number in sorted(shards):
             if number not in self._threads:
@@ -135,13 +135,14 @@ class Runner:
         deadline = time.monotonic() + seconds
         for thread in self._threads.values():
             thread.join(max(deadline - time.monotonic(), 0))
-        left = sorted(thread.number for thread in self._threads.values() if not thread.ended)
+        left = sorted((thread.number, thread.shard) for thread in self._threads.values() if not thread.ended)
         for thread in self._threads.values():
             if thread.ended and thread.error is not None and not isinstance(thread.error, FencedError):
-                _logger.error("shard %d could not be given back in order: %s", thread.number, thread.error)
+                _logger.error("shard %s could not be given back in order: %s", thread.shard, thread.error)
         if left:
-            _logger.warning("shards %s have not ended within %g s and are left behind", left, seconds)
-        return left
+            names = ", ".join(shard for _, shard in left)
+            _logger.warning("shards %s have not ended within %g s and are left behind", names, seconds)
+        return [number for number, _ in left]
 
     # --- what it shows, to any thread -------------------------------------------------------------------------------------
 

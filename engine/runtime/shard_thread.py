@@ -73,6 +73,8 @@ class ShardThread:
             back_off: where the log cannot be used.
         """
         self.number: Final = number
+        self.shard = str(number)
+        """Its name, for people: with its stage as soon as the processor is made."""
         self._make = make
         self._news = _News()
         self._after_commit = after_commit
@@ -117,7 +119,7 @@ class ShardThread:
     def _run(self) -> None:
         try:
             processor = self._make(self.number)
-            self.reads = processor.reads
+            self.shard, self.reads = str(processor.shard), processor.reads
             try:
                 self._work(processor)
             finally:
@@ -168,6 +170,6 @@ class ShardThread:
     def _tell(self, error: LogUnavailableError) -> None:
         self.is_open = False
         if not self.trouble:
-            fields = {"shard": self.number, "error": type(error).__name__}
-            _logger.warning("shard %d: %s; trying again until it works", self.number, error, extra=fields)
+            fields = {"shard": self.shard, "error": type(error).__name__}
+            _logger.warning("shard %s: %s; trying again until it works", self.shard, error, extra=fields)
         self.trouble = str(error)

@@ -403,7 +403,7 @@ def test_a_shard_that_is_not_assigned_any_more_finishes_its_transaction_and_is_g
     assert gate.reached.wait(PATIENCE)
     runner.assign([1])
     assert 0 not in log.given_back
-    assert caplog.messages == ["shard 0 is given back"]
+    assert caplog.messages == ["shard counting/0 is given back"]
     gate.open()
     log.until(lambda: runner.open == {1})
     runner.collect()
@@ -481,7 +481,7 @@ def test_who_was_left_behind_is_not_waited_for_again(log: PlannedLog, caplog: py
         assert gate.reached.wait(PATIENCE)
         runner.close(seconds=0.01)
     gate.open()
-    assert [record.message for record in caplog.records] == ["shards [2] have not ended within 0.01 s and are left behind"]
+    assert [record.message for record in caplog.records] == ["shards counting/2 have not ended within 0.01 s and are left behind"]
 
 
 def test_what_goes_wrong_while_closing_is_told(log: PlannedLog, runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
@@ -497,7 +497,7 @@ def test_what_goes_wrong_while_closing_is_told(log: PlannedLog, runner: Runner, 
         gate.open()
     closing.join(PATIENCE)
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
-        "shard 0 could not be given back in order: torn"
+        "shard counting/0 could not be given back in order: torn"
     ]
 
 
