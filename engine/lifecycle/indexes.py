@@ -5,7 +5,7 @@ Each function costs the same whatever the number of replicas, but for those abou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from heapq import heappush
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -43,6 +43,7 @@ __all__ = [
     "note_released",
     "note_submitted",
     "place",
+    "pods_on",
     "remember",
     "run_timer",
     "seat",
@@ -252,11 +253,31 @@ def place(state: ShardState, job: Job, attempt: Attempt) -> None:
         return
     node = (job.cluster, attempt.node)
     if stands(job, attempt):
-        state.on_node.setdefault(node, {}).setdefault(job.id, {})[attempt.uid] = None
-    elif (there := state.on_node.get(node)) is not None:
-        _no_more(there, job.id, attempt.uid)
+        there = state.on_node.setdefault(node, {})
+        uids = there.setdefault(job.id, attempt.uid)
+        if isinstance(uids, dict):
+            uids[attempt.uid] = None
+        elif uids != attempt.uid:
+            there[job.id] = {uids: None, attempt.uid: None}
+    else:
+        _leave_node(state, node, job.id, attempt.uid)
+
+
+def _leave_node(state: ShardState, node: tuple[str, str], job: str, uid: str) -> None:
+    there = state.on_node.get(node, {})
+    uids = there.get(job)
+    if isinstance(uids, dict):
+        uids.pop(uid, None)
+    if uids in (uid, {}):
+        del there[job]
         if not there:
             del state.on_node[node]
+
+
+def pods_on(state: ShardState, job: Job, node: str) -> Collection[str]:
+    """Return the uids of a job's pods that stand on a node."""
+    uids = state.on_node.get((job.cluster, node), {}).get(job.id, ())
+    return (uids,) if isinstance(uids, str) else uids
 
 
 def _no_more(index: dict[K, dict[str, V]], place: K, key: str) -> None:

@@ -6,7 +6,7 @@ it assumes is an event. What is seen later all the same is a late fact.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from engine.events import Event
@@ -14,7 +14,7 @@ from engine.events.jobs import AttemptEnded, TimerCancelled, TimerSet
 from engine.events.times import SECOND
 from engine.kubernetes.observation.cluster_facts import NODE
 from engine.lifecycle.closing import give_up
-from engine.lifecycle.indexes import stands
+from engine.lifecycle.indexes import pods_on, stands
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.vocabulary import TerminalPhase
@@ -63,17 +63,13 @@ def stop_waiting(turn: Turn, job: Job, attempt: Attempt) -> Events:
     """Cancel the waits that have nothing left to wait for, now that an attempt has changed."""
     ends = job.finished is not None or job.phase == "Aborted"  # no other attempt changes with this one until then
     nodes = list(job.lost) if ends else [node for node in dict.fromkeys((None, attempt.node)) if node in job.lost]
-    over = [node for node in nodes if not (job.live or job.counts.terminating if node is None else _uids_on(turn, job, node))]
+    over = [node for node in nodes if not (job.live or job.counts.terminating if node is None else pods_on(turn.state, job, node))]
     for timer in [timer for node in over for timer in job.lost[node]]:
         yield turn.event(job, TimerCancelled(timer, "nothing is left to wait for"))
 
 
-def _uids_on(turn: Turn, job: Job, node: str) -> Collection[str]:
-    return turn.state.on_node.get((job.cluster, node), {}).get(job.id, ())
-
-
 def _standing_on(turn: Turn, job: Job, node: str) -> list[Attempt]:
-    return sorted((job.by_uid[uid] for uid in _uids_on(turn, job, node)), key=lambda attempt: attempt.place)
+    return sorted((job.by_uid[uid] for uid in pods_on(turn.state, job, node)), key=lambda attempt: attempt.place)
 
 
 def _is_seen_until(attempt: Attempt) -> int:

@@ -8,6 +8,7 @@ from engine.events import Data, Event
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.jobs import AttemptChanged, TimerCancelled
 from engine.lifecycle import losses
+from engine.lifecycle.indexes import pods_on
 from engine.lifecycle.turn import Decision, Events, Turn
 
 __all__ = ["decide"]
@@ -40,11 +41,10 @@ def _seen(turn: Turn, cluster: str, node: NodeObserved) -> Events:
         part = turn.about(job)
         for timer in list(job.lost[node.name]):
             yield part.event(job, TimerCancelled(timer, f"node {node.name} is back"))
-    there = turn.state.on_node.get((cluster, node.name), {})
-    for job_id in sorted(there):
+    for job_id in sorted(turn.state.on_node.get((cluster, node.name), ())):
         job = turn.state.jobs[job_id]
         part = turn.about(job)
-        for attempt in [job.by_uid[uid] for uid in sorted(there[job_id])]:
+        for attempt in [job.by_uid[uid] for uid in sorted(pods_on(turn.state, job, node.name))]:
             if attempt.phase not in {"Bound", "Running"} or (attempt.reason == "Suspect") == suspect:
                 continue
             key = (attempt.task, attempt.index, attempt.number)

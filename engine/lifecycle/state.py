@@ -401,8 +401,9 @@ class ShardState:
     """Ids that are no job and rest → since when. Derived."""
     oldest_strangers: Oldest[str] = field(default_factory=Oldest)
     """The same. Derived."""
-    on_node: dict[tuple[str, str], dict[str, dict[str, None]]] = field(default_factory=dict)
-    """(Cluster, node) → job id → uids of its pods that stand on it, live or with an object that is to go. Derived."""
+    on_node: dict[tuple[str, str], dict[str, str | dict[str, None]]] = field(default_factory=dict)
+    """(Cluster, node) → job id → its pods that stand on it, live or with an object that is to go: the uid of one,
+    or the uids of several (most jobs have one pod on a node, and a dict is 184 bytes). Derived."""
     awaited_on: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     """(Cluster, node that is gone) → jobs with a timer that ends the wait for their pods on it. Derived."""
     submitted: dict[str, dict[str, None]] = field(default_factory=dict)

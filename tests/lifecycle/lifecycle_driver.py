@@ -34,6 +34,7 @@ from engine.events.jobs import (
 )
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import peek
+from engine.lifecycle.indexes import pods_on
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import Attempt, Job, ShardState, category
 from statemachines.counters import Counters
@@ -133,7 +134,10 @@ def derived(state: ShardState) -> dict[str, Any]:
     due = sorted((timer.due, timer.id, job.id) for job in state.jobs.values() for timer in job.timers.values())
     return {
         "jobs": jobs,
-        "on_node": {node: {(job, uid) for job, uids in there.items() for uid in uids} for node, there in state.on_node.items()},
+        "on_node": {
+            node: {(job, uid) for job in there for uid in pods_on(state, state.jobs[job], node[1])}
+            for node, there in state.on_node.items()
+        },
         "awaited_on": {node: set(there) for node, there in state.awaited_on.items()},
         "timers": due,
     }

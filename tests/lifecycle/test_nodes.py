@@ -16,6 +16,7 @@ from engine.events.jobs import (
     TimerCancelled,
     TimerSet,
 )
+from engine.lifecycle.indexes import pods_on
 
 
 @pytest.fixture
@@ -243,3 +244,22 @@ def test_a_pod_that_is_seen_on_although_its_node_has_gone_is_not_lost(driver):
     assert driver.of(AttemptEnded) == []
     driver.wait(61)
     assert [end.reason for end in driver.of(AttemptEnded)] == ["NodeLost"]
+
+
+def test_the_pods_of_a_job_on_a_node_are_known_from_the_first_to_the_last():
+    """Of one pod the uid is kept, for most jobs have no more on a node, and a dict is 184 bytes."""
+    driver, where = Driver(), (CLUSTER, "n1")
+    held, found = [], []
+
+    def show(uid, version, phase, **fields):
+        driver.see(pod(uid, "j1", version, phase, node="n1", running=1, task="w", index=int(uid), **fields))
+        held.append(driver.state.on_node.get(where, {}).get("j1"))
+        found.append(sorted(pods_on(driver.state, driver.job("j1"), "n1")))
+
+    for uid in "012":
+        show(uid, 1, "Running")
+    for uid in "102":
+        show(uid, 2, "Succeeded", ended=2)
+    assert found == [["0"], ["0", "1"], ["0", "1", "2"], ["0", "2"], ["2"], []]
+    assert held[0] == "0"
+    assert held[-1] is None
