@@ -30,6 +30,7 @@ from engine.lifecycle.indexes import (
 )
 from engine.lifecycle.pages import append, change, change_tasks
 from engine.lifecycle.state import Attempt, Job, ShardState, Task
+from engine.lifecycle.tables import own
 from statemachines.spec import TaskSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES, ObjectState
 
@@ -203,9 +204,10 @@ def _effect_requested(state: ShardState, job: Job, data: EffectRequested, event:
     if data.effect == "delete_pod" and attempt.object == "asked" and not attempt.creation:
         attempt.creation = attempt.effect  # what becomes of it is still to be heard
     else:
-        job.by_effect.pop(attempt.effect, None)
+        own(job.by_effect).pop(attempt.effect, None)
     if attempt.object != "gone":
         attempt.effect, attempt.asked = event.id, event.recordedtime
+        job.by_effect = own(job.by_effect)
         job.by_effect[event.id] = attempt
     if data.effect == "create_pod":
         attempt.object = "asked" if attempt.object == "absent" else attempt.object
@@ -244,8 +246,9 @@ def _show_object(job: Job, attempt: Attempt, shown: ObjectState) -> None:
 
 def _forget_effect(job: Job, attempt: Attempt) -> None:
     if attempt.effect or attempt.creation:
-        job.by_effect.pop(attempt.effect, None)
-        job.by_effect.pop(attempt.creation, None)
+        by_effect = own(job.by_effect)
+        by_effect.pop(attempt.effect, None)
+        by_effect.pop(attempt.creation, None)
         attempt.effect = attempt.creation = ""
 
 

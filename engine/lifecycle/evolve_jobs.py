@@ -51,6 +51,7 @@ from engine.lifecycle.indexes import (
 from engine.lifecycle.pages import change, change_tasks, discard, keep
 from engine.lifecycle.said import OBSERVE, REPORT, ROW, SUBMIT, faults_digest, key_of_held, remember_released, remember_said
 from engine.lifecycle.state import Deferred, Job, ShardState, Timer
+from engine.lifecycle.tables import EMPTY, own
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
@@ -71,9 +72,9 @@ def _without_templates(spec: JobSpec) -> JobSpec:
 def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any]) -> None:
     job.opened, job.cluster = event.sequence, event.clusterid
     state.strangers.pop(job.id, None)
-    job.claims.clear()
+    job.claims = EMPTY
     job.kind, job.namespace, job.name, job.managed = data.kind, data.namespace, data.name, data.managed
-    job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels
+    job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels or EMPTY
     job.owner_known, job.object_version = data.owner, data.version
     job.since = event.time
     if data.managed and is_separate_job_id(job.id):
@@ -240,7 +241,7 @@ def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Ev
     if attempt is not None:
         change(job, attempt)
         if data.effect == attempt.creation:
-            del job.by_effect[attempt.creation]
+            del own(job.by_effect)[attempt.creation]
             attempt.creation = ""
         elif data.outcome == "failed":
             attempt.tries += 1

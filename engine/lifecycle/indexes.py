@@ -19,6 +19,7 @@ from engine.events.jobs import DelaysCancelled
 from engine.lifecycle.claims import Claim, claim_of, restore
 from engine.lifecycle.pages import SIZES, change_spec, change_tasks, clear, discard, keep
 from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, Waiters, category
+from engine.lifecycle.tables import EMPTY, own
 from statemachines.raising import raise_rules
 from statemachines.spec import JobSpec
 from statemachines.sync import missing_indexes, pod_ready
@@ -70,7 +71,12 @@ def match(job: Job, rule: int, subject: str) -> None:
     key = f"{rule}/{subject}"
     if key not in job.matched:
         keep(job, "matched", key, None)
-        job.matches[rule] = job.matches.get(rule, 0) + 1
+        _count_match(job, rule)
+
+
+def _count_match(job: Job, rule: int) -> None:
+    job.matches = own(job.matches)
+    job.matches[rule] = job.matches.get(rule, 0) + 1
 
 
 def begin_version(job: Job) -> None:
@@ -78,7 +84,7 @@ def begin_version(job: Job) -> None:
     job.version += 1
     clear(job, "fired")
     clear(job, "matched")
-    job.matches.clear()
+    job.matches = EMPTY
 
 
 def note_submitted(state: ShardState, job: str) -> None:
@@ -90,14 +96,13 @@ def index_job(state: ShardState, job: Job) -> None:
     """Rebuild what is derived from a job that was read from a snapshot."""
     job.by_uid = {attempt.uid: attempt for attempt in job.attempts if attempt.uid is not None}
     standing = [attempt for attempt in job.attempts if attempt.object != "gone"]
-    job.by_effect = {effect: attempt for attempt in standing for effect in (attempt.effect, attempt.creation) if effect}
-    job.rules = raise_rules(job.spec)
+    job.by_effect = {effect: attempt for attempt in standing for effect in (attempt.effect, attempt.creation) if effect} or EMPTY
+    job.rules = tuple(raise_rules(job.spec))
     for kept in (job.held, job.waiting):
         for ident, held in kept.items():
             note_held(job, ident, held, waits=kept is job.waiting)
     for key in job.matched:
-        rule = int(key.partition("/")[0])
-        job.matches[rule] = job.matches.get(rule, 0) + 1
+        _count_match(job, int(key.partition("/")[0]))
     for at, task in enumerate(job.tasks.values()):
         task.place = at
         if job.managed:
@@ -140,9 +145,11 @@ def note_held(job: Job, ident: str, held: dict[str, Any], *, waits: bool) -> Non
     if not waits:
         job.held_bytes += size
         if not job.opened and (claim := _claim_of(held)) is not None:
+            job.claims = own(job.claims)
             job.claims[claim] = job.claims.get(claim, 0) + 1
         return
     job.waiting_bytes += size
+    job.waiters = own(job.waiters)
     waiters = job.waiters.setdefault(where_of(held), Waiters())
     waiters.ids[ident] = None
     waiters.size += size
@@ -154,6 +161,7 @@ def note_released(job: Job, ident: str, held: dict[str, Any], *, waited: bool) -
     if not waited:
         job.held_bytes -= size
         if not job.opened and (claim := _claim_of(held)) is not None:
+            job.claims = own(job.claims)
             job.claims[claim] -= 1
             if not job.claims[claim]:
                 del job.claims[claim]
@@ -164,7 +172,7 @@ def note_released(job: Job, ident: str, held: dict[str, Any], *, waited: bool) -
     waiters.size -= size
     del waiters.ids[ident]
     if not waiters.ids:
-        del job.waiters[where]
+        del own(job.waiters)[where]
 
 
 def mark_seen(job: Job, event: Event[Any]) -> None:
@@ -183,12 +191,14 @@ def remember(job: Job, ident: str) -> None:
 def seat(job: Job, task: Task, attempt: Attempt) -> None:
     """Make an attempt the current one of its replica; one that came into view behind a newer one is a past one."""
     if attempt.past:
+        job.earlier, task.numbers = own(job.earlier), own(task.numbers)
         job.earlier[attempt.task, attempt.index, attempt.number] = attempt
         task.numbers[attempt.index] = attempt.number
         return
     before = task.slots.get(attempt.index)
     if before is not None:
         leave(job, task, before)
+        job.earlier = own(job.earlier)
         job.earlier[before.task, before.index, before.number] = before
     task.slots[attempt.index] = attempt
     if task.open:
@@ -199,7 +209,7 @@ def leave(job: Job, task: Task, attempt: Attempt) -> None:
     """Take an attempt out of the counters; before it changes."""
     if task.slots.get(attempt.index) is attempt:
         _count(job, task, attempt, -1)
-        task.left.discard(attempt.index)
+        own(task.left).pop(attempt.index, None)
 
 
 def enter(job: Job, task: Task, attempt: Attempt) -> None:
@@ -207,7 +217,8 @@ def enter(job: Job, task: Task, attempt: Attempt) -> None:
     if task.slots.get(attempt.index) is attempt:
         _count(job, task, attempt, 1)
         if attempt.replaceable and attempt.object == "exists":
-            task.left.add(attempt.index)
+            task.left = own(task.left)
+            task.left[attempt.index] = None
 
 
 def _count(job: Job, task: Task, attempt: Attempt, by: int) -> None:
@@ -293,38 +304,42 @@ def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
     if not timer.held:
         heappush(state.timers, (timer.due, timer.id, job.id))
     if timer.kind == "lost":
+        job.lost = own(job.lost)
         job.lost.setdefault(timer.node, {})[timer.id] = timer
         if timer.node is not None:
             state.awaited_on.setdefault((job.cluster, timer.node), {})[job.id] = None
     elif timer.kind == "policy":
+        job.delays = own(job.delays)
         job.delays.setdefault(timer.pod, {})[timer.id] = timer
     elif timer.kind == "effect":
-        job.retries.add((timer.task, timer.index, timer.attempt))
+        job.retries = own(job.retries)
+        job.retries[timer.task, timer.index, timer.attempt] = None
     elif timer.kind == "step":
         if not timer.held:
             state.steps[timer.id] = timer.due
         if timer.kill is None:
             job.steps += 1
         else:
+            job.kills = own(job.kills)
             job.kills[timer.id] = timer
 
 
 def stop_timer(state: ShardState, job: Job, timer: Timer) -> None:
     """Note that a timer has fired or was cancelled."""
     if timer.kind == "lost":
-        _no_more(job.lost, timer.node, timer.id)
+        _no_more(own(job.lost), timer.node, timer.id)
         if timer.node is not None and timer.node not in job.lost:
             _no_more(state.awaited_on, (job.cluster, timer.node), job.id)
     elif timer.kind == "policy":
-        _no_more(job.delays, timer.pod, timer.id)
+        _no_more(own(job.delays), timer.pod, timer.id)
     elif timer.kind == "effect":
-        job.retries.discard((timer.task, timer.index, timer.attempt))
+        own(job.retries).pop((timer.task, timer.index, timer.attempt), None)
     elif timer.kind == "step":
         state.steps.pop(timer.id, None)
         if timer.kill is None:
             job.steps -= 1
         else:
-            del job.kills[timer.id]
+            del own(job.kills)[timer.id]
 
 
 def cancelled(job: Job, data: DelaysCancelled) -> Iterator[Timer]:
@@ -338,7 +353,7 @@ def cancelled(job: Job, data: DelaysCancelled) -> Iterator[Timer]:
 def set_spec(job: Job, spec: JobSpec) -> None:
     """Give a job its specification: tasks, rules, and the replicas that wait for an attempt."""
     change_spec(job, spec)
-    job.rules = raise_rules(spec)
+    job.rules = tuple(raise_rules(spec))
     for wanted in spec.tasks:
         task = job.tasks.get(wanted.name)
         if task is None:

@@ -8,12 +8,13 @@ which it was filled.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
 from engine.lifecycle.state import Apart, Attempt, Job, Page, Table
+from engine.lifecycle.tables import EMPTY, own
 from statemachines.spec import JobSpec
 
 __all__ = [
@@ -80,7 +81,7 @@ def change_spec(job: Job, spec: JobSpec) -> None:
 
 def keep(job: Job, table: Table, key: str, value: Any) -> None:  # noqa: ANN401 - each table has entries of its own
     """Put an entry behind all others of a table; one that is there stays as it is."""
-    entries: dict[str, Any] = getattr(job, table)
+    entries = _own(job, table)
     if key in entries:
         return
     entries[key] = value
@@ -99,7 +100,7 @@ def keep(job: Job, table: Table, key: str, value: Any) -> None:  # noqa: ANN401 
 
 def discard(job: Job, table: Table, key: str) -> Any:  # noqa: ANN401 - as `keep`
     """Take an entry out of a table and return it; `None`: there is none."""
-    entries: dict[str, Any] = getattr(job, table)
+    entries = _own(job, table)
     value = entries.pop(key, None)
     apart = job.apart.get(table) if job.apart else None
     if apart is not None:
@@ -116,11 +117,17 @@ def discard(job: Job, table: Table, key: str) -> Any:  # noqa: ANN401 - as `keep
 
 def clear(job: Job, table: Table) -> None:
     """Empty a table."""
-    getattr(job, table).clear()
+    setattr(job, table, EMPTY)
     if job.apart and table in job.apart:
         for page in job.apart[table].pages:
             _note(job, table, page)
         _join(job, table)
+
+
+def _own(job: Job, table: str) -> dict[str, Any]:
+    entries: dict[str, Any] = own(getattr(job, table))
+    setattr(job, table, entries)
+    return entries
 
 
 def _join(job: Job, table: Table) -> None:
@@ -154,7 +161,7 @@ def first_page(job: Job) -> Job:
     if large:
         head.spec = JobSpec()
     for table, apart in (job.apart or {}).items():
-        entries: dict[str, Any] = getattr(job, table)
+        entries: Mapping[str, Any] = getattr(job, table)
         few = islice(entries.items(), SIZES[table])  # its own entries come first, and are no more than these
         setattr(head, table, {key: value for key, value in few if key not in apart.page_of})
     return head
@@ -203,7 +210,7 @@ def join(job: Job, page: Page, part: Job) -> None:
     else:
         assert job.apart is not None  # noqa: S101 - the record of the same moment names every table that has later pages
         entries: dict[str, Any] = getattr(part, table)
-        getattr(job, table).update(entries)
+        _own(job, table).update(entries)
         apart = job.apart[table]  # type: ignore[index]  # one of the tables that are left
         apart.pages[number] = entries
         apart.page_of.update(dict.fromkeys(entries, number))

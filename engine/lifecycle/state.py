@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -21,6 +22,7 @@ from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.kubernetes.observation.oldest import Oldest
 from engine.lifecycle.claims import Claim
 from engine.lifecycle.forgotten import Forgotten
+from engine.lifecycle.tables import empty
 from statemachines.counters import Counters
 from statemachines.kill import KillScope
 from statemachines.spec import JobSpec, RaiseRule, Requests, TaskSpec
@@ -151,9 +153,9 @@ class Task:
     """In `Job.tasks`. Derived."""
     open: Annotated[list[int], Derived] = field(default_factory=list)
     """Replicas that wait for an attempt, ascending. Derived."""
-    left: Annotated[set[int], Derived] = field(default_factory=set)
+    left: Annotated[Mapping[int, None], Derived] = field(default_factory=empty)
     """Replicas to be replaced whose last pod stands and whose deletion nobody has asked for. Derived."""
-    numbers: Annotated[dict[int, int], Derived] = field(default_factory=dict)
+    numbers: Annotated[Mapping[int, int], Derived] = field(default_factory=empty)
     """Highest number of an attempt that came into view when its replica had a newer one already, by index. Derived."""
     next_index: Annotated[int, Derived] = 0
     """First index above all slots. Derived."""
@@ -267,7 +269,7 @@ class Job:
     tenant: str = ""
     project: str = ""
     user: str = ""
-    labels: dict[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=empty)
     spec: JobSpec = field(default_factory=JobSpec)
     phase: JobPhase = "Pending"
     reason: str | None = None
@@ -297,36 +299,36 @@ class Job:
     """Id of the event that finished it; of what is aborted or no job, of the last one."""
     rested: int = 0
     """Recorded time of the last event, of what is aborted or no job."""
-    fired: dict[str, None] = field(default_factory=dict)
+    fired: Mapping[str, None] = field(default_factory=empty)
     """Raise rules that have fired since the job's version is what it is: `rule/subject`."""
-    seen: dict[str, None] = field(default_factory=dict)
+    seen: Mapping[str, None] = field(default_factory=empty)
     """Ids of the last inputs without a version of their own that left an event."""
     parked: bool = False
-    held: dict[str, dict[str, Any]] = field(default_factory=dict)
+    held: Mapping[str, dict[str, Any]] = field(default_factory=empty)
     """Parked inputs, as CloudEvents by id, in order."""
-    waiting: dict[str, dict[str, Any]] = field(default_factory=dict)
+    waiting: Mapping[str, dict[str, Any]] = field(default_factory=empty)
     """Pods that wait for the job, as CloudEvents by id, in order."""
     tasks: dict[str, Task] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
     """All of them, in the order in which they started."""
-    timers: dict[str, Timer] = field(default_factory=dict)
-    lost: Annotated[dict[str | None, dict[str, Timer]], Derived] = field(default_factory=dict)
+    timers: Mapping[str, Timer] = field(default_factory=empty)
+    lost: Annotated[Mapping[str | None, dict[str, Timer]], Derived] = field(default_factory=empty)
     """Timers that end the wait for pods of which nothing more is seen, by the node that is gone. Derived."""
-    delays: Annotated[dict[str | None, dict[str, Timer]], Derived] = field(default_factory=dict)
+    delays: Annotated[Mapping[str | None, dict[str, Timer]], Derived] = field(default_factory=empty)
     """Timers of delayed actions by the name of their pod. Derived."""
-    retries: Annotated[set[tuple[str | None, int | None, int | None]], Derived] = field(default_factory=set)
+    retries: Annotated[Mapping[tuple[str | None, int | None, int | None], None], Derived] = field(default_factory=empty)
     """Attempts for which a timer runs to ask again for an effect: task, index, number. Derived."""
     by_uid: Annotated[dict[str, Attempt], Derived] = field(default_factory=dict)
     """Derived."""
-    earlier: Annotated[dict[tuple[str, int, int], Attempt], Derived] = field(default_factory=dict)
+    earlier: Annotated[Mapping[tuple[str, int, int], Attempt], Derived] = field(default_factory=empty)
     """Attempts that are not the current one of their replica, by task, index and number. Derived."""
-    by_effect: Annotated[dict[str, Attempt], Derived] = field(default_factory=dict)
+    by_effect: Annotated[Mapping[str, Attempt], Derived] = field(default_factory=empty)
     """Attempts by the effect last requested for them, while their object is not gone. Derived."""
-    rules: Annotated[list[RaiseRule], Derived] = field(default_factory=list)
+    rules: Annotated[tuple[RaiseRule, ...], Derived] = ()
     """Its raise rules, those of `main: true` included. Derived."""
-    matched: dict[str, None] = field(default_factory=dict)
+    matched: Mapping[str, None] = field(default_factory=empty)
     """What has matched the raise rules that count since the job's version is what it is: `rule/subject`."""
-    matches: Annotated[dict[int, int], Derived] = field(default_factory=dict)
+    matches: Annotated[Mapping[int, int], Derived] = field(default_factory=empty)
     """How much that is, by rule. Derived."""
     counts: Annotated[Counters, Derived] = field(default_factory=Counters)
     """Sum of the tasks' counters. Derived."""
@@ -334,15 +336,15 @@ class Job:
     """Attempts that have not ended. Derived."""
     held_bytes: Annotated[int, Derived] = 0
     """Of the inputs that are held. Derived."""
-    claims: Annotated[dict[Claim, int], Derived] = field(default_factory=dict)
+    claims: Annotated[Mapping[Claim, int], Derived] = field(default_factory=empty)
     """What the inputs that are held would make of what nothing has opened, without names, and how many would. Derived."""
     waiting_bytes: Annotated[int, Derived] = 0
     """Of those that wait. Derived."""
-    waiters: Annotated[dict[tuple[str, str], Waiters], Derived] = field(default_factory=dict)
+    waiters: Annotated[Mapping[tuple[str, str], Waiters], Derived] = field(default_factory=empty)
     """The inputs that wait by cluster and namespace. Derived."""
     steps: Annotated[int, Derived] = 0
     """Steps to come that go on with what the job lacks: 0 or 1. Derived."""
-    kills: Annotated[dict[str, Timer], Derived] = field(default_factory=dict)
+    kills: Annotated[Mapping[str, Timer], Derived] = field(default_factory=empty)
     """Steps to come that go on with a kill. Derived."""
     apart: dict[Table, Apart] | None = None
     """Tables that have later pages. (Not a dict where there are none: small jobs are many.)"""

@@ -17,6 +17,7 @@ from pod_cluster import Cluster
 from engine.events import Event, encode
 from engine.events.inputs import JobObserved, PodObserved
 from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.tables import EMPTY
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
 MANAGED, OBSERVED = ("m0", "m1"), ("o0", "o1")
@@ -306,7 +307,7 @@ class Programs(RuleBasedStateMachine):
         assert records(mixed.state) == records(sorted_.state)
 
     def _closed_jobs_are_forgotten_unread(self):
-        read, unread = deepcopy(self.driver), deepcopy(self.driver)
+        read, unread = (deepcopy(self.driver, {id(EMPTY): EMPTY}) for _ in range(2))
         for driver in (read, unread):
             driver.checked = False
             driver.crash()

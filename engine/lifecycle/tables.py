@@ -1,0 +1,29 @@
+"""Tables of jobs and tasks, most of which stay empty: until it is filled, each is the one empty table that all share.
+
+An empty dict takes 64 bytes, and a job has some 20 tables. The shared one cannot be written to: a table is a `Mapping`, so mypy
+finds what writes to it without `own`, and what mypy does not see raises `TypeError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
+
+__all__ = ["EMPTY", "empty", "own"]
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
+"""What every table is that was never filled."""
+
+
+def empty() -> Mapping[Any, Any]:
+    """Return `EMPTY`: the default of a table."""
+    return EMPTY
+
+
+def own(table: Mapping[K, V]) -> dict[K, V]:
+    """Return a table to be written to: itself, or a new one in place of the shared one, to be put where that stood."""
+    return table if isinstance(table, dict) else {}
