@@ -47,8 +47,8 @@ _STOPPING: Final = FINISHED_JOB_PHASES | {"Aborting", "Aborted", "Completing", "
 def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: Event[Any]) -> None:
     task = job.tasks.get(data.task)
     if task is None:
-        spec = TaskSpec(data.task, requests=data.requests)
-        task = job.tasks[data.task] = Task(spec, since=event.time, sized=False, place=len(job.tasks))
+        spec = TaskSpec(intern(data.task), requests=data.requests)  # one text for all tasks called so
+        task = job.tasks[spec.name] = Task(spec, since=event.time, sized=False, place=len(job.tasks))
     if not task.sized and data.index >= task.spec.replicas:
         task.spec.replicas = data.index + 1  # the specification of such a task is our own
         change_tasks(job, (data.task,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from sys import intern
 from typing import Any, Final
 
 from engine.events import Data, Event
@@ -73,7 +74,7 @@ def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any])
     job.opened, job.cluster = event.sequence, event.clusterid
     state.strangers.pop(job.id, None)
     job.claims = EMPTY
-    job.kind, job.namespace, job.name, job.managed = data.kind, data.namespace, data.name, data.managed
+    job.kind, job.namespace, job.name, job.managed = intern(data.kind), intern(data.namespace), data.name, data.managed
     job.tenant, job.project, job.user, job.labels = data.tenant, data.project, data.user, data.labels or EMPTY
     job.owner_known, job.object_version = data.owner, data.version
     job.since = event.time

@@ -1,4 +1,4 @@
-"""Empty tables of jobs are one that all share, and that nothing writes to."""
+"""What live jobs share: empty tables, which nothing writes to, and the texts that many have in common."""
 
 from __future__ import annotations
 
@@ -58,3 +58,14 @@ def test_what_is_kept_of_one_job_is_not_kept_of_another(table):
     assert getattr(one, table) is EMPTY
     assert getattr(other, table) == {}
     assert EMPTY == {}
+
+
+def test_jobs_of_a_kind_share_the_texts_that_name_it():
+    driver = Driver()
+    for ident in ("j1", "j2"):
+        driver.see(pod(f"u-{ident}", ident, 1, "Pending", task="worker", kind="RayJob", namespace="research"))
+    one, other = driver.job("j1"), driver.job("j2")
+    assert (one.kind, one.namespace, *one.tasks) == ("RayJob", "research", "worker")
+    assert one.kind is other.kind
+    assert one.namespace is other.namespace
+    assert next(iter(one.tasks)) is next(iter(other.tasks))
