@@ -25,6 +25,7 @@ __all__ = [
     "INT32",
     "LABELS",
     "LAHAR_SPEC_BYTES",
+    "LIST_BYTES",
     "MANIFEST_VALUES",
     "MESSAGE_BYTES",
     "NAME_CHARACTERS",
@@ -60,7 +61,10 @@ NUMBER_CHARACTERS: Final = 100
 """Characters of one number in a text; arithmetic on longer ones has its price."""
 
 OBJECT_BYTES: Final = 64 << 20
-"""One object of a file or a stream, a List of many included: `kubectl get pods -A -o json` of some 5,000 pods."""
+"""One object of a file or a stream, and a List in YAML. One in JSON has no bound: its items are read one by one."""
+
+LIST_BYTES: Final = 1 << 20
+"""A List or an array in JSON that is larger is taken apart while it is read."""
 
 UNREADABLE: Final = 100
 """Entries of one List or array that are kept each for itself though they are no objects. `[1,1,1…` has one in two bytes."""

@@ -156,7 +156,7 @@ def bomb(merge: bool) -> bytes:
         (b'{"a": 1}', "no Kubernetes object"),
         (b'{"kind": "Pod", "metadata": {"name": "\\ud800"}}', "not JSON"),
         (b'{"kind": NaN', "ends in the middle"),
-        (b'{"kind": "Pod', "brackets or quotes that do not match"),
+        (b'{"kind": "Pod', "ends in the middle of an object"),
         (b'{"kind": ]', "brackets or quotes that do not match"),
         (b"[" * 300, "brackets or quotes that do not match"),
         (b'{"kind": "List", "items": [null, 3]}', "null is no object"),

@@ -8,8 +8,10 @@ read is an item of its own, with its place, and reading goes on behind it.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
+
+from pydantic_core import from_json
 
 from engine.events.bounds import OBJECT_BYTES, UNREADABLE
 from engine.kubernetes.reading.fields import mapping, text
@@ -82,6 +84,11 @@ class DocumentReader:
 
     def __init__(self, largest: int = OBJECT_BYTES) -> None:
         self._pieces = Pieces(largest)
+        self._unreadable = 0
+        """Entries of what is being read that are no objects."""
+        self._held: list[Piece] = []
+        """Items whose kind stands behind them, with that of their List."""
+        self._held_bytes = 0
 
     def feed(self, data: bytes) -> Iterator[Document | Unreadable]:
         """Yield the objects that these bytes complete: JSON as soon as its last line is there, YAML when the next begins.
@@ -89,12 +96,33 @@ class DocumentReader:
         To be exhausted before the next call.
         """
         for piece in self._pieces.feed(data):
-            yield from _items(piece)
+            yield from self._read(piece)
 
     def close(self) -> Iterator[Document | Unreadable]:
         """Yield what the end of the stream completes."""
         for piece in self._pieces.close():
-            yield from _items(piece)
+            yield from self._read(piece)
+
+    def _read(self, piece: Piece) -> Iterator[Document | Unreadable]:
+        """Yield what a piece holds; of a List, behind `UNREADABLE` entries that are no objects, the others are told together."""
+        if _lacks_kind(piece) and self._held_bytes + len(piece.content) <= OBJECT_BYTES:
+            # As bytes, which take a tenth of the memory.
+            self._held.append(piece._replace(value=None))
+            self._held_bytes += len(piece.content)
+            return
+        held = [one._replace(value=from_json(one.content), fields=piece.fields) for one in self._held]
+        self._held.clear()
+        self._held_bytes = 0
+        for one in (*held, piece):
+            for item in _all_items(one):
+                self._unreadable += isinstance(item, Unreadable)
+                if self._unreadable <= UNREADABLE or isinstance(item, Document):
+                    yield item
+        if piece.fields is None or piece.form in {"end", "garbage"}:
+            if self._unreadable > UNREADABLE:
+                more = f"{self._unreadable - UNREADABLE:,} more of its entries are no objects"
+                yield Unreadable(piece.line, "", piece.content, more)
+            self._unreadable = 0
 
 
 def read_documents(content: bytes) -> list[Document | Unreadable]:
@@ -137,30 +165,27 @@ def _list_of(line: int, path: str) -> tuple[int, str] | None:
     return (line, before) if items else None
 
 
-def _items(piece: Piece) -> Iterator[Document | Unreadable]:
-    """Yield what a piece holds; behind `UNREADABLE` entries that are no objects, the others are told by the piece as a whole."""
-    unreadable = 0
-    for item in _all_items(piece):
-        unreadable += isinstance(item, Unreadable)
-        if unreadable <= UNREADABLE or isinstance(item, Document):
-            yield item
-    if unreadable > UNREADABLE:
-        yield Unreadable(piece.line, "", piece.content, f"{unreadable - UNREADABLE:,} more of its entries are no objects")
+def _lacks_kind(piece: Piece) -> bool:
+    """Tell whether only the end of its List may say what an item is."""
+    fields, value = piece.fields, piece.value
+    if fields is None or "kind" in fields or not piece.path.startswith("items") or not isinstance(value, dict):
+        return False
+    return piece.form == "json" and kind_of(value) is None
 
 
 def _all_items(piece: Piece) -> Iterator[Document | Unreadable]:
     if piece.form == "json":
-        yield from _flatten(piece.value, piece, "", None)
+        yield from _flatten(_of_list(piece.value, piece.fields or {}), piece, piece.path, None)
     elif piece.form == "garbage":
-        yield Unreadable(piece.line, "", piece.content, piece.fault)
-    else:
+        yield Unreadable(piece.line, piece.path, piece.content, piece.fault)
+    elif piece.form != "end":
         try:
             values = read_yaml(piece.content)
         except UnreadableYamlError as error:
-            yield Unreadable(piece.line, "", piece.content, piece.fault or str(error))
+            yield Unreadable(piece.line, piece.path, piece.content, piece.fault or str(error))
             return
         for value in values:
-            yield from _flatten(value, piece, "", None)
+            yield from _flatten(value, piece, piece.path, None)
 
 
 def _flatten(value: object, piece: Piece, path: str, change: Change | None) -> Iterator[Document | Unreadable]:
@@ -175,19 +200,23 @@ def _flatten(value: object, piece: Piece, path: str, change: Change | None) -> I
     if items is None and "items" in value and isinstance(kind, str) and kind.endswith("List"):
         items = []  # Go writes an empty list so
     if isinstance(items, list) and (kind is None or (isinstance(kind, str) and kind.endswith("List"))):
-        inner = kind[:-4] if kind else ""
         for number, entry in enumerate(items):
-            # The items of a typed List carry neither kind nor version.
-            named = {"kind": inner, "apiVersion": value.get("apiVersion"), **entry} if inner and isinstance(entry, dict) else entry
-            yield from _flatten(named, piece, f"{path}.items[{number}]" if path else f"items[{number}]", change)
+            yield from _flatten(_of_list(entry, value), piece, f"{path}.items[{number}]" if path else f"items[{number}]", change)
         return
     what = value.get("type")
     if isinstance(what, str) and what in _CHANGES and "object" in value and kind is None:
         yield from _flatten(value["object"], piece, f"{path}.object" if path else "object", cast("Change", what))
-    elif _MARKS.isdisjoint(value):
+    elif change != "ERROR" and _MARKS.isdisjoint(value):
         yield _unreadable(value, piece, path, "no Kubernetes object: it has neither kind nor metadata nor spec nor status")
     else:
         yield Document(piece.line, path, value, change)
+
+
+def _of_list(entry: object, fields: Mapping[str, Any]) -> object:
+    """Return an item of a List with these fields: of a typed one it carries neither kind nor version."""
+    kind = fields.get("kind")
+    inner = kind[:-4] if isinstance(kind, str) else ""
+    return {"kind": inner, "apiVersion": fields.get("apiVersion"), **entry} if inner and isinstance(entry, dict) else entry
 
 
 def _unreadable(value: object, piece: Piece, path: str, reason: str) -> Unreadable:

@@ -4,23 +4,29 @@ JSON Lines, pretty-printed JSON one object after the other (`kubectl get -w -o j
 a line that begins with `{` or `[` begins a piece of JSON, which ends where its brackets balance; anything else begins a YAML
 document, which ends at `---`, `...`, or the next line that begins with a bracket. What is neither is handed out as garbage up
 to the next line at which an object can begin, so one broken object costs only itself.
+
+A List or an array in JSON that is large or broken is taken apart: each of its items is a piece as soon as it is complete, so that
+it takes no more memory than one of them, and what could be read of it is there.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic_core import from_json
 
-from engine.events.bounds import OBJECT_BYTES, VALUES
+from engine.events.bounds import LIST_BYTES, OBJECT_BYTES, VALUES
+from engine.kubernetes.reading.brackets import Brackets
+from engine.kubernetes.reading.list_items import ENDS_EARLY, ListItems, NoListError
 
 __all__ = ["Form", "Piece", "Pieces"]
 
 
-Form = Literal["json", "flow", "yaml", "garbage"]
-"""`flow`: brackets that balance but are no JSON, so perhaps YAML in flow style. `yaml`: to be read as YAML."""
+Form = Literal["json", "flow", "yaml", "garbage", "end"]
+"""`flow`: brackets that balance but are no JSON, so perhaps YAML in flow style. `yaml`: to be read as YAML. `end`: what stands
+behind the items of a List."""
 
 
 class Piece(NamedTuple):
@@ -34,17 +40,16 @@ class Piece(NamedTuple):
     """The value, where it is JSON."""
     fault: str = ""
     """Why it is no JSON, or nothing at all."""
+    path: str = ""
+    """Where in a List that is taken apart it stands, `items[3]`; empty: it stands for itself."""
+    fields: dict[str, Any] | None = None
+    """What that List has beside its items: what stands before them, at the `end` all."""
 
 
-# The second kind of string is YAML's: its brackets do not count either.
-_TOKEN: Final = re.compile(rb'"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"|\'[^\'\r\n]*\'|[{}\[\]:,"]|[^\s{}\[\]:,"]+')
 _BRACKET_LINE: Final = re.compile(rb"\n[{}\[\]]")
 _NEXT_OBJECT: Final = re.compile(rb"\n(?=[{\[]|---[ \t\r\n])")
 _NEXT_DOCUMENT: Final = re.compile(rb"\n(?=[{\[]|(?:---|\.\.\.)[ \t\r\n])")
-_CLOSES: Final = {ord("}"): ord("{"), ord("]"): ord("[")}
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-_DEEPEST: Final = 200
-"""Levels of nesting; the JSON parser reads no more."""
 
 
 class TooManyValuesError(ValueError):
@@ -79,12 +84,15 @@ class Pieces:
         self._fault = ""
         self._searched = 0
         """Up to here the buffer holds no boundary."""
-        self._scanned = 0
-        self._open = bytearray()
-        """Brackets open at `_scanned`."""
-        self._previous = 0
-        """First byte of the token before `_scanned`; 0: none."""
+        self._brackets = Brackets()
+        self._list: ListItems | None = None
+        """The List that is being taken apart."""
+        self._list_line = 1
+        self._part_of: tuple[str, dict[str, Any] | None] = "", None
+        self._whole = False
+        """The buffer begins with something large that cannot be taken apart."""
         self._begun = False
+        self._ended = False
 
     def feed(self, data: bytes) -> Iterator[Piece]:
         """Take more bytes and yield the pieces that they complete. To be exhausted before the next call."""
@@ -99,26 +107,29 @@ class Pieces:
 
     def close(self) -> Iterator[Piece]:
         """Yield what is left when no more bytes come."""
+        self._ended = True
         # With the line ended, what stands at the end of the stream is complete.
         yield from self.feed(b"\n")
         yield from self._split(final=True)
 
     def _split(self, *, final: bool) -> Iterator[Piece]:
         while self._buffer:
-            before = len(self._buffer), self._form
+            before = len(self._buffer), self._form, self._list
             piece = None
-            if self._form is None:
+            if self._form is None and self._list is None:
                 self._begin()
-            if self._form == "json":
+            if self._list is not None:
+                piece = self._part(self._list)
+            elif self._form == "json":
                 piece = self._json(final=final)
             elif self._form is not None:
                 piece = self._until(_NEXT_DOCUMENT if self._form == "yaml" else _NEXT_OBJECT, final=final)
             if piece is not None:
                 yield piece
-            elif (len(self._buffer), self._form) == before:
+            elif (len(self._buffer), self._form, self._list) == before:
                 if len(self._buffer) <= self._largest:
                     return
-                self._form = "garbage"
+                self._form, self._list = "garbage", None
                 self._fault = f"larger than {self._largest} bytes; --output-watch-events prints the objects of a List one by one"
                 yield self._cut(len(self._buffer))
 
@@ -134,11 +145,15 @@ class Pieces:
                 return
             self._drop(end + 1)
         self._searched = len(buffer)
+        if len(buffer) > LIST_BYTES and buffer[:LIST_BYTES].lstrip().startswith((b"{", b"[")):
+            self._form, self._searched = "json", 0
 
     def _json(self, *, final: bool) -> Piece | None:
         """Return the piece of JSON at the start of the buffer, if it is complete."""
         buffer = self._buffer
-        if not self._scanned:
+        # What is taken apart must not depend on how much of the stream is there.
+        most = len(buffer) if self._whole else min(len(buffer), LIST_BYTES)
+        if not self._brackets.scanned:
             # Almost always an object is one line, or ends with the next line that begins with a bracket.
             ends = [buffer.find(b"\n")]
             if (bracket := _BRACKET_LINE.search(buffer, self._searched)) is not None:
@@ -146,54 +161,61 @@ class Pieces:
             else:
                 self._searched = max(0, len(buffer) - 1)
             for end in ends:
-                if end > 0 and buffer[:end].rstrip().endswith((b"}", b"]")):
+                if 0 < end <= most and buffer[:end].rstrip().endswith((b"}", b"]")):
                     content = bytes(buffer[:end])
                     try:
                         value = _value(content)
                     except ValueError:
                         continue
                     return self._cut(end, value)
-        end = self._scan()
+        self._searched = 0
+        if most < len(buffer) and not self._take_apart():
+            self._whole = True
+        if self._list is not None:
+            return None
+        end = self._brackets.end(buffer, buffer.rfind(b"\n") + 1, ended=self._ended)
         if end > 0:
-            content = bytes(buffer[:end])
-            try:
-                value = _value(content)
-            except TooManyValuesError as error:
-                self._form, self._fault = "garbage", str(error)
-                return self._cut(end)
-            except ValueError as error:
-                self._form, self._fault = "flow", f"not JSON: {error}"
-                return self._cut(end)
-            return self._cut(end, value)
-        if end < 0 or final:
-            self._form, self._fault = "garbage", "brackets or quotes that do not match" if end < 0 else "ends in the middle"
+            return self._balanced(end)
+        if (end < 0 or final) and not self._take_apart():
+            self._form, self._fault = "garbage", "brackets or quotes that do not match" if end else ENDS_EARLY
+            self._searched = max(0, self._brackets.too_deep - 1)
         return None
 
-    def _scan(self) -> int:
-        """Go on through complete lines; return where the value ends, 0 if it has not, -1 if it can no longer be JSON."""
-        buffer, stack, previous = self._buffer, self._open, self._previous
-        stop = buffer.rfind(b"\n") + 1
-        self._searched = 0
-        for token in _TOKEN.finditer(buffer, self._scanned, stop):
-            first = buffer[token.start()]
-            if first in b"{[":
-                follows = not previous or previous in b":[" or (previous == 44 and stack[-1:] == b"[")
-                if not follows:
-                    return -1
-                if len(stack) == _DEEPEST:
-                    self._searched = token.start() - 1  # all that came before is too deep as well
-                    return -1
-                stack.append(first)
-            elif first in _CLOSES:
-                if stack.pop() != _CLOSES[first]:
-                    return -1
-                if not stack:
-                    return token.end()
-            elif first == 34 and token.end() - token.start() == 1:
-                return -1
-            previous = first
-        self._previous, self._scanned = previous, stop
-        return 0
+    def _balanced(self, end: int) -> Piece:
+        """Return the piece that ends where its brackets balance."""
+        value: object = None
+        try:
+            value = _value(bytes(self._buffer[:end]))
+        except TooManyValuesError as error:
+            self._form, self._fault = "garbage", str(error)
+        except ValueError as error:
+            self._form, self._fault = "flow", f"not JSON: {error}"
+        return self._cut(end, value)
+
+    def _take_apart(self) -> bool:
+        """Begin to take the List at the start of the buffer apart; false if there is none."""
+        try:
+            self._list = ListItems(self._buffer)
+        except NoListError:
+            return False
+        self._list_line = self._line
+        self._drop(self._list.length)
+        return True
+
+    def _part(self, items: ListItems) -> Piece | None:
+        """Return the next item of a List, or what stands behind the last one, or what cannot be read of it."""
+        self._drop(items.skip(self._buffer))
+        place = f"{items.path}[{items.count}]"
+        end = items.end(self._buffer, ended=self._ended)
+        if items.fault:
+            self._form, self._fault, self._list = "garbage", items.fault, None
+            self._searched = max(0, items.too_deep - 1)
+        elif items.over:
+            self._form, self._list = "end", None
+        elif end:
+            self._form = "json"
+        self._part_of = place, items.fields
+        return self._balanced(end) if self._form == "json" else self._cut(end) if end else None
 
     def _until(self, boundary: re.Pattern[bytes], *, final: bool) -> Piece | None:
         found = boundary.search(self._buffer, self._searched)
@@ -205,7 +227,9 @@ class Pieces:
         return None
 
     def _cut(self, end: int, value: object = None) -> Piece:
-        piece = Piece(self._line, bytes(self._buffer[:end]), self._form or "garbage", value, self._fault)
+        form = self._form or "garbage"
+        line = self._list_line if self._list is not None else self._line
+        piece = Piece(line, bytes(self._buffer[:end]), form, value, self._fault, *self._part_of)
         self._drop(end)
         return piece
 
@@ -213,5 +237,7 @@ class Pieces:
         self._line += self._buffer.count(b"\n", 0, end)
         del self._buffer[:end]
         self._form, self._fault = None, ""
-        self._searched = self._scanned = self._previous = 0
-        self._open.clear()
+        self._part_of = "", None
+        self._searched = 0
+        self._brackets = Brackets()
+        self._whole = False

@@ -1,0 +1,76 @@
+"""Where a JSON value ends, token by token, in bytes that come as they please."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+__all__ = ["Brackets"]
+
+# The second kind of string is YAML's: its brackets do not count either.
+_TOKEN: Final = re.compile(rb'"[^"\\\r\n]*(?:\\.[^"\\\r\n]*)*"|\'[^\'\r\n]*\'|[{}\[\]:,"]|[^\s{}\[\]:,"]+')
+_LINE_END: Final = re.compile(rb"[\r\n]")
+_CLOSES: Final = {ord("}"): ord("{"), ord("]"): ord("[")}
+_QUOTE: Final = ord('"')
+_DEEPEST: Final = 200
+"""Levels of nesting; the JSON parser reads no more."""
+
+
+class Brackets:
+    """Goes through a value from its start on; each byte is looked at a bounded number of times.
+
+    Args:
+        opened: brackets that stand open before it, of which the last one closed ends it.
+        json: text in single quotes ends the search, as in JSON it stands for nothing.
+    """
+
+    def __init__(self, opened: bytes = b"", *, json: bool = False) -> None:
+        self._json = json
+        self._open = bytearray(opened)
+        self._previous = _QUOTE if opened else 0
+        """First byte of the token before `scanned`; 0: none."""
+        self.scanned = 0
+        self._enough = 0
+        """While there are fewer bytes, a token that has not ended will not have either."""
+        self.too_deep = 0
+        """Where brackets are nested too deep, all before is as well."""
+
+    def end(self, buffer: bytearray, stop: int, *, ended: bool) -> int:
+        """Return where the value ends, 0 if it has not before `stop`, -1 if it can no longer be JSON.
+
+        Args:
+            buffer: the bytes from the value's start on, more than last time.
+            stop: how many of them are looked at.
+            ended: no more will come; the last one is the end of a line.
+        """
+        if stop < self._enough and not ended:
+            return 0
+        stack, previous = self._open, self._previous
+        for token in _TOKEN.finditer(buffer, self.scanned, stop):
+            start, end = token.span()
+            first = buffer[start]
+            if first in b"{[":
+                follows = not previous or previous in b":[" or (previous == 44 and stack[-1:] == b"[")
+                if not follows:
+                    return -1
+                if len(stack) == _DEEPEST:
+                    self.too_deep = start
+                    return -1
+                stack.append(first)
+            elif first in _CLOSES:
+                if not stack or stack.pop() != _CLOSES[first]:
+                    return -1
+                if not stack:
+                    return end
+            elif (end == stop and first not in b":,") or (first == _QUOTE and end - start == 1):
+                if _LINE_END.search(buffer, start, stop - ended) is not None:
+                    return -1
+                self._previous, self.scanned, self._enough = previous, start, 2 * stop - start
+                return 0
+            elif first == ord("'") and self._json:
+                return -1
+            elif not stack:
+                return end
+            previous = first
+        self._previous, self.scanned = previous, stop
+        return 0

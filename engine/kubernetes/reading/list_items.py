@@ -1,0 +1,129 @@
+"""The items of a List or an array in JSON, one by one."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+from pydantic_core import from_json
+
+from engine.events.bounds import LIST_BYTES, UNREADABLE
+from engine.kubernetes.reading.brackets import Brackets
+
+__all__ = ["ENDS_EARLY", "ListItems", "NoListError"]
+
+ENDS_EARLY: Final = "ends in the middle of an object"
+_MISMATCH: Final = "brackets or quotes that do not match"
+
+_HEAD: Final = re.compile(
+    rb'(\{(?:\s*"(?:apiVersion|kind)"\s*:\s*"[^"\\\r\n]*"\s*,|\s*"metadata"\s*:\s*\{[^{}]*\}\s*,)*)\s*"items"\s*:\s*\[|\['
+)
+"""What stands before the items as servers and kubectl write it."""
+_BETWEEN: Final = re.compile(rb"[\s,]*")
+_USUAL_BYTES: Final = 64 << 10
+"""An item of that size at most is found by the standard library in one go, a larger one token by token."""
+_DECODER: Final = json.JSONDecoder()
+
+
+class NoListError(ValueError):
+    """Raised when no List stands somewhere whose items can be taken one by one; it is read as a whole."""
+
+
+class ListItems:
+    """Goes through a List whose bytes come as they please.
+
+    Attributes:
+        length: bytes of what stands before the items.
+        path: where items stand in it, `items`; empty for an array.
+        fields: what it has beside its items, as far as is known; all of it once `over`.
+        count: items so far.
+        over: all of it was read.
+        fault: why its rest cannot be read.
+        too_deep: up to there in the buffer it is nested too deep.
+    """
+
+    def __init__(self, buffer: bytearray) -> None:
+        """Begin.
+
+        Raises:
+            NoListError: by its first `LIST_BYTES` the value at the start of the buffer is none.
+        """
+        head = _HEAD.match(buffer, 0, LIST_BYTES)
+        if head is None:
+            raise NoListError
+        self.length = head.end()
+        self.path = "items" if head[1] else ""
+        self.fields: dict[str, Any] = _fields((head[1] or b"{").rstrip().rstrip(b",") + b"}")
+        if not str(self.fields.get("kind", "List")).endswith("List"):
+            raise NoListError
+        self.count = 0
+        self.over = False
+        self.fault = ""
+        self._brackets = Brackets(json=True)
+        self.too_deep = 0
+        self._others = 0
+        self._behind = False
+        """All items were taken; what stands behind them was not read yet."""
+
+    def skip(self, buffer: bytearray) -> int:
+        """Return how many bytes stand before the next item, one less if it has not begun: a stream may end there."""
+        if self._behind or self._brackets.scanned:
+            return 0
+        found = _BETWEEN.match(buffer)
+        between = 0 if found is None else found.end()
+        return between - (between == len(buffer))
+
+    def end(self, buffer: bytearray, *, ended: bool) -> int:
+        """Return where the next item ends, or all of the List if that makes it `over`; 0 if it has not, or has a `fault`.
+
+        Args:
+            buffer: bytes from the item's first one on.
+            ended: no more will come; the last one is the end of a line.
+        """
+        if not self._behind and buffer[0] in b" \t\r\n,":
+            self.fault = ENDS_EARLY if ended else ""
+            return 0
+        if not self._behind and buffer.startswith(b"]"):
+            if not self.path:
+                self.over = True
+                return 1
+            self._behind = True
+            self._brackets = Brackets(b"{", json=True)
+            self._brackets.scanned = 1
+        end = 0 if self._behind or self._brackets.scanned else _usual_end(buffer)
+        end = end or self._brackets.end(buffer, len(buffer), ended=ended)
+        if self._behind and end > 0:
+            try:
+                self.fields = self.fields | _fields(b"{" + bytes(buffer[1:end]).lstrip().removeprefix(b","))
+                self.over = True
+            except NoListError:
+                end = -1
+        elif end > 0:
+            self.count += 1
+            self._brackets = Brackets(json=True)
+            self._others += buffer[0] not in b"{["
+            if self._others > UNREADABLE:
+                self.fault = f"more than {UNREADABLE:,} of its entries are no objects"
+        if end < 0 or (ended and not end):
+            self.fault, self.too_deep = _MISMATCH if end else ENDS_EARLY, self._brackets.too_deep
+        return 0 if self.fault else end
+
+
+def _fields(content: bytes) -> dict[str, Any]:
+    try:
+        fields: dict[str, Any] = from_json(content, allow_inf_nan=False)
+    except ValueError:
+        raise NoListError from None
+    return fields
+
+
+def _usual_end(buffer: bytearray) -> int:
+    """Return where the value at the start of the buffer ends, 0 if it is large, not there to its end, or no JSON."""
+    if buffer[0] not in b"{[":
+        return 0
+    try:
+        # By its brackets and quotes it is the same whatever its other bytes mean.
+        return _DECODER.raw_decode(buffer[:_USUAL_BYTES].decode("latin-1"))[1]
+    except (ValueError, RecursionError):
+        return 0
