@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from engine.events.bounds import FILE_BYTES
-from engine.kubernetes.reading.documents import Document, Unreadable, read_documents
+from engine.kubernetes.reading.documents import Document, read_documents
 from engine.kubernetes.reading.markdown import extract_manifest
+from engine.kubernetes.reading.object_files import open_objects
+from engine.kubernetes.tally import Tally
+from engine.runtime.errors import UnreadableFileError
 
 __all__ = ["read_manifests", "read_objects"]
 
@@ -18,10 +21,11 @@ def read_objects(path: Path) -> list[Document]:
     """Read the objects of a file: YAML, JSON or the YAML block of a Markdown page; `-` is standard input.
 
     Raises:
-        ValueError: something in it cannot be read (the text says where), or it is larger than `FILE_BYTES`.
+        UnreadableFileError: something in it cannot be read; the text says how much, where and why.
+        ValueError: it is larger than `FILE_BYTES`, or there is no object in it.
         OSError: the file cannot be read.
     """
-    with nullcontext(sys.stdin.buffer) if str(path) == "-" else path.open("rb") as source:
+    with nullcontext(sys.stdin.buffer) if str(path) == "-" else open_objects(path) as source:
         content = source.read(FILE_BYTES + 1)
     if len(content) > FILE_BYTES:
         raise ValueError(f"{path}: has more than {FILE_BYTES:,} bytes; split it, or `lahar ingest` what a cluster shows")
@@ -31,10 +35,13 @@ def read_objects(path: Path) -> list[Document]:
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from None
     documents: list[Document] = []
+    tally = Tally()
     for item in read_documents(content):
-        if isinstance(item, Unreadable):
-            raise ValueError(f"{path}: line {item.line}: {item.reason}")  # noqa: TRY004 - a bad file, not a bad type
-        documents.append(item)
+        tally.add(f"{path}: ", item)
+        if isinstance(item, Document):
+            documents.append(item)
+    if not tally.complete:
+        raise UnreadableFileError(f"{tally.shortfall()}; nothing is applied")
     if not documents:
         raise ValueError(f"{path}: there is no object in it")
     return documents

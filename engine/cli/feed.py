@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Iterable
+from contextlib import nullcontext
 from io import BufferedReader
 from pathlib import Path
 from typing import Annotated, BinaryIO, cast
@@ -18,12 +18,16 @@ from engine.cli.arguments import NoProcessOption
 from engine.cli.fed import finish, new_feed
 from engine.cli.output import Output
 from engine.events import Message, Topic
+from engine.events.bounds import OBJECT_BYTES
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.observation.latest_time import shown_time
 from engine.kubernetes.reading.documents import Document, DocumentReader, Unreadable
+from engine.kubernetes.reading.object_files import DamagedFileError, open_objects, unpacked
+from engine.kubernetes.tally import Tally
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
+from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
 from engine.simulation.traces import FORMATS, cluster_of, import_rows, read_trace, sample_trace
 
@@ -46,7 +50,10 @@ _TOLD = 1_000
 )
 def ingest(
     context: typer.Context,
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Objects, watch events or CloudEvents; - for stdin.")] = Path("-"),
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE…]", help="Objects, watch events or CloudEvents, plain or .gz; - or none for stdin."),
+    ] = None,
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Cluster that they come from.")] = None,
     recorded: Annotated[
         bool,
@@ -58,8 +65,8 @@ def ingest(
 ) -> None:
     """Take in what Kubernetes shows, as it comes.
 
-    Objects, Lists, watch events or CloudEvents; JSON or YAML. What cannot be read is kept as a dead letter and the rest goes on.
-    Plain objects show no deletions: prefer --output-watch-events.
+    Objects, Lists, watch events or CloudEvents; JSON or YAML. What cannot be read is kept as a dead letter and the rest goes on;
+    exit code 1 then, and where a server reports an error. Plain objects show no deletions: prefer --output-watch-events.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -68,13 +75,12 @@ def ingest(
     with opened(settings, create=True, readonly=False) as target:
         feed = new_feed(target, settings, output, process=not no_process)
         stream = _Stream(feed, settings, output, recorded=recorded)
-        if str(file) == "-":
-            stream.read(sys.stdin.buffer)
-        else:
-            with file.open("rb") as source:
-                stream.read(source)
+        for file in files or [Path("-")]:
+            stream.read(file)
         finish(feed, output)
     stream.report()
+    if not stream.tally.complete:
+        raise typer.Exit(FINDING)
 
 
 class _Stream:
@@ -87,40 +93,50 @@ class _Stream:
         self._recorded = recorded
         self._pending: list[tuple[Topic, Message]] = []
         self._moments = ListMoments()
-        self._counts: Counter[str] = Counter()
+        self.tally = Tally()
 
-    def read(self, source: BinaryIO) -> None:
-        """Take in all of a stream; what has come is appended as soon as the stream pauses."""
+    def read(self, file: Path) -> None:
+        """Take in all of a file; what has come is appended as soon as it pauses."""
+        try:
+            with nullcontext(sys.stdin.buffer) if str(file) == "-" else open_objects(file) as source:
+                self._read("" if str(file) == "-" else f"{file}: ", source)
+        except DamagedFileError as error:
+            self._output.warn(self.tally.miss(str(error)))
+        self._pause()
+
+    def _read(self, prefix: str, source: BinaryIO) -> None:
         reader = DocumentReader()
         # At most one read of the pipe: a full chunk says that more waits.
         read = cast("BufferedReader", source).read1
         while data := read(_CHUNK):
-            self._take(reader.feed(data))
-            if len(data) < _CHUNK:
-                self._flush()
+            if not self._take(prefix, reader.feed(data)) and unpacked(source):
+                self._output.warn(f"{prefix}what stands behind is not read: a few bytes may unpack to very many")
+                return
+            if len(data) < _CHUNK and not unpacked(source) and not reader.in_list:
+                self._pause()
                 self._feed.process()
-        self._take(reader.close())
-        self._flush()
+        self._take(prefix, reader.close())
 
-    def _take(self, items: Iterable[Document | Unreadable]) -> None:
+    def _take(self, prefix: str, items: Iterable[Document | Unreadable]) -> bool:
+        """Take in what was read; false if it held something that is larger than any object."""
+        bounded = True
         for item in items:
             inputs: list[tuple[Topic, Message]] = []
             if len(self._pending) >= _FLUSH:
                 self._flush()
             shown = shown_time(item.content) if self._recorded and isinstance(item, Document) else None
             outcome = to_inputs(item, self._settings.cluster, now() if shown is None else shown)
-            if isinstance(outcome, Ignored):
-                self._counts["ignored"] += 1
-            elif isinstance(outcome, Refused):
-                self._counts["unreadable"] += 1
-                place = f"line {item.line}" if isinstance(item, Unreadable) else item.place
-                reason = outcome.reason if outcome.reason.startswith(place) else f"{place}: {outcome.reason}"
-                if self._counts["unreadable"] <= _TOLD:
-                    further = "" if self._counts["unreadable"] < _TOLD else "; what else cannot be read is counted at the end"
-                    self._output.warn(f"{reason}; kept as a dead letter{further}")
+            bounded &= isinstance(item, Document) or len(item.content) < OBJECT_BYTES
+            fault = self.tally.add(prefix, item, outcome)
+            if isinstance(outcome, Refused):
+                if self.tally.unreadable <= _TOLD:
+                    further = "" if self.tally.unreadable < _TOLD else "; what else cannot be read is counted at the end"
+                    self._output.warn(f"{fault}; kept as a dead letter{further}")
                 self._pending.append((outcome.topic, outcome.message))
+            elif isinstance(outcome, Ignored):
+                if fault and self.tally.errors <= _TOLD:
+                    self._output.warn(fault)
             else:
-                self._counts["taken"] += len(outcome.messages)
                 for warning in outcome.warnings:
                     self._output.warn(warning)
                 for message in outcome.messages:
@@ -128,7 +144,12 @@ class _Stream:
                     stamped = message._replace(recordedtime=message.time) if self._recorded else message
                     inputs.append((outcome.topic, stamped))
             self._pending += self._moments.take(item.of_list, inputs)
+        return bounded
+
+    def _pause(self) -> None:
+        """Append all that has come."""
         self._pending += self._moments.end()
+        self._flush()
 
     def _flush(self) -> None:
         """Append what has come, each run of one topic at once, so that the order across topics stays."""
@@ -144,12 +165,18 @@ class _Stream:
 
     def report(self) -> None:
         """Say how many objects were taken, ignored and unreadable."""
-        counts = {name: self._counts[name] for name in ("taken", "ignored", "unreadable")}
+        tally, processed = self.tally, self._feed.processed
         if self._output.as_json:
-            self._output.record({**counts, "processed": self._feed.processed})
+            self._output.record({**tally.document(), "processed": processed})
         else:
+            counts = {"taken": tally.taken, "ignored": tally.ignored, "unreadable": tally.unreadable}
             told = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "taken")
-            self._output.console.print(f"{told}; {self._feed.processed} processed")
+            self._output.console.print(f"{told}; {processed} processed")
+            if tally.kinds:
+                kinds = ", ".join(f"{count} {kind}" for kind, count in tally.kinds.most_common())
+                self._output.console.print(f"ignored: {kinds}", soft_wrap=True)
+        if tally.unreadable:
+            self._output.fail(tally.shortfall())
 
 
 @app.command(

@@ -17,7 +17,9 @@ from engine.cli.output import Output
 from engine.history.exact import dumps
 from engine.kubernetes.observation.inspection import inspect_job, inspect_pod
 from engine.kubernetes.reading.documents import Document, Unreadable, read_stream
-from engine.runtime.errors import BAD_INPUT
+from engine.kubernetes.reading.object_files import DamagedFileError, open_objects
+from engine.kubernetes.tally import Tally
+from engine.runtime.errors import FINDING
 
 __all__ = ["conform", "inspect"]
 
@@ -30,7 +32,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON
 def pod(context: typer.Context, file: FileArgument, as_json: JsonOption = False) -> None:
     """Judge pods by the pod table: state, reason, exit code, node, restarts, effective request.
 
-    What cannot be read is named on standard error; exit code 2 then, once the others are shown.
+    What cannot be read is named on standard error; exit code 1 then, once the others are shown.
     """
     _inspect(output_of(context, as_json), file, inspect_pod, ("kind", "namespace", "name", "phase", "state", "reason", "exit_code"))
 
@@ -39,7 +41,7 @@ def pod(context: typer.Context, file: FileArgument, as_json: JsonOption = False)
 def job(context: typer.Context, file: FileArgument, as_json: JsonOption = False) -> None:
     """Read jobs of all known kinds: phase, queue, tasks, requests.
 
-    What cannot be read is named on standard error; exit code 2 then, once the others are shown.
+    What cannot be read is named on standard error; exit code 1 then, once the others are shown.
     """
     _inspect(
         output_of(context, as_json), file, inspect_job, ("kind", "namespace", "name", "phase", "reason", "queue", "min_available")
@@ -50,28 +52,32 @@ def _inspect(output: Output, file: Path, judge: Callable[[Document], dict[str, A
     """Show the objects of a file.
 
     Raises:
-        typer.Exit: some of it cannot be read (exit code 2).
+        typer.Exit: some of it cannot be read (exit code 1).
         OSError: the file cannot be read.
     """
-    unreadable = False
+    tally = Tally()
     table = Table(box=None, pad_edge=False)
     for column in columns:
         table.add_column(column.upper(), no_wrap=True)
-    with nullcontext(sys.stdin.buffer) if str(file) == "-" else file.open("rb") as source:
-        for item in read_stream(source):
-            if isinstance(item, Unreadable):
-                unreadable = True
-                output.fail(f"{file}: line {item.line}: {item.reason}")
-                continue
-            row = judge(item)
-            if output.as_json:
-                output.line(dumps(row))
-            else:
-                table.add_row(*("-" if row.get(column) is None else str(row[column]) for column in columns))
+    try:
+        with nullcontext(sys.stdin.buffer) if str(file) == "-" else open_objects(file) as source:
+            for item in read_stream(source):
+                if fault := tally.add(f"{file}: ", item):
+                    output.fail(fault)
+                if isinstance(item, Unreadable):
+                    continue
+                row = judge(item)
+                if output.as_json:
+                    output.line(dumps(row))
+                else:
+                    table.add_row(*("-" if row.get(column) is None else str(row[column]) for column in columns))
+    except DamagedFileError as error:
+        output.fail(tally.miss(str(error)))
     if table.row_count:
         output.console.print(table, soft_wrap=True)
-    if unreadable:
-        raise typer.Exit(BAD_INPUT)
+    if not tally.complete:
+        output.fail(tally.shortfall())
+        raise typer.Exit(FINDING)
 
 
 @app.command(rich_help_panel=Panel.TOOLS)

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from pydantic_core import PydanticSerializationError, from_json
 
 from engine.events import Event, Message, Topic, decode, encode, from_cloudevent, raw_message
-from engine.events.bounds import INPUT_BYTES, TEXT_CHARACTERS
+from engine.events.bounds import INPUT_BYTES, NAME_CHARACTERS, TEXT_CHARACTERS
 from engine.events.errors import EventError
 from engine.events.ids import digest, observation_id
 from engine.events.inputs import JobSubmitted, JobUpdated, PodDeleted, PodObserved
@@ -49,6 +49,10 @@ class Ignored(NamedTuple):
     """Nothing follows from an object."""
 
     reason: str
+    kind: str = ""
+    """Of the object; empty of what is no object of a kind, as a bookmark."""
+    error: bool = False
+    """The server says that it could not do what it was asked for."""
 
 
 class Refused(NamedTuple):
@@ -89,13 +93,22 @@ def to_inputs(item: Document | Unreadable, cluster: str, recordedtime: int) -> O
     content, change = item.content, item.change
     if change == "BOOKMARK":
         return Ignored("a bookmark of the watch")
-    if change == "ERROR":
-        return Ignored(f"the watch reports an error: {text(content.get('message')) or 'none given'}")
+    if change == "ERROR" or (kind_of(content) == "Status" and content.get("status") == "Failure"):
+        return Ignored(f"the {'watch' if change else 'server'} reports an error: {_told(content)}", error=True)
     try:
-        return _take(content, cluster, recordedtime, deleted=change == "DELETED")
+        outcome = _take(content, cluster, recordedtime, deleted=change == "DELETED")
     except (KubernetesError, EventError) as error:
         topic: Topic = "cluster" if kind_of(content) in _CLUSTER_KINDS else "pods"
         return _refuse(topic, _dump(content), f"{item.place}: {error}", recordedtime, cluster)
+    return outcome._replace(kind=kind_of(content) or "no kind") if isinstance(outcome, Ignored) else outcome
+
+
+def _told(status: dict[str, Any]) -> str:
+    """Return what a server says in a Status: `too old resource version (reason Expired, code 410)`."""
+    details = (("reason", text(status.get("reason"))), ("code", whole(status.get("code"))))
+    known = ", ".join(f"{name} {value}" for name, value in details if value is not None)
+    message = (text(status.get("message")) or "no message")[:TEXT_CHARACTERS]
+    return f"{message} ({known[:NAME_CHARACTERS]})" if known else message
 
 
 def line_to_inputs(line: bytes, cluster: str, recordedtime: int) -> Outcome:

@@ -14,6 +14,9 @@ __all__ = ["ListMoments", "of_one_moment"]
 _ORDER: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
 """What a pod is judged by stands before it: its node, and the owner who tells the end of its job."""
 
+_MOST: Final = 10_000
+"""Inputs of one List that are held back; a longer one is several moments."""
+
 _Place = tuple[int, str, str]
 _Group = tuple[str, str]
 
@@ -37,7 +40,7 @@ class ListMoments:
         if of_list is None:
             return [*done, *inputs]
         self._held += inputs
-        return done
+        return [*done, *self.end()] if len(self._held) >= _MOST else done
 
     def end(self) -> list[tuple[Topic, Message]]:
         """Return what is held back: no item follows."""

@@ -1,11 +1,13 @@
 """What the command says and returns when something goes wrong: one clear line, one documented exit code.
 
-NotFoundError     what the user named is not in the log
+NotFoundError         what the user named is not in the log
+UnreadableFileError   objects of a file could not be read
 
 | code | meaning                                                         |
 |------|-----------------------------------------------------------------|
 | 0    | done                                                            |
-| 1    | a finding: a check failed, two things differ                    |
+| 1    | a finding: a check failed, two things differ, objects could not |
+|      | be read                                                         |
 | 2    | bad input: options, a file, a value, an event                   |
 | 3    | not found                                                       |
 | 4    | the log is unavailable, damaged, or was taken over              |
@@ -22,6 +24,7 @@ from pydantic import ValidationError
 
 from engine.effects.errors import UnknownCallbackError
 from engine.history.errors import NotFoundError as NotInLogError
+from engine.kubernetes.reading.object_files import DamagedFileError
 from engine.log.errors import LogError
 
 __all__ = [
@@ -33,6 +36,7 @@ __all__ = [
     "NOT_FOUND",
     "OK",
     "NotFoundError",
+    "UnreadableFileError",
     "describe",
     "exit_code",
     "wants_traceback",
@@ -54,6 +58,10 @@ class NotFoundError(LookupError):
         super().__init__(f"no {what} {name!r}: {remedy}")
 
 
+class UnreadableFileError(ValueError):
+    """Raised when objects of a file, or all of it, could not be read; the text has their number and the first reason."""
+
+
 _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (KeyboardInterrupt, INTERRUPTED),
     (BrokenPipeError, OK),  # whoever reads our output has had enough (`lahar events | head`)
@@ -61,6 +69,8 @@ _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (NotFoundError, NOT_FOUND),
     (NotInLogError, NOT_FOUND),
     (UnknownCallbackError, NOT_FOUND),
+    (UnreadableFileError, FINDING),
+    (DamagedFileError, FINDING),
     (ValueError, BAD_INPUT),  # EventError, pydantic's ValidationError, JSON and Unicode errors are all ValueErrors
     (OSError, BAD_INPUT),  # a file that the user named; the log wraps its own
 )

@@ -196,7 +196,6 @@ class TestApply:
                 "ConfigMap cannot be applied; Lahar takes Job, Queue, Node, Tenant, PriorityClass and Grant",
             ),
             ("metadata: {name: x}", "an object without `kind` cannot be applied"),
-            ("a: [1", "x.yaml: line 1: not YAML"),
             ("", "x.yaml: there is no object in it"),
             ("{kind: Queue, metadata: {name: q}, spec: {weight: -1}}", "x.yaml: line 1: Queue: spec.weight: should be"),
         ],
@@ -204,6 +203,13 @@ class TestApply:
     def test_what_cannot_be_applied(self, lahar, folder, files, text, message):
         (folder / "x.yaml").write_text(text)
         assert message in lahar("apply", files["queue"], "x.yaml", code=2).err
+        assert not (folder / "lahar.db").exists()
+
+    def test_of_a_file_with_broken_parts_nothing_is_applied(self, lahar, folder, files):
+        (folder / "x.yaml").write_text(f"{files['queue'].read_text()}---\na: [1\n---\n3\n")
+        done = lahar("apply", files["job"], "x.yaml", code=1)
+        assert done.err.startswith("lahar: 2 of 3 objects could not be read; the first: x.yaml: line 6: not YAML")
+        assert done.err.endswith("; nothing is applied\n")
         assert not (folder / "lahar.db").exists()
 
     def test_a_file_that_is_not_there(self, lahar, folder):

@@ -122,7 +122,7 @@ class TestAsOf:
         assert "not both" in past("as-of", at(0), FAILED, "--queue", "default", code=2).err
 
     def test_what_cannot_be_read_in_the_cluster_topic_is_passed_over(self, lahar):
-        lahar("ingest", given='{"kind": "Node", "metadata": {}}\n')
+        lahar("ingest", given='{"kind": "Node", "metadata": {}}\n', code=1)
         assert lahar("as-of", "2100-01-01", "--json").record["nodes"] == {}
 
 

@@ -59,16 +59,17 @@ class TestInspect:
     @pytest.mark.parametrize("level", ["pod", "job"])
     def test_what_cannot_be_read(self, lahar, folder, level):
         (folder / "x.yaml").write_text("a: [1")
-        assert lahar("inspect", level, "x.yaml", code=2).err.startswith("lahar: x.yaml: line 1: ")
+        assert lahar("inspect", level, "x.yaml", code=1).err.startswith("lahar: x.yaml: line 1: ")
         assert "No such file" in lahar("inspect", level, "nowhere", code=2).err
 
     @pytest.mark.parametrize("arguments", [(), ("--json",)])
     def test_what_can_be_read_beside_it_is_shown(self, lahar, folder, arguments):
         (folder / "some.yaml").write_text(f"{json.dumps(POD)}\n---\na: [1\n---\n{json.dumps(POD)}\n")
-        done = lahar("inspect", "pod", "some.yaml", *arguments, code=2)
+        done = lahar("inspect", "pod", "some.yaml", *arguments, code=1)
         assert done.out.count("OomKilled") == 2
         assert done.err.startswith("lahar: some.yaml: line ")
-        assert done.err.count("\n") == 1
+        assert "lahar: 1 of 3 objects could not be read; the first: some.yaml: line 3: " in done.err
+        assert done.err.count("\n") == 2
 
 
 class TestCompletion:

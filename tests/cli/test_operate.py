@@ -42,7 +42,7 @@ READING = [
 def filled(lahar, files):
     """A log with a queue, a job and a dead letter."""
     lahar("apply", files["queue"], files["job"])
-    lahar("ingest", given="garbage {{{\n")
+    lahar("ingest", given="garbage {{{\n", code=1)
     return lahar
 
 
@@ -171,7 +171,7 @@ class TestDeadLetters:
         pod = f'{{"kind": "Pod", "metadata": {metadata}, "spec": {{"containers": []}}}}'
         with monkeypatch.context() as old:
             old.setattr(edge, "observe_pod", refuse)
-            assert "a field of the future" in lahar("ingest", given=pod).err
+            assert "a field of the future" in lahar("ingest", given=pod, code=1).err
         lahar("dead-letters", "redrive")
         assert lahar("job", "list", "--all", "--json").record["id"] == "u"
 

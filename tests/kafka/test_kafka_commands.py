@@ -189,7 +189,7 @@ def test_what_cannot_be_read_is_a_dead_letter_that_can_be_put_in_again(lahar: Co
     lahar("topics", "apply", *topics)
     none = lahar("dead-letters", "redrive")
     assert (none.out, none.err) == ("0 dead letter(s) put in again\n", "")
-    done = lahar("ingest", "-", given="garbage {{{\n")
+    done = lahar("ingest", "-", given="garbage {{{\n", code=1)
     assert done.out == "0 taken, 1 unreadable; 0 processed\n"
     assert done.err.endswith(f"kept as a dead letter\n{NOTE}")
     assert lahar.records("dead-letters", "list") == []

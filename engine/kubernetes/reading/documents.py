@@ -90,6 +90,11 @@ class DocumentReader:
         """Items whose kind stands behind them, with that of their List."""
         self._held_bytes = 0
 
+    @property
+    def in_list(self) -> bool:
+        """More items may follow of the List that the last object stood in."""
+        return self._pieces.in_list
+
     def feed(self, data: bytes) -> Iterator[Document | Unreadable]:
         """Yield the objects that these bytes complete: JSON as soon as its last line is there, YAML when the next begins.
 

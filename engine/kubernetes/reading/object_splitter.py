@@ -94,6 +94,11 @@ class Pieces:
         self._begun = False
         self._ended = False
 
+    @property
+    def in_list(self) -> bool:
+        """A List is being taken apart."""
+        return self._list is not None
+
     def feed(self, data: bytes) -> Iterator[Piece]:
         """Take more bytes and yield the pieces that they complete. To be exhausted before the next call."""
         self._buffer += data

@@ -1,0 +1,48 @@
+"""Files of objects as they lie on a disk, compressed or not."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+__all__ = ["DamagedFileError", "open_objects", "unpacked"]
+
+_GZIP: Final = b"\x1f\x8b"
+
+
+class DamagedFileError(ValueError):
+    """Raised when the compressed content of a file ends early or is no gzip."""
+
+    def __init__(self, path: Path, error: Exception) -> None:
+        super().__init__(f"{path}: the compressed content is damaged ({error})")
+
+
+@contextmanager
+def open_objects(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to read objects from it; whether it is compressed is told by its content, not by its name.
+
+    Raises:
+        OSError: it cannot be opened.
+        DamagedFileError: while it is read.
+    """
+    with ExitStack() as stack:
+        file: BinaryIO = stack.enter_context(path.open("rb"))
+        compressed = file.read(2) == _GZIP if file.seekable() else False
+        if file.seekable():
+            file.seek(0)
+        if not compressed:
+            yield file
+            return
+        try:
+            yield cast("BinaryIO", stack.enter_context(gzip.open(file, "rb")))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DamagedFileError(path, error) from None
+
+
+def unpacked(file: BinaryIO) -> bool:
+    """Tell whether a file that was opened is unpacked while it is read: a few of its bytes may become very many."""
+    return isinstance(file, gzip.GzipFile)
