@@ -11,8 +11,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, NamedTuple, NotRequired, TypedDict, TypeVar
 
-from transitions.extensions import GraphMachine
-
 from statemachines.errors import TableError
 
 __all__ = ["Compiled", "MachineTable", "Row", "TransitionRow", "compile_table", "diagram", "step"]
@@ -133,6 +131,8 @@ def diagram(table: MachineTable[Any]) -> str:
     Returns:
         Mermaid source, ending in a newline.
     """
+    from transitions.extensions import GraphMachine  # noqa: PLC0415 - only diagrams need it
+
     edges: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for row in table.rows:
         if row["dest"] is not None and row["dest"] != row["source"]:

@@ -14,16 +14,19 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from engine import __version__
-from engine.cli.help import Commands, Group, Panel
+from engine.cli.commands import COMMANDS
+from engine.cli.help import Command, Commands, Group, Panel
 from engine.cli.output import Output
-from engine.runtime.errors import describe, exit_code, wants_traceback
-from engine.runtime.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from engine.runtime.settings import Settings
 
 __all__ = ["ErrorsToExitCodes", "JsonOption", "LogOption", "Panel", "app", "group", "output_of", "settings_of"]
 
@@ -64,6 +67,8 @@ class ErrorsToExitCodes(Group):
         except (typer.Exit, typer.Abort, typer.TyperException):
             raise
         except (Exception, KeyboardInterrupt) as error:
+            from engine.runtime.errors import describe, exit_code, wants_traceback  # noqa: PLC0415 - knows the errors of all packages
+
             if wants_traceback():
                 raise
             if text := describe(error):
@@ -75,9 +80,53 @@ class ErrorsToExitCodes(Group):
         return result
 
 
+class Lahar(ErrorsToExitCodes):
+    """All commands; each is imported when it is called."""
+
+    def __init__(self, *given: Any, **named: Any) -> None:  # noqa: ANN401 - whatever typer gives
+        self._names_only = False
+        super().__init__(*given, **named)
+
+    @property  # type: ignore[override]  # of typer's own click, which is private
+    def commands(self) -> dict[str, Any]:
+        """All commands, imported."""
+        for place in COMMANDS.values():
+            import_module(f"engine.cli.{place.module}")
+        return self._imported()
+
+    @commands.setter
+    def commands(self, known: dict[str, Any]) -> None:
+        self.known = known
+
+    def _imported(self) -> dict[str, Any]:
+        return cast("Lahar", typer.main.get_group(app)).known
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002 - as above
+        """Return the names of the commands, those under one heading together and the headings in their order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # noqa: ANN401, ARG002 - as above
+        """Return a command; while help is written, only what it says there."""
+        place = COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        if self._names_only:
+            return Command(cmd_name, help=place.about, rich_help_panel=place.panel)
+        import_module(f"engine.cli.{place.module}")
+        return self._imported()[cmd_name]
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]  # noqa: ANN401 - as above
+        """Write the help text."""
+        self._names_only = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._names_only = False
+
+
 app = Commands(
     name="lahar",
-    cls=ErrorsToExitCodes,
+    cls=Lahar,
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
@@ -132,6 +181,8 @@ def settings_of(context: typer.Context, log: str | None) -> Settings:
     Raises:
         ValueError: see `load_settings`.
     """
+    from engine.runtime.settings import load_settings  # noqa: PLC0415 - its models need what not every command does
+
     before: _Shared = context.find_object(_Shared) or _Shared(None, as_json=False)
     return load_settings(log or before.log, os.environ, Path.cwd(), before.config)
 

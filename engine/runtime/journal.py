@@ -17,7 +17,6 @@ from typing import Any, Final, Literal, TextIO
 
 import typer
 
-from engine.runtime.errors import describe, exit_code
 from engine.runtime.visible import visible
 
 __all__ = ["LogFormat", "is_json", "written"]
@@ -98,6 +97,8 @@ def written(form: LogFormat) -> Iterator[None]:
     try:
         yield
     except Exception as error:
+        from engine.runtime.errors import describe, exit_code  # noqa: PLC0415 - knows the errors of all packages
+
         if form != "json" or isinstance(error, typer.Exit):
             raise
         _logger.error("%s", describe(error), extra={"error": type(error).__name__})  # noqa: TRY400  the traceback is for LAHAR_DEBUG

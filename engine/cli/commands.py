@@ -1,0 +1,53 @@
+"""Which module a command stands in: it is imported when the command is called, so that none waits for what only others need."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.cli.help import Panel
+
+__all__ = ["COMMANDS", "Place"]
+
+
+class Place(NamedTuple):
+    """Where a command is, and what `lahar --help` says of it."""
+
+    module: str
+    """In `engine.cli`."""
+    panel: Panel
+    about: str
+
+
+COMMANDS: Final[dict[str, Place]] = {
+    "run": Place("run", Panel.RUN, "Process inputs, fire timers and tell callbacks until interrupted."),
+    "worker": Place(
+        "worker", Panel.RUN, "Run one stage of a log on Kafka until interrupted; as many of these as are wanted share its work."
+    ),
+    "agents": Place("agents", Panel.RUN, "Run agents: functions and counters that are told of job events, on Kafka."),
+    "apply": Place("apply", Panel.PUT, "Give Lahar jobs to manage, and queues, nodes, tenants, priority classes and grants."),
+    "ingest": Place("feed", Panel.PUT, "Take in what Kubernetes shows, as it comes."),
+    "import-trace": Place("feed", Panel.PUT, "Import the trace of a real cluster: its jobs and pods become history."),
+    "summary": Place("ask", Panel.ASK, "Sum up the log: jobs, attempts, phases, reasons, GPU time, waits and runs."),
+    "why": Place("ask", Panel.ASK, "Explain why a job is where it is, or an event: the chain of causes, in words."),
+    "timeline": Place("ask", Panel.ASK, "Draw a job's three levels with their attempts over time."),
+    "history": Place("ask", Panel.ASK, "Tell everything that happened to a job, in order."),
+    "as-of": Place("ask", Panel.ASK, "Show a job, a queue or the cluster as it was at a moment."),
+    "diff": Place("ask", Panel.ASK, "Show what changed between two moments, field by field, at all levels."),
+    "events": Place("events", Panel.ASK, "Show job events as they were committed, and follow them."),
+    "job": Place("jobs", Panel.ASK, "List and show jobs; submit, command and release them."),
+    "verify": Place("operate", Panel.OPERATE, "Check that the snapshots are what the history says."),
+    "export": Place("operate", Panel.OPERATE, "Write the log to standard output: all of it, one job or a range."),
+    "import": Place("operate", Panel.OPERATE, "Restore an export into an empty log."),
+    "status": Place("run", Panel.OPERATE, "Show how far the engine has come."),
+    "callbacks": Place("callback_group", Panel.OPERATE, "See how the registered callbacks stand; let a disabled one go on."),
+    "dead-letters": Place("operate", Panel.OPERATE, "Inputs that could not be read: list them, put them in again."),
+    "log": Place("operate", Panel.OPERATE, "Look after the log's file: backup, compact."),
+    "topics": Place("topics", Panel.OPERATE, "Kafka's topics and their settings: see what differs, make them."),
+    "bench": Place("bench", Panel.TOOLS, "Measure speed, memory and pauses beside their budgets; exit code 1 if one is not met."),
+    "diagram": Place("machines", Panel.TOOLS, "Draw the state machines of job, task and replica as Mermaid."),
+    "reference": Place("reference", Panel.TOOLS, "Describe every command on one page, as Markdown."),
+    "conform": Place("tools", Panel.TOOLS, "Run conformance cases by the engine's own rules."),
+    "schema": Place("vocabulary", Panel.TOOLS, "Show the event types, or the JSON Schema of one."),
+    "inspect": Place("tools", Panel.TOOLS, "Show what Lahar reads in Kubernetes objects."),
+}
+"""In the order of the help. A test compares it with the commands themselves."""
