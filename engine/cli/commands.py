@@ -35,7 +35,9 @@ COMMANDS: Final[dict[str, Place]] = {
     "diff": Place("ask", Panel.ASK, "Show what changed between two moments, field by field, at all levels."),
     "events": Place("events", Panel.ASK, "Show job events as they were committed, and follow them."),
     "job": Place("jobs", Panel.ASK, "List and show jobs; submit, command and release them."),
-    "verify": Place("operate", Panel.OPERATE, "Check that the snapshots are what the history says."),
+    "verify": Place(
+        "operate", Panel.OPERATE, "Check that the snapshots are what the history says, and that each input taken has one outcome."
+    ),
     "export": Place("operate", Panel.OPERATE, "Write the log to standard output: all of it, one job or a range."),
     "import": Place("operate", Panel.OPERATE, "Restore an export into an empty log."),
     "status": Place("run", Panel.OPERATE, "Show how far the engine has come."),

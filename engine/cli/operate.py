@@ -18,8 +18,10 @@ from engine.cli.fed import finish, new_feed
 from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.events.times import format_time
+from engine.history.census import Census
 from engine.history.letters import dead_letters, objection, redriven
 from engine.history.resolve import resolve
+from engine.history.surviving import Damage
 from engine.history.transfer import contents_of, export_job, export_log, import_log
 from engine.history.verify import verify_shard
 from engine.log.errors import LogUnavailableError
@@ -38,18 +40,21 @@ log_group = group("log", Panel.OPERATE, "Look after the log's file: backup, comp
 
 @app.command(rich_help_panel=Panel.OPERATE)
 def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """Check that the snapshots are what the history says.
+    """Check that the snapshots are what the history says, and that each input taken has one outcome.
 
-    Folds the log from its beginning and compares; exit code 1 where they part, with the first event and the jobs concerned.
+    Reads all inputs, folds the log from its beginning and compares; exit code 1 where they part, with the first event and the
+    jobs concerned, or where an input is damaged or unaccounted for.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     differs = False
     with opened(settings) as source:
         for stage in stages_of(settings):
+            with output.busy(f"reading the inputs of {stage.name}"):
+                census = Census(source, [topic for topic, _ in stage.inputs])
             for number in range(shard_count(source, stage)):
                 with output.busy(f"folding shard {stage.name}/{number}"):
-                    verdict = verify_shard(source, stage, number)
+                    verdict = verify_shard(source, stage, number, census)
                 differs |= not verdict.ok
                 if output.as_json:
                     output.record(verdict.document())
@@ -198,19 +203,31 @@ def export(
 ) -> None:
     """Write the log to standard output: all of it, one job or a range.
 
-    The output is always JSON Lines of CloudEvents, from which `lahar import` restores the log without loss.
+    The output is always JSON Lines of CloudEvents, from which `lahar import` restores the log without loss. Records that are
+    damaged are left out and named on standard error; exit code 1 then.
     """
     output = output_of(context, as_json)
+    damages = 0
+
+    def left_out(damage: Damage) -> None:
+        nonlocal damages
+        damages += 1
+        output.warn(f"left out: {damage}")
+
     with opened(settings_of(context, log)) as source, output.busy("exporting"):
         if job is not None:
             if first is not None or last is not None:
                 raise ValueError("--job goes without --first and --last: a job is exported whole")
-            lines = export_job(source, resolve(source, job))
+            lines = export_job(source, resolve(source, job), left_out)
         else:
-            lines = export_log(source, None if first is None else moment(first), None if last is None else moment(last))
+            times = (None if first is None else moment(first), None if last is None else moment(last))
+            lines = export_log(source, *times, left_out)
         for line in lines:
             sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
+    if damages:
+        output.fail(f"{damages:,} records are damaged and left out; `lahar import` goes on without them")
+        raise typer.Exit(FINDING)
 
 
 @app.command("import", rich_help_panel=Panel.OPERATE, examples=["lahar --log sqlite:restored.db import all.jsonl"])

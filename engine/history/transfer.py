@@ -5,6 +5,8 @@ Each line between is one record: its event in CloudEvents' structured mode, with
 (`topic`, `partition`, `offset`, `shard`, `shardsequence`, `basis`). A message that structured mode would not give back to the last
 bit is kept whole in the data of a `lahar.record.kept.v1`.
 
+A record that is damaged is left out; a `lahar.record.left_out.v1` says where it stood. An import goes on without it.
+
 Snapshots are not exported: they are made anew. Neither are cursors: callbacks on the restored log are told everything again, as
 `catchup`. A backup keeps both.
 """
@@ -25,6 +27,7 @@ from engine.events import Message, Topic, from_cloudevent, raw_message, to_cloud
 from engine.events.errors import UndecodableError
 from engine.events.ids import digest
 from engine.history.errors import TransferError
+from engine.history.surviving import Damage, surviving
 from engine.log.port import Commit, Log, Output, Partition, Record, Searchable, ShardId, ShardLog, Vector
 from engine.processor.partitions import input_partitions, shard_count, width
 from engine.processor.stage import Stage
@@ -34,6 +37,7 @@ __all__ = ["Contents", "Exportable", "contents_of", "export_job", "export_log", 
 _HEAD: Final = "lahar.log.exported.v1"
 _END: Final = "lahar.log.export_ended.v1"
 _KEPT: Final = "lahar.record.kept.v1"
+_LEFT_OUT: Final = "lahar.record.left_out.v1"
 _TOPICS: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
 _BATCH: Final = 5_000
 _MOST_PARTITIONS: Final = 10_000
@@ -58,13 +62,19 @@ class Contents:
     """The job, or the range in words."""
 
 
-def export_log(log: Exportable, first: int | None = None, last: int | None = None) -> Iterator[bytes]:
+def export_log(
+    log: Exportable,
+    first: int | None = None,
+    last: int | None = None,
+    on_damage: Callable[[Damage], None] | None = None,
+) -> Iterator[bytes]:
     """Yield the lines of an export of everything, or of what was recorded within a range of time.
 
     Args:
         log: any log with commit order; others may go on writing meanwhile.
         first: first recorded time exported (microseconds); `None`: from the beginning.
         last: last recorded time exported (microseconds); `None`: up to the present end.
+        on_damage: told of each record that is damaged and so left out.
     """
     count = width(log)
     if first is None and last is None:
@@ -72,7 +82,10 @@ def export_log(log: Exportable, first: int | None = None, last: int | None = Non
     else:
         yield _head(Contents("everything" if first is None else "range", count, f"{first or ''}..{'' if last is None else last}"))
     done = 0
-    for record in log.scan(_TOPICS):
+    for record in surviving(log, _TOPICS):
+        if isinstance(record, Damage):
+            yield _left_out(record, on_damage)
+            continue
         recorded = record.message.recordedtime
         if (first is None or recorded >= first) and (last is None or recorded <= last):
             yield _line(record)
@@ -80,14 +93,26 @@ def export_log(log: Exportable, first: int | None = None, last: int | None = Non
     yield _end(done)
 
 
-def export_job(log: Exportable, job: str) -> Iterator[bytes]:
-    """Yield the lines of an export of one job: its inputs and all that stages said about it."""
+def export_job(log: Exportable, job: str, on_damage: Callable[[Damage], None] | None = None) -> Iterator[bytes]:
+    """Yield the lines of an export of one job: its inputs and all that stages said about it; `on_damage` as for all of a log."""
     yield _head(Contents("job", width(log), job))
     done = 0
-    for record in log.records_of(job, _TOPICS):
+    for record in surviving(log, _TOPICS, job):
+        if isinstance(record, Damage):
+            yield _left_out(record, on_damage)
+            continue
         yield _line(record)
         done += 1
     yield _end(done)
+
+
+def _left_out(damage: Damage, on_damage: Callable[[Damage], None] | None) -> bytes:
+    if on_damage is not None:
+        on_damage(damage)
+    data = {"topic": damage.partition.topic, "partition": damage.partition.number, "offset": damage.offset}
+    identity = digest(f"{_LEFT_OUT}\x1f{damage}".encode())
+    event = {"specversion": "1.0", "id": identity, "source": "lahar/export", "type": _LEFT_OUT, "data": data}
+    return json.dumps(event, separators=(",", ":")).encode()
 
 
 def contents_of(line: bytes) -> Contents:
@@ -154,6 +179,9 @@ def import_log(
             if isinstance(record, int):
                 ended = record
                 continue
+            if record is None:
+                restore.miss()
+                continue
             restore.add(record)
         except (ValueError, LookupError, TypeError) as error:
             restore.finish()
@@ -185,6 +213,8 @@ class _Restore:
         """Of the records restored, in the exported log; 8 bytes each."""
         self._written: dict[str, int] = {}
         self._now = 0
+        self._missing = 0
+        """Records that were left out, and after which no output has been seen to be missing."""
 
     def add(self, record: Record) -> None:
         """Take the next record.
@@ -197,6 +227,10 @@ class _Restore:
         if self._run and (len(self._run) >= _BATCH or self._kind(record) != self._kind(self._run[0])):
             self._flush()
         self._run.append(record)
+
+    def miss(self) -> None:
+        """Go on without a record that was left out of the export."""
+        self._missing += 1
 
     def finish(self) -> None:
         """Write what is left and give the shards back."""
@@ -236,7 +270,10 @@ class _Restore:
         """Make sure that an output can be restored."""
         name, sequence = record.shard, record.shardsequence
         expected = self._written.get(name, 0) + 1
-        if self._gapless and sequence != expected:
+        missing = sequence - expected
+        if self._gapless and 0 < missing <= self._missing:
+            self._missing -= missing
+        elif self._gapless and missing:
             raise TransferError(f"it is output {sequence} of {name}, and output {expected} is missing")
         self._written[name] = sequence
         if self._readable_only:
@@ -306,8 +343,8 @@ def _surplus() -> int:
     raise ValueError("it stands behind the end of the export")
 
 
-def _record(line: bytes) -> Record | int:
-    """Return the record of a line, or how many there were, if it is the last line.
+def _record(line: bytes) -> Record | int | None:
+    """Return the record of a line, `None` for one that was left out, or how many there were, if it is the last line.
 
     Raises:
         ValueError, LookupError, TypeError: it is neither.
@@ -315,6 +352,8 @@ def _record(line: bytes) -> Record | int:
     fields = from_json(line)
     if fields["type"] == _END:
         return int(fields["data"]["records"])
+    if fields["type"] == _LEFT_OUT:
+        return None
     if fields["type"] == _KEPT:
         kept = fields["data"]
         message = Message(**(kept | {"data": base64.b64decode(kept["data"], validate=True)}))

@@ -1,7 +1,7 @@
 """Verify: is what the engine goes on from really what its history says?
 
 The shard's state is folded twice, once from the oldest event and once from the snapshot and the tail behind it. Both must agree in
-every subject, and in what became of the inputs.
+every subject, and in what became of the inputs. Each input that the shard has taken can be read and has one outcome.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from engine.history.census import Census
 from engine.history.wording import plural
 from engine.log.port import ShardId, ShardView
+from engine.processor.partitions import input_partitions
 from engine.processor.recovery import recover
 from engine.processor.snapshots import ACCOUNTS, rehashed, state_hash
 from engine.processor.stage import Stage
@@ -44,10 +46,18 @@ class Verdict:
     """The snapshot's records are those that its own hash was made of. Recovery does not use one that is not intact."""
     fault: str = ""
     """Why this release does not read the snapshot, so that there was nothing to compare."""
+    inputs: int | None = None
+    """Records taken; `None`: some are gone or damaged, or nobody has counted."""
+    input_faults: list[str] = field(default_factory=list)
+    """What is wrong with them."""
 
     @property
     def ok(self) -> bool:
-        """Both agree."""
+        """Both agree, and so do the inputs."""
+        return not self.input_faults and self._agree
+
+    @property
+    def _agree(self) -> bool:
         return self.intact and not self.parts and self.from_history == self.from_snapshot
 
     def document(self) -> dict[str, Any]:
@@ -61,11 +71,16 @@ class Verdict:
             "from_snapshot": self.from_snapshot,
             "intact": self.intact,
             "fault": self.fault or None,
+            "inputs": self.inputs,
+            "input_faults": self.input_faults,
             "parts": [{"subject": part.subject, "event": part.event} for part in self.parts],
         }
 
     def sentence(self) -> str:
         """Return the verdict in words."""
+        if self.input_faults:
+            count = plural(len(self.input_faults), "fault")
+            return f"{self.shard}: {count} in the inputs; {'; '.join(self.input_faults)}"
         folded = f"{self.outputs:,} outputs folded into {plural(self.subjects, 'subject')}"
         if self.fault:
             told = f"no snapshot to compare: {self.fault}, so the next run makes it anew"
@@ -79,13 +94,14 @@ class Verdict:
         return f"{self.shard}: DIFFERS, {folded}; {plural(len(self.parts), 'subject')} differ, the first is {first.subject}, {at}"
 
 
-def verify_shard(log: Any, stage: Stage[Any], number: int) -> Verdict:  # noqa: ANN401
+def verify_shard(log: Any, stage: Stage[Any], number: int, census: Census | None = None) -> Verdict:  # noqa: ANN401
     """Compare a shard's history with its snapshot.
 
     Args:
         log: an embedded log; it is only read.
         stage: the stage, of this release.
         number: which shard.
+        census: of the stage's inputs; `None`: they are not looked at.
 
     Raises:
         LogDamagedError: the history has a gap, or stored bytes do not match their checksum.
@@ -111,6 +127,12 @@ def verify_shard(log: Any, stage: Stage[Any], number: int) -> Verdict:  # noqa: 
         verdict.parts = _parts(log, stage, number, history.state, snapshot.state)
     if history.accounts.outcomes != snapshot.accounts.outcomes:
         verdict.parts.append(Part(ACCOUNTS, None))
+    if census is not None:
+        inputs, vector = input_partitions(log, stage, number), view.position.vector
+        outcomes = sum(history.accounts.outcomes.values())
+        verdict.inputs, verdict.input_faults = census.taken(inputs, vector), census.faults(inputs, vector)
+        if verdict.inputs is not None and verdict.inputs != outcomes:
+            verdict.input_faults.append(f"{verdict.inputs:,} inputs were taken and {outcomes:,} have an outcome")
     return verdict
 
 

@@ -63,7 +63,16 @@ class RecordTooLargeError(LogError):
 
 
 class LogDamagedError(LogError):
-    """Raised when stored bytes do not match their checksum or the file is torn."""
+    """Raised when stored bytes do not match their checksum or the file is torn.
+
+    Args:
+        text: what is damaged, and what to do.
+        place: topic, partition and offset, if it is one record that is damaged and those behind it can be read.
+    """
+
+    def __init__(self, text: str, place: tuple[str, int, int] | None = None) -> None:
+        super().__init__(text)
+        self.place = place
 
 
 class NotALogError(LogError):

@@ -37,11 +37,12 @@ def translated(path: Path) -> Iterator[None]:
         raise found from error
 
 
-def damaged(path: Path, what: str) -> LogDamagedError:
-    """Return the error for a log whose bytes are not those that were written."""
+def damaged(path: Path, what: str, place: tuple[str, int, int] | None = None) -> LogDamagedError:
+    """Return the error for a log whose bytes are not those that were written; `place` is the record's, if it is only one."""
     return LogDamagedError(
         f"{path} is damaged: {what}. Restore a backup (`lahar log backup` makes them), "
-        "or save what can still be read with `lahar export` and import it into a new log"
+        "or save what can still be read with `lahar export` and `lahar import` it into a new log",
+        place,
     )
 
 

@@ -229,7 +229,13 @@ class SqliteLog:
         """Yield a part of a partition."""
         query = selection(partition, '"offset" >= ? AND "offset" < ?' + condition)
         while start < end:
-            rows, found, cut = self._some(query, (start, end, *parameters, _CHUNK), partition)
+            try:
+                rows, found, cut = self._some(query, (start, end, *parameters, _CHUNK), partition)
+            except LogDamagedError as error:
+                if error.place is not None:
+                    # Whoever goes on behind it must have had what stands before it.
+                    yield self._some(query, (start, error.place[2], *parameters, _CHUNK), partition)[:2]
+                raise
             yield rows, found
             if len(rows) < _CHUNK and not cut:
                 return
@@ -237,7 +243,8 @@ class SqliteLog:
 
     def _some(self, query: str, parameters: Sequence[object], partition: Partition) -> tuple[list[Row], list[Record], bool]:
         def fault(offset: int) -> LogDamagedError:
-            return damaged(self.path, f"the record {partition.topic}/{partition.number} at {offset} does not match its checksum")
+            what = f"the record {partition.topic}/{partition.number} at {offset} does not match its checksum"
+            return damaged(self.path, what, (*partition, offset))
 
         return self._file.some(query, parameters, lambda rows: records(rows, partition, self._name, fault))
 

@@ -120,6 +120,14 @@ class TestVerify:
         file.close()
         assert "does not match its checksum" in filled("verify", code=4).err
 
+    def test_an_input_that_was_changed(self, filled, folder):
+        with sqlite3.connect(folder / "lahar.db") as file:
+            file.execute("""UPDATE "pods/0" SET data = data || 'x'""")
+        file.close()
+        assert filled("verify", code=1).out == "lifecycle/0: 1 fault in the inputs; pods/0 at 0: it does not match its checksum\n"
+        record = filled("verify", "--json", code=1).record
+        assert (record["ok"], record["inputs"]) == (False, None)
+
 
 class TestStatus:
     def test_for_a_person_and_for_a_program(self, filled):

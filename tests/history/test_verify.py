@@ -7,6 +7,7 @@ import json
 import pytest
 
 from engine.events import raw_message
+from engine.history.census import Census
 from engine.history.status import shard_status
 from engine.history.verify import Part, verify_shard
 from engine.lifecycle.stage import LifecycleStage
@@ -15,6 +16,8 @@ from engine.log.port import Commit, ShardId
 from engine.processor.partitions import input_partitions
 from engine.processor.processor import Processor
 from engine.processor.snapshots import ACCOUNTS, MANIFEST
+
+INPUTS = ("cluster", "jobs", "pods")
 
 
 class Newer(LifecycleStage):
@@ -51,6 +54,33 @@ def test_sound_log_verifies(played, partitions):
         assert verdict.document()["ok"] is True
         assert verdict.from_history == verdict.from_snapshot != "0" * 32
         assert verdict.sentence().startswith(f"lifecycle/{number}: ok, ")
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_inputs_are_counted_and_each_has_an_outcome(played, partitions):
+    log = played(60, partitions)
+    census = Census(log, INPUTS)
+    for number in range(partitions):
+        verdict = verify_shard(log, LifecycleStage(), number, census)
+        assert verdict.ok
+        assert verdict.inputs == shard_status(log, LifecycleStage(), number).received > 0
+
+
+def test_an_input_that_was_taken_without_an_outcome_is_a_fault(played):
+    log = played(10)
+    log.append("pods", [raw_message("k", b"\xff garbage", 5)])
+    assert verify_shard(log, LifecycleStage(), 0, Census(log, INPUTS)).ok, "it was not taken yet"
+    shard = ShardId("lifecycle", 0)
+    inputs = input_partitions(log, LifecycleStage(), 0)
+    position = log.look(shard).position
+    vector = tuple(end + (partition.topic == "pods") for partition, end in zip(inputs, position.vector, strict=True))
+    log.open(shard, inputs).commit(Commit(vector, position.now))
+    verdict = verify_shard(log, LifecycleStage(), 0, Census(log, INPUTS))
+    assert not verdict.ok
+    assert len(verdict.input_faults) == 2
+    assert "it cannot be decoded and is no dead letter" in verdict.input_faults[0]
+    assert verdict.input_faults[1] == f"{verdict.inputs} inputs were taken and {verdict.inputs - 1} have an outcome"
+    assert verdict.sentence().startswith("lifecycle/0: 2 faults in the inputs; pods/0 at ")
 
 
 def test_shard_that_never_ran_verifies():
