@@ -19,7 +19,7 @@ from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.events.times import format_time
 from engine.history.census import Census
-from engine.history.letters import dead_letters, objection, redriven
+from engine.history.letters import latest_letters, objection, redriven
 from engine.history.resolve import resolve
 from engine.history.surviving import Damage
 from engine.history.transfer import contents_of, export_job, export_log, import_log
@@ -66,13 +66,13 @@ def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
 
 @letters.command("list")
 def list_letters(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """List the dead letters with their reasons and where they stood."""
+    """List the dead letters with their reasons and where they stood; what was put in again and failed again stands there once."""
     output = output_of(context, as_json)
     table = Table(box=None, pad_edge=False)
-    for heading in ("ID", "AT", "ORIGIN", "REASON", "BYTES"):
+    for heading in ("ID", "AT", "ORIGIN", "REASON", "BYTES", "TRIES"):
         table.add_column(heading)
     with opened(settings_of(context, log)) as source:
-        for event in dead_letters(source):
+        for event, tries in latest_letters(source):
             letter = event.data
             if output.as_json:
                 output.record(
@@ -85,13 +85,14 @@ def list_letters(context: typer.Context, log: LogOption = None, as_json: JsonOpt
                         "offset": letter.offset,
                         "key": letter.key,
                         "content": letter.content,
+                        "tries": tries,
                         **({"digest": letter.digest} if letter.digest else {}),
                     }
                 )
             else:
                 origin = f"{letter.topic}/{letter.partition} @{letter.offset}"
                 size = "too large" if letter.digest else str(len(base64.b64decode(letter.content)))
-                table.add_row(event.id[:12], format_time(event.recordedtime)[:19], origin, letter.reason, size)
+                table.add_row(event.id[:12], format_time(event.recordedtime)[:19], origin, letter.reason, size, str(tries))
     if not output.as_json:
         output.console.print(table)
         output.notes.print(f"{table.row_count} dead letter(s)", style="dim")
@@ -112,7 +113,7 @@ def redrive(
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     with opened(settings, readonly=False) as target:
-        found = [event for event in dead_letters(target) if not ids or any(event.id.startswith(given) for given in ids)]
+        found = [event for event, _ in latest_letters(target) if not ids or any(event.id.startswith(given) for given in ids)]
         for given in ids or []:
             if not any(event.id.startswith(given) for event in found):
                 raise NotFoundError("dead letter", given, "`lahar dead-letters list` shows them")
@@ -120,8 +121,6 @@ def redrive(
             if why is not None:
                 output.warn(f"{letter.topic}/{letter.partition} @{letter.offset} {why}, and is not put in again")
         found = [event for event in found if objection(event.data) is None]
-        # What was put in before and could not be read again has left several letters.
-        found = list({(event.data.topic, base64.b64decode(event.data.content).strip()): event for event in found}.values())
         feed = new_feed(target, settings, output, process=not no_process)
         for event in found:
             for topic, messages in redriven(event):

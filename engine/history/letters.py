@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import NamedTuple, cast
 
 from engine.events import Event, Message, Topic, decode
 from engine.events.jobs import DeadLettered
@@ -13,7 +14,7 @@ from engine.kubernetes.reading.documents import read_documents
 from engine.log.port import Searchable
 from engine.processor.dead_letters import original
 
-__all__ = ["dead_letters", "objection", "redriven", "set_aside"]
+__all__ = ["Letter", "dead_letters", "latest_letters", "objection", "redriven", "set_aside"]
 
 
 def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
@@ -26,6 +27,28 @@ def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
         if place not in seen:
             seen.add(place)
             yield event
+
+
+class Letter(NamedTuple):
+    """What could not be read, however often it was put in again."""
+
+    event: Event[DeadLettered]
+    """The newest dead letter."""
+    tries: int
+    """How often it was put in."""
+
+
+def latest_letters(log: Searchable) -> list[Letter]:
+    """Return the newest letter of each content, in commit order: what is put in again and cannot be read leaves another one."""
+    latest: dict[tuple[object, ...], Letter] = {}
+    for event in dead_letters(log):
+        data = event.data
+        place = (data.topic, data.partition, data.offset)
+        # The end of its line is no part of an object.
+        same = place if data.digest else (data.topic, base64.b64decode(data.content).strip())
+        before = latest.pop(same, None)
+        latest[same] = Letter(event, 1 if before is None else before.tries + 1)
+    return list(latest.values())
 
 
 def set_aside(log: Searchable, topic: Topic) -> set[tuple[int, int]]:

@@ -151,8 +151,11 @@ class TestDeadLetters:
     def test_are_put_in_again_and_stay_dead_if_they_must(self, filled):
         identity = filled("dead-letters", "list", "--json").record["id"]
         assert filled("dead-letters", "redrive", identity[:8], "--json").record == {"redriven": 1}
-        assert len(filled("dead-letters", "list", "--json").records) == 2
+        again = filled("dead-letters", "list", "--json").record
+        assert (again["tries"], again["id"] == identity, again["offset"]) == (2, False, 1)
+        assert filled("dead-letters", "list").err == "1 dead letter(s)\n"
         assert filled("dead-letters", "redrive").out == "1 dead letter(s) put in again\n"
+        assert filled("dead-letters", "list", "--json").record["tries"] == 3
         assert "`lahar dead-letters list` shows them" in filled("dead-letters", "redrive", "zzz", code=3).err
 
     def test_that_were_too_large_to_be_kept_are_told_and_not_put_in_again(self, filled, folder):
