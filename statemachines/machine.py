@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, NamedTuple, NotRequired, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, NotRequired, TypedDict, TypeVar
 
 from statemachines.errors import TableError
 
-__all__ = ["Compiled", "MachineTable", "Row", "TransitionRow", "compile_table", "diagram", "step"]
+if TYPE_CHECKING:
+    from transitions import Machine
+
+__all__ = ["Compiled", "MachineTable", "Row", "TransitionRow", "compile_table", "diagram", "machine_of", "step"]
 
 F = TypeVar("F")
 
@@ -115,6 +118,33 @@ def step(compiled: Compiled[F], state: str, trigger: str, facts: F) -> Row[F] | 
         else:
             return row
     return None
+
+
+def machine_of(table: MachineTable[Any], model: object, *, state: str | None = None, free: bool = False) -> Machine:
+    """Return the machine of a table as `transitions` has it, for whoever follows what has happened.
+
+    Its triggers are `enter_PHASE`: which row was taken, and by which trigger, has been decided where the event was written. The
+    model gets `state` and `trigger`, and its `on_enter_PHASE(event)`, `on_exit_PHASE(event)` are called.
+
+    Args:
+        table: the machine.
+        model: what is to have the phase.
+        state: its phase now; the table's first one unless given.
+        free: changes that the table does not list are taken as well; otherwise `transitions` raises `MachineError`.
+    """
+    from transitions import Machine  # noqa: PLC0415 - only who follows needs it
+
+    changes = {(row["source"], row["dest"]) for row in table.rows if row["dest"] not in (None, row["source"])}
+    if free:
+        changes |= {(source, dest) for source in table.states for dest in table.states}
+    return Machine(
+        model=model,
+        states=list(table.states),
+        transitions=[{"trigger": f"enter_{dest}", "source": source, "dest": dest} for source, dest in sorted(changes)],
+        initial=state or table.initial,
+        auto_transitions=False,
+        send_event=True,
+    )
 
 
 class _Drawing:

@@ -1,0 +1,74 @@
+"""The three machines in the hands of a subscriber: job events drive them, its own callbacks hang on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from engine.events import Data, Event
+from engine.events.jobs import JobForgotten, JobOpened
+from engine.events.transitions import transition_of
+from statemachines.job import JOB
+from statemachines.machine import MachineTable, machine_of
+from statemachines.replica import REPLICA
+from statemachines.task import TASK
+from statemachines.vocabulary import Level
+
+__all__ = ["Machines", "Who"]
+
+_TABLES: Final[Mapping[Level, MachineTable[Any]]] = {"job": JOB, "task": TASK, "replica": REPLICA}
+
+
+class Who(NamedTuple):
+    """Whose phase a machine holds."""
+
+    job: str
+    level: Level
+    task: str = ""
+    replica: int | None = None
+    """Its index in the task."""
+
+
+class Machines:
+    """A machine of `transitions` for each job, task and replica that events tell of.
+
+    Args:
+        model: makes what a machine drives; its `on_enter_Running(event)` and the like are called when it enters a phase, and
+            `event.kwargs["event"]` is the job event. `None`: nobody follows that one.
+    """
+
+    def __init__(self, model: Callable[[Who], Any | None]) -> None:
+        self._model = model
+        self._free: dict[str, bool] = {}
+        """Jobs whose beginning was seen: whether others than Lahar decide on their phases."""
+        self._models: dict[str, dict[Who, Any]] = {}
+
+    def take(self, event: Event[Data]) -> None:
+        """Drive the machine that an event is about, if it is a change of phase.
+
+        Call it with each event once, in the order of its job, from any place in the history on. A replica's next attempt begins
+        a new machine. What is known of a job is dropped when its state is forgotten.
+
+        Raises:
+            transitions.MachineError: the tables do not list the change. Only of jobs that Lahar manages, from their beginning on;
+                those of others change as their owners say.
+        """
+        job = event.subject
+        if isinstance(event.data, JobForgotten):
+            self._free.pop(job, None)
+            self._models.pop(job, None)
+            return
+        if isinstance(event.data, JobOpened):
+            self._free[job] = not event.data.managed
+        change = transition_of(event.data)
+        if change is None:
+            return
+        who = Who(job, change.level, change.task or "", change.index)
+        models = self._models.setdefault(job, {})
+        if change.previous is None or who not in models:
+            model = self._model(who)
+            models[who] = model
+            if model is not None:
+                machine_of(_TABLES[who.level], model, state=change.previous, free=self._free.get(job, True))
+        if change.previous is not None and models[who] is not None:
+            models[who].trigger(f"enter_{change.phase}", event=event)
