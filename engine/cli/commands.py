@@ -28,7 +28,7 @@ COMMANDS: Final[dict[str, Place]] = {
     "ingest": Place("feed", Panel.PUT, "Take in what Kubernetes shows, as it comes."),
     "import-trace": Place("feed", Panel.PUT, "Import the trace of a real cluster: its jobs and pods become history."),
     "summary": Place("ask", Panel.ASK, "Sum up the log: jobs, attempts, phases, reasons, GPU time, waits and runs."),
-    "why": Place("ask", Panel.ASK, "Explain why a job is where it is, or an event: the chain of causes, in words."),
+    "why": Place("ask", Panel.ASK, "Explain why a job, a replica, a node or an event is as it is."),
     "timeline": Place("ask", Panel.ASK, "Draw a job's three levels with their attempts over time."),
     "history": Place("ask", Panel.ASK, "Tell everything that happened to a job, in order."),
     "as-of": Place("ask", Panel.ASK, "Show a job, a queue or the cluster as it was at a moment."),

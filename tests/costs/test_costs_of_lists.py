@@ -32,11 +32,12 @@ def ingest(log: Path, *files: Path, options: tuple[str, ...] = ()) -> tuple[dict
 
 @pytest.mark.parametrize("indent", [4, None], ids=["as kubectl prints it", "in one line"])
 def test_a_list_is_read_in_bounded_memory(tmp_path: Path, indent: int | None) -> None:
-    write_pods(tmp_path / "few.json", range(500), indent=indent)
-    size = write_pods(tmp_path / "many.json", range(20_000), indent=indent)
+    # What one List shows is one moment, up to 10,000 inputs.
+    write_pods(tmp_path / "few.json", range(11_000), indent=indent)
+    size = write_pods(tmp_path / "many.json", range(25_000), indent=indent)
     few, least = ingest(tmp_path / "few.db", tmp_path / "few.json", options=("--no-process",))
     many, most = ingest(tmp_path / "many.db", tmp_path / "many.json", options=("--no-process",))
-    assert (few["taken"], many["taken"], many["unreadable"]) == (500, 20_000, 0)
+    assert (few["taken"], many["taken"], many["unreadable"]) == (11_000, 25_000, 0)
     assert size > 30 * MIB
     assert most - least < 16 * MIB
 
