@@ -16,20 +16,14 @@ from urllib.request import urlopen
 import pytest
 import second_stage
 from lifecycle_inputs import inputs
-from oracle import judge
-from second_stage import SecondStage, waits
+from two_stages import TOPICS, append, must_be_decided_rightly, waits
 
 from engine.events import Message, Topic, raw_message, to_cloudevent
 from engine.history.transfer import contents_of
-from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Record
 from engine.log.sqlite import SqliteLog
-from engine.processor.partitions import shard_count
-from engine.processor.processor import Processor
 from engine.runtime.stages import STAGES
 
-TOPICS: tuple[Topic, ...] = ("cluster", "jobs", "pods", "job-events", "scheduling", "dead-letters")
-BOTH = (LifecycleStage(), SecondStage())
 SCRIPT = [sys.executable, second_stage.__file__]
 SHARDS = ["lifecycle/0", "lifecycle/1", "lifecycle/2", "scheduling/0"]
 
@@ -37,11 +31,6 @@ SHARDS = ["lifecycle/0", "lifecycle/1", "lifecycle/2", "scheduling/0"]
 @pytest.fixture(autouse=True)
 def _two_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.runtime.stages.STAGES", [*STAGES, second_stage.second_stage])
-
-
-def append(log: SqliteLog, parts: list[tuple[Topic, Message]]) -> None:
-    for topic in dict.fromkeys(topic for topic, _ in parts):
-        log.append(topic, [message for found, message in parts if found == topic])
 
 
 def records(path: Path) -> list[Record]:
@@ -53,18 +42,9 @@ def as_cloudevents(parts: list[tuple[Topic, Message]]) -> bytes:
     return b"\n".join(to_cloudevent(message) for _, message in parts if message.type)
 
 
-def must_be_decided_rightly(path: Path) -> None:
-    """Decide all shards again, and compare their states, by snapshot and by history, and their accounts."""
+def must_be_right(path: Path) -> None:
     with closing(SqliteLog(path)) as log:
-        for stage in BOTH:
-            for number in range(shard_count(log, stage)):
-                verdict = judge(log, stage, number)
-                assert verdict.differences == []
-                processor = Processor(log, stage, number)
-                processor.open()
-                assert processor.accounts.balanced
-                assert processor.accounts.outcomes == verdict.outcomes
-                processor.close()
+        must_be_decided_rightly(log)
 
 
 class TestCommands:
@@ -84,7 +64,7 @@ class TestCommands:
         assert "scheduling/0" in lahar("status").out
         verdicts = lahar("verify", "--json").records
         assert [(found["shard"], found["ok"]) for found in verdicts] == [(shard, True) for shard in SHARDS]
-        must_be_decided_rightly(folder / "lahar.db")
+        must_be_right(folder / "lahar.db")
 
     def test_a_log_is_written_and_restored_whole(self, lahar, folder):
         """The same records at the same offsets; nothing is left to do there, and both go on where they stood."""
@@ -103,7 +83,7 @@ class TestCommands:
             assert (first["inputs"], first["outcomes"], first["now"]) == (again["inputs"], again["outcomes"], again["now"])
         assert all(found["ok"] for found in lahar("verify", "--json", "--log", restored).records)
         assert lahar("export", "--log", restored).out == exported
-        must_be_decided_rightly(folder / "restored.db")
+        must_be_right(folder / "restored.db")
 
     def test_what_the_second_says_is_an_event_of_the_job(self, lahar, files, folder):
         files["job"].write_text(files["job"].read_text().replace("Checkpointed", second_stage.EVENT))
@@ -125,7 +105,7 @@ class TestCommands:
             log.append("cluster", [raw_message("c1", b"\xff", 1_000_000)])
             append(log, inputs(10))
         lahar("run", "--once")
-        must_be_decided_rightly(folder / "lahar.db")
+        must_be_right(folder / "lahar.db")
         letters = [found for found in lahar("dead-letters", "list", "--json").records if found["topic"] != "pods"]
         assert sorted(found["topic"] for found in letters) == ["cluster", "job-events"]
         (truth,) = [found for found in letters if found["topic"] == "job-events"]
@@ -194,7 +174,7 @@ def survive(path: Path, kills: int, jobs: int) -> None:
         assert re.search(r'^lahar_inputs_received_total\{shard="0",stage="scheduling"\} [1-9]', page, re.MULTILINE), page
         engine.process.terminate()
         assert engine.process.wait(60) == 0
-    must_be_decided_rightly(path)
+    must_be_right(path)
 
 
 def test_kills_lose_nothing_and_double_nothing(folder):

@@ -15,18 +15,14 @@ import pytest
 import second_stage
 from lahar_command import Command
 from lifecycle_inputs import inputs
-from oracle import judge
-from second_stage import SecondStage, waits
+from two_stages import BOTH, TOPICS, append, must_be_decided_rightly, waits
 from worker_process import Lahar, until
 
-from engine.events import Message, Topic
+from engine.events import Message
 from engine.history.transfer import contents_of, export_log, import_log
-from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
-from engine.log.port import Log, Partition
+from engine.log.port import Partition
 from engine.log.sqlite import SqliteLog
-from engine.processor.partitions import shard_count
-from engine.processor.processor import Processor
 from engine.runtime.engine import Engine
 from engine.runtime.settings import Settings
 from engine.runtime.stages import STAGES
@@ -34,9 +30,7 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
 Make = Callable[[int], KafkaLog]
-BOTH = (LifecycleStage(), SecondStage())
 PROGRAM = [sys.executable, second_stage.__file__]
-TOPICS: tuple[Topic, ...] = ("cluster", "jobs", "pods", "job-events", "scheduling", "dead-letters")
 
 
 @pytest.fixture
@@ -45,29 +39,11 @@ def lahar(settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch) -> Command:
     return Command.of(settings)
 
 
-def append(log: Log, parts: list[tuple[Topic, Message]]) -> None:
-    for topic in dict.fromkeys(topic for topic, _ in parts):
-        log.append(topic, [message for found, message in parts if found == topic])
-
-
 def contents(log: Any) -> dict[Partition, list[Message]]:
     found: dict[Partition, list[Message]] = {}
     for record in log.scan(TOPICS):
         found.setdefault(record.partition, []).append(record.message)
     return found
-
-
-def must_be_decided_rightly(log: Log) -> None:
-    """Decide all shards again, and compare their states and accounts."""
-    for stage in BOTH:
-        for number in range(shard_count(log, stage)):
-            verdict = judge(log, stage, number)
-            assert verdict.differences == []
-            processor = Processor(log, stage, number)
-            processor.open()
-            assert processor.accounts.balanced
-            assert processor.accounts.outcomes == verdict.outcomes
-            processor.close()
 
 
 @pytest.mark.parametrize("partitions", [1, 3])

@@ -16,14 +16,11 @@ from engine.events import Data, Event, NotKeptError, Topic
 from engine.events.ids import output_id
 from engine.events.inputs import CommandIssued, CustomEventRaised, NodeDeleted, NodeObserved
 from engine.events.jobs import Accounted, AttemptEnded, JobForgotten, JobPhaseChanged
-from engine.lifecycle.stage import LifecycleStage
-from engine.log.port import Log, ShardId
-from engine.processor.partitions import input_partitions, shard_count
 from engine.processor.stage import Decision, Outcome, Reads
 from engine.runtime.settings import Settings
 from engine.runtime.stages import STAGES
 
-__all__ = ["EVENT", "Known", "SecondStage", "State", "second_stage", "waits"]
+__all__ = ["EVENT", "Known", "SecondStage", "State", "second_stage"]
 
 NAME: Final = "scheduling"
 EVENT: Final = "Counted"
@@ -188,17 +185,6 @@ class SecondStage:
 
 _JOB: Final = "job/"
 _NODE: Final = "node/"
-
-
-def waits(log: Log) -> bool:
-    """Tell whether a shard of lifecycle or of this stage has inputs left on a log."""
-    for stage in (LifecycleStage(), SecondStage()):
-        for number in range(shard_count(log, stage)):
-            partitions, view = input_partitions(log, stage, number), log.look(ShardId(stage.name, number))
-            taken = view.position.vector if view is not None else (0,) * len(partitions)
-            if any(log.read(partition, offset, 1) for partition, offset in zip(partitions, taken, strict=True)):
-                return True
-    return False
 
 
 def second_stage(_settings: Settings) -> SecondStage:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from lifecycle_inputs import inputs
 from oracle import judge
 from second_stage import SecondStage, State
+from two_stages import BOTH, append
 
-from engine.events import Event, Message, Topic, decode
+from engine.events import Event, decode
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.jobs import ActionTaken, CommandRefused
-from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Record
 from engine.processor.partitions import input_partitions
@@ -25,16 +25,9 @@ from engine.processor.snapshots import state_hash
 from engine.runtime.engine import Engine
 from engine.runtime.settings import Settings
 
-STAGES = (LifecycleStage(), SecondStage())
-
 
 def engine(log: Log) -> Engine:
-    return Engine.of(log, STAGES, Settings(log="memory:"))
-
-
-def append(log: Log, parts: list[tuple[Topic, Message]]) -> None:
-    for topic, message in parts:
-        log.append(topic, [message])
+    return Engine.of(log, BOTH, Settings(log="memory:"))
 
 
 def said(log: Any) -> list[Record]:
@@ -78,8 +71,8 @@ def test_recovery_gives_the_state_of_every_commit(partitions: int, batch: int) -
     append(log, inputs(16))
     processors = [
         Processor(log, stage, number, batch=batch, snapshot_every=150)
-        for stage in STAGES
-        for number in range(partitions if stage is STAGES[0] else 1)
+        for stage in BOTH
+        for number in range(partitions if stage is BOTH[0] else 1)
     ]
     compared = 0
     for processor in processors:
@@ -128,5 +121,5 @@ def truth() -> list[list[Event[Any]]]:
     append(log, inputs(12))
     both = engine(log)
     both.run_until_quiet()
-    partitions = input_partitions(log, STAGES[1], 0)
+    partitions = input_partitions(log, BOTH[1], 0)
     return [[decode(record.message) for record in log.read(partition, 0, 60)] for partition in partitions]
