@@ -12,7 +12,7 @@ from lahar_command import Command
 from topics_of_tests import add_partitions, delete_group
 
 from engine.log.errors import LogUnavailableError
-from engine.log.port import Partition
+from engine.log.port import Commit, Partition, ShardId
 from engine.simulation.workload import lives
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
@@ -73,6 +73,16 @@ def test_what_stood_before_is_still_read_when_brokers_have_forgotten_where_shard
         asyncio.run(delete_group(settings, settings.group("lifecycle", shard)))
 
     assert lahar("export").out == before
+
+
+def test_how_wide_a_log_was_is_known_of_whichever_stage_has_run(settings: KafkaSettings, open_log: Callable[[], KafkaLog]) -> None:
+    Command.of(settings)("topics", "apply", *MANY)
+    inputs = [Partition("cluster", 0), Partition("job-events", 0), Partition("job-events", 1)]
+    open_log().open(ShardId("scheduling", 0), inputs).commit(Commit((1, 0, 0), 1))
+    add_partitions(settings, ["pods", "jobs", "decisions", "job-events", "billing", "snapshots"], 5)
+    log = KafkaLog(settings, readonly=True)
+    assert (log.partitions("pods"), log.partitions("job-events")) == (2, 2)
+    log.close()
 
 
 def test_who_only_reads_cannot_write(settings: KafkaSettings) -> None:
