@@ -209,7 +209,8 @@ def leave(job: Job, task: Task, attempt: Attempt) -> None:
     """Take an attempt out of the counters; before it changes."""
     if task.slots.get(attempt.index) is attempt:
         _count(job, task, attempt, -1)
-        own(task.left).pop(attempt.index, None)
+        if task.left:
+            own(task.left).pop(attempt.index, None)
 
 
 def enter(job: Job, task: Task, attempt: Attempt) -> None:
