@@ -15,6 +15,8 @@ from engine.application.client import Events, Lahar
 from engine.application.client import open_lahar as open  # noqa: A004 - `lahar.open` reads as what it does
 from engine.application.feed import Taken
 from engine.events import Event
+from engine.events.jobs import Fault
+from engine.history.asof import ClusterAsOf
 from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
 from engine.history.listing import Filter, JobLine
 from engine.history.timeline import Timeline
@@ -25,9 +27,11 @@ from engine.log.errors import LogError
 __all__ = [
     "AmbiguousError",
     "AppliedObject",
+    "ClusterAsOf",
     "Event",
     "Events",
     "Explanation",
+    "Fault",
     "Filter",
     "HistoryError",
     "JobLine",

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from engine.application.feed import Feed
 from engine.application.known_jobs import KnownJobs
 from engine.application.messages import manifest_digest, submission, update
-from engine.events import Data, Event, Message, decode, encode
+from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.ids import observation_id
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.history.reading import cluster_facts
@@ -100,21 +100,28 @@ def apply_parts(
         What became of the objects that are no jobs.
 
     Raises:
-        ValueError: with `strict`, something is odd, and nothing is appended; or an update of a job changes what may not, and no
-            job is.
+        ValueError: with `strict`, something is odd; or an update of a job changes what may not. Nothing is appended then.
         LogError: the log failed.
     """
     for part in parts:
         for warning in () if part.inputs is None else part.inputs.warnings:
             _warn(f"{part.place}: {warning}", warn, strict=strict)
     feed.play_from(recorded)
-    applied, objects = _apply_objects(feed, log, cluster, parts)
     jobs = [part for part in parts if part.inputs is None]
     if jobs:
-        feed.process()
+        feed.process()  # what waits may change what is known of them
+    applied, changed, objects = _judge_objects(log, cluster, parts)
+    judged: list[_JudgedJob] = []
+    if jobs:
         names = {job_name(part.document.content)[:2] for part in jobs}
         known = KnownJobs(log, cluster, queues_of(objects), names)
-        _apply_jobs(feed, known, cluster, jobs, recorded, strict=strict, warn=warn)
+        judged = _judge_jobs(known, cluster, jobs, recorded, strict=strict, warn=warn)
+    # All of it is judged by now.
+    for topic, message in changed:
+        feed.append(topic, [message])
+    for message, label, place, hint in judged:
+        feed.append("jobs", [message])
+        feed.expect(message, label, place, hint)
     return applied
 
 
@@ -124,15 +131,16 @@ def _warn(warning: str, warn: Callable[[str], object], *, strict: bool) -> None:
     warn(warning)
 
 
-def _apply_objects(
-    feed: Feed, log: Exportable, cluster: str, parts: Iterable[Part]
-) -> tuple[list[AppliedObject], Collection[Data]]:
-    """Append what differs from what the log knows; returns what became of it, and what it knows then."""
+def _judge_objects(
+    log: Exportable, cluster: str, parts: Iterable[Part]
+) -> tuple[list[AppliedObject], list[tuple[Topic, Message]], Collection[Data]]:
+    """Return what becomes of objects that are no jobs, what is to be appended, and what the log knows then."""
     facts = ClusterFacts()
     for event in cluster_facts(log):
         if event.clusterid == cluster:
             facts.absorb(event)
     applied: list[AppliedObject] = []
+    changed: list[tuple[Topic, Message]] = []
     for topic, messages, _ in (part.inputs for part in parts if part.inputs is not None):
         for message in messages:
             event, data = _as_given(message)
@@ -142,10 +150,10 @@ def _apply_objects(
             if isinstance(before, NodeObserved | ObjectApplied):
                 outcome = "unchanged" if replace(before, version=None, uid=None) == data else "changed"
             if outcome != "unchanged":
-                feed.append(topic, [encode(event, message.key)])
+                changed.append((topic, encode(event, message.key)))
                 facts.absorb(event)
             applied.append(AppliedObject(kind, name, outcome))
-    return applied, [*facts.nodes.values(), *facts.objects.values()]
+    return applied, changed, [*facts.nodes.values(), *facts.objects.values()]
 
 
 def _as_given(message: Message) -> tuple[Event[Data], NodeObserved | ObjectApplied]:
@@ -167,8 +175,11 @@ def _named(data: Data) -> tuple[str, str]:
     raise TypeError(f"{data.TYPE} is no fact of a cluster object")
 
 
-def _apply_jobs(
-    feed: Feed,
+_JudgedJob = tuple[Message, str, str, str]
+"""What is to be appended for a job, what to call it, its place, and a warning for the case that nothing follows."""
+
+
+def _judge_jobs(
     known: KnownJobs,
     cluster: str,
     parts: Iterable[Part],
@@ -176,13 +187,13 @@ def _apply_jobs(
     *,
     strict: bool,
     warn: Callable[[str], object],
-) -> None:
-    """Submit or update jobs; one that stands in the files twice is submitted and then updated.
+) -> list[_JudgedJob]:
+    """Return submissions and updates of jobs; one that stands in the files twice is submitted and then updated.
 
     Raises:
-        ValueError: an update changes what may not; none of them is appended then.
+        ValueError: an update changes what may not.
     """
-    made: list[tuple[Message, str, str, str]] = []
+    judged: list[_JudgedJob] = []
     for place, document, _ in parts:
         manifest = document.content
         namespace, name, _ = job_name(manifest)
@@ -199,10 +210,8 @@ def _apply_jobs(
                 hint = _HINT
             message = update(cluster, manifest, job, known.standing(job), recorded)
         known.take(message)
-        made.append((message, f"{namespace}/{name}", place, hint))
-    for message, label, place, hint in made:
-        feed.append("jobs", [message])
-        feed.expect(message, label, place, hint)
+        judged.append((message, f"{namespace}/{name}", place, hint))
+    return judged
 
 
 def _submission(known: KnownJobs, cluster: str, manifest: dict[str, Any], recorded: int, *, strict: bool) -> Message:

@@ -37,7 +37,9 @@ from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.reading.documents import Document, read_documents
 from engine.kubernetes.reading.identity import job_name
+from engine.log.errors import LogError
 from engine.log.producer_time import wall_clock
+from engine.runtime.engine import Engine
 from engine.runtime.opening import is_shared, open_log
 from engine.runtime.settings import DEFAULT_LOG, Settings
 from statemachines.vocabulary import Action, Level
@@ -74,6 +76,7 @@ class Events(Iterator[Event[Data]]):
 
     def __init__(self, subscription: Subscription, *, follow: bool) -> None:
         self._subscription = subscription
+        self._follow = follow
         self._items = subscription.stream(follow=follow)
 
     @property
@@ -87,9 +90,14 @@ class Events(Iterator[Event[Data]]):
         return self._subscription.caught_up
 
     def __next__(self) -> Event[Data]:
-        for item in self._items:
-            if not isinstance(item, CaughtUp):
-                return decode(item.message)
+        try:
+            for item in self._items:
+                if not isinstance(item, CaughtUp):
+                    return decode(item.message)
+        except LogError:
+            # Whoever goes on when the log can be read again goes on behind the last event.
+            self._items = self._subscription.stream(follow=self._follow)
+            raise
         raise StopIteration
 
 
@@ -106,9 +114,13 @@ class Lahar:
         self.log: Final = log
         self._settings: Final = settings
         self._process = process
+        self._engine: Engine | None = None
 
     def close(self) -> None:
         """Close the log. Idempotent."""
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
         self.log.close()
 
     def __enter__(self) -> Self:
@@ -150,6 +162,7 @@ class Lahar:
         content = dict(manifest)
         message = submission(self._settings.cluster, content, command or str(uuid4()), wall_clock(), strict=strict)
         feed = self._feed()
+        feed.play_from(message.recordedtime)
         feed.append("jobs", [message])
         feed.expect(message, "/".join(job_name(content)[:2]))
         return self._finish(feed)[0]
@@ -228,16 +241,19 @@ class Lahar:
         ident = resolve(self.log, job)
         message = command_message(cluster_of(self.log, ident), ident, data, command or str(uuid4()), wall_clock())
         feed = self._feed()
+        feed.play_from(message.recordedtime)
         feed.append("jobs", [message])
         feed.expect(message, job)
         return self._finish(feed)[0]
 
     def _feed(self) -> Feed:
-        return Feed(self.log, self._settings, _Logged(), process=self._process)
+        return Feed(self.log, self._settings, _Logged(), process=self._process, engine=self._engine)
 
-    @staticmethod
-    def _finish(feed: Feed) -> list[Taken]:
-        taken = feed.finish()
+    def _finish(self, feed: Feed) -> list[Taken]:
+        try:
+            taken = feed.finish()
+        finally:
+            self._engine = feed.engine
         feed.tell_callbacks()
         return taken
 

@@ -80,6 +80,7 @@ class Feed:
         reporter: Reporter,
         *,
         process: bool,
+        engine: Engine | None = None,
         progress: Progress = lambda: nullcontext(lambda _done, _all: None),
     ) -> None:
         """Begin.
@@ -89,6 +90,7 @@ class Feed:
             settings: of this run.
             reporter: is told what callbacks could not take.
             process: process what is appended, unless a live engine does, or the log is one that workers process.
+            engine: of an earlier feed into this log, whose state is at hand.
             progress: shows how far that has come.
 
         Raises:
@@ -99,7 +101,8 @@ class Feed:
         self._process = process and not is_shared(settings.log)
         self._progress = progress
         self._principal = principal_of(settings.log)
-        self._engine: Engine | None = None
+        self.engine: Engine | None = engine
+        """What has processed; whoever made the feed closes it. `None`: nothing was processed here."""
         self._callbacks = Callbacks(settings, reporter) if self._process else None
         self._started = wall_clock()
         self._expected: list[_Expected] = []
@@ -200,7 +203,7 @@ class Feed:
     def _run(self) -> Engine:
         """Run the engine; it stays open for the next time, as recovering its state may take seconds."""
         with self._progress() as show:
-            engine, fresh = self._engine, self._engine is None
+            engine, fresh = self.engine, self.engine is None
             if engine is None:
                 engine = Engine.of(self._log, stages_of(self._settings), self._settings)
                 engine.open()
@@ -217,7 +220,7 @@ class Feed:
                 # Another command has processed since; nothing of ours was written.
                 engine.open()
                 self.processed += engine.run_until_quiet(told)
-        self._engine = engine
+        self.engine = engine
         return engine
 
     def _followed(self, message: Message) -> list[Event[Data]]:

@@ -161,6 +161,7 @@ def submit(
     manifests = read_manifests(file)
     with opened(settings, create=True, readonly=False) as target:
         feed = new_feed(target, settings, output, process=not no_process)
+        feed.play_from(recorded)
         for number, (place, manifest) in enumerate(manifests):
             identity = command if len(manifests) == 1 else f"{command}/{number}"
             message = submission(settings.cluster, manifest, identity, recorded, strict=strict)

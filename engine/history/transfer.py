@@ -42,6 +42,7 @@ _TOPICS: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if 
 _BATCH: Final = 5_000
 _MOST_PARTITIONS: Final = 10_000
 """Far more than a log has; a first line that says more is damaged."""
+_VISIBLE_SECONDS: Final = 1.0
 _LARGEST: Final = 2**63 - 1
 _BLANK: Final = raw_message("", b"", 0)
 
@@ -211,6 +212,8 @@ class _Restore:
         self._shards: dict[str, tuple[ShardLog, Sequence[Partition]]] = {}
         self._offsets: dict[Partition, array[int]] = {}
         """Of the records restored, in the exported log; 8 bytes each."""
+        self._here: dict[Partition, array[int]] = {}
+        """Of the same records, in this log: Kafka's markers of transactions have offsets too."""
         self._written: dict[str, int] = {}
         self._now = 0
         self._missing = 0
@@ -301,8 +304,22 @@ class _Restore:
         return record.shard, "" if record.shard and not self._readable_only else record.partition.topic
 
     def _basis(self, basis: Vector, inputs: Sequence[Partition]) -> Vector:
-        """Translate offsets of the exported log into this one's: the number of restored records that stood below."""
-        return tuple(bisect_left(self._offsets.get(partition, ()), end) for partition, end in zip(inputs, basis, strict=True))
+        """Translate offsets of the exported log into this one's: each is the one behind the last record restored below it."""
+        return tuple(self._behind(partition, end) for partition, end in zip(inputs, basis, strict=True))
+
+    def _behind(self, partition: Partition, end: int) -> int:
+        taken = bisect_left(self._offsets.get(partition, ()), end)
+        if not taken:
+            return 0
+        here = self._here.setdefault(partition, array("q"))
+        while len(here) < taken:
+            found = self._log.read(partition, here[-1] + 1 if here else 0, _BATCH)
+            if not found:
+                # What was committed a moment ago may become readable a little later.
+                self._log.wait(_VISIBLE_SECONDS, [partition])
+                continue
+            here.extend(record.offset for record in found)
+        return here[taken - 1] + 1
 
 
 def _head(contents: Contents) -> bytes:

@@ -151,9 +151,12 @@ class SqliteFile:
 
     def close(self) -> None:
         """Close the connections. Idempotent."""
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                connection.close()
+        # A statement that is finalised while another thread steps it crashes the interpreter.
+        with self._reading:
+            self._reader.close()
+        with self._writing:
+            if self._writer is not None:
+                self._writer.close()
 
     def _writable(self) -> sqlite3.Connection:
         if self._writer is None:

@@ -18,7 +18,7 @@ from typing import Final, Generic, TypeVar
 from engine.events import Data, Event, EventError, decode
 from engine.events.jobs import Accounted, DeadLettered
 from engine.log.errors import LogDamagedError, LogError, LogUnavailableError
-from engine.log.port import Log, Partition, Position, Record, ShardId, ShardLog, ShardView
+from engine.log.port import Log, Partition, Position, Record, ShardId, ShardLog, ShardView, Transactional
 from engine.processor.accounts import Accounts
 from engine.processor.partitions import input_partitions, output_partitions
 from engine.processor.snapshots import Snapshots, load
@@ -116,10 +116,12 @@ def must_reach(log: Log, shard: ShardId, partition: Partition, taken: int) -> in
         taken: the offset behind the last one taken.
 
     Raises:
-        LogUnavailableError: it does.
+        LogUnavailableError: it does, and may not do so for long.
+        LogDamagedError: it does, in a log that no leaders change hands in.
     """
     if (end := log.end(partition)) < taken:
-        raise LogUnavailableError(
+        kind = LogUnavailableError if isinstance(log, Transactional) else LogDamagedError
+        raise kind(
             f"{partition.topic}/{partition.number} ends at {end}, but shard {shard} has taken what stood before {taken}; if it "
             "stays so, the topic was made anew or cut: restore it from a backup, or begin a new log"
         )

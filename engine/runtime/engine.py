@@ -112,6 +112,14 @@ class Engine:
         for processor in self.processors:
             processor.close()
 
+    def not_open(self) -> list[str]:
+        """Return why shards are not worked on at this moment. May be called from any thread.
+
+        With `threads` none: shards that are quiet have been given back.
+        """
+        waiting = [] if self._threads else [processor.shard for processor in self.processors if not processor.is_open]
+        return [f"shard {shard} is not open" for shard in waiting]
+
     def lag(self) -> int:
         """Return the number of inputs that wait; for shards that are open."""
         return sum(processor.lag() for processor in self.processors)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import Any
 import pytest
 
 import lahar
+from engine.effects.notice import Notice
 from engine.effects.registry import Registry, callback
 from engine.events.jobs import JobOpened, JobPhaseChanged
 
@@ -198,3 +201,55 @@ def test_a_callback_that_fails_is_told_to_the_logger(
     monkeypatch.setattr("engine.runtime.callbacks.registered", lambda *_: Registry([bell]))
     log.submit(JOB)
     assert ("lahar", logging.WARNING) in {(record.name, record.levelno) for record in caplog.records}
+
+
+def test_many_calls_hold_one_engine(tmp_path: Path) -> None:
+    """Each opened the shards anew and left their files open."""
+    with lahar.open(f"sqlite:{tmp_path / 'lahar.db'}") as log:
+        log.apply(QUEUE, JOB)
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        for _ in range(5):
+            log.raise_event("ml/train", "Checkpointed")
+        assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) < before
+
+
+def test_callbacks_hear_at_once_of_what_a_program_puts_in(log: lahar.Lahar, monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+
+    @callback(name="bell", level="job")
+    def bell(notice: Notice) -> None:
+        heard.append(notice.mode)
+
+    monkeypatch.setattr("engine.runtime.callbacks.registered", lambda *_: Registry([bell]))
+    log.submit(JOB)
+    log.command("ml/train", "AbortJob")
+    assert set(heard) == {"live"}
+
+
+def test_an_update_that_is_refused_leaves_the_objects_before_it_as_they_were(log: lahar.Lahar) -> None:
+    log.apply(JOB)
+    changed = {**JOB, "spec": {**JOB["spec"], "queue": "other"}}
+    with pytest.raises(ValueError, match=r"spec\.queue"):
+        log.apply({**QUEUE, "metadata": {"name": "other"}}, changed)
+    assert log.apply({**QUEUE, "metadata": {"name": "other"}})[0].outcome == "created"
+
+
+def test_a_log_is_closed_while_another_thread_reads_it(tmp_path: Path) -> None:
+    """SQLite crashed the interpreter."""
+    log = lahar.open(f"sqlite:{tmp_path / 'lahar.db'}")
+    log.apply(QUEUE, JOB)
+    reading, ended = threading.Event(), threading.Event()
+
+    def read() -> None:
+        with contextlib.suppress(Exception):
+            while True:
+                list(log.subscribe())
+                reading.set()
+        ended.set()
+
+    thread = threading.Thread(target=read, daemon=True)
+    thread.start()
+    assert reading.wait(60)
+    log.close()
+    assert ended.wait(60)
