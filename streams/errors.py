@@ -10,6 +10,7 @@ LogError
 from __future__ import annotations
 
 import logging
+import ssl
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
@@ -19,7 +20,11 @@ from aiokafka.errors import (
     GroupAuthorizationFailedError,
     InvalidReplicationFactorError,
     InvalidTransactionTimeout,
+    KafkaConnectionError,
     KafkaError,
+    KafkaTimeoutError,
+    RequestTimedOutError,
+    StaleMetadata,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailed,
 )
@@ -50,9 +55,14 @@ _REMEDIES: Final[_Remedies] = {
 REFUSALS: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)
 """What brokers answer to who lacks a right on a topic or a group."""
 
+_TRANSIENT: Final = (KafkaConnectionError, KafkaTimeoutError, RequestTimedOutError, StaleMetadata, OSError)
+"""Nobody answers. A failed login is something else, and so is a certificate that does not fit, though it is an `OSError`."""
+
 
 class TopicsMissingError(LogUnavailableError):
     """Raised when topics are not there."""
+
+    transient = True
 
     def __init__(self, names: Sequence[str], where: str) -> None:
         super().__init__(f"{where} has no topic {', '.join(names)}; make them with `lahar topics apply`")
@@ -78,7 +88,9 @@ def unavailable(what: str, error: BaseException, remedies: _Remedies | None = No
     text = " ".join(str(error).split()).rpartition(f"{name}: ")[2].removesuffix(name)
     said = f"{what}: {name}" + (f": {text}" if text and not text.startswith("[Error ") else "")
     remedy = {**_REMEDIES, **(remedies or {})}.get(type(error))
-    return LogUnavailableError(said if remedy is None else f"{said}; {remedy}")
+    found = LogUnavailableError(said if remedy is None else f"{said}; {remedy}")
+    found.transient = isinstance(error, _TRANSIENT) and not isinstance(error, ssl.SSLError)
+    return found
 
 
 @contextmanager

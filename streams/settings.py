@@ -10,6 +10,7 @@
 | `KAFKA_SSL_CAFILE`, `KAFKA_SSL_CERTFILE`, `KAFKA_SSL_KEYFILE`, `KAFKA_SSL_KEYFILE_PASSWORD` | PEM files |
 | `KAFKA_SSL_CHECK_HOSTNAME` | `false` only where certificates name no host |
 | `KAFKA_TOPIC_PREFIX` | before every topic, group and transactional id: several logs in one cluster |
+| `KAFKA_START_SECONDS` | 60 unless given; so long a worker that starts before its brokers or topics waits for them |
 | `KAFKA_SESSION_SECONDS` | 30 unless given: after so long a silence of a worker, others get its shards |
 | `KAFKA_COMPRESSION` | `zstd` unless given; `none`, `gzip`, `snappy`, `lz4` |
 """
@@ -58,6 +59,8 @@ class KafkaSettings(BaseSettings):
     aiokafka asks for, a seventh for 4 µs."""
     request_seconds: Annotated[float, Field(gt=0)] = 30.0
     """How long the log tries to reach a broker before it is unavailable."""
+    start_seconds: Annotated[float, Field(ge=0)] = 60.0
+    """How long a process that goes on waits for brokers and topics that are not there when it starts."""
     session_seconds: Annotated[float, Field(ge=1)] = 30.0
     """After which a group gives the shards of a worker that is silent to others. A restart should take less; brokers allow 6 s to
     30 min unless they are told otherwise (`group.min.session.timeout.ms`, `group.max.session.timeout.ms`)."""

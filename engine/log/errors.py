@@ -33,6 +33,9 @@ class LogError(Exception):
 class LogUnavailableError(LogError):
     """Raised when the log cannot be reached, or not be written (full disk, no permission)."""
 
+    transient: bool = False
+    """Nobody answers, or the log has not been made yet: a process that starts may wait for it (`engine.log.start`)."""
+
 
 class LogBusyError(LogUnavailableError):
     """Raised when another live process holds what this one needs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 
 from engine.history.transfer import Exportable
 from engine.log.errors import FencedError
@@ -10,12 +10,12 @@ from engine.log.producer_time import wall_clock
 from engine.processor.membership import StaticMembership
 from engine.processor.partitions import shard_count
 from engine.runtime.callbacks import Callbacks, CallbackTurn
-from engine.runtime.engine import Engine, opened, run_lock, watchdog_of
+from engine.runtime.engine import Engine, run_lock, watchdog_of
 from engine.runtime.monitoring import Monitoring, served
-from engine.runtime.opening import is_shared
+from engine.runtime.opening import UNOPENED, StoppedError, opened_at_start
 from engine.runtime.reporter import Reporter
 from engine.runtime.settings import Settings
-from engine.runtime.shares import run_shares, shared, waiting_for
+from engine.runtime.shares import Share, run_shares, shared, waiting_for
 from engine.runtime.signals import Signals
 from engine.runtime.stages import stages_of
 
@@ -36,19 +36,24 @@ def run(settings: Settings, reporter: Reporter, address: str | None) -> None:
         LogError: the log cannot be used, and waiting does not help.
         KeyboardInterrupt: it was told so by Ctrl-C.
     """
-    with Signals() as signals, ExitStack() as stack:
+    with Signals() as signals, suppress(StoppedError), ExitStack() as stack:
         monitoring = stack.enter_context(Monitoring(settings))
         callbacks = Callbacks(settings, reporter, monitoring.executor)
-        log = _taken(settings, stack)
+        shares: list[Share] = []
+        serving = stack.enter_context(ExitStack())
+        serving.enter_context(
+            served(address, monitoring, reporter, lambda: [*waiting_for(shares), *turn.trouble] if shares else [UNOPENED])
+        )
+        log = _taken(settings, reporter, stack, signals)
         fenced = False
         turn = CallbackTurn(log, callbacks, reporter.warn, monitoring.registry, lambda: not fenced)
         stack.callback(turn.stop)
         watchdog = stack.enter_context(watchdog_of(settings))
-        shares = [
+        shares += [
             shared(log, stage, StaticMembership(0, 1, shard_count(log, stage)), monitoring, watchdog, signals, stack)
             for stage in stages_of(settings)
         ]
-        stack.enter_context(served(address, monitoring, reporter, lambda: [*waiting_for(shares), *turn.trouble]))
+        stack.callback(serving.close)
         reporter.note(f"running {settings.log}; Ctrl-C stops")
         try:
             run_shares(shares, signals, monitoring.beat, turn.step)
@@ -79,7 +84,7 @@ def run_once(settings: Settings, reporter: Reporter, address: str | None) -> int
     with ExitStack() as stack:
         monitoring = stack.enter_context(Monitoring(settings))
         callbacks = Callbacks(settings, reporter, monitoring.executor)
-        log = _taken(settings, stack)
+        log = _taken(settings, reporter, stack)
         engine = Engine.of(log, stages_of(settings), settings, monitoring.observer)
         stack.callback(engine.close)
         stack.enter_context(served(address, monitoring, reporter, engine.not_open))
@@ -90,8 +95,8 @@ def run_once(settings: Settings, reporter: Reporter, address: str | None) -> int
     return done
 
 
-def _taken(settings: Settings, stack: ExitStack) -> Exportable:
+def _taken(settings: Settings, reporter: Reporter, stack: ExitStack, signals: Signals | None = None) -> Exportable:
     """Return the log, opened for writing by the one process that runs it."""
     lock = run_lock(settings)
     stack.enter_context(lock.hold() if lock is not None else nullcontext())
-    return stack.enter_context(opened(settings, create=not is_shared(settings.log), readonly=False))
+    return stack.enter_context(opened_at_start(settings, reporter, signals))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from engine.events import Topic
@@ -10,11 +11,12 @@ from engine.processor.membership import Membership, RebalanceObserver, StaticMem
 from engine.processor.partitions import is_whole, shard_count
 from engine.processor.stage import Stage
 from engine.runtime.callbacks import Callbacks, CallbackTurn
-from engine.runtime.engine import opened, watchdog_of
+from engine.runtime.engine import watchdog_of
 from engine.runtime.monitoring import Monitoring, served
+from engine.runtime.opening import UNOPENED, StoppedError, opened_at_start
 from engine.runtime.reporter import Reporter
 from engine.runtime.settings import Settings
-from engine.runtime.shares import TURN_SECONDS, UNSETTLED, run_shares, shared, waiting_for
+from engine.runtime.shares import TURN_SECONDS, UNSETTLED, Share, run_shares, shared, waiting_for
 from engine.runtime.signals import Signals
 
 if TYPE_CHECKING:
@@ -56,9 +58,12 @@ def run_stage(
         LogError: the log cannot be used, and waiting does not help.
         ValueError: there is no such place.
     """
-    with ExitStack() as stack:
+    with suppress(StoppedError), ExitStack() as stack:
         monitoring = stack.enter_context(Monitoring(settings))
-        log = stack.enter_context(opened(settings, readonly=False))
+        shares: list[Share] = []
+        serving = stack.enter_context(ExitStack())
+        serving.enter_context(served(address, monitoring, reporter, lambda: waiting_for(shares) if shares else [UNOPENED]))
+        log = stack.enter_context(opened_at_start(settings, reporter, signals))
         membership: Membership
         if place is None:
             topic = _SINGLE if is_whole(stage) else stage.outputs[0]
@@ -66,8 +71,8 @@ def run_stage(
         else:
             membership = StaticMembership(*place, shard_count(log, stage))
         watchdog = stack.enter_context(watchdog_of(settings))
-        shares = [shared(log, stage, membership, monitoring, watchdog, signals, stack)]
-        stack.enter_context(served(address, monitoring, reporter, lambda: waiting_for(shares)))
+        shares.append(shared(log, stage, membership, monitoring, watchdog, signals, stack))
+        stack.callback(serving.close)
         reporter.note(f"worker {name} of {stage.name} on {settings.log}; Ctrl-C stops")
         run_shares(shares, signals, monitoring.beat)
 
@@ -85,12 +90,21 @@ def run_effects(settings: Settings, reporter: Reporter, signals: Signals, addres
     Raises:
         LogError: the log cannot be used, and waiting does not help.
     """
-    with ExitStack() as stack:
+    with suppress(StoppedError), ExitStack() as stack:
         monitoring = stack.enter_context(Monitoring(settings))
         callbacks = Callbacks(settings, reporter, monitoring.executor)
         if not callbacks.any:
             reporter.warn("no callbacks are registered: nobody is told of anything")
-        log = stack.enter_context(opened(settings, readonly=False))
+        effects: CallbackTurn | None = None
+
+        def waiting() -> Sequence[str]:
+            if effects is None:
+                return [UNOPENED]
+            return effects.trouble if membership.is_settled() else [UNSETTLED]
+
+        serving = stack.enter_context(ExitStack())
+        serving.enter_context(served(address, monitoring, reporter, waiting))
+        log = stack.enter_context(opened_at_start(settings, reporter, signals))
         membership = _group(log, EFFECTS, _SINGLE, name, leave=True, observer=monitoring.metrics)
         turn: int | None = None
 
@@ -98,9 +112,7 @@ def run_effects(settings: Settings, reporter: Reporter, signals: Signals, addres
             return turn is not None and membership.turn() == turn
 
         effects = CallbackTurn(log, callbacks, reporter.warn, monitoring.registry, our_turn)
-        stack.enter_context(
-            served(address, monitoring, reporter, lambda: effects.trouble if membership.is_settled() else [UNSETTLED])
-        )
+        stack.callback(serving.close)
         membership.start(signals.wake)
         reporter.note(f"worker {name} of {EFFECTS} on {settings.log}; Ctrl-C stops")
         try:

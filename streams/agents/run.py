@@ -12,6 +12,7 @@ from typing import Final
 from engine.effects.modules import MODULE_NAME, import_named
 from engine.effects.receiver import describe
 from engine.log.errors import LogUnavailableError
+from engine.log.start import StartWait
 from streams.agents.app import AgentApp
 from streams.agents.declaration import Agent, Agents
 from streams.agents.errors import AgentError, AgentModuleError
@@ -78,8 +79,8 @@ def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
         stopped: asked 20 times a second.
 
     Raises:
-        LogUnavailableError: Kafka cannot be reached, has no such topics, does not let this user read them or join the group, Faust
-            gave up, or another process has this one's name.
+        LogUnavailableError: Kafka cannot be reached or has no such topics (after `KAFKA_START_SECONDS`), does not let this user
+            read them or join the group, Faust gave up, or another process has this one's name.
     """
     for name, level in _QUIET.items():
         logging.getLogger(name).setLevel(level)
@@ -87,7 +88,7 @@ def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
 
 
 async def _run(app: AgentApp, stopped: Callable[[], bool]) -> None:
-    checked = asyncio.ensure_future(_must_have_topics(app))
+    checked = asyncio.ensure_future(_until_topics(app))
     while not (stopped() or checked.done()):
         await asyncio.wait({checked}, timeout=_POLL_SECONDS)
     if not checked.done():
@@ -121,6 +122,17 @@ async def _live(app: AgentApp) -> None:
     await app.start()
     _log.info("agents %s: running %s", app.conf.id, ", ".join(delivery.handler.name for delivery in app.deliveries))
     await app.wait_until_stopped()
+
+
+async def _until_topics(app: AgentApp) -> None:
+    """Return when Kafka has the topics that agents read; it may be started after them."""
+    start = StartWait(app.settings.start_seconds, lambda text: _log.warning("agents %s: %s", app.conf.id, text))
+    while True:
+        try:
+            return await _must_have_topics(app)
+        except LogUnavailableError as error:
+            pause = start.pause(error)
+        await asyncio.sleep(pause)
 
 
 async def _must_have_topics(app: AgentApp) -> None:

@@ -33,7 +33,8 @@ def test_what_cannot_be_run_is_told_in_one_line(
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "broken_agents.py").write_text(BROKEN)
     (tmp_path / "wrong_agents.py").write_text(WRONG)
-    done = CliRunner().invoke(app, ["--log", log, "agents", "run", target], env={"COLUMNS": "300", "KAFKA_REQUEST_SECONDS": "1"})
+    environment = {"COLUMNS": "300", "KAFKA_REQUEST_SECONDS": "1", "KAFKA_START_SECONDS": "0"}
+    done = CliRunner().invoke(app, ["--log", log, "agents", "run", target], env=environment)
     assert done.exit_code == code, done.output
     assert said in done.stderr
     assert done.stdout == ""

@@ -407,9 +407,10 @@ def test_a_process_that_is_left_without_any_partition_shows_nothing(make_log: Ma
 
 
 def test_agents_without_a_broker_or_topics_end_with_an_error_that_says_so(settings: KafkaSettings) -> None:
+    settings = settings.model_copy(update={"start_seconds": 0.0})
     with pytest.raises(TopicsMissingError, match="lahar topics apply"), Running(settings, Told().agent()) as running:
         until(lambda: running.error is not None, PATIENCE, "it ends")
-    nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_seconds=1)
+    nowhere = KafkaSettings(bootstrap_servers="127.0.0.1:1", request_seconds=1, start_seconds=0)
     with pytest.raises(LogUnavailableError, match="cannot be reached"), Running(nowhere, Told().agent()) as running:
         until(lambda: running.error is not None, PATIENCE, "it ends")
 

@@ -241,7 +241,7 @@ def test_what_is_for_files_says_what_to_do_instead(lahar: Command, command: str,
     assert said.count("\n") == 1
 
 
-QUESTIONS = ["summary", "events --follow", "status", "run --once", "import-trace", "topics plan", "topics apply", "job list --json"]
+QUESTIONS = ["summary", "events --follow", "status", "import-trace", "topics plan", "topics apply", "job list --json"]
 
 
 @pytest.mark.parametrize("command", QUESTIONS)

@@ -206,7 +206,9 @@ def test_a_worker_that_finds_no_broker_says_so_in_json_without_its_password(sett
         "LAHAR_LOG_FORMAT": "json",
     }
     for bootstrap in (nowhere, settings):  # nobody there; one that speaks no SASL
-        with Lahar(bootstrap.model_copy(update={"request_seconds": 3.0}), "worker", "--stage", "lifecycle", **secret) as worker:
+        with Lahar(
+            bootstrap.model_copy(update={"request_seconds": 3.0, "start_seconds": 0.0}), "worker", "--stage", "lifecycle", **secret
+        ) as worker:
             assert worker.wait() == 4
             said = worker.said
         last = json.loads(said.splitlines()[-1])

@@ -49,6 +49,7 @@ class Lahar:
             "KAFKA_TOPIC_PREFIX": settings.topic_prefix,
             "KAFKA_SESSION_SECONDS": str(settings.session_seconds),
             "KAFKA_TRANSACTION_SECONDS": str(settings.transaction_seconds),
+            "KAFKA_START_SECONDS": str(settings.start_seconds),
             "KAFKA_REQUEST_SECONDS": str(settings.request_seconds),
             "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder or ROOT)]),
             "PYTHONUNBUFFERED": "1",

@@ -50,7 +50,7 @@ def test_who_was_fenced_leaves_alone_how_far_callbacks_have_come(
                 thread.join(60)
         raise error
 
-    monkeypatch.setattr("engine.runtime.run.opened", lambda *_, **__: nullcontext(log))
+    monkeypatch.setattr("engine.runtime.run.opened_at_start", lambda *_, **__: nullcontext(log))
     monkeypatch.setattr("engine.runtime.run.run_shares", run_until_it_fails)
     monkeypatch.setattr("engine.runtime.callbacks.registered", lambda *_: Registry([callback(name="bell")(ring)]))
     with pytest.raises(type(error)):

@@ -207,6 +207,7 @@ def test_every_setting_of_kafka_that_proves_who_one_is_counts_as_a_credential(tm
         "sasl_mechanism",
         "security_protocol",
         "session_seconds",
+        "start_seconds",
         "ssl_cafile",
         "ssl_check_hostname",
         "topic_prefix",
