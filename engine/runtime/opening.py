@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from streams.log import KafkaLog
     from streams.settings import KafkaSettings
 
-__all__ = ["KAFKA", "UNOPENED", "StoppedError", "awaited", "is_shared", "not_installed", "open_log", "opened_at_start"]
+__all__ = ["KAFKA", "UNOPENED", "StoppedError", "awaited", "is_shared", "kafka_of", "not_installed", "open_log", "opened_at_start"]
 
 KAFKA: Final = "kafka://"
 UNOPENED: Final = "the log is not open yet"
@@ -66,7 +66,7 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
     """
     if not is_shared(url):
         return open_embedded(url, partitions, create=create, readonly=readonly)
-    make, settings = _kafka(url)
+    make, settings = kafka_of(url)
     log = make(settings, readonly=readonly)
     if partitions is not None and partitions != (found := width(log)):
         log.close()
@@ -89,7 +89,7 @@ def opened_at_start(settings: Settings, reporter: Reporter, signals: Signals | N
         ValueError: the URL is of no known form, or a setting of Kafka does not fit.
     """
     url, shared = settings.log, is_shared(settings.log)
-    start = StartWait(_kafka(url)[1].start_seconds if shared else 0, reporter.warn)
+    start = StartWait(kafka_of(url)[1].start_seconds if shared else 0, reporter.warn)
     with closing(awaited(lambda: open_log(url, create=not shared), start, signals)) as log:
         yield log
 
@@ -111,7 +111,13 @@ def awaited(attempt: Callable[[], T], start: StartWait, signals: Signals | None 
             raise StoppedError
 
 
-def _kafka(url: str) -> tuple[type[KafkaLog], KafkaSettings]:
+def kafka_of(url: str) -> tuple[type[KafkaLog], KafkaSettings]:
+    """Return what opens a log on Kafka, and the settings to open it with.
+
+    Raises:
+        LogUnavailableError: this installation has no client for Kafka.
+        ValueError: a setting does not fit.
+    """
     try:
         from streams.log import KafkaLog  # noqa: PLC0415  an extra that most installations do without
         from streams.settings import KafkaSettings  # noqa: PLC0415

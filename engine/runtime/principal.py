@@ -9,7 +9,7 @@ from typing import Final
 
 from engine.events import EventError, Message, decode, encode
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobSubmitted, JobUpdated
-from engine.runtime.opening import is_shared
+from engine.runtime.opening import is_shared, kafka_of
 
 __all__ = ["principal_of", "spoken_by"]
 
@@ -27,9 +27,8 @@ def principal_of(log: str) -> str:
         log: the log's URL.
     """
     if is_shared(log):
-        from streams.settings import KafkaSettings  # noqa: PLC0415  an extra that most installations do without
-
-        return KafkaSettings.of_url(log).sasl_username or ""
+        _, settings = kafka_of(log)
+        return settings.sasl_username or ""
     if os.name != "posix":
         return ""
     import pwd  # noqa: PLC0415  not on every system
