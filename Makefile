@@ -28,15 +28,15 @@ $(STAMP): requirements.lock pyproject.toml
 
 run: $(STAMP) ## Import real cluster history into run/lahar.db, show what became of it, and play a story.
 	@rm -rf run && mkdir -p run
-	@$(BIN)/lahar --log sqlite:run/lahar.db import-trace
+	@$(BIN)/lahar --log sqlite:run/lahar.db import-trace --format openb
 	@$(BIN)/lahar --log sqlite:run/lahar.db summary
 	@echo
 	@echo 'A story: an ensemble is done when its combiner is (examples/ensemble)'
 	@PATH="$(abspath $(BIN)):$$PATH" LAHAR_LOG="sqlite:$(CURDIR)/run/ensemble.db" examples/ensemble/play.sh
 	@echo
 	@echo 'Try next:'
-	@echo '  $(BIN)/lahar --log sqlite:run/lahar.db why default/philly-669        why a real job on four machines failed'
-	@echo '  $(BIN)/lahar --log sqlite:run/lahar.db timeline default/philly-669   when its pods ran'
+	@echo '  $(BIN)/lahar --log sqlite:run/lahar.db why default/openb-pod-8096            how a real job failed'
+	@echo '  $(BIN)/lahar --log sqlite:run/lahar.db timeline default/openb-pod-8096       when it waited and ran'
 	@echo '  $(BIN)/lahar --log sqlite:run/ensemble.db history search/ranking-ensemble   every event of the story'
 	@echo 'docs/tutorial.md goes on from here.'
 

@@ -182,12 +182,15 @@ class _Stream:
 @app.command(
     "import-trace",
     rich_help_panel=Panel.PUT,
-    examples=["lahar import-trace", "lahar import-trace --format openb openb_pods.csv.gz --cluster openb"],
+    examples=["lahar import-trace --format openb", "lahar import-trace --format openb openb_pods.csv.gz --cluster openb"],
 )
 def import_trace_command(
     context: typer.Context,
     file: Annotated[
-        Path | None, typer.Argument(metavar="FILE", help="A trace, plain or .gz. Without it: the sample that ships with Lahar.")
+        Path | None,
+        typer.Argument(
+            metavar="FILE", help="A trace, plain or .gz. Without it: the sample of openb or philly-status that ships with Lahar."
+        ),
     ] = None,
     source_format: Annotated[
         str, typer.Option("--format", metavar="F", help="One of " + ", ".join(FORMATS) + ".")
@@ -204,7 +207,7 @@ def import_trace_command(
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     if file is None:
-        with sample_trace() as sample:
+        with sample_trace(source_format) as sample:
             _import(output, settings, sample, source_format, cluster, process=not no_process)
     else:
         _import(output, settings, file, source_format, cluster, process=not no_process)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.events import encode
 from engine.events.inputs import JobObserved, PodObserved, RowUnreadable
-from engine.events.times import SECOND, to_micros
+from engine.events.times import SECOND, format_time, to_micros
 from engine.simulation import TraceError, cluster_of, import_trace, sample_trace
 from engine.simulation.traces.facts import Facts
 from engine.simulation.traces.rows import BadRow, TraceRow, split
@@ -221,6 +221,26 @@ def test_sample_is_the_head_of_the_full_trace(appended, shared_trace, text_of):
         report = import_trace(appended, path, "philly-status", "philly")
     assert (report.rows, report.rejected, len(lines)) == (3000, 0, 3001)
     assert text_of(shared_trace("philly_status_15k.csv.gz")).splitlines()[:3001] == lines
+
+
+def test_openb_sample_is_the_tail_of_the_full_trace_on_dates_of_2023(appended, shared_trace, text_of):
+    origin = to_micros(datetime(2023, 1, 1, tzinfo=UTC)) // SECOND
+    full = list(csv.DictReader(text_of(shared_trace("openb_pods.csv.gz")).splitlines()))[-3000:]
+    for row in full:
+        row.update({name: str(int(row[name]) + origin) for name in row if name.endswith("_time") and row[name]})
+    with sample_trace("openb") as path:
+        assert list(csv.DictReader(gzip.decompress(path.read_bytes()).decode().splitlines())) == full
+        report = import_trace(appended, path, "openb", "openb")
+    assert (report.rows, report.rejected) == (3000, 0)
+    waits = [pod.running - pod.created for pod in ends(appended) if pod.running is not None]
+    assert sum(wait > 0 for wait in waits) == 2112
+    assert {format_time(pod.created)[:7] for pod in ends(appended)} == {"2023-05"}
+
+
+def test_format_without_a_sample():
+    message = "no sample of format 'swf' ships with Lahar, only of openb, philly-status; name a FILE"
+    with pytest.raises(TraceError, match=message), sample_trace("swf"):
+        pass
 
 
 def ends(appended):

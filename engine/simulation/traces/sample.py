@@ -1,4 +1,4 @@
-"""The trace that ships with Lahar: real jobs to look at without fetching anything."""
+"""The traces that ship with Lahar: real jobs to look at without fetching anything."""
 
 from __future__ import annotations
 
@@ -6,12 +6,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Final
+
+from engine.simulation.errors import TraceError
 
 __all__ = ["sample_trace"]
 
+_FILES: Final = {"openb": "openb_pods_3000.csv.gz", "philly-status": "philly_status_3000.csv.gz"}
+"""File in `engine/simulation/data` by format; ATTRIBUTION.md beside them names sources and licences."""
+
 
 @contextmanager
-def sample_trace() -> Iterator[Path]:
-    """Yield the path of the first 3,000 jobs of the Philly trace, of format `philly-status` (CC-BY-4.0, © Microsoft)."""
-    with as_file(files("engine.simulation") / "data" / "philly_status_3000.csv.gz") as path:
+def sample_trace(source_format: str = "philly-status") -> Iterator[Path]:
+    """Yield the path of 3,000 rows of a real trace.
+
+    Args:
+        source_format: `openb` has waits, on dates of 2023; `philly-status` has jobs of several pods, starts each job at
+            submission, and counts from 1970.
+
+    Raises:
+        TraceError: no sample of this format ships with Lahar.
+    """
+    if source_format not in _FILES:
+        raise TraceError(f"no sample of format {source_format!r} ships with Lahar, only of {', '.join(_FILES)}; name a FILE")
+    with as_file(files("engine.simulation") / "data" / _FILES[source_format]) as path:
         yield path
