@@ -66,7 +66,7 @@ def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
 
 @letters.command("list")
 def list_letters(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """List the dead letters with their reasons and where they stood; what was put in again and failed again stands there once."""
+    """List the dead letters with reason and origin, those that were redriven and failed again once."""
     output = output_of(context, as_json)
     table = Table(box=None, pad_edge=False)
     for heading in ("ID", "AT", "ORIGIN", "REASON", "BYTES", "TRIES"):
