@@ -1,7 +1,7 @@
 """Runs a changing set of shards, each in a thread of its own.
 
-While one shard waits for its commit another one decides, and one that opens slowly, or cannot be opened, holds up nobody. What
-becomes of a thread reaches the owner when it asks: errors do not cross threads by themselves.
+While one shard waits for its commit another one decides; a shard that opens slowly, or fails to open, delays no other. The owner
+learns of a thread's end and its error by calling `collect`.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ class Runner:
                 # The shards meet the same error, and tell it.
                 self._closed.wait(IDLE_SECONDS)
             except Exception:
-                # The log was closed beneath it, or it is a defect; shards look for themselves every now and then.
+                # The log was closed meanwhile, or it is a defect; shards go on polling.
                 if not self._closed.is_set():
-                    _logger.exception("nobody looks out for inputs any more")
+                    _logger.exception("input watcher stopped; shards fall back to polling")
                 return

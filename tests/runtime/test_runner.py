@@ -324,6 +324,24 @@ class TellingLog(PlannedLog):
         return super().read(partition, start, limit)
 
 
+class UnwatchedLog(PlannedLog):
+    """Has a defect in what the watcher calls."""
+
+    def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
+        if threading.current_thread().name == "lahar-watch":
+            raise ZeroDivisionError
+        return super().wait(timeout, partitions)
+
+
+def test_shards_fall_back_to_polling_when_the_input_watcher_stops(caplog: pytest.LogCaptureFixture) -> None:
+    log = UnwatchedLog()
+    with Runner(log, partial(processor, log)) as runner:
+        runner.assign([0])
+        log.until(lambda: "input watcher stopped; shards fall back to polling" in caplog.messages)
+        log.add(0)
+        log.until(lambda: log.outputs(0) == 1)
+
+
 def test_a_shard_is_not_woken_by_the_inputs_of_others() -> None:
     log = TellingLog()
     with Runner(log, partial(processor, log)) as runner:
