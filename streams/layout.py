@@ -1,4 +1,4 @@
-"""Numbers of partitions: what they must be for shards to run, and what can be read where somebody has added some."""
+"""Partition counts: which ones shards need, and what can be read after somebody added partitions."""
 
 from __future__ import annotations
 

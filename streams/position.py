@@ -1,4 +1,4 @@
-"""Where a shard stands, written twice in each of its transactions.
+"""The position of a shard, written twice in each of its transactions.
 
 Once as a record of its snapshot, so that both are always of one moment; once as offsets of its own consumer group, with the rest
 in their metadata, so that Kafka's tools show how far it is. Either outlives the loss of the other: brokers forget a group's offsets

@@ -1,6 +1,6 @@
-"""Reading partitions in pieces, without gap or repeat, for callers outside the loop.
+"""Reads partitions in chunks, without gaps or repeats, for callers outside the event loop.
 
-A fetch brings more than a caller asks for; the rest is kept for its next call.
+A fetch returns more than a caller asks for; the rest is buffered for its next call.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Runs one shard of a stage on a log: takes inputs, lets the stage decide, commits what follows, recovers."""
+"""Runs one shard of a stage on a log: takes inputs, calls the stage, commits its events, recovers."""

@@ -1,6 +1,6 @@
-"""What became of every input of a shard, as a fold over what the shard wrote (design rules 1 and 4).
+"""The outcome of every input of a shard, counted by a fold over what the shard wrote (design rules 1 and 4).
 
-Outputs that share a basis belong to one input. The first of them says what became of it; timers that fired after it share its
+Outputs that share a basis belong to one input. The first of them holds its outcome; timers that fired after it share its
 basis too and start no input of their own. Inputs that leave no event are counted by `shard.accounted`.
 """
 

@@ -1,4 +1,4 @@
-"""Attempts at a batch: what could not be decided, or not be written, and is done otherwise the next time."""
+"""Retries of a batch: which inputs could not be decided or written, and how the next attempt treats them."""
 
 from __future__ import annotations
 

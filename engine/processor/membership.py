@@ -1,7 +1,7 @@
-"""Which shards of a stage a process is to run: told by a group that spreads them, or fixed from the start.
+"""Which shards of a stage a process runs: assigned by a group, or fixed by ordinal.
 
-Membership never keeps two processes from running one shard: that is what opening it does, which fences the holder before. It sees
-to it that every shard is run by somebody.
+Membership assigns every shard to a process. It does not keep two processes from running one shard: opening a shard fences the
+earlier holder.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whoever is told what processors do: metrics, traces. What they do with it must not fail and must not take long.
+"""Processor observers (metrics, traces); they must not raise or block.
 
 All calls about a shard come from the thread that works on it; several shards may call at once.
 """
@@ -99,7 +99,7 @@ class Batch(NamedTuple):
 
 
 class Observer(Protocol):
-    """Is told what processors do, after they have done it."""
+    """Processor observer: called after each step; must not raise or block."""
 
     def opening(self, processor: Watched) -> None:
         """A processor begins to open its shard, for the first time or again."""

@@ -1,7 +1,7 @@
 """The processor: runs one shard of a stage on a log.
 
-It takes inputs, lets the stage decide, applies what follows and writes it, and moves on, all in one transaction. It knows nothing
-of jobs; the stage knows nothing of it.
+One transaction takes inputs, calls the stage's `decide`, applies and writes its events and advances the input offsets. The
+processor knows nothing of jobs; the stage knows nothing of the processor.
 """
 
 from __future__ import annotations

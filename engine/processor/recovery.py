@@ -1,4 +1,4 @@
-"""Bringing a shard's state to where the shard stands: its snapshot, then the tail of what it absorbed and wrote.
+"""Recovery of a shard's state: its snapshot, then the tail of the inputs that it absorbed and the events that it wrote.
 
 `decide` is never run again on the past. Own output is merged by shardsequence, and absorbed inputs stand before the first output
 whose basis includes them, as they did when the shard took them.

@@ -1,4 +1,4 @@
-"""Tries in a child process what processes have ended in: they may have been killed by somebody, for another reason."""
+"""Decides an input in a child process after processes ended while they decided it: the cause may lie elsewhere (a kill)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What operators are told of a shard: that it is open or closed, that a commit failed, and what was committed that needs somebody.
+"""Log lines of a shard: it was opened or closed, a commit failed, and committed dead letters and jobs parked or unparked.
 
-That is dead letters and jobs that were parked or unparked, one line each, once they are committed. A cluster gone wrong makes
-thousands of them a second: beyond a burst, one a second of each kind is told, with the number of those passed over. The metrics
-count all, and the log holds them.
+The last three may come by the thousand a second: after a burst, one line a second of each kind is written, with the number left
+out. The metrics count all, and the log holds them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A shard at work in memory: takes inputs, fires timers, applies what the stage says and keeps it for the commit.
+"""The uncommitted work of a shard, in memory: inputs taken, timers fired, events of the stage applied and kept for the commit.
 
-Everything here is lost with the process and built anew from the log; `processor` decides when it is committed or thrown away.
+It is lost with the process and rebuilt from the log; `processor` commits it or drops it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What a stage is to the processor: three pure functions and the codec of its state.
+"""The stage protocol: three pure functions and the codec of the state.
 
-    decide(state, input) -> events        what follows from this input; no I/O, no clock, no randomness
+    decide(state, input) -> events        the events of this input; no I/O, no clock, no randomness
     evolve(state, event)                  apply one event; total, cannot fail
     due(state) -> time | None             when the earliest timer of this state fires
 

@@ -1,7 +1,7 @@
-"""Callbacks of a process: which are registered, and when they are told.
+"""Callbacks of a process: which are registered, and when events are delivered to them.
 
-A module is looked for beside the configuration that names it first, then where Python looks. What `lahar.toml` in the working
-directory names is not imported: whoever wrote that file is not who runs the command.
+A module is looked for beside the configuration file that names it, then on Python's path. Modules that `lahar.toml` in the working
+directory names are not imported: its author need not be the user who runs the command.
 """
 
 from __future__ import annotations

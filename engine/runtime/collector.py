@@ -1,8 +1,8 @@
 """The garbage collector of a process that keeps millions of live objects.
 
-A full collection looks at all of them: at 100,000 live jobs it stops the engine for more than a second, again and again while the
-state grows. The state has no cycles, so what has survived a commit is set aside (`gc.freeze`) after a look at what is young; the
-cost of a collection then follows what was made since the last one.
+A full collection visits all of them: with 100,000 live jobs it stops the engine for more than a second, repeatedly while the state
+grows. The state has no cycles, so objects that survive a commit are frozen (`gc.freeze`) after a young collection; a collection
+then costs as much as was allocated since the last one.
 """
 
 from __future__ import annotations

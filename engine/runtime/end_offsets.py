@@ -1,4 +1,4 @@
-"""Where the partitions of some shards end, for those who must not wait for a log that does not answer."""
+"""End offsets of the partitions of some shards, fetched in the background, so that a scrape never blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All shards of all stages of a log in this process, run until nothing follows any more."""
+"""Runs all shards of all stages of a log in this process until no input and no due timer is left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the command says and returns when something goes wrong: one clear line, one documented exit code.
+"""Errors of the command: one line for a person and one documented exit code each.
 
 NotFoundError         what the user named is not in the log
 UnreadableFileError   objects of a file could not be read

@@ -1,6 +1,6 @@
-"""What a process that goes on writes about itself on standard error: one line an occurrence, as text or as JSON.
+"""Logs of long-running processes on standard error, one line a record, as text or as JSON.
 
-A line of JSON has `time`, `level`, `logger` and `message`, then what it is about, as far as that is known: `shard`, `job`,
+A line of JSON has `time`, `level`, `logger` and `message`, then those of these fields that are known: `shard`, `job`,
 `event_id`, `correlation_id`, `cause`, `callback`, `topic`, `partition`, `offset`, `reason`, `seconds`, `events`; for an exception
 `error` (its class) and `traceback`.
 """

@@ -1,7 +1,7 @@
-"""What operators see of the processors of one process, for Prometheus.
+"""Prometheus metrics of the processors of one process.
 
-Counters are read from the shards' accounts when they are scraped, so they count what is committed, cost nothing while the shard
-works, and go on after a restart.
+Counters are read from the shards' accounts when they are scraped, so they count committed records, cost nothing while the
+shard works, and continue after a restart.
 """
 
 from __future__ import annotations

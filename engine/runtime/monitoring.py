@@ -1,4 +1,4 @@
-"""What a process that runs shards or callbacks shows to whoever runs it: is it alive, does it do its work, what does it do?"""
+"""Monitoring of a process that runs shards or callbacks: liveness, readiness, metrics and traces."""
 
 from __future__ import annotations
 

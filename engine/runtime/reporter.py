@@ -1,4 +1,4 @@
-"""Where a process says what goes on; the face that started it decides how that looks."""
+"""Progress messages for people; the face that started the process decides how they look."""
 
 from __future__ import annotations
 

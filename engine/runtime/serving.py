@@ -1,12 +1,12 @@
-"""What a process shows of itself over HTTP: `/metrics` for Prometheus, `/healthz` and `/readyz` for whoever runs it.
+"""The HTTP server of a process: `/metrics` for Prometheus, `/healthz` and `/readyz` for probes.
 
 | path | 200 | 503 |
 |---|---|---|
 | `/metrics` | always; 500 if the metrics cannot be gathered | |
 | `/healthz` | the process is alive | it hangs: kill it and start it again |
-| `/readyz` | it does its work | not now, and why; it may be starting, or behind |
+| `/readyz` | the process does its work | it does not, with the reasons: it starts, or is behind |
 
-The last two answer `{"ok": true, "reasons": []}`; while something is wrong, every reason is a sentence.
+The last two answer `{"ok": true, "reasons": []}`, with one sentence for each fault.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The loop of a process that runs shards until it is told to stop: the same on every log."""
+"""The loop of a process that runs shards until SIGTERM, the same on every log."""
 
 from __future__ import annotations
 

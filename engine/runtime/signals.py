@@ -1,4 +1,4 @@
-"""How a process that runs until it is told to stop hears that it is."""
+"""SIGTERM and SIGINT end a process after the transaction at hand; the same signal again ends it at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Signals"]
 
 
 class Signals:
-    """Lets the transaction at hand end when the process is told to stop. Who insists is obeyed at once."""
+    """Turns SIGTERM and SIGINT into a flag for the length of a `with` block; the same signal again ends the process."""
 
     def __init__(self) -> None:
         self.stopped = False

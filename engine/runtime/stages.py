@@ -1,4 +1,4 @@
-"""The list of stages: in one process they run in this order, and every command that is about stages goes through it."""
+"""The list of stages: one process runs them in this order, and every command about stages reads it."""
 
 from __future__ import annotations
 

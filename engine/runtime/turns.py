@@ -1,4 +1,4 @@
-"""How long a thread of a process with several shards keeps the interpreter while others wait for it."""
+"""The interpreter's switch interval in a process with several shards: how long a thread runs before another may."""
 
 from __future__ import annotations
 

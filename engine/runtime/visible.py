@@ -1,4 +1,4 @@
-"""How an answer shows what would move the cursor, end its line or turn its words around. Tenants choose names and reasons."""
+"""Escapes control characters, line ends and changes of text direction in answers: tenants choose names and reasons."""
 
 from __future__ import annotations
 

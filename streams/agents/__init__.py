@@ -1,4 +1,4 @@
-"""Agents: those who build on the truth, told of job events as they are committed. See `docs/agents.md`.
+"""Agents: functions that are called with committed job events from Kafka. See `docs/agents.md`.
 
     from streams.agents import agent, job_events
 

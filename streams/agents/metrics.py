@@ -1,4 +1,4 @@
-"""What operators see of the agents of one process, for Prometheus."""
+"""Prometheus metrics of the agents of one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent has done, by job and sequence: so that what comes again is known, and what never came is noticed."""
+"""Progress of an agent by job and sequence: recognises repeated events and notices missing ones."""
 
 from __future__ import annotations
 

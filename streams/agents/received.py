@@ -1,4 +1,4 @@
-"""What an agent is given of one record: the event, and where it stood."""
+"""One received record: its event, topic, partition and offset."""
 
 from __future__ import annotations
 

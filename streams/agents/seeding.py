@@ -1,4 +1,4 @@
-"""Beginning a partition with what a snapshot says, so that all of its past need not be read."""
+"""Starts a partition from a snapshot, so that its history need not be read."""
 
 from __future__ import annotations
 

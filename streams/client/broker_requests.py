@@ -1,4 +1,4 @@
-"""Questions to the brokers, one request each: records, ends of partitions, offsets of groups.
+"""Single requests to brokers: fetch records, list end offsets, fetch and commit group offsets.
 
 aiokafka's consumer fetches ahead by itself, so it cannot say that a partition has nothing more; a log must. These requests can: a
 fetch that comes back empty was answered by the partition's leader at that moment, and costs less than a look at the end (0.2 ms

@@ -1,4 +1,4 @@
-"""Connecting to a cluster, and saying why that fails: aiokafka tells it only to its log."""
+"""Connects to a cluster, and names the cause of a failure, which aiokafka only logs."""
 
 from __future__ import annotations
 

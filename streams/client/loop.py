@@ -1,4 +1,4 @@
-"""The thread in which aiokafka lives, beside a caller that knows nothing of asyncio.
+"""The thread that runs aiokafka's event loop beside synchronous callers.
 
 Heartbeats, metadata and transactions' answers go on there while a stage decides in the caller's thread.
 """

@@ -1,4 +1,4 @@
-"""What each broker has heard of topics: one hears of a change later than another."""
+"""Per-broker topic metadata; brokers learn of changes at different times."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a fetch brings: batches as they stand in the log, of which the committed records are taken one by one."""
+"""Record batches of a fetch, as stored in the log; committed records are taken from them one by one."""
 
 from __future__ import annotations
 

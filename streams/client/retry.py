@@ -1,4 +1,4 @@
-"""Asking again while a cluster is changing hands."""
+"""Retries of requests while brokers are away or partitions change their leader."""
 
 from __future__ import annotations
 

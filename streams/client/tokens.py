@@ -1,4 +1,4 @@
-"""Tokens for OAUTHBEARER: the function of the deployment that gives them, and what becomes of its failures.
+"""Tokens for OAUTHBEARER from a function of the deployment, with its failures turned into errors of the client.
 
 aiokafka asks for a token in the task that keeps up with who leads what, and expects no errors there but its own: any other would
 end that task unheard, and a call without an end would hold it for ever.
