@@ -135,7 +135,7 @@ class Difference:
 
     def __str__(self) -> str:
         if self.setting == "topic":
-            return f"{self.topic} is missing: {self.wanted}"
+            return f"{self.topic}: missing ({self.wanted})"
         return f"{self.topic} has {self.setting} {self.found}, declared is {self.wanted}"
 
 
@@ -212,7 +212,7 @@ async def _differences(admin: Any, wanted: list[Declared]) -> list[Difference]: 
     differences: list[Difference] = []
     for topic in wanted:
         if topic.name not in present:
-            text = f"{topic.partitions} partitions, {topic.replication} copies, {topic.config['cleanup.policy']}"
+            text = f"partitions={topic.partitions}, replication={topic.replication}, cleanup={topic.config['cleanup.policy']}"
             differences.append(Difference(topic.name, "topic", "", text))
             continue
         parts = described[topic.name]["partitions"]

@@ -34,8 +34,8 @@ def topics() -> tuple[str, ...]:
 
 
 def test_topics_are_planned_made_and_then_as_declared(lahar: Command, topics: tuple[str, ...]) -> None:
-    assert "pods is missing: 2 partitions, 1 copies, delete" in lahar("topics", "plan", *topics, code=1).out
-    assert "snapshots is missing" in lahar("topics", "apply", *topics).out
+    assert "pods: missing (partitions=2, replication=1, cleanup=delete)" in lahar("topics", "plan", *topics, code=1).out
+    assert "snapshots: missing" in lahar("topics", "apply", *topics).out
     assert lahar("topics", "plan", *topics).out == "the topics are as declared\n"
     assert lahar("topics", "apply", *topics).out == "nothing to change\n"
     assert "cannot" not in lahar("topics", "plan", "--partitions", "4", "--replication", "1", code=1).out

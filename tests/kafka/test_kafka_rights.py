@@ -224,7 +224,7 @@ def refused(lahar: Command, *arguments: object, **more: Any) -> str:
 def test_topics_are_made_and_compared(guarded: Guarded) -> None:
     prefix = "anew-"
     maker, planner = (guarded.command(rights(row), prefix) for row in ("topics apply", "topics plan"))
-    assert "pods is missing" in maker("topics", "apply", *TOPICS).out
+    assert "pods: missing" in maker("topics", "apply", *TOPICS).out
     assert planner("topics", "plan", *TOPICS).out == "the topics are as declared\n"
 
 

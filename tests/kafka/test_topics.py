@@ -17,7 +17,7 @@ def test_a_cluster_without_topics_lacks_all_of_them(settings: KafkaSettings) -> 
     wanted = declared(settings, 2, 1)
     found = asyncio.run(plan(settings, wanted))
     assert {(difference.topic, difference.setting) for difference in found} == {(topic.name, "topic") for topic in wanted}
-    assert str(found[0]) == f"{settings.topic_prefix}pods is missing: 2 partitions, 1 copies, delete"
+    assert str(found[0]) == f"{settings.topic_prefix}pods: missing (partitions=2, replication=1, cleanup=delete)"
 
 
 def test_what_was_applied_is_there_and_applying_again_changes_nothing(settings: KafkaSettings) -> None:
@@ -41,7 +41,9 @@ def test_another_number_of_partitions_is_refused_and_nothing_is_changed(settings
     wanted = declared(settings, 4, 1)
     with pytest.raises(TopicsDifferError, match=f"{settings.topic_prefix}jobs has partitions 2, declared is 4"):
         asyncio.run(apply(settings, wanted))
-    assert asyncio.run(plan(settings, wanted))[0] == Difference(wanted[0].name, "topic", "", "4 partitions, 1 copies, delete")
+    assert asyncio.run(plan(settings, wanted))[0] == Difference(
+        wanted[0].name, "topic", "", "partitions=4, replication=1, cleanup=delete"
+    )
 
 
 def test_what_a_shard_owns_has_equal_counts_and_inputs_go_before_jobs_are_forgotten() -> None:
