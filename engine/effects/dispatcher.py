@@ -190,7 +190,7 @@ class Dispatcher:
         self._send_reports()
 
     def close(self) -> None:
-        """Begin no further call, take in those that have ended and save all cursors; what is under way is delivered again.
+        """Start no more calls, collect those that have ended and save all cursors; events of running calls are delivered again.
 
         Raises:
             LogError: a cursor or a report cannot be written.

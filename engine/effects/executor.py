@@ -46,7 +46,7 @@ class Delivery(Protocol):
         """Return what has happened since the last call; one that overran is given up."""
 
     def stop(self) -> None:
-        """Begin no further call; one under way goes on and is collected as usual."""
+        """Start no more calls; a running one continues and is collected as usual."""
 
 
 class Executor(Protocol):

@@ -1,4 +1,4 @@
-"""Carry out actions on managed jobs: the effect first, then the phase that follows, until nothing more follows.
+"""Actions on managed jobs: the effect first, then the phase that follows, until the job is stable.
 
 The rules themselves (which effect, which phase, which pods) are those of `statemachines`; here they meet the state of a job, and
 what they ask for becomes events.
@@ -141,7 +141,7 @@ def _change_phase(turn: Turn, job: Job, phase: str, *, reason: str | None, retry
 
 
 def settle(turn: Turn, job: Job) -> Events:
-    """Let everything follow that follows, until nothing does: a job never waits for an unrelated input to go on.
+    """Apply follow-up transitions until the job is stable: it never waits for an unrelated input to go on.
 
     Raises:
         InvariantError: it does not become quiet.

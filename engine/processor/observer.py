@@ -57,7 +57,7 @@ class Watched(Protocol):
 
     @property
     def waiting_since(self) -> Sequence[int | None]:
-        """Since when the oldest input at hand that is not committed waits (microseconds), of each input partition."""
+        """Append time of the oldest uncommitted input (microseconds), of each input partition."""
 
     @property
     def parked_jobs(self) -> int:

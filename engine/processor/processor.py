@@ -203,7 +203,7 @@ class Processor(Generic[S]):
 
     @property
     def waiting_since(self) -> Sequence[int | None]:
-        """Since when the oldest input at hand that is not committed waits (microseconds), of each of `reads`."""
+        """Append time of the oldest uncommitted input (microseconds), of each of `reads`."""
         run = self._run
         return run.inputs.oldest(run.held.position.vector)
 
@@ -383,7 +383,7 @@ class Processor(Generic[S]):
     # --- committing -------------------------------------------------------------------------------------------------------
 
     def _commit(self, inputs: int | None, done: int = 0, began: float | None = None, failures: Failures | None = None) -> None:
-        """Write what has been made of some inputs.
+        """Commit a batch's outputs.
 
         Args:
             inputs: how many; `None`: of none, there is only the snapshot to write.

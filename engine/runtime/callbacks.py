@@ -33,7 +33,7 @@ _REST_SECONDS: Final = 0.2
 
 
 class Callbacks:
-    """The registered callbacks of one process, told of what a log holds. Whoever tells them holds the log's run lock."""
+    """The registered callbacks of one process. The caller of `tell` and `step` holds the log's run lock."""
 
     def __init__(self, settings: Settings, reporter: Reporter, executor: Callable[[], Executor] = ThreadExecutor) -> None:
         """Find them.
@@ -108,7 +108,7 @@ class Callbacks:
             self._reporter.flush()  # what they print is read while this goes on
 
     def close(self) -> None:
-        """Begin no further call, and save where each of them stands, unless that is another process's business by now."""
+        """Start no more calls, and save each callback's cursor unless another process has taken over."""
         if self._dispatcher is not None:
             self._dispatcher.close()
             self._dispatcher = None
@@ -128,7 +128,7 @@ class Callbacks:
 
 
 class CallbackTurn:
-    """Callbacks that are told while it is this process's turn to do so, by a process that goes on."""
+    """Callbacks of a long-running process, called while it is this process's turn."""
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class CallbackTurn:
         return 0.0
 
     def stop(self) -> None:
-        """Begin no further call, and save how far each callback has come. Idempotent; `step` begins anew."""
+        """Start no more calls and save each callback's cursor. Idempotent; `step` starts again."""
         self._active = False
         try:
             self._callbacks.close()

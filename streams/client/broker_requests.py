@@ -170,7 +170,7 @@ class Wire:
         answer = await self._client.send(self._leader(partition), request)
         parts = [part for _, found in _without_replica(answer) for part in found]
         if not parts:
-            raise RequestTimedOutError(f"who leads {partition.topic}/{partition.partition} holds its answers back (a quota)")
+            raise RequestTimedOutError(f"the leader of {partition.topic}/{partition.partition} is throttled by a consumer quota")
         ((_, code, _, stable, *_, aborted, records),) = parts
         error = for_code(code)
         if error is OffsetOutOfRangeError:

@@ -64,7 +64,7 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
 
 
 async def known(client: Any, topics: Sequence[str], seconds: float) -> Heard:  # noqa: ANN401  aiokafka has no types
-    """Ask every broker as `heard` does; return what they say together, of a topic the greatest number of partitions.
+    """Ask every broker as `heard` does and merge their metadata; the highest partition count wins.
 
     Raises:
         KafkaConnectionError: none has answered.

@@ -196,7 +196,7 @@ class Producer:
         producer = self._producer
         await producer.begin_transaction()
         taken = {partition: OffsetAndMetadata(*found) for partition, found in offsets.items()}
-        # Both are on their way at once; that all have arrived is seen to here: aiokafka would commit without a batch that failed.
+        # Both are on their way at once; await every acknowledgement here: aiokafka would commit without a batch that failed.
         ends, _ = await _all((self._send(batches), producer.send_offsets_to_transaction(taken, group)))
         await producer.commit_transaction()
         return dict(ends)

@@ -1,4 +1,4 @@
-"""Where a JSON value ends, token by token, in bytes that come as they please."""
+"""Finds the end of a JSON value, token by token, whatever the chunking."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class NoListError(ValueError):
 
 
 class ListItems:
-    """Goes through a List whose bytes come as they please.
+    """Splits a List into its items, whatever the chunking of its bytes.
 
     Attributes:
         length: bytes of what stands before the items.

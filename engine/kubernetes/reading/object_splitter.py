@@ -1,4 +1,4 @@
-"""Where one object ends and the next begins, in bytes that come as they please.
+"""Splits a byte stream into objects, whatever the chunking.
 
 JSON Lines, pretty-printed JSON one object after the other (`kubectl get -w -o json`), arrays, YAML documents and any mixture:
 a line that begins with `{` or `[` begins a piece of JSON, which ends where its brackets balance; anything else begins a YAML
