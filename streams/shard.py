@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["KafkaShard", "last_known", "look", "must_not_have_moved", "shards_of", "standing"]
 
 _STAGES: Final = ("lifecycle", "scheduling", "billing")
-"""Whose shards may have written what stands in the topics; no others are opened."""
+"""Whose shards may have written what stands in the topics: readers of several topics wait for their last transactions."""
 _TAIL: Final = 50
 """Offsets of `snapshots` that hold the last position of a shard that has just committed."""
 
@@ -59,11 +59,7 @@ class KafkaShard:
             LogUnavailableError: the cluster cannot be reached, or another producer's transaction does not end.
             LayoutError: the shard was run before with other inputs, or over fewer partitions.
             LogDamagedError: the shard has written before, but where it stood is lost.
-            ValueError: it is of no stage of this release.
         """
-        if shard.stage not in _STAGES:
-            # Readers would not wait for what its last transaction has written.
-            raise ValueError(f"no stage on Kafka is called {shard.stage!r}; the stages are {', '.join(_STAGES)}")
         self._log = log
         self._shard = shard
         self._inputs = tuple(inputs)

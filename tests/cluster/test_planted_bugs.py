@@ -107,7 +107,7 @@ def test_retries_that_are_not_counted_differ_from_the_reference():
 
 def test_an_evicted_pod_whose_deletion_nobody_asks_for_is_not_replaced(monkeypatch):
     undisturbed(EVICTED)
-    monkeypatch.setattr(Task, "left", property(lambda task: set(), lambda task, value: None))
+    monkeypatch.setattr(Task, "left", property(lambda task: {}, lambda task, value: None))
     with pytest.raises(AssertionError, match="Failed"):
         undisturbed(EVICTED, compared=False)
 

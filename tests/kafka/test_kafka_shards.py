@@ -290,11 +290,6 @@ def test_a_shard_is_not_open_before_all_that_it_has_written_can_be_read(
     assert [record.shard for record in heir.read(where, 0, 10) if record.shard] == [str(shard)]
 
 
-def test_a_shard_for_which_readers_would_not_wait_is_not_opened(make_log: Make) -> None:
-    with pytest.raises(ValueError, match="no stage on Kafka is called 'brewing'; the stages are lifecycle, scheduling, billing"):
-        make_log(1).open(ShardId("brewing", 0), INPUTS)
-
-
 # --- where a shard stands ----------------------------------------------------------------------------------------------------
 
 

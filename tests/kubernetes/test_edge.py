@@ -282,7 +282,7 @@ def test_a_job_of_a_job_set_is_no_job_beside_it() -> None:
     assert isinstance(outcome(part), Taken), "a label alone says nothing"
     part["metadata"]["ownerReferences"] = owners  # type: ignore[index]  # it is a mapping
     for change in (None, "DELETED"):
-        assert outcome(part, change) == Ignored("its pods belong to the JobSet that it is a part of")
+        assert outcome(part, change) == Ignored("its pods belong to the JobSet that it is a part of", kind="Job")
 
 
 INPUTS = [example(name) for name, data in EXAMPLES.items() if data.TOPIC in INPUT_TOPICS]
