@@ -10,8 +10,8 @@ from engine.events import Data, Event
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.jobs import JobOpened
 from engine.events.times import format_time
+from engine.history.facts import OTHER
 from engine.history.fold import Clock, begun, fold
-from engine.history.summary import OTHER
 from engine.history.view import AttemptView, JobView
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 

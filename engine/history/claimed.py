@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from engine.events import Data, Event
@@ -50,6 +51,18 @@ class Claimed:
             if ident == released:  # of several with the same id the first is released first
                 del held[at]
                 return
+
+    def dump(self, subject: str) -> str | None:
+        """Return what is known of a subject, for `load`; `None`: nothing."""
+        held = self._held.get(subject)
+        return None if held is None else json.dumps((subject in self._parked, held))
+
+    def load(self, subject: str, dumped: str) -> None:
+        """Take what `dump` returned of a subject."""
+        parked, held = json.loads(dumped)
+        self._held[subject] = [(ident, None if claim is None else Claim(*claim), time) for ident, claim, time in held]
+        if parked:
+            self._parked.add(subject)
 
     def opened(self, subject: str) -> None:
         """Note that it is a job now."""

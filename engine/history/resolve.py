@@ -6,17 +6,17 @@ the name does. A name that is the beginning of another job's id means neither.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from engine.events import Data, Event
 from engine.events.jobs import InputParked, InputReleased, JobOpened, JobParked, JobRevised, JobUnparked
-from engine.history.claimed import Claimed
 from engine.history.errors import AmbiguousError, NotFoundError
+from engine.history.facts import Jobs
 from engine.history.reading import job_events
 from engine.log.port import Searchable
 
-__all__ = ["resolve", "resolve_among"]
+__all__ = ["KnownNames", "NamedJob", "resolve", "resolve_among", "resolve_known"]
 
 _TELLING: Final = (JobOpened, JobRevised, JobParked, InputParked, InputReleased, JobUnparked)
 """Events that say which jobs there are and what they are called."""
@@ -37,8 +37,66 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
 
     Args:
         events: `lahar.job.opened`, `lahar.job.revised`, `lahar.job.parked`, `lahar.input.parked`, `lahar.input.released` and
-            `lahar.job.unparked`, in the order of the log; others are passed over. What is parked and no job has the name that its
-            first input says, if no job has it.
+            `lahar.job.unparked`, in the order of the log; others are passed over.
+        given: see `resolve_known`.
+
+    Raises:
+        NotFoundError: none is meant.
+        AmbiguousError: a prefix means several, or the name is one of several namespaces or clusters.
+    """
+    names = _Names()
+    for event in events:
+        names.add(event)
+    return resolve_known(names, given)
+
+
+class NamedJob(NamedTuple):
+    """What a name may mean: a job, or what is parked and no job yet and has the name that its first input says."""
+
+    id: str
+    cluster: str
+    namespace: str
+    name: str
+    since: int
+    """When it was opened or parked."""
+    is_job: bool
+
+    def is_called(self, name: str) -> bool:
+        """Tell whether `name`, `namespace/name` or `cluster/namespace/name` means it."""
+        own = f"{self.namespace}/{self.name}"
+        return name in {self.name, own, f"{self.cluster}/{own}"}
+
+
+class KnownNames(Protocol):
+    """Who knows which jobs there are: the fold of a log, or a projection of it."""
+
+    def ids(self, prefix: str) -> Sequence[str]:
+        """Return all ids that begin so, of jobs and of what is parked and no job."""
+
+    def named(self, names: frozenset[str]) -> Iterable[NamedJob]:
+        """Return what has one of some names (without their namespaces): jobs in the order of the log, then what is parked."""
+
+
+class _Names(Jobs):
+    """The names of all jobs, folded in memory."""
+
+    def ids(self, prefix: str) -> list[str]:
+        return [job for job in [*self._jobs, *self._claimed] if job.startswith(prefix)]
+
+    def named(self, names: frozenset[str]) -> Iterator[NamedJob]:
+        for job in self._jobs.values():
+            if job.name in names:
+                yield NamedJob(job.id, job.cluster, job.namespace, job.name, job.begun, is_job=True)
+        for line in self._waiting():
+            if line.name in names:
+                yield NamedJob(line.id, line.cluster, line.namespace, line.name, line.submitted, is_job=False)
+
+
+def resolve_known(known: KnownNames, given: str) -> str:
+    """Return the id of the job that is meant.
+
+    Args:
+        known: which jobs there are. What is parked and no job has the name that its first input says, if no job has it.
         given: an id, a prefix of one, `name`, `namespace/name`, `cluster/namespace/name`, or one of these followed by `@` and an id
             or a prefix of one.
 
@@ -46,53 +104,31 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
         NotFoundError: none is meant.
         AmbiguousError: a prefix means several, or the name is one of several namespaces or clusters.
     """
-    names: dict[str, tuple[str, str]] = {}
-    clusters: dict[str, str] = {}
-    opened: dict[str, int] = {}
-    parked = Claimed()
-    for event in events:
-        data = event.data
-        if isinstance(data, JobOpened):
-            names[event.subject], opened[event.subject] = (data.namespace, data.name), event.time
-            clusters[event.subject] = event.clusterid
-            parked.opened(event.subject)
-        elif isinstance(data, JobRevised) and event.subject in names:
-            namespace, name = names[event.subject]
-            names[event.subject] = (data.namespace or namespace, data.name or name)
-        elif event.subject not in names:
-            parked.take(event)
-    if given in names or given in parked:
+    begun = known.ids(given) if given else ()
+    if given in begun:
         return given
     name, _, prefix = given.partition("@")
-    claims: dict[str, tuple[str, str]] = {}
-    for job, claim, time in parked.claims():
-        claims[job], clusters[job], opened[job] = (claim.namespace, claim.name), claim.cluster, time
-    found, claimed = (
-        [
-            job
-            for job, (space, called) in known.items()
-            if name and name in {called, f"{space}/{called}", f"{clusters[job]}/{space}/{called}"}
-        ]
-        for known in (names, claims)
-    )
-    begun = [job for job in [*names, *parked] if given and job.startswith(given)]
+    parts = name.split("/")
+    # Names with slashes may come from anywhere.
+    tails = frozenset("/".join(parts[at:]) for at in range(len(parts)))
+    found = [job for job in known.named(tails) if job.is_called(name)] if name else []
     if begun:
-        return _only(given, list(dict.fromkeys([*begun, *found, *claimed])))
+        return _only(given, list(dict.fromkeys([*begun, *(job.id for job in found)])))
     if prefix:
-        return _only(given, [job for job in found + claimed if job.startswith(prefix)])
-    found = found or claimed
+        return _only(given, [job.id for job in found if job.id.startswith(prefix)])
+    found = [job for job in found if job.is_job] or found
     if not found:
         raise NotFoundError("job", given)
-    if len({clusters[job] for job in found}) > 1:
-        raise AmbiguousError(given, sorted({f"{clusters[job]}/{name}" for job in found}), missing="the cluster")
-    full = {"/".join((names | claims)[job]) for job in found}
+    if len({job.cluster for job in found}) > 1:
+        raise AmbiguousError(given, sorted({f"{job.cluster}/{name}" for job in found}), missing="the cluster")
+    full = {f"{job.namespace}/{job.name}" for job in found}
     if len(full) > 1:
         raise AmbiguousError(given, sorted(full), missing="the namespace")
     # Of two opened at the same time the later one in the log.
-    return max(reversed(found), key=opened.__getitem__)
+    return max(reversed(found), key=lambda job: job.since).id
 
 
-def _only(given: str, found: list[str]) -> str:
+def _only(given: str, found: Sequence[str]) -> str:
     if not found:
         raise NotFoundError("job", given)
     if len(found) > 1:

@@ -1,21 +1,17 @@
-"""The summary of a log: counts, durations and resource use, as a fold over job events.
+"""The summary of a log: counts, durations and resource use.
 
 Sums run over closed attempts, failed ones included: resource times [Running, end). What open attempts have used so far, up to the
-latest recorded time of what was added, stands apart. All arithmetic is on integers (microseconds, thousandths of a core or device).
-
-Memory: a small record for each job (its ends by kind, its use, the changes of its devices in use), nothing for each event.
+latest recorded time of what is added, stands apart. All arithmetic is on integers (microseconds, thousandths of a core or device).
 """
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
-from typing import Any, Final
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeVar
 
-from engine.events import Data, Event
 from engine.events.jobs import (
     Accounted,
     AttemptBound,
@@ -31,14 +27,13 @@ from engine.events.jobs import (
 )
 from engine.events.times import format_time
 from engine.history.distribution import distribution
-from engine.history.use import AttemptUse, Use, use_so_far
-from statemachines.spec import Requests
+from engine.history.facts import OTHER, JobFacts, Jobs
+from engine.history.use import Use, use_so_far
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["OTHER", "SUMMARISED", "Summary"]
+__all__ = ["SUMMARISED", "JobSums", "Summary", "summarised"]
 
-OTHER: Final = "Other"
-"""Kind of jobs that are pods of services and of nobody: left out unless asked for."""
+K = TypeVar("K")
 
 SUMMARISED: Final[tuple[str, ...]] = tuple(
     cls.TYPE
@@ -60,36 +55,23 @@ SUMMARISED: Final[tuple[str, ...]] = tuple(
 
 _ENDED: Final = FINISHED_JOB_PHASES | {"Aborted"}
 
-_Slot = tuple[str, int, int]
 
+class JobSums(NamedTuple):
+    """What one job adds to the summary."""
 
-@dataclass(slots=True)
-class _Open:
-    """An attempt that has not ended."""
-
-    phase: str
-    reason: str | None
-    use: AttemptUse
-
-
-@dataclass(slots=True)
-class _Job:
     cluster: str
-    kind: str
     queue: str
     user: str
+    phase: str
+    without_end: bool
+    attempts: int
+    live: int
     submitted: int
-    phase: str = "Pending"
-    first_running: int | None = None
-    last_end: int | None = None
-    without_end: bool = False
-    open: dict[_Slot, _Open] = field(default_factory=dict)
-    ends: dict[tuple[str, str | None], int] = field(default_factory=dict)
-    """Closed attempts by phase and reason."""
-    use: Use = field(default_factory=Use)
-    """Of the closed attempts."""
-    devices: array[int] = field(default_factory=lambda: array("q"))
-    """Changes of the number of devices in use: time, change, time, change, …"""
+    first_running: int | None
+    last_end: int | None
+    gpu: int
+    share: int
+    cpu: int
 
 
 @dataclass(slots=True)
@@ -100,170 +82,144 @@ class _Group:
     attempts: int = 0
     use: Use = field(default_factory=Use)
 
+    def add(self, jobs: int, attempts: int, gpu: int, share: int, cpu: int) -> None:
+        self.jobs += jobs
+        self.attempts += attempts
+        self.use.add(Use(gpu, share, cpu))
+
     def result(self) -> dict[str, Any]:
         return {"jobs": self.jobs, "attempts": self.attempts, **self.use.result()}
 
 
-class Summary:
-    """The fold. `add` job events in the order of each job, then ask for the `result`; more may be added after that."""
-
-    def __init__(self) -> None:
-        self._jobs: dict[str, _Job] = {}
-        self._rejected_rows = 0
-        self._now = 0
-
-    def add(self, event: Event[Data]) -> None:
-        """Take one event; one that says nothing about the summary changes nothing."""
-        data = event.data
-        self._now = max(self._now, event.recordedtime)
-        match data:
-            case RowRejected():
-                self._rejected_rows += 1
-            case JobOpened():
-                self._jobs[event.subject] = _Job(event.clusterid, data.kind, data.spec.queue, data.user, event.time)
-            case _:
-                job = self._jobs.get(event.subject)
-                if job is not None:
-                    _take(job, data, event.time)
+class Summary(Jobs):
+    """The summary of all jobs, folded in memory."""
 
     def result(self, *, include_other: bool = False, cluster: str | None = None) -> dict[str, Any]:
-        """Return the summary, with the keys of `lahar summary --json` in their order; seconds are exact decimals.
-
-        Of several clusters, `by_cluster` has the sums of each and of its queues; `by_queue` adds up queues of one name.
+        """Return the summary (`summarised`).
 
         Args:
             include_other: count jobs of kind `Other` too.
             cluster: count only jobs of this one.
         """
         jobs = [job for job in self._jobs.values() if (include_other or job.kind != OTHER) and cluster in {None, job.cluster}]
-        phases: Counter[str] = Counter()
-        reasons: Counter[str] = Counter()
+        live = [attempt for job in jobs for attempt in job.open.values()]
+        attempts = Counter((attempt.phase, attempt.reason) for attempt in live)
         for job in jobs:
-            ends = chain(job.ends.items(), (((attempt.phase, attempt.reason), 1) for attempt in job.open.values()))
-            for (phase, reason), count in ends:
-                phases[phase] += count
-                if reason is not None:
-                    reasons[reason] += count
-        total, users, queues = _Group(), dict[str, _Group](), dict[str, _Group]()
-        clusters, theirs = dict[str, _Group](), dict[tuple[str, str], _Group]()
-        for job in jobs:
-            for group in (
-                total,
-                users.setdefault(job.user, _Group()),
-                queues.setdefault(job.queue, _Group()),
-                clusters.setdefault(job.cluster, _Group()),
-                theirs.setdefault((job.cluster, job.queue), _Group()),
-            ):
-                group.jobs += 1
-                group.attempts += sum(job.ends.values()) + len(job.open)
-                group.use.add(job.use)
-        by_cluster = {name: {**clusters[name].result(), "by_queue": dict[str, Any]()} for name in sorted(clusters)}
-        for name, queue in sorted(theirs):
-            by_cluster[name]["by_queue"][queue] = theirs[name, queue].result()
-        return {
-            "jobs": total.jobs,
-            "jobs_by_phase": _sorted(Counter(job.phase for job in jobs)),
-            "attempts": total.attempts,
-            "attempts_by_phase": _sorted(phases),
-            "attempts_by_reason": _sorted(reasons),
-            "open_attempts": sum(len(job.open) for job in jobs),
-            "never_started": reasons["NeverStarted"],
-            "without_end": sum(job.without_end for job in jobs),
-            "rejected_rows": self._rejected_rows,
-            **total.use.result(),
-            **use_so_far((attempt.use for job in jobs for attempt in job.open.values()), self._now).result("_so_far"),
-            "so_far_until": format_time(self._now) if self._now else None,
-            "wait_seconds": distribution(job.first_running - job.submitted for job in jobs if job.first_running is not None),
-            "run_seconds": distribution(run for job in jobs if (run := _run(job)) is not None),
-            "peak_gpus": _peak(jobs),
-            "by_user": {name: users[name].result() for name in sorted(users)},
-            "by_queue": {name: queues[name].result() for name in sorted(queues)},
-            **({"by_cluster": by_cluster} if len(by_cluster) > 1 else {}),
-        }
+            attempts.update(job.ends)
+        devices = (change for job in jobs for change in job.devices)
+        return summarised(map(_sums, jobs), attempts, devices, use_so_far(live, self._now), self._now, self._rejected_rows)
 
 
-def _take(job: _Job, data: Data, time: int) -> None:
-    match data:
-        case JobRevised():
-            job.kind = job.kind if data.kind is None else data.kind
-            job.user = job.user if data.user is None else data.user
-            job.queue = job.queue if data.spec is None else data.spec.queue
-            job.submitted = job.submitted if data.created is None else min(job.submitted, data.created)
-        case JobPhaseChanged():
-            job.phase, job.without_end = data.phase, data.without_end
-        case AttemptStarted():
-            # A job that is first seen as one of its pods is as old as the oldest of them.
-            job.submitted = min(job.submitted, time)
-            job.open[data.task, data.index, data.attempt] = _Open("Pending", data.reason, AttemptUse(data.requests))
-        case AttemptBound() | AttemptRunning() | AttemptTerminating() | AttemptChanged() | AttemptEnded():
-            slot = (data.task, data.index, data.attempt)
-            attempt = job.open.get(slot)
-            if attempt is None:
-                return
-            if isinstance(data, AttemptEnded):
-                _close(job, attempt, data, time)
-                del job.open[slot]
-            else:
-                _move(job, attempt, data, time)
+def _sums(job: JobFacts) -> JobSums:
+    return JobSums(
+        job.cluster,
+        job.queue,
+        job.user,
+        job.phase,
+        job.without_end,
+        job.attempts,
+        len(job.open),
+        job.submitted,
+        job.first_running,
+        job.last_end,
+        job.use.gpu,
+        job.use.share,
+        job.use.cpu,
+    )
 
 
-def _move(job: _Job, attempt: _Open, data: AttemptBound | AttemptRunning | AttemptTerminating | AttemptChanged, time: int) -> None:
-    if isinstance(data, AttemptChanged):
-        if data.reason_changed:
-            attempt.reason = data.reason
-        if data.requests is not None:
-            _resize(job, attempt, data.requests, time)
-        return
-    attempt.reason = data.reason
-    if isinstance(data, AttemptRunning):
-        attempt.phase = "Running"
-        _begin(job, attempt, time)
-    else:
-        attempt.phase = "Bound" if isinstance(data, AttemptBound) else "Terminating"
+def summarised(
+    jobs: Iterable[JobSums],
+    attempts: Mapping[tuple[str, str | None], int],
+    devices: Iterable[tuple[int, int]],
+    so_far: Use,
+    now: int,
+    rejected_rows: int,
+) -> dict[str, Any]:
+    """Return the summary, with the keys of `lahar summary --json` in their order; seconds are exact decimals.
+
+    Of several clusters, `by_cluster` has the sums of each and of its queues; `by_queue` adds up queues of one name.
+
+    Args:
+        jobs: those that count.
+        attempts: of them, by phase and reason.
+        devices: changes of the number of devices that they have in use, with their times, in any order.
+        so_far: what those of their attempts have used that have not ended.
+        now: up to when that counts: the latest recorded time (microseconds); 0: nothing is recorded.
+        rejected_rows: of imports.
+    """
+    whose: dict[tuple[str, str, str], list[int]] = {}
+    job_phases: Counter[str] = Counter()
+    waits, runs = [], []
+    open_attempts = without_end = 0
+    # One pass that touches a job once: a log has a hundred thousand.
+    for cluster, queue, user, phase, endless, count, live, submitted, begun, last_end, gpu, share, cpu in jobs:
+        sums = whose.setdefault((cluster, queue, user), [0, 0, 0, 0, 0])
+        sums[0] += 1
+        sums[1] += count
+        sums[2] += gpu
+        sums[3] += share
+        sums[4] += cpu
+        job_phases[phase] += 1
+        open_attempts += live
+        without_end += endless
+        if begun is not None:
+            waits.append(begun - submitted)
+            # First Running to the last end; only of a job that is over and whose end is known.
+            if last_end is not None and not live and not endless and phase in _ENDED:
+                runs.append(last_end - begun)
+    phases: Counter[str] = Counter()
+    reasons: Counter[str] = Counter()
+    for (phase, reason), count in attempts.items():
+        phases[phase] += count
+        if reason is not None:
+            reasons[reason] += count
+    total = _Group()
+    for sums in whose.values():
+        total.add(*sums)
+    by_cluster = {
+        name: {**group.result(), "by_queue": dict[str, Any]()} for name, group in sorted(_grouped(whose, itemgetter(0)).items())
+    }
+    for (cluster, queue), group in sorted(_grouped(whose, itemgetter(0, 1)).items()):
+        by_cluster[cluster]["by_queue"][queue] = group.result()
+    return {
+        "jobs": total.jobs,
+        "jobs_by_phase": _sorted(job_phases),
+        "attempts": total.attempts,
+        "attempts_by_phase": _sorted(phases),
+        "attempts_by_reason": _sorted(reasons),
+        "open_attempts": open_attempts,
+        "never_started": reasons["NeverStarted"],
+        "without_end": without_end,
+        "rejected_rows": rejected_rows,
+        **total.use.result(),
+        **so_far.result("_so_far"),
+        "so_far_until": format_time(now) if now else None,
+        "wait_seconds": distribution(waits),
+        "run_seconds": distribution(runs),
+        "peak_gpus": _peak(devices),
+        "by_user": _results(_grouped(whose, itemgetter(2))),
+        "by_queue": _results(_grouped(whose, itemgetter(1))),
+        **({"by_cluster": by_cluster} if len(by_cluster) > 1 else {}),
+    }
 
 
-def _begin(job: _Job, attempt: _Open, time: int) -> None:
-    attempt.use.since = time
-    job.first_running = time if job.first_running is None else min(job.first_running, time)
-    _devices(job, time, attempt.use.requests.gpu)
+def _grouped(whose: Mapping[tuple[str, str, str], list[int]], by: Callable[[tuple[str, str, str]], K]) -> dict[K, _Group]:
+    groups: dict[K, _Group] = {}
+    for key, sums in whose.items():
+        groups.setdefault(by(key), _Group()).add(*sums)
+    return groups
 
 
-def _resize(job: _Job, attempt: _Open, requests: Requests, time: int) -> None:
-    """A change while it runs splits the interval: before it counts as requested before."""
-    if attempt.use.since is not None:
-        _devices(job, time, requests.gpu - attempt.use.requests.gpu)
-    attempt.use.resize(requests, time)
+def _results(groups: Mapping[str, _Group]) -> dict[str, Any]:
+    return {name: groups[name].result() for name in sorted(groups)}
 
 
-def _close(job: _Job, attempt: _Open, data: AttemptEnded, time: int) -> None:
-    end = (data.phase, data.reason)
-    job.ends[end] = job.ends.get(end, 0) + 1
-    job.last_end = time if job.last_end is None else max(job.last_end, time)
-    if attempt.use.since is None and data.started is not None:  # only the end shows that it ran
-        _begin(job, attempt, min(data.started, time))
-    if attempt.use.since is not None:
-        job.use.add(attempt.use.until(time))
-        _devices(job, time, -attempt.use.requests.gpu)
-
-
-def _devices(job: _Job, time: int, change: int) -> None:
-    if change:
-        job.devices.extend((time, change))
-
-
-def _run(job: _Job) -> int | None:
-    """First Running to the last end; only of a job that is over and whose end is known."""
-    if job.first_running is None or job.last_end is None or job.open or job.without_end or job.phase not in _ENDED:
-        return None
-    return job.last_end - job.first_running
-
-
-def _peak(jobs: Iterable[_Job]) -> dict[str, Any]:
+def _peak(devices: Iterable[tuple[int, int]]) -> dict[str, Any]:
     """Most devices in use at once, after all changes of an instant, and when that was first so."""
-    changes: Counter[int] = Counter()
-    for job in jobs:
-        for time, change in zip(job.devices[::2], job.devices[1::2], strict=True):
-            changes[time] += change
+    changes: dict[int, int] = {}
+    for time, change in devices:
+        changes[time] = changes.get(time, 0) + change
     used = most = 0
     when: int | None = None
     for time in sorted(changes):

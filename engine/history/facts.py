@@ -1,0 +1,280 @@
+"""The facts of a job that lists, sums and names are made of, folded from its events once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.events import Data, Event
+from engine.events.jobs import (
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+    JobOpened,
+    JobParked,
+    JobPhaseChanged,
+    JobRevised,
+    JobUnparked,
+    RowRejected,
+)
+from engine.events.times import format_time
+from engine.history.claimed import Claimed
+from engine.history.exact import seconds
+from engine.history.use import AttemptUse, Use, use_so_far
+from engine.lifecycle.claims import Claim
+from statemachines.spec import Requests
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["OTHER", "Ends", "JobFacts", "JobLine", "Jobs", "LiveAttempt", "Slot", "line_of"]
+
+OTHER: Final = "Other"
+"""Kind of jobs that are pods of services and of nobody: left out unless asked for."""
+
+Slot = tuple[str, int, int]
+"""Task, index, number of the attempt."""
+
+Ends = dict[tuple[str, str | None], int]
+"""Attempts that have ended by phase and reason."""
+
+
+@dataclass(slots=True)
+class LiveAttempt(AttemptUse):
+    """An attempt that has not ended."""
+
+    phase: str = "Pending"
+    reason: str | None = None
+
+
+@dataclass(slots=True)
+class JobLine:
+    """One job in the list. Times are microseconds."""
+
+    id: str
+    cluster: str
+    kind: str
+    namespace: str
+    name: str
+    managed: bool
+    queue: str
+    user: str
+    tenant: str
+    submitted: int
+    """Of a job that is first seen as one of its pods: when the oldest of them was created."""
+    phase: str = "Pending"
+    reason: str | None = None
+    since: int = 0
+    started: int | None = None
+    """First time that an attempt ran."""
+    attempts: int = 0
+    open: dict[Slot, LiveAttempt] = field(default_factory=dict)
+    """Attempts that have not ended."""
+    nodes: set[str] = field(default_factory=set)
+    """Where its attempts have been."""
+    ends: Ends = field(default_factory=dict)
+    now: int = 0
+    """Up to when what runs is counted: the latest recorded time of what the list is a fold of."""
+    parked: bool = False
+    opened: bool = True
+    """It is a job; else its first input is parked, and says what it was to be."""
+
+    @property
+    def ended(self) -> int | None:
+        """When it finished, if it has."""
+        return self.since if self.phase in FINISHED_JOB_PHASES else None
+
+    @property
+    def reasons(self) -> set[str | None]:
+        """Its own, those of attempts that live, and those with which others have ended."""
+        ended = (reason for _, reason in self.ends if reason)
+        return {self.reason, *ended, *(attempt.reason for attempt in self.open.values())}
+
+    @property
+    def ran_so_far(self) -> int | None:
+        """How long it has been running (microseconds); `None`: it has not begun, or has finished."""
+        return None if self.started is None or self.ended is not None else max(self.now - self.started, 0)
+
+    @property
+    def use_so_far(self) -> Use:
+        """What its attempts that have not ended have used."""
+        return use_so_far(self.open.values(), self.now)
+
+    def document(self) -> dict[str, Any]:
+        """Return the line as JSON; seconds are exact decimals."""
+        ran = self.ran_so_far
+        return {
+            "id": self.id,
+            "cluster": self.cluster,
+            "kind": self.kind,
+            "namespace": self.namespace,
+            "name": self.name,
+            "managed": self.managed,
+            "phase": self.phase,
+            "reason": self.reason,
+            "queue": self.queue,
+            "user": self.user,
+            "tenant": self.tenant,
+            "submitted": format_time(self.submitted),
+            "started": None if self.started is None else format_time(self.started),
+            "ended": None if self.ended is None else format_time(self.ended),
+            "attempts": self.attempts,
+            "live": len(self.open),
+            "parked": self.parked,
+            "run_seconds_so_far": None if ran is None else seconds(ran),
+            **self.use_so_far.result("_so_far"),
+        }
+
+
+@dataclass(slots=True)
+class JobFacts(JobLine):
+    """All facts: the line, what the summary adds up, and when it was opened."""
+
+    begun: int = 0
+    """When it was opened."""
+    first_running: int | None = None
+    """As `started`, but an end that says when the attempt began counts only where nothing else did, and not behind itself."""
+    without_end: bool = False
+    last_end: int | None = None
+    """Of its attempts."""
+    use: Use = field(default_factory=Use)
+    """Of the closed attempts."""
+    devices: list[tuple[int, int]] = field(default_factory=list)
+    """Changes of the number of devices in use, with their times."""
+
+    @classmethod
+    def begin(cls, event: Event[Any]) -> JobFacts:
+        """Return the job that a `lahar.job.opened` opens."""
+        data: JobOpened = event.data
+        return cls(
+            event.subject,
+            event.clusterid,
+            data.kind,
+            data.namespace,
+            data.name,
+            data.managed,
+            data.spec.queue,
+            data.user,
+            data.tenant,
+            submitted=event.time,
+            since=event.time,
+            begun=event.time,
+        )
+
+    def apply(self, data: Data, time: int) -> None:
+        """Take one more event of the job, in order; one that says nothing about these facts changes nothing."""
+        match data:
+            case JobRevised():
+                for name in ("kind", "namespace", "name", "user", "tenant"):
+                    value = getattr(data, name)
+                    if value is not None:
+                        setattr(self, name, value)
+                if data.spec is not None:
+                    self.queue = data.spec.queue
+                if data.created is not None:
+                    self.submitted = min(self.submitted, data.created)
+            case JobPhaseChanged():
+                self.phase, self.reason, self.since, self.without_end = data.phase, data.reason, time, data.without_end
+            case JobParked() | JobUnparked():
+                self.parked = isinstance(data, JobParked)
+            case AttemptStarted():
+                # A job that is first seen as one of its pods is as old as the oldest of them.
+                self.submitted = min(self.submitted, time)
+                self.attempts += 1
+                self.open[data.task, data.index, data.attempt] = LiveAttempt(data.requests, reason=data.reason)
+            case AttemptBound() | AttemptRunning() | AttemptTerminating() | AttemptChanged() | AttemptEnded():
+                attempt = self.open.get((data.task, data.index, data.attempt))
+                if attempt is None:
+                    return
+                if isinstance(data, AttemptEnded):
+                    self._close(attempt, data, time)
+                else:
+                    self._move(attempt, data, time)
+
+    def _move(
+        self, attempt: LiveAttempt, data: AttemptBound | AttemptRunning | AttemptTerminating | AttemptChanged, time: int
+    ) -> None:
+        if not isinstance(data, AttemptChanged) or data.reason_changed:
+            attempt.reason = data.reason
+        match data:
+            case AttemptBound():
+                attempt.phase = "Bound"
+                self.nodes.add(data.node)
+            case AttemptRunning():
+                attempt.phase = "Running"
+                self.started = _earlier(self.started, time)
+                self._begin(attempt, time)
+            case AttemptTerminating():
+                attempt.phase = "Terminating"
+            case AttemptChanged() if data.requests is not None:
+                self._resize(attempt, data.requests, time)
+
+    def _begin(self, attempt: LiveAttempt, time: int) -> None:
+        attempt.since = time
+        self.first_running = _earlier(self.first_running, time)
+        self._change_devices(time, attempt.requests.gpu)
+
+    def _resize(self, attempt: LiveAttempt, requests: Requests, time: int) -> None:
+        """A change while it runs splits the interval: before it counts as requested before."""
+        if attempt.since is not None:
+            self._change_devices(time, requests.gpu - attempt.requests.gpu)
+        attempt.resize(requests, time)
+
+    def _close(self, attempt: LiveAttempt, data: AttemptEnded, time: int) -> None:
+        del self.open[data.task, data.index, data.attempt]
+        end = (data.phase, data.reason)
+        self.ends[end] = self.ends.get(end, 0) + 1
+        self.nodes |= {data.node} if data.node else set()
+        self.last_end = time if self.last_end is None else max(self.last_end, time)
+        if data.started is not None:  # it may be all that shows that it ran
+            self.started = _earlier(self.started, data.started)
+            if attempt.since is None:
+                self._begin(attempt, min(data.started, time))
+        if attempt.since is not None:
+            self.use.add(attempt.until(time))
+            self._change_devices(time, -attempt.requests.gpu)
+
+    def _change_devices(self, time: int, change: int) -> None:
+        if change:
+            self.devices.append((time, change))
+
+
+def _earlier(known: int | None, time: int) -> int:
+    return time if known is None else min(known, time)
+
+
+def line_of(job: str, claim: Claim, time: int) -> JobLine:
+    """Return the line of what is parked and no job."""
+    line = JobLine(job, claim.cluster, claim.kind, claim.namespace, claim.name, claim.managed, "", "", claim.tenant, time)
+    line.parked, line.opened = True, False
+    return line
+
+
+class Jobs:
+    """The fold: `add` job events in the order of the log; more may be added after something was asked."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, JobFacts] = {}
+        self._claimed = Claimed()
+        self._now = 0
+        self._rejected_rows = 0
+
+    def add(self, event: Event[Data]) -> None:
+        """Take one event; one that says nothing about jobs changes nothing else than up to when what runs is counted."""
+        self._now = max(self._now, event.recordedtime)
+        job = self._jobs.get(event.subject)
+        if isinstance(event.data, RowRejected):
+            self._rejected_rows += 1
+        elif isinstance(event.data, JobOpened):
+            self._claimed.opened(event.subject)
+            self._jobs[event.subject] = JobFacts.begin(event)
+        elif job is None:
+            self._claimed.take(event)
+        else:
+            job.apply(event.data, event.time)
+
+    def _waiting(self) -> Iterator[JobLine]:
+        """Yield what is parked and no job."""
+        return (line_of(*claim) for claim in self._claimed.claims())
