@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Self, TypeVar
 from uuid import uuid4
 
 from engine.application.applying import AppliedObject, apply_parts, part_of
+from engine.application.asking import asked, meant
 from engine.application.feed import Feed, Taken
 from engine.application.messages import command_message, submission
 from engine.events import Data, Event, Message, Topic, decode
@@ -23,11 +24,9 @@ from engine.history.asof import By, ClusterAsOf, job_as_of
 from engine.history.errors import UnopenedError
 from engine.history.explain import explain
 from engine.history.fold import fold
-from engine.history.listing import LISTED, Filter, JobLine, Listing
+from engine.history.listing import Filter, JobLine
 from engine.history.reading import cluster_facts, events_of, job_events
-from engine.history.resolve import resolve
 from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
-from engine.history.summary import Summary
 from engine.history.timeline import Timeline, timeline
 from engine.history.transfer import Exportable
 from engine.history.view import JobView
@@ -238,7 +237,7 @@ class Lahar:
         return self._issue(job, CustomEventRaised(event, dict(data or {}), task, by), command)
 
     def _issue(self, job: str, data: CommandIssued | CustomEventRaised, command: str) -> Taken:
-        ident = resolve(self.log, job)
+        ident = meant(self._settings, self.log, job)
         message = command_message(cluster_of(self.log, ident), ident, data, command or str(uuid4()), wall_clock())
         feed = self._feed()
         feed.play_from(message.recordedtime)
@@ -261,10 +260,7 @@ class Lahar:
 
     def jobs(self, wanted: Filter | None = None) -> list[JobLine]:
         """Return the jobs that pass a filter, by time of submission."""
-        listing = Listing()
-        for event in job_events(self.log, LISTED):
-            listing.add(event)
-        return listing.lines(wanted)
+        return asked(self._settings, self.log, lambda jobs: jobs.lines(wanted))
 
     def job(self, job: str) -> JobView:
         """Return a job as it stands.
@@ -276,11 +272,11 @@ class Lahar:
 
     def history(self, job: str) -> list[Event[Data]]:
         """Return all events of a job, in order."""
-        return events_of(self.log, resolve(self.log, job))
+        return events_of(self.log, meant(self._settings, self.log, job))
 
     def why(self, what: str, replica: str | None = None) -> Explanation:
         """Explain why a job, one of its replicas (`worker[2]`), or an event named by its id or the beginning of it, is as it is."""
-        return explain(self.log, what, replica)
+        return explain(self.log, lambda job: meant(self._settings, self.log, job), what, replica)
 
     def why_node(self, node: str, *, cluster: str | None = None) -> Explanation:
         """Tell how a node stands, whose pods are there, and what became of those that were; `cluster` if several have it."""
@@ -317,10 +313,7 @@ class Lahar:
             cluster: only jobs of this one.
             other: count jobs of kind `Other` (services, single pods) too.
         """
-        found = Summary()
-        for event in job_events(self.log):
-            found.add(event)
-        return found.result(include_other=other, cluster=cluster)
+        return asked(self._settings, self.log, lambda jobs: jobs.summary(include_other=other, cluster=cluster))
 
     # --- subscribing ------------------------------------------------------------------------------------------------------
 
@@ -351,7 +344,9 @@ class Lahar:
         Raises:
             TokenError: the token is none, of another log, or what follows it is gone.
         """
-        wanted = Wanted(tenant, queue, None if job is None else resolve(self.log, job), dict(labels or {}), level, tuple(types))
+        wanted = Wanted(
+            tenant, queue, None if job is None else meant(self._settings, self.log, job), dict(labels or {}), level, tuple(types)
+        )
         return Events(Subscription(self.log, _start(start), wanted), follow=follow)
 
 

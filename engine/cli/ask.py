@@ -10,6 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from engine.application.asking import answered, meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import ClusterOption, JobArgument, NodeOption, OptionalJob, PhasesOption, ReasonsOption, moment, several
 from engine.cli.output import Output
@@ -23,15 +24,15 @@ from engine.history.errors import UnopenedError
 from engine.history.exact import dumps
 from engine.history.explain import explain
 from engine.history.reading import cluster_facts, events_of, job_events
-from engine.history.resolve import resolve
 from engine.history.selection import PHASES, Selection
 from engine.history.sentences import tell
-from engine.history.summary import Summary
 from engine.history.timeline import draw, timeline
 from engine.history.why_node import why_node
 from engine.log.port import Searchable
+from engine.projection.projection import Followed
 from engine.runtime.engine import opened
 from engine.runtime.errors import NotFoundError as NotThereError
+from engine.runtime.settings import Settings
 
 __all__ = ["as_of", "diff_command", "history", "summary", "timeline_command", "why"]
 
@@ -49,16 +50,15 @@ def summary(
     as_json: JsonOption = False,
 ) -> None:
     """Sum up the log: jobs, attempts, phases, reasons, GPU time, waits and runs."""
-    output = output_of(context, as_json)
-    fold_ = Summary()
-    with opened(settings_of(context, log)) as source, output.busy("reading the log"):
-        for event in job_events(source):
-            fold_.add(event)
-    result = fold_.result(include_other=other, cluster=cluster)
-    if output.as_json:
-        output.line(dumps(result))
-    else:
-        render_summary(output, result)
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with (
+        opened(settings) as source,
+        answered(settings, source, output.warn, lambda jobs: jobs.summary(include_other=other, cluster=cluster)) as result,
+    ):
+        if output.as_json:
+            output.line(dumps(result))
+        else:
+            render_summary(output, result)
 
 
 @app.command(
@@ -90,9 +90,12 @@ def why(
     """
     if (what is None) == (node is None):
         raise ValueError("give a job, an event or --node NAME, and only one of them")
-    output = output_of(context, as_json)
-    with opened(settings_of(context, log)) as source:
-        answer = why_node(source, node, cluster) if node is not None else explain(source, what or "", replica)
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with opened(settings) as source:
+        if node is not None:
+            answer = why_node(source, node, cluster)
+        else:
+            answer = explain(source, lambda job: meant(settings, source, job), what or "", replica)
     if output.as_json:
         output.record(answer.document())
         return
@@ -103,9 +106,9 @@ def why(
 @app.command("timeline", rich_help_panel=Panel.ASK, examples=["lahar timeline default/train"])
 def timeline_command(context: typer.Context, job: JobArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Draw a job's three levels with their attempts over time."""
-    output = output_of(context, as_json)
-    with opened(settings_of(context, log)) as source:
-        line = timeline(events_of(source, resolve(source, job)))
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with opened(settings) as source:
+        line = timeline(events_of(source, meant(settings, source, job)))
     if line is None:
         raise UnopenedError(job)
     if output.as_json:
@@ -137,11 +140,11 @@ def history(
 
     With --json: its events as CloudEvents.
     """
-    output = output_of(context, as_json)
+    output, settings = output_of(context, as_json), settings_of(context, log)
     begin = EARLIEST if since is None else moment(since)
     selection = Selection(node, several(reason), several(phase, PHASES))
-    with opened(settings_of(context, log)) as source:
-        events = events_of(source, resolve(source, job))
+    with opened(settings) as source:
+        events = events_of(source, meant(settings, source, job))
     for event in events:
         if event.time >= begin and selection.passes(event.data):
             show_event(output, event)
@@ -196,8 +199,9 @@ def as_of(
     if job is not None and queue is not None:
         raise ValueError("give a job or --queue, not both")
     at, by = moment(time), _by(known=known)
-    with opened(settings_of(context, log)) as source, output.busy("reading the log"):
-        document = _state(source, at, job, by)
+    settings = settings_of(context, log)
+    with opened(settings) as source, output.busy("reading the log"):
+        document = _state(settings, source, at, job, by)
     if document is None:
         raise NotThereError("job", f"{job} at {format_time(at)}", f"it was opened later; `lahar history {job}` shows when")
     if queue is not None:
@@ -215,10 +219,10 @@ def _by(*, known: bool) -> By:
     return "recordedtime" if known else "time"
 
 
-def _state(source: Searchable, at: int, job: str | None, by: By) -> dict[str, Any] | None:
+def _state(settings: Settings, source: Followed, at: int, job: str | None, by: By) -> dict[str, Any] | None:
     """Return a job's or the cluster's state at a moment."""
     if job is not None:
-        view = job_as_of(events_of(source, resolve(source, job)), at, by)
+        view = job_as_of(events_of(source, meant(settings, source, job)), at, by)
         return None if view is None else view.document()
     return _cluster(source, at, by)
 
@@ -282,14 +286,15 @@ def diff_command(
     """
     output = output_of(context, as_json)
     first, second, by = moment(before), moment(after), _by(known=known)
-    with opened(settings_of(context, log)) as source, output.busy("reading the log"):
+    settings = settings_of(context, log)
+    with opened(settings) as source, output.busy("reading the log"):
         if job is None:
             documents = [_cluster(source, at, by) for at in (first, second)]
             for document in documents:
                 del document["as_of"], document["by"]  # the question, not the state
             changes = diff_documents(*documents)
         else:
-            events = events_of(source, resolve(source, job))
+            events = events_of(source, meant(settings, source, job))
             changes = diff(job_as_of(events, first, by), job_as_of(events, second, by))
     _show_changes(output, changes)
     if changes:

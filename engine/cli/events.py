@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from engine.application.asking import meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import JobOption, NamespaceOption, NodeOption, PhasesOption, ReasonsOption, moment, several
 from engine.cli.ask import show_event
@@ -13,7 +14,6 @@ from engine.cli.output import Output
 from engine.cli.relative_time import before_now
 from engine.events import decode
 from engine.events.envelope import to_cloudevent
-from engine.history.resolve import resolve
 from engine.history.selection import PHASES, Selection
 from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
 from engine.log.errors import LogError
@@ -93,11 +93,12 @@ def events(
     if since is not None and start != "beginning":
         raise ValueError("give --from or --since, not both")
     begin = start_of(start) if since is None else Start("time", time=moment(since))
-    with opened(settings_of(context, log)) as source:
+    settings = settings_of(context, log)
+    with opened(settings) as source:
         wanted = Wanted(
             tenant,
             queue,
-            None if job is None else resolve(source, job),
+            None if job is None else meant(settings, source, job),
             labels,
             level,
             tuple(event_type or ()),

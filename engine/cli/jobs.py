@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import typer
 
+from engine.application.asking import answered, meant
 from engine.application.files import read_manifests
 from engine.application.messages import command_message, submission
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
@@ -31,9 +32,8 @@ from engine.events.times import format_time
 from engine.history.errors import UnopenedError
 from engine.history.exact import dumps
 from engine.history.fold import fold
-from engine.history.listing import LISTED, Filter, JobLine, Listing
-from engine.history.reading import events_of, job_events
-from engine.history.resolve import resolve
+from engine.history.listing import Filter, JobLine
+from engine.history.reading import events_of
 from engine.history.wording import length
 from engine.kubernetes.reading.identity import job_name
 from engine.log.producer_time import wall_clock as now
@@ -84,12 +84,9 @@ def list_jobs(
         None if since is None else moment(since),
         other,
     )
-    listing = Listing()
-    with opened(settings_of(context, log)) as source:
-        for event in job_events(source, LISTED):
-            listing.add(event)
-    lines = listing.lines(wanted)
-    _show_lines(output, lines if limit is None else lines[-limit:])
+    settings = settings_of(context, log)
+    with opened(settings) as source, answered(settings, source, output.warn, lambda jobs: jobs.lines(wanted)) as lines:
+        _show_lines(output, lines if limit is None else lines[-limit:])
 
 
 def _show_lines(output: Output, lines: list[JobLine]) -> None:
@@ -128,9 +125,9 @@ def _ran(line: JobLine) -> str:
 @jobs.command("show")
 def show(context: typer.Context, job: JobArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Show a job as it stands: phase, tasks, attempts, timers."""
-    output = output_of(context, as_json)
-    with opened(settings_of(context, log)) as source:
-        view = fold(events_of(source, resolve(source, job)))
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with opened(settings) as source:
+        view = fold(events_of(source, meant(settings, source, job)))
     if view is None:
         raise UnopenedError(job)
     if output.as_json:
@@ -270,7 +267,7 @@ def _issue(
     settings = settings_of(context, log)
     recorded = now() if at is None else moment(at)
     with opened(settings, readonly=False) as target:
-        ident = resolve(target, job)
+        ident = meant(settings, target, job)
         cluster = next(event.clusterid for event in events_of(target, ident) if isinstance(event.data, JobOpened | JobParked))
         message = command_message(cluster, ident, data, by_id or str(uuid4()), recorded)
         feed = new_feed(target, settings, output, process=process)

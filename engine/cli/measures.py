@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any, Final, Literal
 
+from engine.cli.questions import asked
 from engine.cli.years import Year, years
 from engine.events import Message, decode
 from engine.events.times import SECOND
@@ -336,6 +337,21 @@ def _pause() -> Measured:
     return Measured(_restarted()[1] * 1000)
 
 
+# --- the read model ---------------------------------------------------------------------------------------------------------------
+
+
+def _following() -> Measured:
+    return Measured(asked(_BEGIN).following)
+
+
+def _listing() -> Measured:
+    return Measured(asked(_BEGIN).listing)
+
+
+def _summary() -> Measured:
+    return Measured(asked(_BEGIN).summary)
+
+
 MEASURES: Final[tuple[Budget, ...]] = (
     Budget("edge-full-pod", "objects/s", "a pod object of 3 KB or more: bytes → encoded observation", 8_000, "at least", _edge),
     Budget("observations-memory", "observations/s", "decode → decide → evolve → encode, memory log", 35_000, "at least", _memory),
@@ -383,5 +399,8 @@ MEASURES: Final[tuple[Budget, ...]] = (
         _against_the_first(lambda year: year.file),
         1,
     ),
+    Budget("listing", "s", "`job list --phase` over 1,000,000 observations of 100,000 jobs", 0.3, "at most", _listing, 1),
+    Budget("summary", "s", "`summary` of the same", 1, "at most", _summary, 1),
+    Budget("following", "of a core", "following the same at a worker's 4,000 observations/s", 0.1, "at most", _following, 1),
     Budget("2000-replicas-vs-1", "ratio", "throughput with 2,000 replicas a job against 1", 0.8, "at least", _many_replicas),
 )

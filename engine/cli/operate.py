@@ -12,6 +12,7 @@ from typing import Annotated, BinaryIO, cast
 import typer
 from rich.table import Table
 
+from engine.application.asking import meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
 from engine.cli.arguments import JobOption, NoProcessOption, moment
 from engine.cli.fed import finish, new_feed
@@ -20,7 +21,6 @@ from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.events.times import format_time
 from engine.history.census import Census
 from engine.history.letters import latest_letters, objection, redriven
-from engine.history.resolve import resolve
 from engine.history.surviving import Damage
 from engine.history.transfer import contents_of, export_job, export_log, import_log
 from engine.history.verify import verify_shard
@@ -205,7 +205,7 @@ def export(
     The output is always JSON Lines of CloudEvents, from which `lahar import` restores the log without loss. Records that are
     damaged are left out and named on standard error; exit code 1 then.
     """
-    output = output_of(context, as_json)
+    output, settings = output_of(context, as_json), settings_of(context, log)
     damages = 0
 
     def left_out(damage: Damage) -> None:
@@ -213,11 +213,11 @@ def export(
         damages += 1
         output.warn(f"left out: {damage}")
 
-    with opened(settings_of(context, log)) as source, output.busy("exporting"):
+    with opened(settings) as source, output.busy("exporting"):
         if job is not None:
             if first is not None or last is not None:
                 raise ValueError("--job goes without --first and --last: a job is exported whole")
-            lines = export_job(source, resolve(source, job), left_out)
+            lines = export_job(source, meant(settings, source, job), left_out)
         else:
             times = (None if first is None else moment(first), None if last is None else moment(last))
             lines = export_log(source, *times, left_out)

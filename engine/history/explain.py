@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine.history.errors import NotFoundError
 from engine.history.reading import find_event, history_of
-from engine.history.resolve import resolve
 from engine.history.why import Explanation, why_event, why_job
 from engine.history.why_replica import read_replica, why_replica
 from engine.log.port import Searchable
@@ -12,12 +13,13 @@ from engine.log.port import Searchable
 __all__ = ["explain"]
 
 
-def explain(log: Searchable, what: str, replica: str | None = None) -> Explanation:
+def explain(log: Searchable, meant: Callable[[str], str], what: str, replica: str | None = None) -> Explanation:
     """Explain a job or one of its replicas, or an event where no job is meant.
 
     Args:
         log: where to look.
-        what: a job as `resolve` takes it, or an event's id or the beginning of it.
+        meant: returns the id of the job that is named, as `resolve` does.
+        what: a job as `meant` takes it, or an event's id or the beginning of it.
         replica: `TASK[INDEX]` of the job.
 
     Raises:
@@ -27,7 +29,7 @@ def explain(log: Searchable, what: str, replica: str | None = None) -> Explanati
     """
     slot = None if replica is None else read_replica(replica)
     try:
-        job = resolve(log, what)
+        job = meant(what)
     except NotFoundError:
         if "/" in what or slot is not None:
             raise

@@ -1,0 +1,79 @@
+"""Questions about all jobs: asked of the projection, caught up with the log first."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from engine.events.errors import EventError
+from engine.events.times import format_time
+from engine.history.resolve import resolve, resolve_known
+from engine.log.errors import LogError
+from engine.projection.file import place_of
+from engine.projection.job_tables import JobTables
+from engine.projection.projection import Followed, Projection
+from engine.runtime.settings import Settings
+
+__all__ = ["answered", "asked", "meant"]
+
+Behind = Callable[[int, Exception], object]
+
+T = TypeVar("T")
+
+
+def asked(settings: Settings, source: Followed, question: Callable[[JobTables], T], behind: Behind | None = None) -> T:
+    """Return the answer to a question about all jobs, as of now.
+
+    Args:
+        settings: name the log.
+        source: the log.
+        question: see `Projection.ask`.
+        behind: the same.
+
+    Raises:
+        LogError: the log cannot be read to its end.
+        EventError: an event cannot be read.
+    """
+    with Projection(place_of(settings.log, os.environ)) as projection:
+        return projection.ask(source, JobTables, question, behind=behind)
+
+
+def meant(settings: Settings, source: Followed, given: str) -> str:
+    """Return the id of the job that somebody means.
+
+    Raises:
+        NotFoundError: none is meant.
+        AmbiguousError: a prefix means several, or the name is one of several namespaces or clusters.
+        LogError: the log cannot be read to its end.
+    """
+    try:
+        return asked(settings, source, lambda jobs: resolve_known(jobs, given))
+    except (LogError, EventError):  # what cannot be read may say nothing about names
+        return resolve(source, given)
+
+
+@contextmanager
+def answered(
+    settings: Settings, source: Followed, warn: Callable[[str], object], question: Callable[[JobTables], T]
+) -> Iterator[T]:
+    """Give the answer to a question for the length of a `with` block.
+
+    Where the log cannot be read to its end, `warn` is told as of when the answer is, and what is wrong is raised after the block.
+
+    Raises:
+        LogError: the log cannot be read to its end.
+        EventError: an event cannot be read.
+    """
+    troubles: list[Exception] = []
+
+    def behind(recorded: int, error: Exception) -> None:
+        if not recorded:
+            raise error
+        troubles.append(error)
+        warn(f"the answer is as of {format_time(recorded)}; the log cannot be read further")
+
+    yield asked(settings, source, question, behind)
+    for error in troubles[-1:]:
+        raise error

@@ -1,0 +1,89 @@
+"""The file of a projection: where it lies, how it is made, and that whoever may not read the log may not read it either.
+
+It holds nothing that the log does not: it may be deleted at any time, and is made anew by whoever asks next.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from engine.log.side_file import open_beside, path_beside
+
+__all__ = ["ENDING", "delete_file", "open_connection", "place_of"]
+
+ENDING: Final = "-projection"
+"""Of the file's name, behind that of a log's own file."""
+
+_PRIVATE: Final = 0o700
+
+
+def place_of(url: str, environment: Mapping[str, str]) -> Path | None:
+    """Return where the projection of a log lies; `None`: in memory.
+
+    Args:
+        url: names the log.
+        environment: `XDG_CACHE_HOME`, `HOME` and what else tells one log on Kafka from another (`KAFKA_BOOTSTRAP_SERVERS`,
+            `KAFKA_TOPIC_PREFIX`, in any case of letters).
+    """
+    scheme, _, rest = url.partition(":")
+    if scheme == "sqlite":
+        return path_beside(rest, ENDING)
+    if scheme != "kafka":
+        return None
+    cache = environment.get("XDG_CACHE_HOME") or (f"{environment['HOME']}/.cache" if environment.get("HOME") else "")
+    if not Path(cache).is_absolute():
+        return None
+    given = {name.upper(): value for name, value in environment.items()}
+    servers = url.removeprefix("kafka://").rstrip("/") or given.get("KAFKA_BOOTSTRAP_SERVERS", "")
+    named = sha256(f"{servers} {given.get('KAFKA_TOPIC_PREFIX', '')}".encode(errors="surrogateescape")).hexdigest()[:16]
+    return Path(cache) / "lahar" / f"kafka-{named}{ENDING}"
+
+
+def open_connection(path: Path | None, patience: float) -> sqlite3.Connection:
+    """Open the file of a projection, made if it is not there; where that cannot be done, a database in memory.
+
+    Where it may only be read, what needs more raises sqlite3.OperationalError.
+
+    Args:
+        path: as `place_of` returns it.
+        patience: how long another process may hold it up (seconds).
+    """
+    if path is not None:
+        # A folder that only others may write, a full disk: then the answer is made from the log itself.
+        with suppress(OSError, sqlite3.Error):
+            if not path.exists():
+                _make(path)
+            return _opened(path, patience)
+    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+
+
+def _make(path: Path) -> None:
+    if path.name.startswith("kafka-"):
+        path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    log = path.with_name(path.name.removesuffix(ENDING))
+    os.close(open_beside(path, log) if log.exists() else os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
+
+
+def _opened(path: Path, patience: float) -> sqlite3.Connection:
+    mode = "rw" if os.access(path, os.W_OK) else "ro"
+    uri = f"{path.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
+    if mode == "rw":
+        with suppress(sqlite3.DatabaseError):  # no database: whoever asks first finds that
+            # Not on the disk at once: what a loss of power takes is read from the log again.
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA journal_mode = WAL")
+    return connection
+
+
+def delete_file(path: Path) -> None:
+    """Delete a projection and what SQLite keeps beside it, as far as that may be done."""
+    for ending in ("", "-wal", "-shm"):
+        with suppress(OSError):
+            path.with_name(path.name + ending).unlink()

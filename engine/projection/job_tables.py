@@ -1,0 +1,377 @@
+"""The read model of jobs: a row for each, one for each live attempt, one for each change of the number of devices in use."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence, Sized
+from dataclasses import fields
+from functools import lru_cache
+from itertools import takewhile
+from operator import attrgetter
+from typing import Any, ClassVar, Final
+
+from engine.events import Data, Event, Topic
+from engine.events.jobs import Accounted, AttemptEvent, JobOpened, RowRejected
+from engine.history.claimed import Claimed
+from engine.history.facts import OTHER, Ends, JobFacts, JobLine, LiveAttempt, Slot, line_of
+from engine.history.listing import LISTED, Filter, in_order
+from engine.history.resolve import NamedJob
+from engine.history.summary import SUMMARISED, JobSums, summarised
+from engine.history.use import Use, use_so_far
+from statemachines.spec import Requests
+
+__all__ = ["JobTables"]
+
+_SCALARS: Final = tuple(field.name for field in fields(JobLine))[:15]
+"""What of a line is text or a number: all but its open attempts, nodes and ends."""
+_SCALAR: Final = attrgetter(*_SCALARS)
+_LINE: Final = ", ".join(("number", *_SCALARS, "nodes", "ends", "parked"))
+_FACTS: Final = "begun, first_running, without_end, last_end, gpu, share, cpu"
+_USE: Final = attrgetter(*(field.name for field in fields(Use)))
+_REQUESTS: Final = attrgetter(*(field.name for field in fields(Requests)))
+_SUMS: Final = ", ".join(JobSums._fields)
+_LIVE: Final = "SELECT task, place, attempt, live.phase, live.reason, state FROM live"
+_OF_LISTS: Final = frozenset(LISTED)
+_OF_SUMS: Final = frozenset(SUMMARISED)
+_FILTERED: Final = ("queue", "user", "tenant", "cluster", "namespace")
+_LARGEST: Final = 2**63 - 1
+_KEPT: Final = 20_000
+"""Jobs in memory between two batches; about 1 KB each."""
+
+_TABLES: Final = """
+CREATE TABLE jobs (
+    number INTEGER PRIMARY KEY, -- in the order of the log
+    id TEXT NOT NULL UNIQUE,
+    cluster TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    managed INTEGER NOT NULL,
+    queue TEXT NOT NULL,
+    user TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    submitted INTEGER NOT NULL,
+    phase TEXT NOT NULL,
+    reason TEXT,
+    since INTEGER NOT NULL,
+    started INTEGER,
+    attempts INTEGER NOT NULL,
+    nodes TEXT NOT NULL, -- where attempts have been: [name, ...]
+    ends TEXT NOT NULL, -- closed attempts: [[phase, reason, count], ...]
+    parked INTEGER NOT NULL,
+    begun INTEGER NOT NULL,
+    first_running INTEGER,
+    without_end INTEGER NOT NULL,
+    last_end INTEGER,
+    live INTEGER NOT NULL,
+    gpu NOT NULL, -- resource times time, as text beyond 64 bits
+    share NOT NULL,
+    cpu NOT NULL
+);
+CREATE INDEX jobs_by_name ON jobs (name);
+CREATE TABLE live (
+    job INTEGER NOT NULL,
+    task TEXT NOT NULL,
+    place INTEGER NOT NULL, -- index in the task
+    attempt INTEGER NOT NULL,
+    phase TEXT NOT NULL,
+    reason TEXT,
+    state TEXT NOT NULL, -- [requests, since, use before they changed]
+    PRIMARY KEY (job, task, place, attempt)
+) WITHOUT ROWID;
+CREATE TABLE devices (job INTEGER NOT NULL, time INTEGER NOT NULL, change INTEGER NOT NULL);
+CREATE TABLE claimed ( -- what is parked and no job, in order
+    subject TEXT NOT NULL,
+    state TEXT NOT NULL
+);
+CREATE TABLE totals (
+    rejected INTEGER NOT NULL, -- rows of imports
+    listed INTEGER NOT NULL, -- the latest recorded time of what the list is a fold of
+    summarised INTEGER NOT NULL -- of what the summary is one of
+);
+INSERT INTO totals VALUES (0, 0, 0);
+"""
+
+
+class JobTables:
+    """Follows `job-events`, and answers what the folds `Listing` and `Summary` answer, and what names mean."""
+
+    NAME: ClassVar[str] = "jobs"
+    VERSION: ClassVar[int] = 2
+    TABLES: ClassVar[str] = _TABLES
+    TOPICS: ClassVar[tuple[Topic, ...]] = ("job-events",)
+    TYPES: ClassVar[Collection[str]] = _OF_LISTS | _OF_SUMS
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Take the connection of the projection."""
+        self._connection: Final = connection
+        self.forget()
+
+    # --- following ------------------------------------------------------------------------------------------------------------
+
+    def forget(self) -> None:
+        """Drop what is kept in memory."""
+        self._jobs: dict[str, tuple[int, JobFacts]] = {}
+        self._claimed: Claimed | None = None
+        self._next = 0
+        self._settle()
+
+    def _settle(self) -> None:
+        """Note that nothing is to be written."""
+        self._changed: dict[str, None] = {}
+        self._slots: dict[tuple[int, Slot], JobFacts] = {}
+        self._begun: list[int] = []
+        """Numbers of jobs that were opened again."""
+        self._reclaimed = False
+        self._rejected_rows = self._listed = self._summarised = 0
+
+    def apply(self, event: Event[Data]) -> None:
+        """Take one event."""
+        data, subject = event.data, event.subject
+        if data.TYPE in _OF_LISTS:
+            self._listed = max(self._listed, event.recordedtime)
+        if data.TYPE in _OF_SUMS:
+            self._summarised = max(self._summarised, event.recordedtime)
+        if isinstance(data, RowRejected | Accounted):
+            self._rejected_rows += isinstance(data, RowRejected)
+            return
+        known = self._jobs.get(subject) or self._load(subject)
+        if isinstance(data, JobOpened):
+            self._open(event, known)
+        elif known is None:
+            self._waiting().take(event)
+            self._reclaimed = True
+        else:
+            number, job = known
+            job.apply(data, event.time)
+            self._changed[subject] = None
+            if isinstance(data, AttemptEvent):
+                self._slots[number, (data.task, data.index, data.attempt)] = job
+
+    def _open(self, event: Event[Data], known: tuple[int, JobFacts] | None) -> None:
+        if event.subject in self._waiting():
+            self._waiting().opened(event.subject)
+            self._reclaimed = True
+        if known is None:
+            number = self._next = (self._next or self._one("SELECT coalesce(max(number), 0) FROM jobs")) + 1
+        else:
+            number = known[0]
+            self._begun.append(number)
+            self._slots = {key: job for key, job in self._slots.items() if key[0] != number}
+        self._jobs[event.subject] = number, JobFacts.begin(event)
+        self._changed[event.subject] = None
+
+    def _load(self, subject: str) -> tuple[int, JobFacts] | None:
+        row = self._connection.execute(f"SELECT {_LINE}, {_FACTS} FROM jobs WHERE id = ?", (subject,)).fetchone()  # noqa: S608  own names
+        if row is None:
+            return None
+        number, *scalars, nodes, ends, parked, begun, first_running, without_end, last_end, gpu, share, cpu = row
+        job = JobFacts(*scalars)
+        _complete(job, nodes, ends, parked)
+        job.without_end = bool(without_end)
+        job.begun, job.first_running, job.last_end = begun, first_running, last_end
+        job.use = Use(int(gpu), int(share), int(cpu))
+        job.open = dict(map(_attempt, self._connection.execute(f"{_LIVE} WHERE job = ?", (number,))))
+        self._jobs[subject] = number, job
+        return number, job
+
+    def _waiting(self) -> Claimed:
+        if self._claimed is None:
+            self._claimed = self._stored_claims()
+        return self._claimed
+
+    def write(self) -> None:
+        """Write what has changed."""
+        run, many = self._connection.execute, self._connection.executemany
+        for table in ("live", "devices"):
+            many(f"DELETE FROM {table} WHERE job = ?", [(number,) for number in self._begun])  # noqa: S608  as above
+        changed = [self._jobs[subject] for subject in self._changed]
+        many(
+            f"INSERT OR REPLACE INTO jobs VALUES ({','.join('?' * 27)})",  # noqa: S608  as above
+            [_row(*known) for known in changed],
+        )
+        kept = [(number, *slot, *_live(job.open[slot])) for (number, slot), job in self._slots.items() if slot in job.open]
+        many("INSERT OR REPLACE INTO live VALUES (?,?,?,?,?,?,?)", kept)
+        gone = [(number, *slot) for (number, slot), job in self._slots.items() if slot not in job.open]
+        many("DELETE FROM live WHERE job = ? AND task = ? AND place = ? AND attempt = ?", gone)
+        many("INSERT INTO devices VALUES (?,?,?)", [(number, *change) for number, job in changed for change in job.devices])
+        for _, job in changed:
+            job.devices.clear()
+        if self._reclaimed:  # all of them, in their order: few jobs are parked before anything opens them
+            run("DELETE FROM claimed")
+            many("INSERT INTO claimed VALUES (?,?)", [(subject, self._waiting().dump(subject)) for subject in self._waiting()])
+        times = (self._rejected_rows, self._listed, self._summarised)
+        run("UPDATE totals SET rejected = rejected + ?, listed = max(listed, ?), summarised = max(summarised, ?)", times)
+        self._settle()
+        if len(self._jobs) > _KEPT:
+            self._jobs = {}
+
+    # --- answers --------------------------------------------------------------------------------------------------------------
+
+    def lines(self, wanted: Filter | None = None) -> list[JobLine]:
+        """Return the jobs that pass a filter, `in_order`."""
+        wanted, now = wanted or Filter(), self._one("SELECT listed FROM totals")
+        found = {row[0]: _line(row, now) for row in self._select(f"SELECT {_LINE} FROM jobs", wanted)}  # noqa: S608  as above
+        query = f"SELECT job, {_LIVE.removeprefix('SELECT ')} JOIN jobs ON number = job"
+        for number, *attempt in self._select(query, wanted):
+            slot, live = _attempt(attempt)
+            found[number].open[slot] = live
+        lines = [*found.values(), *self._waiting_lines(now)]
+        return sorted(filter(wanted.passes, lines), key=in_order)
+
+    def summary(self, *, include_other: bool = False, cluster: str | None = None) -> dict[str, Any]:
+        """Return the summary (`summarised`).
+
+        Args:
+            include_other: count jobs of kind `Other` too.
+            cluster: count only jobs of this one.
+        """
+        counted = Filter(cluster=cluster, other=include_other)
+        attempts: Counter[tuple[str, str | None]] = Counter()
+        for ends, jobs in self._select("SELECT ends, count(*) FROM jobs", counted, "GROUP BY ends"):
+            for end, count in _ends(ends).items():
+                attempts[end] += count * jobs
+        of_jobs = "JOIN jobs ON number = job"
+        live = [attempt for _, attempt in map(_attempt, self._select(f"{_LIVE} {of_jobs}", counted))]
+        attempts.update((attempt.phase, attempt.reason) for attempt in live)
+        jobs = map(_sums, self._select(f"SELECT {_SUMS} FROM jobs", counted))  # noqa: S608  as above
+        devices = self._select(f"SELECT time, change FROM devices {of_jobs}", counted)  # noqa: S608  as above
+        now = self._one("SELECT summarised FROM totals")
+        return summarised(jobs, attempts, devices, use_so_far(live, now), now, self._one("SELECT rejected FROM totals"))
+
+    def ids(self, prefix: str) -> list[str]:
+        """Return all ids that begin so, of jobs and of what is parked and no job."""
+        found: list[str] = []
+        for table, column in (("jobs", "id"), ("claimed", "subject")):
+            query = f"SELECT {column} FROM {table} WHERE {column} >= ? ORDER BY {column}"  # noqa: S608  as above
+            rows = (name for (name,) in self._connection.execute(query, (_bound(prefix),)))
+            found += takewhile(lambda name: name.startswith(prefix), rows)
+        return found
+
+    def named(self, names: frozenset[str]) -> Iterator[NamedJob]:
+        """Yield what has one of some names, jobs in the order of the log."""
+        query = "SELECT id, cluster, namespace, name, begun FROM jobs"
+        rows = self._connection.execute(
+            f"{query} WHERE name IN {_marks(names)} ORDER BY number",
+            tuple(map(_bound, names)),
+        )
+        for job, cluster, namespace, name, begun in rows:
+            yield NamedJob(job, cluster, namespace, name, begun, is_job=True)
+        for line in self._waiting_lines(0):
+            if line.name in names:
+                yield NamedJob(line.id, line.cluster, line.namespace, line.name, line.submitted, is_job=False)
+
+    def _select(self, what: str, wanted: Filter, behind: str = "") -> Iterator[Any]:
+        """Return what is selected of the jobs that may pass a filter: of nodes and reasons some that do not."""
+        where: list[str] = []
+        given: list[str | int] = []
+
+        def only(condition: str, *values: str | int) -> None:
+            where.append(condition)
+            given.extend(values)
+
+        for name in _FILTERED:
+            if (value := getattr(wanted, name)) is not None:
+                only(f"jobs.{name} = ?", _bound(value))
+        if not wanted.other:
+            only("jobs.kind <> ?", OTHER)
+        if wanted.phases:
+            only(f"jobs.phase IN {_marks(wanted.phases)}", *map(_bound, wanted.phases))
+        if wanted.since is not None:
+            only("jobs.since >= ?", max(min(wanted.since, _LARGEST), -_LARGEST))
+        if wanted.node is not None:
+            only("instr(jobs.nodes, ?)", _bound(_written(wanted.node)))
+        if wanted.reasons:
+            reasons = sorted(map(_bound, wanted.reasons))
+            ended = " OR ".join(["instr(jobs.ends, ?)"] * len(reasons))
+            alive = f"jobs.number IN (SELECT job FROM live WHERE reason IN {_marks(reasons)})"  # noqa: S608  as above
+            only(f"(jobs.reason IN {_marks(reasons)} OR {alive} OR {ended})", *reasons, *reasons, *map(_written, reasons))
+        conditions = f"WHERE {' AND '.join(where)}" if where else ""
+        return self._connection.execute(f"{what} {conditions} {behind}", given)
+
+    def _waiting_lines(self, now: int) -> Iterator[JobLine]:
+        for claim in self._stored_claims().claims():
+            line = line_of(*claim)
+            line.now = now
+            yield line
+
+    def _stored_claims(self) -> Claimed:
+        claimed = Claimed()
+        for subject, state in self._connection.execute("SELECT subject, state FROM claimed ORDER BY rowid"):
+            claimed.load(subject, state)
+        return claimed
+
+    def _one(self, query: str) -> int:
+        (found,) = self._connection.execute(query).fetchone()
+        return int(found)
+
+
+def _row(number: int, job: JobFacts) -> tuple[Any, ...]:
+    use = _USE(job.use)
+    if max(use) > _LARGEST:
+        use = tuple(map(str, use))
+    facts = (job.parked, job.begun, job.first_running, job.without_end, job.last_end, len(job.open))
+    return (number, *_SCALAR(job), _written_nodes(frozenset(job.nodes)), _written_ends(tuple(job.ends.items())), *facts, *use)
+
+
+def _bound(text: str) -> str:
+    """Return a text as SQLite takes it; what is no Unicode, as bytes of a command line may be, stands nowhere."""
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _marks(values: Sized) -> str:
+    return f"({','.join('?' * len(values))})"
+
+
+def _written(content: object) -> str:
+    return json.dumps(content, ensure_ascii=False)
+
+
+@lru_cache(1_000)
+def _written_nodes(nodes: frozenset[str]) -> str:
+    return _written(sorted(nodes))
+
+
+@lru_cache(1_000)
+def _written_ends(ends: tuple[tuple[tuple[str, str | None], int], ...]) -> str:
+    return _written([(*end, count) for end, count in ends])
+
+
+def _line(row: tuple[Any, ...], now: int) -> JobLine:
+    _, *scalars, nodes, ends, parked = row
+    line = JobLine(*scalars)
+    _complete(line, nodes, ends, parked)
+    line.now = now
+    return line
+
+
+def _complete(line: JobLine, nodes: str, ends: str, parked: int) -> None:
+    """Give a line what SQLite has in another form."""
+    line.managed, line.parked = bool(line.managed), bool(parked)
+    line.nodes, line.ends = set(_read(nodes)), _ends(ends)
+
+
+def _ends(text: str) -> Ends:
+    return {(phase, reason): count for phase, reason, count in _read(text)}
+
+
+@lru_cache(1_000)
+def _read(text: str) -> tuple[Any, ...]:
+    return tuple(json.loads(text))
+
+
+def _live(attempt: LiveAttempt) -> tuple[str, str | None, str]:
+    state = (_REQUESTS(attempt.requests), attempt.since, _USE(attempt.before))
+    return attempt.phase, attempt.reason, json.dumps(state)
+
+
+def _attempt(row: Sequence[Any]) -> tuple[Slot, LiveAttempt]:
+    task, index, attempt, phase, reason, state = row
+    requests, since, before = json.loads(state)
+    return (task, index, attempt), LiveAttempt(Requests(*requests), since, Use(*before), phase, reason)
+
+
+def _sums(row: tuple[Any, ...]) -> JobSums:
+    return JobSums(*row[:-3], *map(int, row[-3:]))

@@ -1,0 +1,293 @@
+"""The projection of a log: read models that follow it, with how far they have come, in one SQLite file.
+
+Whoever asks catches it up first; `lahar run` and workers may follow as they go. Rows and positions change in one transaction, one
+process at a time, so any number of followers write nothing twice. It is dropped and made anew where it is of another release or
+another log, damaged, behind what the log retains, or ahead of the log.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from json import JSONDecodeError
+from pathlib import Path
+from typing import Final, Protocol, Self, TypeVar
+
+from engine.events import UPCASTERS, decode
+from engine.events.errors import EventError
+from engine.history.errors import TokenError
+from engine.history.token import Place, check, digest_of
+from engine.log.errors import LogError
+from engine.log.failures import BUSY_SECONDS
+from engine.log.port import Log, Partition, Record, Searchable
+from engine.projection.file import delete_file, open_connection
+from engine.projection.job_tables import JobTables
+from engine.projection.read_model import ReadModel
+
+__all__ = ["READ_MODELS", "Followed", "Projection"]
+
+M = TypeVar("M")
+T = TypeVar("T")
+
+READ_MODELS: Final[tuple[type[ReadModel], ...]] = (JobTables,)
+"""What a projection is made of; a stage that has listings of its own adds their tables here."""
+
+_MOST: Final = 20_000
+"""Events a transaction: some 0.2 s, for which other followers wait. Of 5,000 each takes a quarter longer: a job that goes on in the
+next transaction is written again."""
+
+_FORM: Final = sha256("".join(f"{model.NAME}{model.VERSION}{model.TABLES}" for model in READ_MODELS).encode()).hexdigest()
+
+_TOPICS: Final = tuple(dict.fromkeys(topic for model in READ_MODELS for topic in model.TOPICS))
+_TYPES: Final = frozenset(kind for model in READ_MODELS for kind in model.TYPES)
+
+_OWN: Final = """
+CREATE TABLE form (
+    digest TEXT NOT NULL, -- of what makes the tables
+    recorded INTEGER NOT NULL -- time of the last event taken
+);
+CREATE TABLE places (
+    topic TEXT NOT NULL, number INTEGER NOT NULL, next INTEGER NOT NULL, last INTEGER NOT NULL, mark TEXT NOT NULL,
+    PRIMARY KEY (topic, number)
+);
+"""
+
+
+class Followed(Log, Searchable, Protocol):
+    """A log that a projection can follow."""
+
+
+_Places = dict[Partition, Place]
+
+_DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
+"""What SQLite says of a file that is torn, of another kind, or has other tables than it says."""
+
+
+class Projection:
+    """One reader and follower of the file. Not thread-safe; several, in any processes, may share the file."""
+
+    def __init__(self, path: Path | None = None, *, patience: float = BUSY_SECONDS) -> None:
+        """Open the file, made if it is not there.
+
+        Args:
+            path: `place_of` says where; `None`, or a place that cannot be used: in memory.
+            patience: how long another follower may hold it up (seconds).
+        """
+        self._path: Final = path
+        self._patience: Final = patience
+        self._connect(path)
+
+    def _connect(self, path: Path | None) -> None:
+        self._connection = open_connection(path, self._patience)
+        self._models: list[ReadModel] = [model(self._connection) for model in READ_MODELS]
+        self._checked = False
+        """The places are known to be of the log."""
+        self._seen: _Places | None = None
+        """Places as this follower left them: what the models keep in memory is as of then."""
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a file."""
+        return bool(self._connection.execute("PRAGMA database_list").fetchone()[2])
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def ask(
+        self,
+        log: Followed,
+        model: Callable[[sqlite3.Connection], M],
+        question: Callable[[M], T],
+        *,
+        behind: Callable[[int, Exception], object] | None = None,
+    ) -> T:
+        """Catch up with a log, and return the answer to a question as of then.
+
+        Args:
+            log: always the same one.
+            model: whose tables are asked.
+            question: asked in one read transaction; it must not keep what it is given.
+            behind: told, where the log cannot be read to its end, when the last event that was taken was recorded (microseconds),
+                and why; then the answer is as of that. `None`: there is no answer then.
+
+        Raises:
+            LogError: the log cannot be read to its end.
+            EventError: an event cannot be read; the same.
+        """
+
+        def answer() -> T:
+            try:
+                while self._follow(log, _MOST):
+                    pass
+            except (LogError, EventError) as error:
+                if behind is None:
+                    raise
+                behind(self._recorded(), error)
+            self._connection.execute("BEGIN")
+            try:
+                return question(model(self._connection))
+            finally:
+                self._connection.execute("COMMIT")
+
+        try:
+            return self._sound(answer)
+        except (sqlite3.Error, JSONDecodeError):
+            # A full disk, a file that only others may write and that is behind: the answer is made from the log itself.
+            self.close()
+            self._connect(None)
+            return answer()
+
+    def follow(self, log: Followed, most: int = _MOST) -> int:
+        """Take the next events of a log, in one transaction; return how many.
+
+        Args:
+            log: always the same one.
+            most: events.
+
+        Raises:
+            LogError: the log cannot be read where it goes on.
+            EventError: an event there cannot be read.
+            sqlite3.Error: the file cannot be written; it stands as before.
+        """
+        return self._sound(lambda: self._follow(log, most))
+
+    def _sound(self, work: Callable[[], T]) -> T:
+        """Do something with the file; where it is damaged, once more with a new one."""
+        try:
+            return work()
+        except (sqlite3.DatabaseError, JSONDecodeError) as error:
+            # What has no code is no text.
+            if self._path is None or getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _DAMAGED:
+                raise
+        self.close()
+        delete_file(self._path)
+        self._connect(self._path)
+        return work()
+
+    # --- following ------------------------------------------------------------------------------------------------------------
+
+    def _follow(self, log: Followed, most: int) -> int:
+        ends = {
+            Partition(topic, number): log.end(Partition(topic, number))
+            for topic in _TOPICS
+            for number in range(log.partitions(topic))
+        }
+        places = self._places()
+        if places is not None and all(_next(places, at) == end for at, end in ends.items()) and self._fits(log, ends, places):
+            return 0
+        with self._transaction():
+            places = self._continued(log, ends)
+            last: dict[Partition, Record] = {}
+            taken, trouble = 0, None
+            try:
+                for record in log.scan(_TOPICS, _names(), {partition: place.next for partition, place in places.items()}):
+                    event = decode(record.message)
+                    for model in self._models:
+                        if event.data.TYPE in model.TYPES:
+                            model.apply(event)
+                    last[record.partition] = record
+                    taken += 1
+                    if taken == most:
+                        break
+            except (LogError, EventError) as error:
+                trouble = error
+            places |= {at: Place(record.offset + 1, record.offset, digest_of(record.message.id)) for at, record in last.items()}
+            if taken < most and trouble is None:  # what was not given is of other types
+                places |= {at: _place(places, at)._replace(next=max(end, _next(places, at))) for at, end in ends.items() if end}
+            for model in self._models:
+                model.write()
+            self._move(places, max((record.message.recordedtime for record in last.values()), default=0))
+        self._seen = places
+        if trouble is not None and not taken:
+            raise trouble
+        return taken
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._connection.execute("COMMIT")
+        except BaseException:
+            self._seen = None
+            with suppress(sqlite3.Error):
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+            raise
+
+    def _places(self) -> _Places | None:
+        """Return how far the file has come; `None`: it has no tables of this form."""
+        if not self._connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'form'").fetchone()[0]:
+            return None
+        if self._connection.execute("SELECT digest FROM form").fetchone() != (_FORM,):
+            return None
+        rows = self._connection.execute("SELECT topic, number, next, last, mark FROM places")
+        return {Partition(topic, number): Place(*place) for topic, number, *place in rows}
+
+    def _continued(self, log: Followed, ends: Mapping[Partition, int]) -> _Places:
+        """Return the places to go on from; where they are no places of this log, the file is emptied first."""
+        places = self._places()
+        if places is None or not self._fits(log, ends, places):
+            self._empty()
+            places, self._seen = {}, None
+        if places != self._seen:
+            for model in self._models:
+                model.forget()
+        return places
+
+    def _fits(self, log: Followed, ends: Mapping[Partition, int], places: _Places) -> bool:
+        """Tell whether these are places of this log, from which it can be followed."""
+        if any(place.next > ends.get(at, -1) for at, place in places.items()):
+            return False
+        if not self._checked:
+            try:
+                for topic in _TOPICS:
+                    check(log, topic, {at.number: place for at, place in places.items() if at.topic == topic})
+            except TokenError:
+                return False
+            self._checked = True
+        return True
+
+    def _empty(self) -> None:
+        """Drop all tables and make them anew."""
+        run = self._connection.execute
+        for (name,) in run("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+            run(f'DROP TABLE "{name}"')
+        for tables in (_OWN, *(model.TABLES for model in READ_MODELS)):
+            for statement in tables.split(";\n"):
+                run(statement)
+        run("INSERT INTO form VALUES (?, 0)", (_FORM,))
+
+    def _move(self, places: _Places, recorded: int) -> None:
+        rows = [(*at, *place) for at, place in places.items()]
+        self._connection.executemany("INSERT OR REPLACE INTO places VALUES (?,?,?,?,?)", rows)
+        self._connection.execute("UPDATE form SET recorded = max(recorded, ?)", (recorded,))
+
+    def _recorded(self) -> int:
+        (recorded,) = self._connection.execute("SELECT recorded FROM form").fetchone()
+        return int(recorded)
+
+
+def _place(places: Mapping[Partition, Place], partition: Partition) -> Place:
+    return places.get(partition, Place(0))
+
+
+def _next(places: Mapping[Partition, Place], partition: Partition) -> int:
+    return _place(places, partition).next
+
+
+def _names() -> set[str]:
+    """Return the types that are read, and older names of them."""
+    names = set(_TYPES)
+    while older := {old for old, (new, _) in UPCASTERS.items() if new in names} - names:
+        names |= older
+    return names

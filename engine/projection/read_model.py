@@ -1,0 +1,36 @@
+"""A read model: some tables of the projection, and the events that they are made of."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from typing import ClassVar, Protocol
+
+from engine.events import Data, Event, Topic
+
+__all__ = ["ReadModel"]
+
+
+class ReadModel(Protocol):
+    """The tables of one subject. It is given a batch of events (`apply`), then a transaction to write in (`write`)."""
+
+    NAME: ClassVar[str]
+    VERSION: ClassVar[int]
+    """Raised whenever events lead to other rows than before: the projection is then made anew."""
+    TABLES: ClassVar[str]
+    """SQL that makes its tables."""
+    TOPICS: ClassVar[tuple[Topic, ...]]
+    TYPES: ClassVar[Collection[str]]
+    """Of the events that it is given."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        """Take the connection of the projection; the tables may not be there yet."""
+
+    def apply(self, event: Event[Data]) -> None:
+        """Take one event, in commit order, within a transaction of the projection. It cannot fail on what a log holds."""
+
+    def write(self) -> None:
+        """Write what the events since the last call have changed, in the same transaction."""
+
+    def forget(self) -> None:
+        """Drop what is kept in memory: another process has written since, or what was applied is undone."""
