@@ -37,7 +37,9 @@ def test_a_log_is_restored_from_an_export_though_its_first_inputs_are_gone(
     restored("topics", "apply", *TOPICS)
     restored("import", tmp_path / "all.jsonl")
     restored("run", "--once")
-    assert restored.records("verify") == lahar.records("verify")
+    # How many inputs are still there differs: those that were gone are in no export.
+    verdicts = [[{**verdict, "inputs": None} for verdict in one.records("verify")] for one in (restored, lahar)]
+    assert verdicts[0] == verdicts[1]
     for log in (settings, elsewhere):
         # The last ones before the backup come once more, as sources send them.
         append(log, 110, None)
