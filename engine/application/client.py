@@ -18,14 +18,13 @@ from engine.application.feed import Feed, Taken
 from engine.application.messages import command_message, submission
 from engine.events import Data, Event, Message, Topic, decode
 from engine.events.inputs import CommandIssued, CustomEventRaised
-from engine.events.jobs import JobOpened, JobParked
 from engine.events.times import to_micros
 from engine.history.asof import By, ClusterAsOf, job_as_of
 from engine.history.errors import UnopenedError
 from engine.history.explain import explain
 from engine.history.fold import fold
 from engine.history.listing import Filter, JobLine
-from engine.history.reading import cluster_facts, events_of, job_events
+from engine.history.reading import cluster_facts, cluster_of, events_of, job_events
 from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
 from engine.history.timeline import Timeline, timeline
 from engine.history.transfer import Exportable
@@ -374,11 +373,6 @@ def open_lahar(
     settings = Settings(log=log, cluster=cluster)
     target = open_log(log, create=create and not readonly and not is_shared(log), readonly=readonly)
     return Lahar(target, settings, process=process)
-
-
-def cluster_of(log: Exportable, job: str) -> str:
-    """Return the cluster of a job that was opened, or whose first input is parked."""
-    return next(event.clusterid for event in events_of(log, job) if isinstance(event.data, JobOpened | JobParked))
 
 
 def _start(start: str | datetime) -> Start:

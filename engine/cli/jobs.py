@@ -27,13 +27,12 @@ from engine.cli.fed import finish, new_feed
 from engine.cli.output import Output
 from engine.cli.render import render_job, whole_table
 from engine.events.inputs import CommandIssued, CustomEventRaised
-from engine.events.jobs import JobOpened, JobParked
 from engine.events.times import format_time
 from engine.history.errors import UnopenedError
 from engine.history.exact import dumps
 from engine.history.fold import fold
 from engine.history.listing import Filter, JobLine
-from engine.history.reading import events_of
+from engine.history.reading import cluster_of, events_of
 from engine.history.wording import length
 from engine.kubernetes.reading.identity import job_name
 from engine.log.producer_time import wall_clock as now
@@ -268,8 +267,7 @@ def _issue(
     recorded = now() if at is None else moment(at)
     with opened(settings, readonly=False) as target:
         ident = meant(settings, target, job)
-        cluster = next(event.clusterid for event in events_of(target, ident) if isinstance(event.data, JobOpened | JobParked))
-        message = command_message(cluster, ident, data, by_id or str(uuid4()), recorded)
+        message = command_message(cluster_of(target, ident), ident, data, by_id or str(uuid4()), recorded)
         feed = new_feed(target, settings, output, process=process)
         feed.play_from(recorded)
         feed.append("jobs", [message])

@@ -9,11 +9,12 @@ from itertools import chain
 from engine.events import Data, Event, decode
 from engine.events.errors import EventError
 from engine.events.ids import routing_key
+from engine.events.jobs import JobOpened, JobParked
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.letters import set_aside
 from engine.log.port import Searchable
 
-__all__ = ["JobHistory", "cluster_facts", "events_of", "find_event", "history_of", "inputs_behind", "job_events"]
+__all__ = ["JobHistory", "cluster_facts", "cluster_of", "events_of", "find_event", "history_of", "inputs_behind", "job_events"]
 
 
 def job_events(log: Searchable, types: Collection[str] | None = None) -> Iterator[Event[Data]]:
@@ -40,6 +41,11 @@ def cluster_facts(log: Searchable) -> Iterator[Event[Data]]:
 def events_of(log: Searchable, job: str) -> list[Event[Data]]:
     """Return all events of one job, in order; empty if the log knows no such job."""
     return [decode(record.message) for record in log.records_of(job, ("job-events",))]
+
+
+def cluster_of(log: Searchable, job: str) -> str:
+    """Return the cluster of a job that was opened, or whose first input is parked."""
+    return next(event.clusterid for event in events_of(log, job) if isinstance(event.data, JobOpened | JobParked))
 
 
 def inputs_behind(log: Searchable, job: str, ids: Iterable[str]) -> dict[str, Event[Data]]:
