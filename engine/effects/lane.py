@@ -9,15 +9,14 @@ from typing import Final
 from engine.effects.executor import Delivery
 from engine.effects.notice import Notice
 from engine.effects.receiver import Outcome
+from engine.events.back_off import BackOff
 from engine.events.times import SECOND
 from engine.log.port import Partition
 
-__all__ = ["FIRST_DELAY", "GIVE_UP", "LONGEST_DELAY", "Lane"]
+__all__ = ["BACK_OFF", "GIVE_UP", "Lane"]
 
-FIRST_DELAY: Final = SECOND
-"""Wait after the first failure; each further one doubles it."""
-
-LONGEST_DELAY: Final = 300 * SECOND
+BACK_OFF: Final = BackOff(SECOND, 300 * SECOND)
+"""Of a receiver that failed and does not say when it is to be tried again; agents have the same."""
 
 GIVE_UP: Final = 86_400 * SECOND
 """How long the same delivery is tried."""
@@ -69,9 +68,7 @@ class Lane:
             self.failing_since = now
         self.failures += 1
         self.failure = outcome.message
-        # The exponent is bounded only to keep the number small: the delay has long been the longest by then.
-        delay = min(FIRST_DELAY << min(self.failures - 1, 20), LONGEST_DELAY) if outcome.after is None else outcome.after
-        self.retry_at = now + delay
+        self.retry_at = now + (BACK_OFF.delay(self.failures) if outcome.after is None else outcome.after)
         return now - self.failing_since >= GIVE_UP
 
     def calm(self) -> None:

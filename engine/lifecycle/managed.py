@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
+from engine.events.back_off import BackOff
 from engine.events.bounds import NAME_CHARACTERS
 from engine.events.inputs import (
     CommandIssued,
@@ -72,13 +73,10 @@ __all__ = [
 ]
 
 
-_FIRST_RETRY: Final = 1 * SECOND
-_LONGEST_RETRY: Final = 300 * SECOND
-"""An effect that failed is asked for again after the first of these, twice as long each time, up to the second (microseconds)."""
-_LONGEST_WAIT: Final = 86_400 * SECOND
-"""The same of a pod whose name is taken, perhaps for ever (microseconds): each try is kept in the history."""
-_DOUBLINGS: Final = (_LONGEST_WAIT // _FIRST_RETRY).bit_length()
-"""Of the first, beyond which it is longer than the others: a number of as many bits as there were tries has its price."""
+_BACK_OFF: Final = BackOff(SECOND, 300 * SECOND)
+"""Of an effect that failed."""
+_NAME_TAKEN: Final = BackOff(SECOND, 86_400 * SECOND)
+"""The same of a pod whose name is taken, perhaps for ever: each try is kept in the history."""
 
 _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"})
 """Phases in which nothing but ResumeJob changes the course of a job."""
@@ -262,8 +260,8 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
             yield from settle(turn, job)
         yield from stop_waiting(turn, job, attempt)
     elif (attempt.task, attempt.index, attempt.number) not in job.retries:
-        longest = _LONGEST_WAIT if report.reason == "AlreadyExists" else _LONGEST_RETRY
-        due = turn.now + min(_FIRST_RETRY << min(attempt.tries - 1, _DOUBLINGS), longest)
+        back_off = _NAME_TAKEN if report.reason == "AlreadyExists" else _BACK_OFF
+        due = turn.now + back_off.delay(attempt.tries)
         yield turn.event(job, TimerSet("effect", due, task=attempt.task, index=attempt.index, attempt=attempt.number))
 
 

@@ -17,13 +17,14 @@ from engine.effects.dispatcher import Dispatcher
 from engine.effects.executor import Executor, ThreadExecutor
 from engine.effects.metrics import CallbackStatus, EffectMetrics
 from engine.effects.registry import Registry, load
+from engine.events.times import SECOND
 from engine.history.transfer import Exportable
 from engine.log.errors import LogError, LogUnavailableError
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.principal import principal_of
 from engine.runtime.reporter import Reporter
-from engine.runtime.runner import BackOff
 from engine.runtime.settings import FILE_NAME, Settings
+from engine.runtime.shard_thread import BACK_OFF
 
 __all__ = ["CallbackTurn", "Callbacks", "registered"]
 
@@ -154,8 +155,7 @@ class CallbackTurn:
         self._warn = warn
         self._metrics = metrics
         self._our_turn = our_turn
-        self._back_off = BackOff()
-        self._pause = self._back_off.first
+        self._failures = 0
         self._active = False
         self.trouble: tuple[str, ...] = ()
         """Why the log cannot be used at this moment."""
@@ -176,14 +176,14 @@ class CallbackTurn:
                 self._callbacks.open(self._log, now(), self._metrics, self._our_turn)
                 self._active = True
             self._callbacks.step()
-            self._pause, self.trouble = self._back_off.first, ()
+            self._failures, self.trouble = 0, ()
             self._log.wait(_REST_SECONDS)
         except LogUnavailableError as error:
             if not self.trouble:
                 self._warn(f"callbacks: {error}; trying again until it works")
             self.trouble = (str(error),)
-            pause, self._pause = self._pause, min(self._pause * 2, self._back_off.longest)
-            return pause
+            self._failures += 1
+            return BACK_OFF.delay(self._failures) / SECOND
         return 0.0
 
     def stop(self) -> None:

@@ -14,14 +14,15 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Final, Self
 
+from engine.events.back_off import BackOff
 from engine.log.errors import FencedError, LogError
 from engine.log.port import Log
 from engine.processor.processor import Processor
 from engine.runtime.collector import Collector, set_aside
-from engine.runtime.shard_thread import IDLE_SECONDS, BackOff, ShardThread
+from engine.runtime.shard_thread import BACK_OFF, IDLE_SECONDS, ShardThread
 from engine.runtime.turns import long_turns
 
-__all__ = ["DRAIN_SECONDS", "BackOff", "Runner"]
+__all__ = ["DRAIN_SECONDS", "Runner"]
 
 DRAIN_SECONDS: Final = 15.0
 """How long shards are waited for when they are to end: as long as a commit may take. Kubernetes kills after 30 s."""
@@ -41,7 +42,7 @@ class Runner:
         make: Callable[[int], Processor[Any]],
         *,
         changed: Callable[[], object] = lambda: None,
-        back_off: BackOff | None = None,
+        back_off: BackOff = BACK_OFF,
     ) -> None:
         """Begin with no shards.
 
@@ -54,7 +55,7 @@ class Runner:
         self._log = log
         self._make = make
         self._changed = changed
-        self._back_off = back_off or BackOff()
+        self._back_off = back_off
         self._threads: dict[int, ShardThread] = {}
         self._collector = Collector()
         self._stack = ExitStack()

@@ -6,28 +6,25 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from engine.events.back_off import BackOff
+from engine.events.times import SECOND
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
 from engine.processor.processor import Processor
 
-__all__ = ["IDLE_SECONDS", "BackOff", "ShardThread"]
+__all__ = ["BACK_OFF", "IDLE_SECONDS", "ShardThread"]
 
 IDLE_SECONDS: Final = 0.2
 """How long a shard without inputs waits, at most, before it looks at its timers again."""
 _PACE_SECONDS: Final = 0.03
 """From the beginning of a transaction to that of the next one, while there is less to do than a batch (kafka.md, Transactions).
 What a transaction costs, and the questions to brokers before it, is then shared by more inputs."""
+BACK_OFF: Final = BackOff(SECOND // 5, 10 * SECOND)
+"""Of a log that cannot be used."""
 
 _logger: Final = logging.getLogger(__name__)
-
-
-class BackOff(NamedTuple):
-    """How long is waited (seconds) before a shard is opened anew; each further failure doubles it."""
-
-    first: float = 0.2
-    longest: float = 10.0
 
 
 class _News:
@@ -131,7 +128,7 @@ class ShardThread:
         self._changed()
 
     def _work(self, processor: Processor[Any]) -> None:
-        pause = self._back_off.first
+        failures = 0
         while not self._stop.is_set():
             seen, began = self._news.count, time.monotonic()
             try:
@@ -141,12 +138,12 @@ class ShardThread:
                 done = processor.step()
             except LogUnavailableError as error:
                 self._tell(error)
-                self._stop.wait(pause)
-                pause = min(pause * 2, self._back_off.longest)
+                failures += 1
+                self._stop.wait(self._back_off.delay(failures) / SECOND)
                 continue
             # Not before a step: the log may be readable, or let a shard be opened, while it cannot be written.
             # Where only inputs could not be read, the shard has stayed open.
-            self.is_open, self.trouble, pause = True, "", self._back_off.first
+            self.is_open, self.trouble, failures = True, "", 0
             if not done:
                 self._rest(seen, processor.rest(IDLE_SECONDS))
                 continue

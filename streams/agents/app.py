@@ -13,8 +13,10 @@ from faust.app.base import BootStrategy
 from faust.types.tuples import TP
 from prometheus_client import CollectorRegistry
 
+from engine.effects.lane import BACK_OFF
+from engine.events.back_off import BackOff
 from streams.agents.declaration import Agents, Handler, Source
-from streams.agents.delivery import FIRST_PAUSE, Delivery
+from streams.agents.delivery import Delivery
 from streams.agents.metrics import AgentMetrics
 from streams.agents.progress import Place, Progress
 from streams.agents.schema import EventSchema
@@ -57,7 +59,7 @@ class AgentApp(faust.App):
     BootStrategy = _WithoutWeb
 
     def __init__(
-        self, declared: Agents, settings: KafkaSettings, *, instance: str | None = None, first_pause: float = FIRST_PAUSE
+        self, declared: Agents, settings: KafkaSettings, *, instance: str | None = None, back_off: BackOff = BACK_OFF
     ) -> None:
         """Describe it; nothing is connected before it starts.
 
@@ -66,7 +68,7 @@ class AgentApp(faust.App):
             settings: which cluster, how to reach it, and the prefix of its topics.
             instance: name of the process within the group, the same after a restart, which then has its partitions back at once
                 (static membership); `None`: those of a process that was killed wait for 10 s.
-            first_pause: seconds before an event whose function has failed is given again; doubled each time, up to 300.
+            back_off: of a function that fails, before it is given the event again.
         """
         self.settings: Final = settings
         self.agents_declared: Final = declared
@@ -74,9 +76,7 @@ class AgentApp(faust.App):
         self.metrics: Final = AgentMetrics(self.registry)
         for collector in declared.collectors:
             self.registry.register(collector)
-        self.deliveries: Final = [
-            Delivery(handler, self.metrics, Progress(), first_pause=first_pause) for handler in declared.handlers
-        ]
+        self.deliveries: Final = [Delivery(handler, self.metrics, Progress(), back_off) for handler in declared.handlers]
         self._assigned: set[TP] | None = None
         self._to_rebuild: dict[TP, int] = {}
         self._seeding = 0

@@ -9,19 +9,17 @@ from collections.abc import Collection
 from typing import Final
 
 from engine.effects.errors import RetryLater
+from engine.effects.lane import BACK_OFF
 from engine.effects.receiver import describe
 from engine.events import UndecodableError, UnknownTypeError
+from engine.events.back_off import BackOff
 from engine.events.times import SECOND
 from streams.agents.declaration import Handler
 from streams.agents.metrics import AgentMetrics, Outcome
 from streams.agents.progress import Place, Progress
 from streams.agents.received import Received
 
-__all__ = ["FIRST_PAUSE", "LONGEST_PAUSE", "Delivery"]
-
-FIRST_PAUSE: Final = 1.0
-"""Seconds before an event whose function has failed is given again; doubled each time."""
-LONGEST_PAUSE: Final = 300.0
+__all__ = ["Delivery"]
 
 _MOST_NAMES: Final = 1_000
 """Unknown types that are told of once each; a producer could make up any number."""
@@ -32,19 +30,19 @@ _log = logging.getLogger("lahar.agents")
 class Delivery:
     """Gives one agent its records, one after the other."""
 
-    def __init__(self, handler: Handler, metrics: AgentMetrics, progress: Progress, first_pause: float = FIRST_PAUSE) -> None:
+    def __init__(self, handler: Handler, metrics: AgentMetrics, progress: Progress, back_off: BackOff = BACK_OFF) -> None:
         """Begin; nothing is known of what was done before.
 
         Args:
             handler: the agent.
             metrics: where it is counted what becomes of records.
             progress: what it has done.
-            first_pause: seconds before the first repetition.
+            back_off: of a function that fails.
         """
         self.handler = handler
         self.progress = progress
         self._metrics = metrics
-        self._first_pause = first_pause
+        self._back_off = back_off
         self._stops = False
         self._at: Place | None = None
         """Where the record stands that is taken now."""
@@ -113,7 +111,7 @@ class Delivery:
 
     async def _give(self, received: Received) -> Outcome | None:
         """Call the function until it returns, the partition is lost, or the agent stops (`None`)."""
-        name, pause = self.handler.name, self._first_pause
+        name, failures = self.handler.name, 0
         while True:
             began = time.monotonic()
             delay = await self._call(received)
@@ -121,27 +119,27 @@ class Delivery:
             if delay is None:
                 self._metrics.failing.labels(name).set(0)
                 return "done"
+            failures += 1
             self._metrics.failures.labels(name).inc()
             self._metrics.failing.labels(name).set(1)
             try:
-                await asyncio.wait_for(self._enough.wait(), max(pause, delay))
+                await asyncio.wait_for(self._enough.wait(), max(self._back_off.delay(failures), delay) / SECOND)
             except TimeoutError:
-                pause = min(2 * pause, LONGEST_PAUSE)
                 continue
             if self._stops:
                 return None
             self._metrics.failing.labels(name).set(0)
             return "lost"
 
-    async def _call(self, received: Received) -> float | None:
-        """Call the function once; return `None` if it has returned, else how long it asked to be left alone (seconds)."""
+    async def _call(self, received: Received) -> int | None:
+        """Call the function once; return `None` if it has returned, else how long it asked to be left alone (microseconds)."""
         limit = self.handler.time_limit
         try:
             async with asyncio.timeout(limit) as bound:
                 await self.handler.handle(received)
         except RetryLater as later:
             self._say_failed(received, str(later))
-            return later.delay / SECOND
+            return later.delay
         except TimeoutError as error:
             self._say_failed(received, f"took longer than {limit:g} s" if bound.expired() else describe(error))
         except asyncio.CancelledError as error:
@@ -153,7 +151,7 @@ class Delivery:
             self._say_failed(received, describe(error))
         else:
             return None
-        return 0.0
+        return 0
 
     def _say_failed(self, received: Received, why: str) -> None:
         _log.warning(

@@ -9,6 +9,8 @@ from collections.abc import Collection, Sequence
 from contextlib import closing
 from typing import Any, Final, Protocol, runtime_checkable
 
+from engine.events.back_off import BackOff
+from engine.events.times import SECOND
 from engine.log.errors import LogError, LogUnavailableError
 from engine.log.port import Log
 from streams.agents.progress import Place
@@ -18,8 +20,7 @@ from streams.settings import KafkaSettings
 
 __all__ = ["Seed", "Seeded", "read_seeds"]
 
-_FIRST_PAUSE: Final = 1.0
-_LONGEST_PAUSE: Final = 30.0
+_BACK_OFF: Final = BackOff(SECOND, 30 * SECOND)
 
 _log = logging.getLogger("lahar.agents")
 
@@ -63,15 +64,16 @@ async def read_seeds(settings: KafkaSettings, handlers: Sequence[object], number
     able = [handler for handler in handlers if isinstance(handler, Seeded)]
     if len(able) < len(handlers) or not numbers:
         return {}
-    cancelled, pause = threading.Event(), _FIRST_PAUSE
+    cancelled, failures = threading.Event(), 0
     try:
         while True:
             try:
                 return await asyncio.to_thread(_read, settings, able, sorted(numbers), cancelled)
             except LogUnavailableError as error:
+                failures += 1
+                pause = _BACK_OFF.delay(failures) / SECOND
                 _log.warning("snapshots cannot be read now; trying again in %g s: %s", pause, error)
             await asyncio.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
     finally:
         cancelled.set()
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.events.back_off import BackOff
 from streams.agents import Agents
 from streams.agents.app import AgentApp
 from streams.settings import KafkaSettings
@@ -18,6 +19,6 @@ def make_app() -> Callable[..., AgentApp]:
 
     def make(*handlers: Any, settings: KafkaSettings | None = None, **more: Any) -> AgentApp:
         declared = Agents("tests", handlers, **more)
-        return AgentApp(declared, settings or KafkaSettings(bootstrap_servers="127.0.0.1:1"), first_pause=0.0)
+        return AgentApp(declared, settings or KafkaSettings(bootstrap_servers="127.0.0.1:1"), back_off=BackOff(0, 0))
 
     return make

@@ -8,7 +8,9 @@ from typing import Any, Self
 from broker import until
 
 from engine.events import Event, Message, encode
+from engine.events.back_off import BackOff
 from engine.events.jobs import JobOpened, JobPhaseChanged
+from engine.events.times import SECOND
 from statemachines.spec import JobSpec
 from streams.agents import Agent, Agents, agent, job_events
 from streams.agents.app import AgentApp
@@ -70,7 +72,7 @@ class Running:
         self.app: AgentApp
 
     def _run(self) -> None:
-        self.app = AgentApp(self._declared, self._settings, instance=self._instance, first_pause=0.02)
+        self.app = AgentApp(self._declared, self._settings, instance=self._instance, back_off=BackOff(20_000, SECOND))
         self._made.set()
         try:
             run(self.app, self._stop.is_set)

@@ -17,6 +17,7 @@ import pytest
 from counting_stage import CountingStage, custom
 from prometheus_client import CollectorRegistry
 
+from engine.events.back_off import BackOff
 from engine.log.errors import FencedError, LayoutError, LogDamagedError, LogUnavailableError
 from engine.log.memory import MemoryLog
 from engine.log.partitioner import partition_of
@@ -26,8 +27,8 @@ from engine.processor.processor import Processor
 from engine.processor.watchdog import Watchdog
 from engine.runtime.engine import Engine
 from engine.runtime.metrics import ProcessorMetrics
-from engine.runtime.runner import BackOff, Runner
-from engine.runtime.shard_thread import ShardThread
+from engine.runtime.runner import Runner
+from engine.runtime.shard_thread import BACK_OFF, ShardThread
 
 SHARDS = 4
 KEYS = [next(key for key in map(str, range(100)) if partition_of(key, SHARDS) == number) for number in range(SHARDS)]
@@ -276,7 +277,7 @@ def test_a_shard_that_rests_is_woken_and_is_at_work_then(log: PlannedLog) -> Non
             return PATIENCE
 
     make = partial(Patient, log, CountingStage())
-    thread = ShardThread(0, make, after_commit=lambda: None, after_loss=lambda: None, changed=lambda: None, back_off=BackOff())
+    thread = ShardThread(0, make, after_commit=lambda: None, after_loss=lambda: None, changed=lambda: None, back_off=BACK_OFF)
     log.until(lambda: thread.rests)
     log.commits[0] = [gate := Gate()]
     log.add(0)
