@@ -13,37 +13,33 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Final, get_args
+from typing import Final
 
 from aiokafka.structs import TopicPartition
 
 from engine.events import Message, Topic
-from engine.log.errors import FencedError, LayoutError, LogUnavailableError, RecordTooLargeError
+from engine.log.errors import FencedError, LogUnavailableError, RecordTooLargeError
 from engine.log.partitioner import partition_of
-from engine.log.port import Partition, Position, Record, ShardId, ShardView, size_of
-from streams.client.broker_requests import Wire
-from streams.client.loop import BackgroundLoop
+from engine.log.port import Partition, Record, ShardId, ShardView, size_of
 from streams.client.producer import BatchTooLargeError, Producer
 from streams.client.record_batches import RawRecord
+from streams.cluster import Cluster
 from streams.codec import encode
 from streams.errors import TopicsMissingError, must_be_described, unavailable_if
-from streams.layout import equal, narrowed, remedy
-from streams.reader import Reader
+from streams.layout import equal, narrowed
 from streams.search import scan
 from streams.settings import KafkaSettings
-from streams.shard import KafkaShard, last_known, look, must_not_have_moved, shards_of, standing
-from streams.topics import topic_name
+from streams.shard import KafkaShard
+from streams.shard_positions import last_known, look, must_not_have_moved, shards_of, standing
 
 __all__ = ["KafkaLog"]
 
-_TOPICS: Final[tuple[Topic, ...]] = get_args(Topic)
 _POLL_SECONDS: Final = 0.02
 """How soon `wait` notices what other processes append."""
 
 
-class KafkaLog:
+class KafkaLog(Cluster):
     """A log in a Kafka cluster, for one processor a shard and any number of appenders and readers, in any threads and processes."""
 
     finds_by_key: Final = False
@@ -61,103 +57,16 @@ class KafkaLog:
             TopicsMissingError: the topics have not been made.
             LayoutError: topics that must have equal counts of partitions do not.
         """
-        self.settings: Final = settings
-        self._readonly: Final = readonly
-        self.background: Final = BackgroundLoop("lahar-kafka")
-        self._names: Final = {topic: topic_name(settings, topic) for topic in _TOPICS}
-        self._topics: Final = {name: topic for topic, name in self._names.items()}
+        super().__init__(settings, readonly=readonly)
         self._appender: Producer | None = None
         self._append_lock = threading.Lock()
-        self._changed = threading.Condition()
-        self._writes: Counter[TopicPartition] = Counter()
         self._seen = threading.local()
         self._read: set[Partition] = set()
-        self._shards: set[KafkaShard] = set()
-        self._unsure: dict[ShardId, tuple[int, Position, Position]] = {}
-        self._closed = False
         try:
-            with unavailable_if(f"{settings.where} cannot be reached"):
-                self.wire: Final = Wire(settings.client_arguments(), settings.request_seconds)
-                self.background.run(self.wire.start(self._names.values()))
-            self.reader: Final = Reader(self.background, self.wire, self.name, settings.where)
-            self._counts: Final = self._layout()
+            self.counts = self._layout()
         except BaseException:
             self.close()
             raise
-
-    # --- names and places -------------------------------------------------------------------------------------------------
-
-    @property
-    def width(self) -> int:
-        """Number of partitions of the topics that are partitioned by job."""
-        return self._counts["job-events"]
-
-    def name(self, partition: Partition) -> TopicPartition:
-        """Return a partition's name in the cluster."""
-        return TopicPartition(self._names[partition.topic], partition.number)
-
-    def partition_named(self, name: TopicPartition) -> Partition | None:
-        """Return the partition of that name; `None` if it is not ours."""
-        topic = self._topics.get(name.topic)
-        return None if topic is None else Partition(topic, name.partition)
-
-    async def group_offsets(self, group: str) -> dict[Partition, tuple[int, str]]:
-        """Return what a group has committed in partitions of ours: partition → (offset, metadata). Runs in the background loop.
-
-        Raises:
-            KafkaError: no broker answers in time, or one says no.
-        """
-        found = await self.wire.group_offsets(group)
-        return {ours: offset for name, offset in found.items() if (ours := self.partition_named(name)) is not None}
-
-    def place(self, topic: Topic, shard: int) -> Partition:
-        """Return the partition of a topic in which a shard writes."""
-        return Partition(topic, shard % self._counts[topic])
-
-    def must_not_have_grown(self) -> None:
-        """Check that topics have the partitions that they had when the log was opened, as last heard of (within 10 s).
-
-        Raises:
-            LayoutError: one has grown.
-        """
-        if self._readonly:
-            return
-        for topic, name in self._names.items():
-            if (found := self.wire.count(name)) > (count := self._counts[topic]):
-                raise LayoutError(
-                    f"topic {name} has grown from {count} to {found} partitions: keys have moved and their order is lost; "
-                    f"nothing of the new layout is read. {remedy(self.width)}"
-                )
-
-    def learn(self) -> None:
-        """Ask how many partitions topics have.
-
-        Raises:
-            LogUnavailableError: no broker answers.
-        """
-        with unavailable_if(f"the topics of {self.settings.where} cannot be read"):
-            self.background.run(self.wire.learn())
-
-    def wrote(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Note the offsets behind what this process has written: it is to be seen by its readers at once."""
-        self.reader.wrote(ends)
-        with self._changed:
-            self._writes.update(ends.keys())
-            self._changed.notify_all()
-
-    def closed(self, shard: KafkaShard) -> None:
-        """Note that a shard was given back."""
-        self._shards.discard(shard)
-
-    def unsure(self, shard: ShardId, epoch: int, before: Position, attempted: Position) -> None:
-        """Note that a commit of this process has failed, so that it has to be seen whether another one has taken the shard over."""
-        self._unsure[shard] = epoch, before, attempted
-
-    # --- the port ---------------------------------------------------------------------------------------------------------
-
-    def partitions(self, topic: Topic) -> int:
-        """Return the number of partitions of a topic."""
-        return self._counts[topic]
 
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
         """Append inputs, in order; each goes to the partition that its key chooses.
@@ -171,10 +80,11 @@ class KafkaLog:
         if not messages:
             return
         self._must_be_writable()
-        name, count = self._names[topic], self._counts[topic]
+        name, count = self.names[topic], self.counts[topic]
         with self._append_lock, unavailable_if(f"{name} of {self.settings.where} cannot be written"):
             if self._appender is None:
                 self._appender = Producer(self.background, self.settings)
+                self.held.add(self._appender)
             batches = self._appender.batches()
             for message in messages:
                 batches.add(TopicPartition(name, partition_of(message.key, count)), encode(message))
@@ -182,6 +92,7 @@ class KafkaLog:
                 written = self._appender.write(batches)
             except BaseException as error:
                 appender, self._appender = self._appender, None
+                self.held.discard(appender)
                 appender.close()
                 if isinstance(error, BatchTooLargeError):
                     raise self._too_large(messages, error) from error
@@ -224,19 +135,6 @@ class KafkaLog:
         """
         return self.reader.ends([partition])[0]
 
-    def stable_ends(self, partitions: Sequence[Partition]) -> dict[Partition, tuple[int, int]]:
-        """Return, of each partition, the last stable offset and the end of the log.
-
-        Raises:
-            LogUnavailableError: no broker answers.
-        """
-        names = [self.name(partition) for partition in partitions]
-        with unavailable_if(f"the ends of partitions of {self.settings.where} cannot be read"):
-            stable = self.background.run(self.wire.ends(names))
-            # Asked for last: it is never before the other.
-            ends = self.background.run(self.wire.ends(names, committed=False))
-        return {partition: (stable[name], ends[name]) for partition, name in zip(partitions, names, strict=True)}
-
     def open(self, shard: ShardId, inputs: Sequence[Partition]) -> KafkaShard:
         """Take over a shard, fencing whoever holds it.
 
@@ -248,15 +146,15 @@ class KafkaLog:
             LogDamagedError: the shard has written before, but where it stood is lost.
         """
         self._must_be_writable()
-        if (mine := self._unsure.get(shard)) is not None:
+        if (mine := self.unsure.get(shard)) is not None:
             try:
                 must_not_have_moved(self, shard, *mine)
             except FencedError:
-                del self._unsure[shard]
+                del self.unsure[shard]
                 raise
         held = KafkaShard(self, shard, inputs)
-        self._unsure.pop(shard, None)
-        self._shards.add(held)
+        self.unsure.pop(shard, None)
+        self.held.add(held)
         return held
 
     def look(self, shard: ShardId) -> ShardView | None:
@@ -305,7 +203,7 @@ class KafkaLog:
         """
         deadline = time.monotonic() + timeout
         watched = sorted(set(partitions) or self._read) or [
-            Partition(topic, number) for topic, count in self._counts.items() for number in range(count)
+            Partition(topic, number) for topic, count in self.counts.items() for number in range(count)
         ]
         names = [self.name(partition) for partition in watched]
         seen = self._seen
@@ -333,7 +231,7 @@ class KafkaLog:
             LogDamagedError: a checksum does not match.
         """
         wanted = key.encode()
-        places = [Partition(topic, partition_of(key, self._counts[topic])) for topic in topics]
+        places = [Partition(topic, partition_of(key, self.counts[topic])) for topic in topics]
         return self._scan(places, lambda raw: raw.key == wanted, {})
 
     def scan(
@@ -345,24 +243,11 @@ class KafkaLog:
             LogUnavailableError: no broker answers.
             LogDamagedError: a checksum does not match.
         """
-        places = [Partition(topic, number) for topic in topics for number in range(self._counts[topic])]
+        places = [Partition(topic, number) for topic in topics for number in range(self.counts[topic])]
         if types is None:
             return self._scan(places, None, start or {})
         wanted = {("ce_type", name.encode()) for name in types}
         return self._scan(places, lambda raw: not wanted.isdisjoint(raw.headers), start or {})
-
-    def close(self) -> None:
-        """Give all shards back and release sockets and thread. Idempotent."""
-        if self._closed:
-            return
-        self._closed = True
-        for held in list(self._shards):
-            held.close()
-        if self._appender is not None:
-            self._appender.close()
-        if hasattr(self, "wire"):
-            self.background.run(self.wire.close())
-        self.background.close()
 
     def _scan(
         self, places: Sequence[Partition], wanted: Callable[[RawRecord], bool] | None, start: Mapping[Partition, int]
@@ -370,7 +255,7 @@ class KafkaLog:
         return scan(self.reader, places, wanted, start, lambda: standing(self, places))
 
     def _too_large(self, messages: Sequence[Message], error: BatchTooLargeError) -> RecordTooLargeError:
-        count = self._counts[self._topics[error.partition.topic]]
+        count = self.counts[self._topics[error.partition.topic]]
         places = [place for place, message in enumerate(messages) if partition_of(message.key, count) == error.partition.partition]
         # Of several that were sent together, the largest will be it.
         place = max(places[error.first : error.first + error.count], key=lambda place: size_of(messages[place]))
@@ -381,24 +266,24 @@ class KafkaLog:
         return self.settings.group("cursor", name)
 
     def _must_be_writable(self) -> None:
-        if self._readonly:
+        if self.readonly:
             raise LogUnavailableError(f"{self.settings.where} was opened only to be read")
         self.must_not_have_grown()
 
     def _layout(self) -> dict[Topic, int]:
         must_be_described(self.wire.refused, self.settings.where)
-        if not all(map(self.wire.count, self._names.values())):
+        if not all(map(self.wire.count, self.names.values())):
             # They may have been made a moment ago, and one broker has not heard of it.
             self.learn()
-        found = {topic: self.wire.count(name) for topic, name in self._names.items()}
-        if missing := [self._names[topic] for topic, count in found.items() if not count]:
+        found = {topic: self.wire.count(name) for topic, name in self.names.items()}
+        if missing := [self.names[topic] for topic, count in found.items() if not count]:
             raise TopicsMissingError(missing, self.settings.where)
-        if not self._readonly:
-            return equal(found, self._names)
+        if not self.readonly:
+            return equal(found, self.names)
         return narrowed(found, self._written_width)
 
     def _written_width(self, shard: int) -> int | None:
         """Return the number of partitions over which the shards of a number were run; `None` if none has ever committed."""
-        snapshots = Partition("snapshots", shard % self.wire.count(self._names["snapshots"]))
+        snapshots = Partition("snapshots", shard % self.wire.count(self.names["snapshots"]))
         known = (last_known(self, found, snapshots) for found in shards_of(shard))
         return next((stored.partitions for stored in known if stored is not None), None)

@@ -1,9 +1,10 @@
-"""Imports point one way, and what decides knows no clock, no chance and no outside world."""
+"""Imports point one way, never in a circle, and what decides knows no clock, no chance and no outside world."""
 
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,12 @@ OUTSIDE_WORLD = {
     *DOCUMENT_WRITERS,
 }
 """Modules that nothing pure may import: concurrency, clocks and chance, files and network."""
+
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for folder in ("engine", "lahar", "statemachines", "streams")
+    for path in sorted((ROOT / folder).rglob("*.py"))
+}
 
 CALLS = {"breakpoint", "eval", "exec", "input", "open", "print"}
 METHODS = {"now", "today", "utcnow", "uuid1", "uuid4", "getnode", "monotonic", "urandom"}
@@ -63,6 +70,34 @@ def test_import_contracts_hold():
     # In a process of its own: it disables all loggers that there are.
     done = subprocess.run([LINT_IMPORTS, "--no-cache"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def circle(sources: Mapping[str, str]) -> list[str]:
+    """Modules that import each other, the first one last again; for types alone, or within a function, counts as well."""
+
+    def imported(source: str) -> Iterator[str]:
+        for node in ast.walk(ast.parse(source)):
+            match node:
+                case ast.Import(names=names):
+                    yield from (name.name for name in names)
+                case ast.ImportFrom(module=str(module), names=names):
+                    yield from (whole if (whole := f"{module}.{name.name}") in sources else module for name in names)
+
+    graph = {name: {found for found in imported(source) if found in sources} for name, source in sources.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_modules_import_each_other():
+    assert circle({name: path.read_text(encoding="utf-8") for name, path in MODULES.items()}) == []
+
+
+def test_the_check_of_circles_sees():
+    types = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from a import log"
+    assert set(circle({"a": "", "a.log": "def f():\n    import a.shard", "a.shard": types})) == {"a.log", "a.shard"}
 
 
 @pytest.mark.parametrize("path", PURE, ids=lambda path: str(path.relative_to(ROOT)))

@@ -84,7 +84,7 @@ def watched(make_log: Make) -> Iterator[Watched]:
 def within(shard: KafkaShard, *work: Any) -> None:
     """Do something with the shard's own producer, as `commit` does."""
     for coroutine in work:
-        shard._log.background.run(coroutine, shard._producer._owner)
+        shard._cluster.background.run(coroutine, shard._producer._owner)
 
 
 def test_what_stands_behind_an_open_transaction_is_the_lso_lag(watched: Watched, open_log: Open) -> None:

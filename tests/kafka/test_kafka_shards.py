@@ -43,7 +43,7 @@ DEAD = Partition("dead-letters", 0)
 def within(shard: KafkaShard, *work: Coroutine[Any, Any, Any]) -> None:
     """Do something with the shard's own producer, as `commit` does."""
     for coroutine in work:
-        shard._log.background.run(coroutine, shard._producer._owner)
+        shard._cluster.background.run(coroutine, shard._producer._owner)
 
 
 def write_half(shard: KafkaShard, *partitions: Partition) -> None:
@@ -51,7 +51,7 @@ def write_half(shard: KafkaShard, *partitions: Partition) -> None:
     producer = shard._producer._producer
     batches = shard._producer.batches()
     for partition in partitions:
-        batches.add_state(shard._log.name(partition), b"half", b"half")
+        batches.add_state(shard._cluster.name(partition), b"half", b"half")
     within(shard, producer.begin_transaction(), shard._producer._send(batches))
 
 

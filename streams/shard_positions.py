@@ -1,0 +1,247 @@
+"""Where shards stand on Kafka, read by whoever opens one, looks at one, or reads topics that several write."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Container, Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final, get_args
+
+from aiokafka.errors import KafkaTimeoutError
+
+from engine.events import Topic
+from engine.events.vocabulary import INPUT_TOPICS
+from engine.log.errors import FencedError, LogDamagedError
+from engine.log.port import Partition, Position, ShardId, ShardView
+from streams.cluster import Cluster
+from streams.codec import decode
+from streams.errors import unavailable_if
+from streams.position import Stored, from_group, from_record, latest
+
+__all__ = [
+    "STATE_MARK",
+    "last_known",
+    "look",
+    "must_not_have_moved",
+    "must_not_have_written",
+    "read_shard",
+    "shards_of",
+    "standing",
+]
+
+STATE_MARK: Final = b"\x00"
+"""Before each state in `snapshots`: a value is never empty."""
+_STAGES: Final = ("lifecycle", "scheduling", "billing")
+"""Whose shards may have written what stands in the topics: readers of several topics wait for their last transactions."""
+_TAIL: Final = 50
+"""Offsets of `snapshots` that hold the last position of a shard that has just committed."""
+_WRITTEN: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
+"""What a stage may write, but for what it takes itself; one may write what another one takes."""
+_PAUSE_SECONDS: Final = 0.01
+_VISIBLE_SECONDS: Final = 1.0
+"""In which a transaction that was committed can be read."""
+_MARGIN_SECONDS: Final = 15.0
+"""A broker looks every 10 s for transactions whose time is over."""
+
+
+def must_not_have_moved(cluster: Cluster, shard: ShardId, epoch: int, before: Position, attempted: Position) -> None:
+    """Check that nobody else has run a shard since this process failed to commit to it; nobody is fenced by that.
+
+    A process that was frozen in a commit finds its time over when it goes on; the shard may be another one's by then.
+
+    Args:
+        cluster: where the shard stands.
+        shard: to be opened again.
+        epoch: of this process.
+        before: where it stood before the commit that failed.
+        attempted: where it stands if that was written after all.
+
+    Raises:
+        FencedError: somebody else has.
+        LogUnavailableError: the cluster cannot be reached.
+    """
+    partition = cluster.place("snapshots", shard.number)
+    with unavailable_if(f"the position of shard {shard} on {cluster.settings.where} cannot be read"):
+        # What another one has committed may become readable some milliseconds later; a transaction that this process has left open
+        # stays so for longer, and then there is no other one.
+        with suppress(KafkaTimeoutError):
+            cluster.background.run(_settled(cluster, [partition], _VISIBLE_SECONDS))
+        stored = from_group(cluster.background.run(_offsets(cluster, shard)))
+    # A group's offsets may be seen a little later than the records of the transaction. Its last record tells the same.
+    end = cluster.reader.ends([partition])[0]
+    stored = latest(stored, *(found for _, found in _recorded(cluster, partition, max(end - _TAIL, 0), end, {str(shard)})))
+    if stored is not None and stored.position != attempted and _advance(stored.position) > _advance(before):
+        raise FencedError(str(shard), epoch)
+
+
+def _advance(position: Position) -> tuple[int, int]:
+    return position.shardsequence, sum(position.vector)
+
+
+def look(cluster: Cluster, shard: ShardId) -> ShardView | None:
+    """Return how a shard stands, without taking it over; `None` if it has never committed.
+
+    Raises:
+        LogUnavailableError: the cluster cannot be reached, or a transaction does not end.
+    """
+    stored, records = read_shard(cluster, shard)
+    return None if stored is None else ShardView(stored.position, records)
+
+
+def last_known(cluster: Cluster, shard: ShardId, snapshots: Partition) -> Stored | None:
+    """Return where a shard stood when it last committed, as its group says or else its snapshot; `None` if it never has.
+
+    Args:
+        cluster: whose numbers of partitions need not be known yet.
+        shard: the shard.
+        snapshots: the partition in which its snapshot stands.
+
+    Raises:
+        LogUnavailableError: the cluster cannot be reached.
+    """
+    with unavailable_if(f"the position of shard {shard} on {cluster.settings.where} cannot be read"):
+        stored = from_group(cluster.background.run(_offsets(cluster, shard)))
+    if stored is not None:
+        return stored
+    end = cluster.reader.ends([snapshots])[0]
+    tail = max(end - _TAIL, 0)
+    # A commit ends with its position, so the last one stands at the end, unless much that was given up stands behind it.
+    return latest(*(found for _, found in _recorded(cluster, snapshots, tail, end, {str(shard)}))) or latest(
+        *(found for _, found in _recorded(cluster, snapshots, 0, tail, {str(shard)}))
+    )
+
+
+def _recorded(
+    cluster: Cluster, partition: Partition, start: int, end: int, shards: Container[str]
+) -> Iterator[tuple[str, Stored | None]]:
+    """Yield the positions of some shards that stand in a part of `snapshots`, with the names of the shards."""
+    for chunk in cluster.reader.chunks(partition, start, end):
+        for raw in chunk:
+            if (name := (raw.key or b"").decode(errors="replace")) in shards:
+                yield name, from_record(raw.value or b"")
+
+
+def read_shard(cluster: Cluster, shard: ShardId) -> tuple[Stored | None, list[tuple[str, bytes]]]:
+    """Return the position and the snapshot, all output up to it being readable."""
+    name = str(shard)
+    outputs = _outputs(cluster, shard)
+    with unavailable_if(f"the position of shard {shard} on {cluster.settings.where} cannot be read"):
+        committed = cluster.background.run(_settled_offsets(cluster, shard, [*outputs, cluster.place("snapshots", shard.number)]))
+    found: dict[bytes, bytes] = {}
+    partition = cluster.place("snapshots", shard.number)
+    whole, prefix = name.encode(), f"{name}/".encode()
+    for chunk in cluster.reader.chunks(partition, 0, cluster.reader.ends([partition])[0]):
+        for raw in chunk:
+            key = raw.key or b""
+            if key != whole and not key.startswith(prefix):
+                continue
+            if raw.value:
+                found[key] = raw.value
+            else:
+                found.pop(key, None)
+    stored = latest(from_record(found.pop(whole, b"")), from_group(committed))
+    if stored is not None:
+        outputs = _outputs(cluster, shard, stored.inputs)
+    with unavailable_if(f"the outputs of shard {shard} on {cluster.settings.where} cannot be read"):
+        # Its holder may have gone on, and what it wrote last be seen in `snapshots` first.
+        cluster.background.run(_settled(cluster, outputs))
+    # A subject that is no text is none of ours, and cannot be deleted under its name.
+    subjects = {key[len(prefix) :].decode(): value for key, value in found.items() if _is_text(key)}
+    return stored, [(subject, value[len(STATE_MARK) :]) for subject, value in subjects.items()]
+
+
+def _outputs(cluster: Cluster, shard: ShardId, inputs: Sequence[Partition] = ()) -> list[Partition]:
+    """Return the partitions that a shard may have written; the only shard of its stage (`Log.open`) writes to any."""
+    taken = {topic for topic, _ in inputs} or INPUT_TOPICS
+    topics = [topic for topic in _WRITTEN if topic not in taken]
+    if len(taken) < len(inputs):
+        return [Partition(topic, number) for topic in topics for number in range(cluster.partitions(topic))]
+    return [cluster.place(topic, shard.number) for topic in topics]
+
+
+def _is_text(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def standing(cluster: Cluster, partitions: Sequence[Partition]) -> dict[str, Stored]:
+    """Return where the shards stand that may have written some partitions, by their names; all of it can be read then.
+
+    A shard is not named if it has never committed, or long ago, so that brokers have forgotten its group.
+
+    Raises:
+        LogUnavailableError: the cluster cannot be reached, or a transaction does not end.
+    """
+    shards = {str(shard): shard for number in {0, *(partition.number for partition in partitions)} for shard in shards_of(number)}
+    snapshots = sorted({cluster.place("snapshots", shard.number) for shard in shards.values()})
+    with unavailable_if(f"the positions of shards on {cluster.settings.where} cannot be read"):
+        cluster.background.run(_settled(cluster, snapshots))
+        committed = cluster.background.run(_offsets_of(cluster, shards.values()))
+    found = {name: from_group(offsets) for name, offsets in zip(shards, committed, strict=True)}
+    # A group's offsets may be seen a little later than the records of the transaction. Its last record tells the same.
+    for partition, end in zip(snapshots, cluster.reader.ends(snapshots), strict=True):
+        for name, stored in _recorded(cluster, partition, max(end - _TAIL, 0), end, found):
+            found[name] = latest(found[name], stored)
+    with unavailable_if(f"the outputs of shards on {cluster.settings.where} cannot be read"):
+        cluster.background.run(_settled(cluster, partitions))
+    return {name: stored for name, stored in found.items() if stored is not None}
+
+
+def shards_of(number: int) -> list[ShardId]:
+    """Return the shards with a number, one of each stage."""
+    return [ShardId(stage, number) for stage in _STAGES]
+
+
+async def _offsets_of(cluster: Cluster, shards: Iterable[ShardId]) -> list[dict[Partition, tuple[int, str]]]:
+    return await asyncio.gather(*(_offsets(cluster, shard) for shard in shards))
+
+
+async def _settled_offsets(cluster: Cluster, shard: ShardId, partitions: Sequence[Partition]) -> dict[Partition, tuple[int, str]]:
+    """Return the group's offsets; what was written to some partitions up to them can be read."""
+    # What the last holder has left open is ended first; offsets of a transaction are not shown before.
+    await _settled(cluster, partitions)
+    offsets = await _offsets(cluster, shard)
+    # A holder that goes on may have committed since, and its offsets be seen before its records.
+    await _settled(cluster, partitions)
+    return offsets
+
+
+async def _offsets(cluster: Cluster, shard: ShardId) -> dict[Partition, tuple[int, str]]:
+    return await cluster.group_offsets(cluster.settings.group(shard.stage, shard.number))
+
+
+async def _settled(cluster: Cluster, partitions: Sequence[Partition], seconds: float | None = None) -> None:
+    """Return as soon as all that stands in some partitions now can be read.
+
+    Transactions that are open now end within their time; those begun later stand behind what is of interest.
+
+    Raises:
+        KafkaTimeoutError: not within `seconds`, or, without them, within the time that a transaction may take.
+    """
+    names = [cluster.name(partition) for partition in partitions]
+    written = await cluster.wire.ends(names, committed=False)
+    deadline = time.monotonic() + (cluster.settings.transaction_seconds + _MARGIN_SECONDS if seconds is None else seconds)
+    while any(end < written[name] for name, end in (await cluster.wire.ends(names)).items()):
+        if time.monotonic() > deadline:
+            raise KafkaTimeoutError("another producer's transaction does not end")
+        await asyncio.sleep(_PAUSE_SECONDS)
+
+
+def must_not_have_written(cluster: Cluster, shard: ShardId, inputs: Sequence[Partition]) -> None:
+    """Check that a shard that nothing is known of has written nothing: it would write all of it again.
+
+    Raises:
+        LogDamagedError: it has.
+        LogUnavailableError: the cluster cannot be reached.
+    """
+    for partition in _outputs(cluster, shard, inputs):
+        for raw in next(cluster.reader.chunks(partition, 0, cluster.reader.ends([partition])[0]), []):
+            if decode(raw.key, raw.value, raw.headers, raw.timestamp)[1].shard == str(shard):
+                raise LogDamagedError(
+                    f"shard {shard} has written to {partition.topic}/{partition.number}, but neither its snapshot nor the offsets "
+                    f"of its group {cluster.settings.group(shard.stage, shard.number)} are there; restore one of them from a backup"
+                )
