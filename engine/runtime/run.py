@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack, nullcontext, suppress
 
 from engine.history.transfer import Exportable
@@ -10,8 +9,6 @@ from engine.log.errors import FencedError
 from engine.log.producer_time import wall_clock
 from engine.processor.membership import StaticMembership
 from engine.processor.partitions import shard_count
-from engine.projection.file import place_of
-from engine.projection.follower import Follower
 from engine.runtime.callbacks import Callbacks, CallbackTurn
 from engine.runtime.engine import Engine, run_lock, watchdog_of
 from engine.runtime.monitoring import Monitoring, served
@@ -51,12 +48,6 @@ def run(settings: Settings, reporter: Reporter, address: str | None) -> None:
         fenced = False
         turn = CallbackTurn(log, callbacks, reporter.warn, monitoring.registry, lambda: not fenced)
         stack.callback(turn.stop)
-        follower = stack.enter_context(Follower(place_of(settings.log, os.environ)))
-
-        def step() -> float:
-            pause = turn.step()
-            return 0.0 if follower.step(log) else pause
-
         watchdog = stack.enter_context(watchdog_of(settings))
         shares += [
             shared(log, stage, StaticMembership(0, 1, shard_count(log, stage)), monitoring, watchdog, signals, stack)
@@ -65,8 +56,7 @@ def run(settings: Settings, reporter: Reporter, address: str | None) -> None:
         stack.callback(serving.close)
         reporter.note(f"running {settings.log}; Ctrl-C stops")
         try:
-            run_shares(shares, signals, monitoring.beat, step)
-            follower.step(log)
+            run_shares(log, settings.log, shares, signals, monitoring.beat, turn.step)
         except FencedError:
             # Whoever runs the shard now tells the callbacks as well.
             fenced = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
@@ -14,6 +15,9 @@ from engine.processor.partitions import shard_count
 from engine.processor.processor import Processor
 from engine.processor.stage import Stage
 from engine.processor.watchdog import Watchdog
+from engine.projection.file import place_of
+from engine.projection.follower import Follower
+from engine.projection.projection import Followed
 from engine.runtime.monitoring import Monitoring
 from engine.runtime.runner import Runner
 from engine.runtime.signals import Signals
@@ -75,14 +79,18 @@ def shared(
 
 
 def run_shares(
+    log: Followed,
+    url: str,
     shares: Sequence[Share],
     signals: Signals,
     beat: Callable[[], object],
     meanwhile: Callable[[], float] = lambda: TURN_SECONDS,
 ) -> None:
-    """Run the shards that are this process's until it is told to stop.
+    """Run the shards that are this process's until it is told to stop, and follow with the projection what all shards commit.
 
     Args:
+        log: on which they run.
+        url: of the log.
         shares: of each stage; one that has news wakes `signals`.
         signals: say when to stop.
         beat: told at each turn.
@@ -92,13 +100,14 @@ def run_shares(
         FencedError: another process has taken a shard over, and this one is not to have it again.
         LogError: a shard cannot go on, or this process has no part in a stage any more.
     """
-    while not signals.stopped:
-        beat()
-        for _, runner, membership in shares:
-            for shard, error in runner.collect():
-                membership.fenced(shard, error)
-            runner.assign(membership.shards())
-        signals.wait(meanwhile())
+    with Follower(place_of(url, os.environ), log):
+        while not signals.stopped:
+            beat()
+            for _, runner, membership in shares:
+                for shard, error in runner.collect():
+                    membership.fenced(shard, error)
+                runner.assign(membership.shards())
+            signals.wait(meanwhile())
 
 
 def waiting_for(shares: Sequence[Share]) -> list[str]:

@@ -74,7 +74,7 @@ def run_stage(
         shares.append(shared(log, stage, membership, monitoring, watchdog, signals, stack))
         stack.callback(serving.close)
         reporter.note(f"worker {name} of {stage.name} on {settings.log}; Ctrl-C stops")
-        run_shares(shares, signals, monitoring.beat)
+        run_shares(log, settings.log, shares, signals, monitoring.beat)
 
 
 def run_effects(settings: Settings, reporter: Reporter, signals: Signals, address: str | None, name: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from answers import Folds
 from lifecycle_inputs import inputs
 from oracle import judge
 from worker_process import Lahar, until
@@ -15,9 +16,14 @@ from worker_process import Lahar, until
 from engine.effects.dispatcher import cursor_name
 from engine.events import Topic, decode
 from engine.events.jobs import JobPhaseChanged
+from engine.history.exact import dumps
+from engine.history.listing import Filter
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Partition, ShardId
 from engine.processor.processor import Processor
+from engine.projection.file import place_of
+from engine.projection.job_tables import JobTables
+from engine.projection.projection import Projection
 from streams.log import KafkaLog
 from streams.membership import GroupMembership
 from streams.settings import KafkaSettings
@@ -33,8 +39,8 @@ def settings(settings: KafkaSettings) -> KafkaSettings:
     return settings.model_copy(update={"session_seconds": 6.0})
 
 
-def lifecycle(settings: KafkaSettings, name: str, *more: str) -> Lahar:
-    return Lahar(settings, "worker", "--stage", "lifecycle", "--instance", name, *more)
+def lifecycle(settings: KafkaSettings, name: str, *more: str, **environment: str) -> Lahar:
+    return Lahar(settings, "worker", "--stage", "lifecycle", "--instance", name, *more, **environment)
 
 
 class Flow:
@@ -92,6 +98,37 @@ def test_workers_share_the_shards_and_take_over_from_those_that_are_killed_or_fr
             flow.append()
             frozen.until(lambda: (first.shards, frozen.shards) == ({0, 1}, {2, 3}))
             flow.must_have_been_taken_once()
+
+
+def test_workers_keep_the_projection_at_the_end_of_the_log_though_nobody_asks(
+    make_log: Make, settings: KafkaSettings, tmp_path: Path
+) -> None:
+    """Those on one machine share its file."""
+    flow = Flow(make_log(SHARDS))
+    cache = {"XDG_CACHE_HOME": str(tmp_path)}
+    place = place_of(f"kafka://{settings.bootstrap_servers}", {**cache, "KAFKA_TOPIC_PREFIX": settings.topic_prefix})
+    assert place is not None
+
+    def listed(jobs: Folds | JobTables) -> list[str]:
+        return [dumps(line.document()) for line in jobs.lines(Filter(other=True))]
+
+    def caught_up() -> bool:
+        with Projection(place) as projection:
+            places = projection._places() or {}
+        ends = {partition: flow.log.end(partition) for number in range(SHARDS) for partition in [Partition("job-events", number)]}
+        return {partition: place.next for partition, place in places.items()} == ends
+
+    with lifecycle(settings, "w0", **cache) as first, lifecycle(settings, "w1", **cache) as second:
+        until(lambda: first.shards | second.shards == ALL)
+        flow.append(1)
+        until(flow.taken)
+        until(caught_up)
+        with Projection(place) as projection:
+            assert projection.follow(flow.log) == 0
+            assert projection.ask(flow.log, JobTables, listed) == listed(Folds(flow.log))
+        second.send(signal.SIGTERM)
+        assert second.wait() == 0, second.said
+        assert "projection" not in first.said + second.said
 
 
 def test_a_worker_that_is_told_to_stop_keeps_its_place_for_a_restart(make_log: Make, settings: KafkaSettings) -> None:

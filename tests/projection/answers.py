@@ -18,7 +18,7 @@ from engine.log.port import Commit, Log, Output, ShardId
 from engine.projection.job_tables import JobTables
 from engine.projection.projection import Followed, Projection
 
-__all__ = ["answers", "folded", "projected", "write"]
+__all__ = ["Folds", "answers", "folded", "projected", "write"]
 
 
 def write(log: Log, events: Iterable[Event[Data]]) -> None:

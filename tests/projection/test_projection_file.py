@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from stat import S_IMODE
 
@@ -11,7 +14,7 @@ from answers import folded, projected, write
 
 from engine.events import Data, Event
 from engine.events.jobs import JobForgotten, JobOpened
-from engine.log.errors import LogDamagedError
+from engine.log.errors import LogDamagedError, LogUnavailableError
 from engine.log.memory import MemoryLog
 from engine.log.sqlite import SqliteLog
 from engine.projection import projection as module
@@ -252,26 +255,67 @@ def test_a_log_that_cannot_be_read_to_its_end_has_an_answer_that_says_how_far_it
     assert (said, told) == (1, [(1, "torn")])
 
 
+ByHand = Callable[[Follower], Follower]
+
+
+@pytest.fixture
+def by_hand() -> Iterator[ByHand]:
+    """Steps of a follower without its thread; the file is closed at the end."""
+    with ExitStack() as stack:
+        yield stack.push
+
+
 def test_a_follower_keeps_the_file_near_the_end_and_leaves_it_to_others_where_it_cannot(
-    log: SqliteLog, path: Path, caplog: pytest.LogCaptureFixture
+    log: SqliteLog, path: Path, by_hand: ByHand, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with Follower(path, most=1) as follower:
-        assert [follower.step(log) for _ in range(3)] == [True, True, False]
-        write(log, opened(3))
-        with sqlite3.connect(path, isolation_level=None) as other:
-            other.execute("BEGIN IMMEDIATE")
-            assert not follower.step(log)
-            other.execute("COMMIT")
-        other.close()
-        assert follower.step(log)
-        write(log, opened(4))
-        with sqlite3.connect(path, isolation_level=None) as other:
-            other.execute("CREATE TRIGGER full BEFORE INSERT ON jobs BEGIN SELECT raise(ABORT, 'full'); END")
-        other.close()
-        assert not any(follower.step(log) for _ in range(2))
+    follower = by_hand(Follower(path, log, most=1))
+    assert [follower.step() < 1 for _ in range(3)] == [True, True, False], "soon again, until it has caught up"
+    write(log, opened(3))
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        assert follower.step() == 1, "another one is at it"
+        other.execute("COMMIT")
+    other.close()
+    with Projection(path) as projection:
+        assert projection.follow(log) == 1
+    write(log, opened(4))
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("CREATE TRIGGER full BEFORE INSERT ON jobs BEGIN SELECT raise(ABORT, 'full'); END")
+    other.close()
+    assert follower.step() is None
     assert caplog.messages == ["the projection is followed no further: full; whoever asks catches it up"]
 
 
+def test_a_follower_takes_what_is_new_once_more_before_it_ends(log: SqliteLog, path: Path) -> None:
+    with Follower(path, log):
+        pass
+    with Projection(path) as projection:
+        assert projection.follow(log) == 0
+
+
+def test_a_follower_waits_for_a_log_that_is_away_longer_each_time_and_goes_on_when_it_is_back(
+    log: SqliteLog, path: Path, by_hand: ByHand, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: object) -> int:
+        raise LogUnavailableError("no broker answers")
+
+    follower = by_hand(Follower(path, log, most=1))
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "end", away)
+        assert [follower.step() for _ in range(7)] == [1, 2, 4, 8, 16, 30, 30]
+    assert [follower.step() < 1 for _ in range(3)] == [True, True, False]
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "end", away)
+        assert follower.step() == 1, "counted anew"
+    assert caplog.messages == []
+
+
+def test_following_takes_a_tenth_of_a_core(log: SqliteLog, path: Path, by_hand: ByHand, monkeypatch: pytest.MonkeyPatch) -> None:
+    spent = iter([5.0, 5.25])
+    monkeypatch.setattr("engine.projection.follower.thread_time", lambda: next(spent))
+    assert by_hand(Follower(path, log, most=1)).step() == pytest.approx(2.25)
+
+
 def test_a_follower_without_a_file_follows_nothing(tmp_path: Path, log: SqliteLog) -> None:
-    with Follower(tmp_path / "nothing" / "p") as follower:
-        assert not follower.step(log)
+    with Follower(tmp_path / "nothing" / "p", log):
+        assert all(thread.name != "lahar-projection" for thread in threading.enumerate())
