@@ -84,16 +84,15 @@ lint: $(STAMP) ## Check style, types, import contracts.
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/mypy --config-file tests/mypy.ini tests
+	$(BIN)/mypy --config-file tests/mypy.ini tests benchmarks docs/writers
 	$(BIN)/lint-imports --no-cache
 
 bench: $(STAMP) kafka-if-possible ## Measure the budgets of this release on this machine: the engine, then all of it on Kafka.
 	@$(BIN)/lahar bench; engine=$$?; echo; $(BIN)/python benchmarks/kafka.py && exit $$engine
 
 docs: $(STAMP) ## Write anew what is generated in docs: schemas, AsyncAPI, catalogue of events, diagrams, the command.
-	$(BIN)/lahar schema --out docs
+	$(BIN)/python docs/writers/documents.py
 	$(BIN)/lahar diagram --out docs/machines.md
-	$(BIN)/lahar reference --out docs/cli.md
 	$(BIN)/python tests/documentation_pages.py
 
 check-generated: docs ## Fail if the committed documents are not what `make docs` writes.

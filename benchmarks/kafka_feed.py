@@ -14,8 +14,9 @@ from collections.abc import Iterator, Sequence
 from itertools import count, islice
 from typing import Final
 
+from workload import OBSERVATIONS, lives
+
 from engine.events import Message
-from engine.simulation.workload import OBSERVATIONS, lives
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 

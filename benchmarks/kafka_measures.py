@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 
 from kafka_latency import Latencies, percentile
 from kafka_place import Place, Worker, place
+from workload import OBSERVATIONS, lives
 
 from engine.events import Message
-from engine.simulation.workload import OBSERVATIONS, lives
 
 __all__ = ["Burst", "Load", "Rates", "Window", "burst_and_restarts", "rates", "sustained", "window"]
 

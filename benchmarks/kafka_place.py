@@ -144,16 +144,22 @@ class Place:
         self.settings: Final = KafkaSettings(bootstrap_servers=bootstrap, topic_prefix=f"bench{os.getpid()}-{next(_numbers)}-")
         asyncio.run(apply(self.settings, declared(self.settings, PARTITIONS, 1)))
         self.log: Final = KafkaLog(self.settings)
+        self._cache: Final = tempfile.TemporaryDirectory(prefix="lahar-bench-")  # where workers keep the projection
 
     def close(self) -> None:
-        """Delete the topics."""
+        """Delete the topics, and what workers have kept."""
+        self._cache.cleanup()
         self.log.close()
         asyncio.run(_delete(self.settings))
 
     # --- processes ----------------------------------------------------------------------------------------------------------
 
     def _environment(self) -> dict[str, str]:
-        return {"KAFKA_BOOTSTRAP_SERVERS": self.settings.bootstrap_servers, "KAFKA_TOPIC_PREFIX": self.settings.topic_prefix}
+        return {
+            "KAFKA_BOOTSTRAP_SERVERS": self.settings.bootstrap_servers,
+            "KAFKA_TOPIC_PREFIX": self.settings.topic_prefix,
+            "XDG_CACHE_HOME": self._cache.name,
+        }
 
     def lahar(self, ordinal: int = 0, workers: int = 1) -> Worker:
         """Start `lahar worker` as a user does."""

@@ -3,16 +3,51 @@
 from __future__ import annotations
 
 import statistics
-from typing import Annotated, Any
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
 
 import typer
 from rich.table import Table
 
 from engine.cli.app import JsonOption, Panel, app, output_of
-from engine.cli.measures import MEASURES, Budget
 from engine.runtime.errors import FINDING
 
-__all__ = ["bench", "measure"]
+__all__ = ["Budget", "Measured", "bench", "measure"]
+
+_BENCHMARKS: Final = Path(__file__).parents[2] / "benchmarks"
+"""The measures are part of a checkout, not of an installation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One run of a measure."""
+
+    value: float
+    floor: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """One measure, what it must reach, and how it is taken."""
+
+    name: str
+    unit: str
+    about: str
+    limit: float | None
+    """`None`: reported only."""
+    sense: Literal["at least", "at most"]
+    take: Callable[[], Measured]
+    runs: int = 3
+
+    def met(self, value: float) -> bool | None:
+        """Tell whether a value is within the budget; `None`: there is none."""
+        if self.limit is None:
+            return None
+        return value >= self.limit if self.sense == "at least" else value <= self.limit
 
 
 def measure(budget: Budget, runs: int | None = None) -> dict[str, Any]:
@@ -42,8 +77,20 @@ def _round(number: float) -> float:
     return float(f"{number:.4g}")
 
 
+def _measures() -> dict[str, Budget]:
+    """Return what can be measured, by name.
+
+    Raises:
+        ValueError: this is no checkout.
+    """
+    if not (_BENCHMARKS.parent / "pyproject.toml").is_file() or not (_BENCHMARKS / "budgets.py").is_file():
+        raise ValueError("an installed Lahar has no benchmarks: run `make bench` in a checkout of its sources")
+    sys.path.insert(0, str(_BENCHMARKS))
+    return {budget.name: budget for budget in import_module("budgets").MEASURES}
+
+
 def _complete(incomplete: str) -> list[str]:
-    return [budget.name for budget in MEASURES if budget.name.startswith(incomplete)]
+    return [name for name in _measures() if name.startswith(incomplete)]
 
 
 @app.command(rich_help_panel=Panel.TOOLS)
@@ -55,9 +102,12 @@ def bench(
     runs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Runs of each measure; the median counts.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Measure speed, memory and pauses beside their budgets; exit code 1 if one is not met."""
+    """Measure speed, memory and pauses beside their budgets; exit code 1 if one is not met.
+
+    The measures are not installed with Lahar: this works in a checkout of its sources.
+    """
     output = output_of(context, as_json)
-    known = {budget.name: budget for budget in MEASURES}
+    known = _measures()
     for name in names or []:
         if name not in known:
             raise ValueError(f"no measure {name!r}; there are {', '.join(known)}")

@@ -47,7 +47,6 @@ COMMANDS: Final[dict[str, Place]] = {
     "topics": Place("topics", Panel.OPERATE, "Kafka's topics and their settings: see what differs, make them."),
     "bench": Place("bench", Panel.TOOLS, "Measure speed, memory and pauses beside their budgets; exit code 1 if one is not met."),
     "diagram": Place("machines", Panel.TOOLS, "Draw the state machines of job, task and replica as Mermaid."),
-    "reference": Place("reference", Panel.TOOLS, "Describe every command on one page, as Markdown."),
     "conform": Place("tools", Panel.TOOLS, "Run conformance cases by the engine's own rules."),
     "schema": Place("vocabulary", Panel.TOOLS, "Show the event types, or the JSON Schema of one."),
     "inspect": Place("tools", Panel.TOOLS, "Show what Lahar reads in Kubernetes objects."),

@@ -1,9 +1,8 @@
-"""`lahar schema`: the vocabulary for programs, as JSON Schema and AsyncAPI."""
+"""`lahar schema`: the vocabulary for programs, as JSON Schema."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +10,6 @@ from rich.table import Table
 
 from engine.cli.app import JsonOption, Panel, app, output_of
 from engine.events.docstrings import summary
-from engine.events.documents import write_all
 from engine.events.schema import json_schema
 from engine.events.topics import TOPICS, level, types_by_topic
 from engine.events.vocabulary import TYPES
@@ -24,31 +22,18 @@ def _complete_type(incomplete: str) -> list[str]:
     return [name for name in TYPES if name.startswith(incomplete)]
 
 
-@app.command(rich_help_panel=Panel.TOOLS, examples=["lahar schema", "lahar schema lahar.job.opened.v1", "lahar schema --out docs"])
+@app.command(rich_help_panel=Panel.TOOLS, examples=["lahar schema", "lahar schema lahar.job.opened.v1"])
 def schema(
     context: typer.Context,
     name: Annotated[
         str | None,
         typer.Argument(metavar="TYPE", help="Print the JSON Schema of this event type.", autocompletion=_complete_type),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Write all JSON Schemas, asyncapi.yaml and events.md below this folder."),
-    ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the event types, or the JSON Schema of one.
-
-    With --out: write all JSON Schemas, the AsyncAPI document and the catalogue of events.
-    """
+    """Show the event types, or the JSON Schema of one."""
     output = output_of(context, as_json)
-    if out is not None:
-        changed = write_all(out)
-        if output.as_json:
-            output.record({"directory": str(out), "changed": [str(path) for path in changed]})
-        else:
-            output.console.print(f"{len(changed)} file(s) written below {out}" if changed else f"nothing changed below {out}")
-    elif name is not None:
+    if name is not None:
         if name not in TYPES:
             raise NotFoundError("event type", name, "`lahar schema` lists them all")
         if output.as_json:

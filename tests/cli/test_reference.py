@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import typer
+from command_page import page
 
 from engine.cli.help import examples_of
 from engine.cli.main import app
-from engine.cli.reference import page
-
-DOCS = Path(__file__).parents[2] / "docs"
 
 
 def commands(group, path=()):
@@ -23,11 +19,6 @@ def commands(group, path=()):
 
 
 ALL = list(commands(typer.main.get_command(app)))
-
-
-def test_the_committed_page_is_up_to_date():
-    """After a change of a command: `make docs`, read the difference, commit it."""
-    assert (DOCS / "cli.md").read_text(encoding="utf-8") == page()
 
 
 def test_it_describes_every_command_and_exit_code():
@@ -44,10 +35,3 @@ def test_first_lines_are_short_and_examples_use_their_command(path, command):
     for example in examples_of(command.epilog):
         assert "lahar" in example
         assert " ".join(path) in example
-
-
-def test_the_command_writes_it(lahar, folder):
-    assert lahar("reference").out == page() + "\n"
-    assert lahar("reference", "--out", "cli.md", "--json").record == {"file": "cli.md", "page": None}
-    assert (folder / "cli.md").read_text(encoding="utf-8") == page()
-    assert lahar("reference", "--json").record["page"] == page()

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 from engine.cli.machines import page
 from engine.cli.main import app
 from engine.events import TYPES
-from engine.events.documents import documents
 from engine.events.schema import json_schema
 
 RUN = CliRunner()
@@ -32,13 +31,6 @@ def test_schema_of_a_type_that_is_not_there_is_not_found():
     result = RUN.invoke(app, ["schema", "lahar.anomaly.v9"])
     assert result.exit_code == 3
     assert "`lahar schema` lists them all" in result.stderr
-
-
-def test_schema_writes_all_documents(tmp_path):
-    result = RUN.invoke(app, ["schema", "--out", str(tmp_path), "--json"])
-    written = {str(path.relative_to(tmp_path)): path.read_text() for path in tmp_path.rglob("*.*")}
-    assert written == documents()
-    assert len(json.loads(result.stdout)["changed"]) == len(written)
 
 
 def test_the_committed_diagrams_are_up_to_date():

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 import yaml
+from asyncapi import asyncapi
+from catalogue import catalogue
+from documents import documents, write_all
 from events_strategies import events
 from hypothesis import HealthCheck, given, settings
 from jsonschema import Draft202012Validator
 
 from engine.events import TYPES, decode, encode, from_cloudevent, to_cloudevent
-from engine.events.asyncapi import asyncapi
-from engine.events.catalogue import catalogue
 from engine.events.docstrings import field_docs, summary
-from engine.events.documents import documents, write_all
 from engine.events.examples import EXAMPLES, example
 from engine.events.schema import json_schema, json_schemas
 from engine.events.topics import LEVELS, TOPICS, level

@@ -8,22 +8,22 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from asyncapi import asyncapi
 from cloudevents.core.bindings import kafka
 from cloudevents.core.v1.event import CloudEvent
 from hypothesis import example, given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
+from on_kafka import HEADERS, LETTER_HEADERS
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from engine.events import TYPES, Event, Message, UndecodableError, raw_message, to_cloudevent
 from engine.events import decode as decode_event
 from engine.events import encode as encode_event
-from engine.events.asyncapi import asyncapi
 from engine.events.examples import example as example_of
 from engine.events.inputs import NodeObserved
 from engine.events.jobs import DeadLettered
-from engine.events.on_kafka import HEADERS, LETTER_HEADERS
 from engine.events.schema import SCHEMA_BASE, json_schemas
 from engine.events.times import EARLIEST, LATEST
 from engine.events.vocabulary import INPUT_TOPICS

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from lahar_command import Command
 from topics_of_tests import delete_records, make_anew
+from workload import lives
 
 from engine.log.port import Partition
-from engine.simulation.workload import lives
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 

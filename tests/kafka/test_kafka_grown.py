@@ -10,10 +10,10 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from lahar_command import Command
 from topics_of_tests import add_partitions, delete_group
+from workload import lives
 
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Commit, Partition, ShardId
-from engine.simulation.workload import lives
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 

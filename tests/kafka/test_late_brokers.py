@@ -15,10 +15,10 @@ from aiokafka.protocol.metadata import MetadataRequest
 from broker import Broker, Cluster, until
 from running_agents import Running, Told, history
 from topics_of_tests import administered
+from workload import lives
 
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
-from engine.simulation.workload import lives
 from streams import topics
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings

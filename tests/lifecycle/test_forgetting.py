@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from lifecycle_driver import SECOND, Driver, pod, records, spoil, vcjob
+from workload import lives
 
 from engine.events import encode
 from engine.events.inputs import EffectReported, JobObserved, RowUnreadable
@@ -14,7 +15,6 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor
 from engine.processor.snapshots import state_hash
-from engine.simulation.workload import lives
 
 DAY = 86_400
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lifecycle_inputs
 import pytest
+from workload import job_name, life, lives
 
 from engine.lifecycle import evolve_attempts, pages
 from engine.lifecycle.stage import LifecycleStage
@@ -14,7 +15,6 @@ from engine.processor import snapshots
 from engine.processor.processor import Processor
 from engine.processor.recovery import recover
 from engine.processor.snapshots import state_hash
-from engine.simulation.workload import job_name, life, lives
 
 BEGIN = 1_700_000_000_000_000
 

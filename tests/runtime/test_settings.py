@@ -3,8 +3,8 @@
 import re
 
 import pytest
+from command_page import page
 
-from engine.cli.reference import page
 from engine.runtime.settings import Settings, duration, load_settings
 from streams.settings import KafkaSettings
 

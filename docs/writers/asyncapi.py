@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from on_kafka import BYTES, JSON, headers_schemas
+
 import engine
 from engine.events.docstrings import summary
 from engine.events.jobs import DeadLettered
-from engine.events.on_kafka import BYTES, JSON, headers_schemas
 from engine.events.topics import TOPICS, level, types_by_topic
 from engine.events.vocabulary import INPUT_TOPICS, Data, Topic
 

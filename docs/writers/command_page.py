@@ -1,22 +1,21 @@
-"""`lahar reference`: the page of the documentation that describes every command, written from the commands themselves."""
+"""The page about the command, written from the commands themselves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from inspect import cleandoc
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 from rich.text import Text
 
-from engine.cli.app import JsonOption, Panel, app, output_of
+from engine.cli.app import app
 from engine.cli.help import examples_of
 
 if TYPE_CHECKING:
     from typer._click import Command  # private: for annotations alone
 
-__all__ = ["page", "reference"]
+__all__ = ["page"]
 
 _HEAD: Final = """\
 # The command
@@ -136,20 +135,3 @@ def _default(parameter: Any) -> str:  # noqa: ANN401 - as above
 
 def _cell(text: str) -> str:
     return text.replace("|", r"\|")
-
-
-@app.command(rich_help_panel=Panel.TOOLS, examples=["lahar reference --out docs/cli.md"])
-def reference(
-    context: typer.Context,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write the page to this file.")] = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Describe every command on one page, as Markdown."""
-    output = output_of(context, as_json)
-    text = page()
-    if out is not None:
-        out.write_text(text, encoding="utf-8")
-    if output.as_json:
-        output.record({"file": None if out is None else str(out), "page": None if out is not None else text})
-    elif out is None:
-        output.line(text)

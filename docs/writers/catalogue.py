@@ -11,10 +11,11 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
+from on_kafka import on_kafka
+
 from engine.events.docstrings import field_docs, summary
 from engine.events.envelope import encode, to_cloudevent
 from engine.events.examples import example
-from engine.events.on_kafka import on_kafka
 from engine.events.times import Duration, Micros, StatedMicros
 from engine.events.topics import TOPICS, level, types_by_topic
 from engine.events.vocabulary import INPUT_TOPICS, TYPES, UPCASTERS, Data, Topic

@@ -1,6 +1,6 @@
-"""All documents that are written from the vocabulary, and where they stand below a folder.
+"""Writes the documents that are made from the code, the vocabulary and the commands: `python docs/writers/documents.py`.
 
-They are committed under `docs/`; a test compares them with what is written from the classes now.
+They are committed under `docs/`; a test compares them with what is written from the code now.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ import json
 from pathlib import Path
 
 import yaml
+from asyncapi import asyncapi
+from catalogue import catalogue
+from command_page import page
 
-from engine.events.asyncapi import asyncapi
-from engine.events.catalogue import catalogue
 from engine.events.schema import json_schemas
 
 __all__ = ["documents", "write_all"]
@@ -24,6 +25,7 @@ def documents() -> dict[str, str]:
     }
     made["asyncapi.yaml"] = yaml.safe_dump(asyncapi(), sort_keys=False, allow_unicode=True, width=120)
     made["events.md"] = catalogue()
+    made["cli.md"] = page()
     return made
 
 
@@ -49,3 +51,8 @@ def write_all(directory: Path) -> list[Path]:
             path.unlink()
             changed.append(path)
     return changed
+
+
+if __name__ == "__main__":
+    for written in write_all(Path(__file__).parents[1]):
+        print(written)

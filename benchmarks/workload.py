@@ -7,16 +7,27 @@ of them change something; three show nothing new, as in a real watch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from time import perf_counter
+from typing import Final, NamedTuple
 
 from engine.events import Event, Message, encode
 from engine.events.ids import observation_id
 from engine.events.inputs import PodObserved
 from engine.events.times import SECOND
+from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.state import ShardState
+from engine.log.memory import MemoryLog
+from engine.log.port import ShardId
+from engine.log.sqlite import SqliteLog
+from engine.processor.processor import Processor
+from engine.runtime.collector import set_aside
 from statemachines.spec import Requests
 from statemachines.vocabulary import AttemptPhase
 
-__all__ = ["OBSERVATIONS", "job_name", "life", "lives"]
+__all__ = ["BEGIN", "OBSERVATIONS", "SHARD", "job_name", "life", "lives", "run"]
+
+BEGIN: Final = 1_700_000_000_000_000
+SHARD: Final = ShardId("lifecycle", 0)
 
 OBSERVATIONS = 10
 """Observations of one pod's life."""
@@ -116,3 +127,17 @@ def lives(
     for step in range(first, until):
         for stream in streams:
             yield stream[step]
+
+
+def run(log: MemoryLog | SqliteLog, pauses: list[float] | None = None) -> Processor[ShardState]:
+    """Process what waits in a log as `lahar run` does; note how long each step took."""
+    processor = Processor(log, LifecycleStage(), 0)
+    processor.open()
+    with set_aside() as collector:
+        while True:
+            began = perf_counter()
+            if not processor.step():
+                return processor
+            collector.tick()
+            if pauses is not None:
+                pauses.append(perf_counter() - began)

@@ -11,6 +11,8 @@ from tempfile import TemporaryDirectory
 from types import FunctionType, ModuleType
 from typing import Any, Final, NamedTuple
 
+from workload import lives
+
 from engine.events import Data, Event, Message, Topic, encode
 from engine.events.inputs import CommandIssued, JobSubmitted, NodeDeleted, NodeObserved
 from engine.events.times import SECOND
@@ -18,7 +20,6 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import ShardId
 from engine.log.sqlite import SqliteLog
 from engine.processor.processor import Processor
-from engine.simulation.workload import lives
 
 __all__ = ["Year", "years"]
 

@@ -9,6 +9,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter, process_time
 from typing import Final, NamedTuple
 
+from workload import lives
+
 from engine.history.exact import dumps
 from engine.history.listing import Filter
 from engine.lifecycle.stage import LifecycleStage
@@ -17,7 +19,6 @@ from engine.log.sqlite import SqliteLog
 from engine.processor.processor import Processor
 from engine.projection.job_tables import JobTables
 from engine.projection.projection import Projection
-from engine.simulation.workload import lives
 
 __all__ = ["Asked", "asked"]
 
