@@ -20,6 +20,7 @@ RUN python -m venv /opt/lahar \
 
 COPY LICENSE NOTICE README.md ./
 COPY engine engine/
+COPY lahar lahar/
 COPY statemachines statemachines/
 COPY streams streams/
 RUN python -m pip wheel --no-deps --no-build-isolation --no-index --wheel-dir dist . \
