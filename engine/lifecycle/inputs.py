@@ -32,22 +32,19 @@ from engine.events.jobs import (
     JobUnparked,
     RowRejected,
     TimerCancelled,
-    TimerSet,
 )
 from engine.kubernetes.manifests.job_bounds import replica_faults
 from engine.kubernetes.observation.versions import is_newer
-from engine.lifecycle import authority, belonging, hold, losses, managed, observe, observed, said, steps
-from engine.lifecycle.actions import settle
+from engine.lifecycle import authority, belonging, commands, hold, managed, observed, said, steps
 from engine.lifecycle.claims import restore
-from engine.lifecycle.closing import give_up, give_up_object
 from engine.lifecycle.indexes import held_size
-from engine.lifecycle.pods import ask_again, stray
-from engine.lifecycle.state import Attempt, Job, Timer, category
-from engine.lifecycle.steps import IN_VAIN, PACE, PODS, RELEASED, RELEASED_BYTES, WORK
+from engine.lifecycle.pod_inputs import pod_of_job, settle_list
+from engine.lifecycle.state import Job, Timer
+from engine.lifecycle.steps import IN_VAIN, RELEASED, RELEASED_BYTES, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Decision, Events, Outcome, Turn
 
-__all__ = ["decide", "give_up_lost", "go_on", "release", "settled"]
+__all__ = ["decide", "go_on", "release", "settled"]
 
 Rule = Callable[[Turn, Job, Event[Any]], Decision]
 
@@ -177,7 +174,7 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
     outcome = yield from _known_or_first(turn, job, event)
     if isinstance(event.data, PodObserved) and event.data.listed == "last" and job.opened and not job.managed:
         part = turn.about(job)  # the pod may have been taken before
-        yield from _settle_list(part, job)
+        yield from settle_list(part, job)
         turn.index += part.index
         if part.index and outcome in {"duplicate", "unchanged"}:
             return "applied"
@@ -192,129 +189,14 @@ def _known_or_first(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]
             return _ends(hold.orphan(turn, job, event), "waiting")
         if job.waiting:
             return _first_pod(turn, job, pod, deleted=deleted)
-    return _pod_of_job(turn, job, pod, deleted=deleted)
+    return pod_of_job(turn, job, pod, deleted=deleted)
 
 
 def _first_pod(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
-    outcome = yield from _pod_of_job(turn, job, pod, deleted=deleted)
+    outcome = yield from pod_of_job(turn, job, pod, deleted=deleted)
     if job.opened:  # else it was no pod that any job may have
         yield from _welcome(turn, job)
     return outcome
-
-
-def _pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
-    attempt = observe.locate(job, pod)
-    if attempt is not None and not is_newer(pod.version, attempt.version):
-        # a deletion that carries the resourceVersion of the last change is newer than that change
-        awaited = attempt.live or (job.managed and attempt.object != "gone")
-        deletes = deleted and awaited and pod.version == attempt.version
-        if not deletes:
-            return "duplicate"
-    what = observe.contradiction(job, attempt, pod, turn.state.max_replicas)
-    if what is not None:
-        number = attempt.number if attempt else None
-        yield from _say(turn, job, Anomaly(what, "replica", pod.task, pod.index, number, pod.name))
-        if job.managed and attempt is None and not deleted and not pod.deleting:
-            yield from stray(turn, job, pod)
-        return "anomalous"
-    if not job.opened:
-        yield from observed.open_from_pod(turn, job, pod)
-    before, seen = None, 0  # of a pod that comes into view, the object itself is the only proof of life
-    counted = None
-    if attempt is None:
-        yield from observe.start(turn, job, pod)
-        attempt = job.by_uid[pod.uid]
-        claim = belonging.false_claim(job, pod)
-        if claim is not None:
-            yield turn.event(job, Anomaly(claim, "replica", attempt.task, attempt.index, attempt.number, pod.name))
-    elif attempt.ended is None:
-        counted = category(attempt)
-        if attempt.uid is not None:
-            before, seen = attempt.phase, attempt.seen
-    else:
-        return (yield from _pod_of_closed(turn, job, attempt, pod, deleted=deleted))
-    at, restarts = turn.index, attempt.restarts
-    yield from observe.advance(turn, job, attempt, pod, seen, gone=deleted)
-    if deleted and attempt.live:  # whoever told of it has not judged its end
-        yield give_up(turn, job, attempt, "Lost", "EndUnknown")
-    if before is not None and turn.index == at:
-        return "unchanged"
-    if job.managed:
-        yield from managed.pod_changed(turn, job, attempt, before, restarts, pod.first_exit_code)
-    elif category(attempt) != counted or job.finished is not None:  # until its end an observed job follows its counters alone
-        yield from _follow_attempt(turn, job, attempt, listed=pod.listed is not None)
-    if job.lost and not attempt.live:
-        yield from losses.stop_waiting(turn, job, attempt)
-    if turn.state.facts.deleted:
-        yield from losses.wait_for_node(turn, job, attempt)
-    return "applied"
-
-
-def _pod_of_closed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, deleted: bool) -> Decision:
-    at = turn.index
-    yield from observe.tell_late(turn, job, attempt, pod)
-    told = turn.index
-    if job.managed:
-        yield from observe.tell_object(turn, job, attempt, pod, gone=deleted)
-        if turn.index > at:
-            yield from managed.object_changed(turn, job, attempt)
-            yield from losses.stop_waiting(turn, job, attempt)
-    return "late" if told > at else "unchanged" if turn.index == at else "applied"
-
-
-def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
-    """Close what a timer has waited for in vain, with all that follows from each end."""
-    found = list(islice(losses.lost(turn, job, timer), PODS + 1))
-    done = 0
-    for attempt, why in found[:PODS]:
-        if turn.work > WORK:
-            break
-        done += 1
-        # Each end is one for itself; what a chain of events has asked for goes on with that chain.
-        turn.cause, turn.time, turn.depth = turn.origin, turn.now, timer.depth
-        if not attempt.live:
-            gone = f"its node {attempt.node}" if why == "NodeLost" else "its job"
-            yield give_up_object(turn, job, attempt, f"{gone} is gone")
-            continue
-        before = attempt.phase
-        yield losses.end_without_evidence(turn, job, attempt, why)
-        if job.managed:
-            yield from managed.pod_changed(turn, job, attempt, before, attempt.restarts)
-        else:
-            yield from _follow_attempt(turn, job, attempt)
-    turn.depth = timer.depth
-    for attempt in losses.unseen(turn, job)[:PODS]:
-        yield from ask_again(turn, job, attempt)
-    if len(found) > done:
-        yield turn.event(job, TimerSet("lost", turn.now + PACE, node=timer.node, depth=timer.depth))
-    yield from losses.wait_on(turn, job, timer)
-    if job.managed:
-        yield from settle(turn, job)
-
-
-def _follow_attempt(turn: Turn, job: Job, attempt: Attempt, *, listed: bool = False) -> Events:
-    if listed and not attempt.live:
-        return  # what its end means is known with the last pod of the List
-    yield from _follow(turn, job, {attempt.task: attempt.since})
-
-
-def _settle_list(turn: Turn, job: Job) -> Events:
-    """Let the phases of a job follow all pods that a List shows of it, now that the last of them is known."""
-    changed: dict[str, int] = {}
-    for attempt in job.attempts:
-        changed[attempt.task] = max(changed.get(attempt.task, 0), attempt.since)
-    if changed:  # else no pod of the List is one that a job may have
-        yield from _follow(turn, job, changed)
-
-
-def _follow(turn: Turn, job: Job, changed: dict[str, int]) -> Events:
-    """Let the phases of an observed job and of its tasks follow attempts of these tasks that changed last at these times."""
-    for task, since in changed.items():
-        yield from follow_tasks(turn, job, (task,), since)
-    was, last = job.finished, max(changed.values())
-    yield from observed.follow_attempts(turn, job, last)
-    if job.finished != was:
-        yield from follow_tasks(turn, job, tuple(job.tasks), last)
 
 
 def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
@@ -354,7 +236,7 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
         return "unchanged"  # the status of a job of ours says what we wrote
     too_large = list(replica_faults(sum(event.data.tasks.values()), turn.state.max_replicas, "tasks"))
     if too_large:
-        yield from _say(turn, job, JobRejected(event.data.name, too_large, update=bool(job.opened)))
+        yield from said.say(turn, job, JobRejected(event.data.name, too_large, update=bool(job.opened)))
         return "rejected"
     what = observed.contradiction(job, event.data)
     if what is not None:
@@ -384,19 +266,19 @@ def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
         return (yield from _refuse(turn, job, event, "no job has this id"))
     if command.action == "Unpark":
         return (yield from _refuse(turn, job, event, "the job is not parked"))
-    why = managed.objection(job, command)
+    why = commands.objection(job, command)
     if why is not None:
         return (yield from _refuse(turn, job, event, why))
-    yield from managed.commanded(turn, job, command)
+    yield from commands.commanded(turn, job, command)
     return "applied"
 
 
 def _custom(turn: Turn, job: Job, event: Event[CustomEventRaised]) -> Decision:
     raised = event.data
-    why = managed.objection_to_event(job, raised)
+    why = commands.objection_to_event(job, raised)
     if why is not None:
         return (yield from _refuse(turn, job, event, why))
-    yield from managed.custom_raised(turn, job, raised)
+    yield from commands.custom_raised(turn, job, raised)
     return "applied"
 
 
@@ -404,7 +286,9 @@ def _reported(turn: Turn, job: Job, event: Event[EffectReported]) -> Decision:
     report = event.data
     # What is no job may be a callback.
     principal = "" if job.opened else report.principal
-    yield from _say(turn, job, EffectSettled(report.effect, report.outcome, report.name, report.message, report.reason, principal))
+    yield from said.say(
+        turn, job, EffectSettled(report.effect, report.outcome, report.name, report.message, report.reason, principal)
+    )
     yield from managed.effect_settled(turn, job, report)
     return "applied"
 
@@ -415,14 +299,6 @@ def _row(turn: Turn, job: Job, event: Event[RowUnreadable]) -> Decision:
         return "duplicate"
     yield turn.about(job).event(job, RowRejected(row.format, row.line, row.reason))
     return "rejected"
-
-
-def _say(turn: Turn, job: Job, data: Data) -> Events:
-    """Say something of a job, or of what is none yet: what opens it may come with the same id, and others follow from it then."""
-    part = turn if job.opened else turn.about(job)
-    yield part.event(job, data)
-    if part is not turn:
-        turn.index += 1  # something has followed
 
 
 def _refuse(turn: Turn, job: Job, event: Event[Any], reason: str, *, stranger: bool = False) -> Decision:

@@ -12,8 +12,6 @@ from engine.events import Data, Event
 from engine.events.back_off import BackOff
 from engine.events.bounds import NAME_CHARACTERS
 from engine.events.inputs import (
-    CommandIssued,
-    CustomEventRaised,
     EffectReported,
     JobSubmitted,
     JobUpdated,
@@ -29,7 +27,6 @@ from engine.events.jobs import (
     TimerSet,
 )
 from engine.events.times import SECOND
-from engine.kubernetes.manifests.event_schemas import data_fault
 from engine.kubernetes.manifests.job_bounds import first_faults
 from engine.kubernetes.manifests.manifest import read_identity, read_manifest, update_spec
 from engine.lifecycle.actions import (
@@ -46,7 +43,7 @@ from engine.lifecycle.indexes import stands
 from engine.lifecycle.losses import end_without_evidence, stop_waiting, wait_for_lost, wait_for_node, wait_for_sight
 from engine.lifecycle.observe import EVICTED
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import ask_again, is_doomed, kill, meet, plan_of, rest_of_kill, update_surplus
+from engine.lifecycle.pods import ask_again, is_doomed, kill, meet, rest_of_kill, update_surplus
 from engine.lifecycle.said import SUBMIT, faults_digest, manifest_digest, was_said
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Decision, Events, Turn
@@ -54,17 +51,13 @@ from statemachines.delays import cancelled_by_event
 from statemachines.limits import active_deadline_due
 from statemachines.notifications import pod_added, pod_deleted, pod_updated
 from statemachines.task_rules import task_completed, task_failed
-from statemachines.vocabulary import FINISHED_JOB_PHASES, USER_ACTIONS
+from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = [
-    "commanded",
-    "custom_raised",
     "deleted",
     "effect_settled",
     "go_on",
     "object_changed",
-    "objection",
-    "objection_to_event",
     "on_timer",
     "pod_changed",
     "queues_of",
@@ -306,77 +299,7 @@ def _kubernetes(phase: str) -> str:
     return "Running" if phase in {"Running", "Terminating"} else "Pending"
 
 
-# --- commands and events from outside ----------------------------------------------------------------------------------------
-
-
-def objection(job: Job, command: CommandIssued) -> str | None:
-    """Say why a command cannot be carried out as the job stands; `None`: it can."""
-    if not job.managed:
-        return "the job is only observed: somebody else controls it"
-    if command.action not in USER_ACTIONS:
-        return f"{command.action} is internal; use one of {', '.join(sorted(USER_ACTIONS))}"
-    if job.phase in FINISHED_JOB_PHASES:
-        return f"the job is {job.phase}, which is final"
-    if (command.action == "ResumeJob") != (job.phase in {"Aborting", "Aborted"}):
-        if command.action == "ResumeJob":
-            return f"the job is {job.phase}; only an aborted job can be resumed"
-        return f"the job is {job.phase}; only ResumeJob has an effect there"
-    if job.phase in {"Completing", "Terminating"}:
-        return f"the job is {job.phase}; nothing has an effect there any more"
-    if command.action in {"RestartTask", "RestartPod", "RestartPartition"}:
-        return _objection_to_target(job, command)
-    return None
-
-
-def _objection_to_target(job: Job, command: CommandIssued) -> str | None:
-    task = job.tasks.get(command.task or "")
-    if task is None:
-        return f"there is no task {command.task!r}; the job has {', '.join(job.tasks)}"
-    if command.action == "RestartPod" and command.index not in task.slots:
-        return f"task {command.task} has no replica {command.index}"
-    if command.action == "RestartPartition":
-        partition = task.spec.partition
-        if partition is None or command.partition is None or not 0 <= command.partition < partition.total:
-            return f"task {command.task} has no partition {command.partition}"
-        if plan_of(job, "target", Order("RestartPartition", task=command.task, partition=command.partition)) is None:
-            return f"partition {command.partition} of task {command.task} has no pods"
-    return None
-
-
-def commanded(turn: Turn, job: Job, command: CommandIssued) -> Events:
-    """Carry out a command to which there is no objection."""
-    order = Order(
-        command.action,  # type: ignore[arg-type]  # `objection` lets only user actions pass
-        task=command.task,
-        index=command.index,
-        partition=command.partition,
-        by=command.by,
-        reason=command.reason,
-        commanded=True,
-    )
-    yield from execute(turn, job, order)
-
-
-def objection_to_event(job: Job, raised: CustomEventRaised) -> str | None:
-    """Say why a custom event cannot be raised; `None`: it can."""
-    if not job.opened:
-        return "no job has this id"
-    if raised.event not in job.spec.custom_events:
-        declared = ", ".join(job.spec.custom_events) or "none"
-        return f"the job does not declare the event {raised.event!r} (declared: {declared})"
-    if job.phase in FINISHED_JOB_PHASES:
-        return f"the job is {job.phase}, which is final"
-    if raised.task is not None and raised.task not in job.tasks:
-        return f"there is no task {raised.task!r}; the job has {', '.join(job.tasks)}"
-    fault = data_fault(job.spec.custom_events[raised.event], raised.data)
-    return None if fault is None else f"the data break the event's schema: {fault}"
-
-
-def custom_raised(turn: Turn, job: Job, raised: CustomEventRaised) -> Events:
-    """Raise a declared event that comes from outside."""
-    event = EventRaised(raised.event, task=raised.task, version=job.version, data=raised.data, by=raised.by)
-    yield from raise_event(turn, job, event)
-    yield from settle(turn, job)
+# --- steps and timers --------------------------------------------------------------------------------------------------
 
 
 def go_on(turn: Turn, job: Job, timer: Timer) -> Events:

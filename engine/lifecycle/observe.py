@@ -1,4 +1,4 @@
-"""What an observed pod says about its attempt: which attempt it is, and the phases that it went through.
+"""What an observed pod says about its attempt: the phases that it went through.
 
 Every phase is reachable from one observation, skipped ones are recorded with the times that the object gives, and an observation
 never moves an attempt backwards. A closed attempt never changes: what comes later about it is a late fact.
@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from engine.events import Event
-from engine.events.bounds import REPLICAS, TASKS
 from engine.events.excerpts import excerpt, gist
 from engine.events.inputs import PodObserved
 from engine.events.jobs import (
@@ -20,11 +19,10 @@ from engine.events.jobs import (
     AttemptLateFact,
     AttemptObjectChanged,
     AttemptRunning,
-    AttemptStarted,
     AttemptTerminating,
 )
 from engine.events.times import SECOND
-from engine.lifecycle.closing import close, give_up, give_up_object, last_seen
+from engine.lifecycle.closing import close, last_seen
 from engine.lifecycle.state import Attempt, Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.replica import next_attempt_phase, skipped
@@ -36,10 +34,7 @@ from statemachines.vocabulary import (
     TerminalPhase,
 )
 
-__all__ = ["EVICTED", "advance", "contradiction", "locate", "start", "tell_late", "tell_object"]
-
-MAIN: Final = "main"
-"""Task of pods that name none."""
+__all__ = ["EVICTED", "advance", "tell_late", "tell_object"]
 
 EVICTED: Final = frozenset(
     {
@@ -56,103 +51,6 @@ EVICTED: Final = frozenset(
     }
 )
 """Reasons that Volcano would see as a deleted pod (table rows 2-7 and 15): PodEvicted, and the replica is open at once."""
-
-
-def locate(job: Job, pod: PodObserved) -> Attempt | None:
-    """Return the attempt that a pod is: the one with its uid, or the wanted one that it was made for; `None`: a new one."""
-    known = job.by_uid.get(pod.uid)
-    if known is not None or not job.managed or pod.index is None:
-        return known
-    name = pod.task or MAIN
-    task = job.tasks.get(name)
-    wanted = task.slots.get(pod.index) if task else None
-    if wanted is not None and pod.attempt is not None and pod.attempt != wanted.number:
-        wanted = job.attempt(name, pod.index, pod.attempt)
-    return wanted if wanted is not None and wanted.uid is None else None
-
-
-def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved, max_replicas: int = REPLICAS) -> str | None:
-    """Say how a pod contradicts what is known of its job or of itself, or exceeds what a job may have; `None`: it does not."""
-    if attempt is None:
-        beyond = _beyond(job, pod, max_replicas)
-        if beyond is not None:
-            return beyond
-        if job.managed and (pod.task or MAIN) not in job.tasks:
-            return f"pod {pod.name} is of task {pod.task or MAIN!r}, which the job does not have ({', '.join(job.tasks)})"
-        return _another_pod_was(job, pod) if job.managed else None
-    if attempt.node != pod.node and attempt.node is not None and pod.node is not None and attempt.live:
-        return f"pod {pod.name} was on node {attempt.node} and now says {pod.node}"
-    return None
-
-
-def _beyond(job: Job, pod: PodObserved, max_replicas: int) -> str | None:
-    """Say which bound of a job a new pod exceeds; `None`: it exceeds none."""
-    task = job.tasks.get(pod.task or MAIN)
-    if task is None and len(job.tasks) >= TASKS:
-        return f"pod {pod.name} is of another task, and the job has {TASKS} tasks, which is the most"
-    index = pod.index
-    if index is None and task is not None and not task.open:
-        index = task.next_index
-    if index is not None and index >= max_replicas:
-        return f"pod {pod.name} is replica {index:,} of its task, and a job has at most {max_replicas:,} (max_replicas)"
-    return None
-
-
-def _another_pod_was(job: Job, pod: PodObserved) -> str | None:
-    """Say that the attempt or the replica that a pod claims to be was or is another pod; `None`: it claims none.
-
-    One that does not say which attempt it is takes the place of another pod only if that is gone, which its name alone proves.
-    """
-    current = job.tasks[pod.task or MAIN].slots.get(pod.index) if pod.index is not None else None
-    if current is None:
-        return None
-    if pod.attempt is None:
-        free = current.object == "gone" or pod.name == current.pod
-        return None if free else f"pod {pod.name} ({pod.uid}) says it is replica {current.index}, which is pod {current.pod}"
-    if pod.attempt > current.number and pod.name == current.pod:
-        return None
-    return f"pod {pod.name} ({pod.uid}) says it is attempt {pod.attempt} of its replica, which was another pod"
-
-
-def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
-    """Begin the attempt of a pod that was not known.
-
-    A pod takes over the index of an older one: if that was last seen alive and not being deleted, its end was missed. (Until a pod
-    that is being deleted is gone, an indexed Job may run both.)
-    """
-    name = pod.task or MAIN
-    task = job.tasks.get(name)
-    if pod.index is not None:
-        index, how = pod.index, "given"
-    elif task is not None and task.open:
-        index, how = task.open[0], "reused"
-    else:
-        index, how = (task.next_index if task else 0), "new"
-    current = task.slots.get(index) if task else None
-    past = current is not None and not job.managed and pod.created < current.created
-    if current is not None and not past and current.live and (job.managed or current.phase != "Terminating"):
-        yield give_up(turn, job, current, "Lost", "EndUnknown")
-    elif current is not None and job.managed and current.object != "gone" and current.pod == pod.name:
-        yield give_up_object(turn, job, current, "another pod has its name")
-    yield turn.event(
-        job,
-        AttemptStarted(
-            name,
-            index,
-            task.next_number(index) if task else 1,
-            uid=pod.uid,
-            pod=pod.name,
-            requests=pod.requests,
-            slot=how,  # type: ignore[arg-type]  # mypy joins the three branches to str
-            job_version=pod.job_version,
-            reason=pod.reason if pod.phase == "Pending" else "Queued",
-            version=pod.version,
-            message=excerpt(pod.message) if pod.phase == "Pending" else "",
-            past=past,
-            skipped=pod.phase != "Pending",
-        ),
-        pod.created,
-    )
 
 
 def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int, *, gone: bool = False) -> Events:

@@ -25,6 +25,7 @@ from engine.events.jobs import Fault, InputReleased
 from engine.lifecycle import indexes
 from engine.lifecycle.claims import namespace_of, restore
 from engine.lifecycle.state import Job
+from engine.lifecycle.turn import Events, Turn
 
 __all__ = [
     "OBSERVE",
@@ -39,6 +40,7 @@ __all__ = [
     "manifest_digest",
     "remember_released",
     "remember_said",
+    "say",
     "was_released",
     "was_said",
 ]
@@ -167,3 +169,11 @@ def _principal_of(data: Any) -> str:  # noqa: ANN401 - observations have none
 
 def _key(cluster: str, what: str, principal: str, ident: str, content: str | None) -> str:
     return "\x1f".join((cluster, what if content is None else f"{what} {content}", principal, ident))
+
+
+def say(turn: Turn, job: Job, data: Data) -> Events:
+    """Say something of a job, or of what is none yet: what opens it may come with the same id, and others follow from it then."""
+    part = turn if job.opened else turn.about(job)
+    yield part.event(job, data)
+    if part is not turn:
+        turn.index += 1  # something has followed

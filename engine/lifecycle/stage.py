@@ -29,7 +29,7 @@ from engine.events.jobs import (
     TimerFired,
 )
 from engine.events.times import SECOND
-from engine.lifecycle import belonging, hold, inputs, managed, nodes, observed, persist, resting, said
+from engine.lifecycle import belonging, hold, inputs, managed, nodes, observed, persist, pod_inputs, resting, said
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import absorb, evolve, head, peek
 from engine.lifecycle.state import Job, ShardState, Timer
@@ -282,7 +282,7 @@ class LifecycleStage:
         elif timer.kind == "ttl":
             yield turn.event(job, EffectRequested("delete_job"))
         elif timer.kind == "lost":
-            yield from inputs.give_up_lost(turn, job, timer)
+            yield from pod_inputs.give_up_lost(turn, job, timer)
         else:
             yield from managed.on_timer(turn, job, timer)
 

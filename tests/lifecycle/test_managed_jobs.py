@@ -306,7 +306,7 @@ def test_restarting_a_partition_without_pods_is_refused(driver):
 def test_what_leaves_no_event_is_not_said_to_be_applied(driver, monkeypatch):
     """Else the processor would park the job for it."""
     started(driver, {"name": "a"})
-    monkeypatch.setattr("engine.lifecycle.managed.commanded", lambda *_: iter(()))
+    monkeypatch.setattr("engine.lifecycle.commands.commanded", lambda *_: iter(()))
     assert driver.command("RestartJob") == []
     assert driver.outcome == "unchanged"
 

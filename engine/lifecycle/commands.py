@@ -1,0 +1,85 @@
+"""What people ask of a managed job: commands and declared events, and what stands against them."""
+
+from __future__ import annotations
+
+from engine.events.inputs import CommandIssued, CustomEventRaised
+from engine.events.jobs import EventRaised
+from engine.kubernetes.manifests.event_schemas import data_fault
+from engine.lifecycle.actions import execute, raise_event, settle
+from engine.lifecycle.orders import Order
+from engine.lifecycle.pods import plan_of
+from engine.lifecycle.state import Job
+from engine.lifecycle.turn import Events, Turn
+from statemachines.vocabulary import FINISHED_JOB_PHASES, USER_ACTIONS
+
+__all__ = ["commanded", "custom_raised", "objection", "objection_to_event"]
+
+
+def objection(job: Job, command: CommandIssued) -> str | None:
+    """Say why a command cannot be carried out as the job stands; `None`: it can."""
+    if not job.managed:
+        return "the job is only observed: somebody else controls it"
+    if command.action not in USER_ACTIONS:
+        return f"{command.action} is internal; use one of {', '.join(sorted(USER_ACTIONS))}"
+    if job.phase in FINISHED_JOB_PHASES:
+        return f"the job is {job.phase}, which is final"
+    if (command.action == "ResumeJob") != (job.phase in {"Aborting", "Aborted"}):
+        if command.action == "ResumeJob":
+            return f"the job is {job.phase}; only an aborted job can be resumed"
+        return f"the job is {job.phase}; only ResumeJob has an effect there"
+    if job.phase in {"Completing", "Terminating"}:
+        return f"the job is {job.phase}; nothing has an effect there any more"
+    if command.action in {"RestartTask", "RestartPod", "RestartPartition"}:
+        return _objection_to_target(job, command)
+    return None
+
+
+def _objection_to_target(job: Job, command: CommandIssued) -> str | None:
+    task = job.tasks.get(command.task or "")
+    if task is None:
+        return f"there is no task {command.task!r}; the job has {', '.join(job.tasks)}"
+    if command.action == "RestartPod" and command.index not in task.slots:
+        return f"task {command.task} has no replica {command.index}"
+    if command.action == "RestartPartition":
+        partition = task.spec.partition
+        if partition is None or command.partition is None or not 0 <= command.partition < partition.total:
+            return f"task {command.task} has no partition {command.partition}"
+        if plan_of(job, "target", Order("RestartPartition", task=command.task, partition=command.partition)) is None:
+            return f"partition {command.partition} of task {command.task} has no pods"
+    return None
+
+
+def commanded(turn: Turn, job: Job, command: CommandIssued) -> Events:
+    """Carry out a command to which there is no objection."""
+    order = Order(
+        command.action,  # type: ignore[arg-type]  # `objection` lets only user actions pass
+        task=command.task,
+        index=command.index,
+        partition=command.partition,
+        by=command.by,
+        reason=command.reason,
+        commanded=True,
+    )
+    yield from execute(turn, job, order)
+
+
+def objection_to_event(job: Job, raised: CustomEventRaised) -> str | None:
+    """Say why a custom event cannot be raised; `None`: it can."""
+    if not job.opened:
+        return "no job has this id"
+    if raised.event not in job.spec.custom_events:
+        declared = ", ".join(job.spec.custom_events) or "none"
+        return f"the job does not declare the event {raised.event!r} (declared: {declared})"
+    if job.phase in FINISHED_JOB_PHASES:
+        return f"the job is {job.phase}, which is final"
+    if raised.task is not None and raised.task not in job.tasks:
+        return f"there is no task {raised.task!r}; the job has {', '.join(job.tasks)}"
+    fault = data_fault(job.spec.custom_events[raised.event], raised.data)
+    return None if fault is None else f"the data break the event's schema: {fault}"
+
+
+def custom_raised(turn: Turn, job: Job, raised: CustomEventRaised) -> Events:
+    """Raise a declared event that comes from outside."""
+    event = EventRaised(raised.event, task=raised.task, version=job.version, data=raised.data, by=raised.by)
+    yield from raise_event(turn, job, event)
+    yield from settle(turn, job)

@@ -1,0 +1,135 @@
+"""What follows from an observation of a pod of a job, or from one that is waited for in vain."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from engine.events.inputs import PodObserved
+from engine.events.jobs import Anomaly, TimerSet
+from engine.kubernetes.observation.versions import is_newer
+from engine.lifecycle import belonging, losses, managed, observe, observed, pod_identity, said
+from engine.lifecycle.actions import settle
+from engine.lifecycle.closing import give_up, give_up_object
+from engine.lifecycle.pods import ask_again, stray
+from engine.lifecycle.state import Attempt, Job, Timer, category
+from engine.lifecycle.steps import PACE, PODS, WORK
+from engine.lifecycle.tasks import follow_tasks
+from engine.lifecycle.turn import Decision, Events, Turn
+
+__all__ = ["give_up_lost", "pod_of_job", "settle_list"]
+
+
+def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
+    """Take in what is seen of a pod; `deleted`: its object is gone, and this is what was seen of it last."""
+    attempt = pod_identity.locate(job, pod)
+    if attempt is not None and not is_newer(pod.version, attempt.version):
+        # a deletion that carries the resourceVersion of the last change is newer than that change
+        awaited = attempt.live or (job.managed and attempt.object != "gone")
+        deletes = deleted and awaited and pod.version == attempt.version
+        if not deletes:
+            return "duplicate"
+    what = pod_identity.contradiction(job, attempt, pod, turn.state.max_replicas)
+    if what is not None:
+        number = attempt.number if attempt else None
+        yield from said.say(turn, job, Anomaly(what, "replica", pod.task, pod.index, number, pod.name))
+        if job.managed and attempt is None and not deleted and not pod.deleting:
+            yield from stray(turn, job, pod)
+        return "anomalous"
+    if not job.opened:
+        yield from observed.open_from_pod(turn, job, pod)
+    before, seen = None, 0  # of a pod that comes into view, the object itself is the only proof of life
+    counted = None
+    if attempt is None:
+        yield from pod_identity.start(turn, job, pod)
+        attempt = job.by_uid[pod.uid]
+        claim = belonging.false_claim(job, pod)
+        if claim is not None:
+            yield turn.event(job, Anomaly(claim, "replica", attempt.task, attempt.index, attempt.number, pod.name))
+    elif attempt.ended is None:
+        counted = category(attempt)
+        if attempt.uid is not None:
+            before, seen = attempt.phase, attempt.seen
+    else:
+        return (yield from _pod_of_closed(turn, job, attempt, pod, deleted=deleted))
+    at, restarts = turn.index, attempt.restarts
+    yield from observe.advance(turn, job, attempt, pod, seen, gone=deleted)
+    if deleted and attempt.live:  # whoever told of it has not judged its end
+        yield give_up(turn, job, attempt, "Lost", "EndUnknown")
+    if before is not None and turn.index == at:
+        return "unchanged"
+    if job.managed:
+        yield from managed.pod_changed(turn, job, attempt, before, restarts, pod.first_exit_code)
+    elif category(attempt) != counted or job.finished is not None:  # until its end an observed job follows its counters alone
+        yield from _follow_attempt(turn, job, attempt, listed=pod.listed is not None)
+    if job.lost and not attempt.live:
+        yield from losses.stop_waiting(turn, job, attempt)
+    if turn.state.facts.deleted:
+        yield from losses.wait_for_node(turn, job, attempt)
+    return "applied"
+
+
+def _pod_of_closed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, deleted: bool) -> Decision:
+    at = turn.index
+    yield from observe.tell_late(turn, job, attempt, pod)
+    told = turn.index
+    if job.managed:
+        yield from observe.tell_object(turn, job, attempt, pod, gone=deleted)
+        if turn.index > at:
+            yield from managed.object_changed(turn, job, attempt)
+            yield from losses.stop_waiting(turn, job, attempt)
+    return "late" if told > at else "unchanged" if turn.index == at else "applied"
+
+
+def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
+    """Close what a timer has waited for in vain, with all that follows from each end."""
+    found = list(islice(losses.lost(turn, job, timer), PODS + 1))
+    done = 0
+    for attempt, why in found[:PODS]:
+        if turn.work > WORK:
+            break
+        done += 1
+        # Each end is one for itself; what a chain of events has asked for goes on with that chain.
+        turn.cause, turn.time, turn.depth = turn.origin, turn.now, timer.depth
+        if not attempt.live:
+            gone = f"its node {attempt.node}" if why == "NodeLost" else "its job"
+            yield give_up_object(turn, job, attempt, f"{gone} is gone")
+            continue
+        before = attempt.phase
+        yield losses.end_without_evidence(turn, job, attempt, why)
+        if job.managed:
+            yield from managed.pod_changed(turn, job, attempt, before, attempt.restarts)
+        else:
+            yield from _follow_attempt(turn, job, attempt)
+    turn.depth = timer.depth
+    for attempt in losses.unseen(turn, job)[:PODS]:
+        yield from ask_again(turn, job, attempt)
+    if len(found) > done:
+        yield turn.event(job, TimerSet("lost", turn.now + PACE, node=timer.node, depth=timer.depth))
+    yield from losses.wait_on(turn, job, timer)
+    if job.managed:
+        yield from settle(turn, job)
+
+
+def _follow_attempt(turn: Turn, job: Job, attempt: Attempt, *, listed: bool = False) -> Events:
+    if listed and not attempt.live:
+        return  # what its end means is known with the last pod of the List
+    yield from _follow(turn, job, {attempt.task: attempt.since})
+
+
+def settle_list(turn: Turn, job: Job) -> Events:
+    """Let the phases of a job follow all pods that a List shows of it, now that the last of them is known."""
+    changed: dict[str, int] = {}
+    for attempt in job.attempts:
+        changed[attempt.task] = max(changed.get(attempt.task, 0), attempt.since)
+    if changed:  # else no pod of the List is one that a job may have
+        yield from _follow(turn, job, changed)
+
+
+def _follow(turn: Turn, job: Job, changed: dict[str, int]) -> Events:
+    """Let the phases of an observed job and of its tasks follow attempts of these tasks that changed last at these times."""
+    for task, since in changed.items():
+        yield from follow_tasks(turn, job, (task,), since)
+    was, last = job.finished, max(changed.values())
+    yield from observed.follow_attempts(turn, job, last)
+    if job.finished != was:
+        yield from follow_tasks(turn, job, tuple(job.tasks), last)
