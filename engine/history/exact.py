@@ -1,13 +1,13 @@
-"""Exact numbers in answers: seconds as decimals made from integer microseconds, written as JSON numbers."""
+"""Exact numbers in answers: seconds as decimals made from integer microseconds, their distribution, written as JSON numbers."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from decimal import Context, Decimal
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["dumps", "ratio", "seconds"]
+__all__ = ["distribution", "dumps", "ratio", "seconds"]
 
 # Wide enough that no sum of microseconds is ever rounded.
 _WIDE: Final = Context(prec=60)
@@ -29,6 +29,36 @@ def ratio(total: int, count: int, per: int = 1_000_000) -> Decimal:
     if rest * 2 > count or (rest * 2 == count and whole % 2):
         whole += 1
     return seconds(whole, per)
+
+
+def distribution(lengths: Iterable[int]) -> dict[str, Any]:
+    """Describe lengths of time.
+
+    Args:
+        lengths: microseconds.
+
+    Returns:
+        `n`, and in seconds `mean` (to the microsecond), `median`, `p99` (linear interpolation, exact) and `max`; `None` for
+        the four if there are no lengths.
+    """
+    ordered = sorted(lengths)
+    if not ordered:
+        return {"n": 0, "mean": None, "median": None, "p99": None, "max": None}
+    return {
+        "n": len(ordered),
+        "mean": ratio(sum(ordered), len(ordered)),
+        "median": _percentile(ordered, 50),
+        "p99": _percentile(ordered, 99),
+        "max": seconds(ordered[-1]),
+    }
+
+
+def _percentile(ordered: list[int], percent: int) -> Decimal:
+    """Interpolate linearly at position percent / 100 * (n - 1)."""
+    place, rest = divmod(percent * (len(ordered) - 1), 100)
+    low = ordered[place]
+    high = ordered[place + 1] if rest else low
+    return seconds(low * 100 + (high - low) * rest, 100_000_000)
 
 
 def _plain(number: Decimal) -> Decimal:

@@ -26,7 +26,7 @@ from engine.events.jobs import (
     RowRejected,
 )
 from engine.events.times import format_time
-from engine.history.distribution import distribution
+from engine.history.exact import distribution
 from engine.history.facts import OTHER, JobFacts, Jobs
 from engine.history.use import Use, use_so_far
 from statemachines.vocabulary import FINISHED_JOB_PHASES

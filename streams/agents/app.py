@@ -19,13 +19,14 @@ from streams.agents.declaration import Agents, Handler, Source
 from streams.agents.delivery import Delivery
 from streams.agents.metrics import AgentMetrics
 from streams.agents.progress import Place, Progress
-from streams.agents.schema import EventSchema
+from streams.agents.received import Received
 from streams.agents.seeding import Seed, Seeded, read_seeds
 from streams.agents.transport import Consumer, Standing, Transport
+from streams.codec import decode
 from streams.settings import KafkaSettings
 from streams.topics import topic_name
 
-__all__ = ["AgentApp"]
+__all__ = ["AgentApp", "EventSchema"]
 
 _COMMIT_SECONDS: Final = 1.0
 """About so much is given again after a kill."""
@@ -48,6 +49,23 @@ class _WithoutWeb(BootStrategy):
     """Starts no web server, whatever the options of `faust worker` say: it would listen on all addresses."""
 
     enable_web = False
+
+
+class EventSchema(faust.Schema[Any, Any]):
+    """Reads records in CloudEvents' binary or structured mode: keys as bytes, values as `Received`.
+
+    It never fails: what is no event says so when its event is asked for. Faust acknowledges a record that its
+    codec refuses at once, before those that stand before it are done.
+    """
+
+    def loads_key(self, app: Any, message: Any, **_: Any) -> Any:  # noqa: ANN401, ARG002  as Faust calls it
+        """Return the key as it is."""
+        return message.key
+
+    def loads_value(self, app: Any, message: Any, **_: Any) -> Any:  # noqa: ANN401, ARG002  as Faust calls it
+        """Return the record, headers and all."""
+        held, _metadata = decode(message.key, message.value, message.headers or (), int((message.timestamp or 0) * 1_000))
+        return Received(held, message.topic, message.partition, message.offset)
 
 
 class AgentApp(faust.App):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from aiokafka.errors import CorruptRecordException
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
+from aiokafka.record.default_records import _DefaultRecordBatchPy
 from aiokafka.record.memory_records import MemoryRecords
 
-from streams.client.lenient_batch import LenientBatch
 from streams.codec import Header
 
 __all__ = ["Chunk", "RawRecord", "RawRecords", "committed"]
@@ -78,7 +78,7 @@ def _records(batches: Iterable[Batch], start: int) -> Iterator[RawRecord]:
                     yield record
         except UnicodeDecodeError:
             # Brokers take names of headers that are no UTF-8, aiokafka does not.
-            for record in LenientBatch(raw):
+            for record in _LenientBatch(raw):
                 if record.offset >= start:
                     start = record.offset + 1
                     yield record
@@ -125,3 +125,29 @@ def committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: 
 def _size(content: memoryview, place: int) -> int:
     """Return how many bytes the batch takes that begins at a place: its base offset, its length, and what that counts."""
     return _HEAD_BYTES + int.from_bytes(content[place + 8 : place + _HEAD_BYTES], "big")
+
+
+class _Lenient(bytearray):
+    """Bytes that give a text for whatever they are; aiokafka's parser takes texts from them only for names of headers."""
+
+    def __getitem__(self, place: Any) -> Any:  # noqa: ANN401  as of a bytearray
+        found = super().__getitem__(place)
+        return _Lenient(found) if isinstance(place, slice) else found
+
+    def decode(self, encoding: str = "utf-8", _errors: str = "") -> str:
+        return bytes(self).decode(encoding, "backslashreplace")
+
+
+class _LenientBatch(_DefaultRecordBatchPy):  # type: ignore[misc]  # aiokafka has no types
+    """A batch as aiokafka parses it in Python; in names of headers, bytes that are no UTF-8 stand as escapes.
+
+    Kafka's protocol calls a header's name a string, and brokers do not look at it. aiokafka refuses the whole batch; one such
+    record of another producer would hold up for good whatever reads its partition.
+    """
+
+    _buffer: bytearray
+
+    def _maybe_uncompress(self) -> None:
+        super()._maybe_uncompress()
+        if not isinstance(self._buffer, _Lenient):
+            self._buffer = _Lenient(self._buffer)

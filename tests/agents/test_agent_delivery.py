@@ -13,9 +13,8 @@ from job_history import History, opened
 from engine.events import Event, encode
 from engine.events.jobs import JobPhaseChanged
 from streams.agents import Received, RetryLater, agent, job_events
-from streams.agents.app import AgentApp
+from streams.agents.app import AgentApp, EventSchema
 from streams.agents.progress import Place
-from streams.agents.schema import EventSchema
 from streams.codec import encode as to_record
 
 RUNNING = JobPhaseChanged("Running", "Pending")

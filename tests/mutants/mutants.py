@@ -53,7 +53,7 @@ AREAS = {
             f"streams/{name}.py"
             for name in (
                 *("codec", "dead_letters", "search", "settings"),
-                *(f"client/{name}" for name in ("event_loop", "lenient_batch", "record_batches", "tokens")),
+                *(f"client/{name}" for name in ("event_loop", "record_batches", "tokens")),
             )
         ),
         tuple(
