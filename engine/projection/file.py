@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
+from stat import S_ISREG, S_IWGRP, S_IWOTH
 from typing import Final
 
 from engine.log.side_file import open_beside, path_beside
@@ -48,7 +49,8 @@ def place_of(url: str, environment: Mapping[str, str]) -> Path | None:
 def open_connection(path: Path | None, patience: float) -> sqlite3.Connection:
     """Open the file of a projection, made if it is not there; where that cannot be done, a database in memory.
 
-    Where it may only be read, what needs more raises sqlite3.OperationalError.
+    So it is where a link stands there, or a file of somebody who may not write the log: a projection is believed, and what is none
+    of this log is emptied. Where it may only be read, what needs more raises sqlite3.OperationalError.
 
     Args:
         path: as `place_of` returns it.
@@ -57,16 +59,36 @@ def open_connection(path: Path | None, patience: float) -> sqlite3.Connection:
     if path is not None:
         # A folder that only others may write, a full disk: then the answer is made from the log itself.
         with suppress(OSError, sqlite3.Error):
-            if not path.exists():
+            if not os.path.lexists(path):
                 _make(path)
-            return _opened(path, patience)
+            if _is_ours(path):
+                return _opened(path, patience)
     return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+
+
+def _log_of(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(ENDING))
+
+
+def _is_ours(path: Path) -> bool:
+    """Tell whether only those who may write the log, or root, can have made the file and what SQLite keeps beside it."""
+    log = _log_of(path)
+    meant = log.stat() if log.exists() else None
+    owners = {0, os.geteuid(), *(() if meant is None else (meant.st_uid,))}
+    for found in (file.lstat() for file in (path, *_beside(path)) if os.path.lexists(file)):
+        if not S_ISREG(found.st_mode) or found.st_nlink > 1:
+            return False
+        # Who may write the log has no need to deceive anybody about it.
+        shared = meant is not None and (meant.st_mode & S_IWOTH or (meant.st_mode & S_IWGRP and found.st_gid == meant.st_gid))
+        if found.st_uid not in owners and not shared:
+            return False
+    return True
 
 
 def _make(path: Path) -> None:
     if path.name.startswith("kafka-"):
         path.parent.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
-    log = path.with_name(path.name.removesuffix(ENDING))
+    log = _log_of(path)
     os.close(open_beside(path, log) if log.exists() else os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600))
 
 
@@ -84,6 +106,10 @@ def _opened(path: Path, patience: float) -> sqlite3.Connection:
 
 def delete_file(path: Path) -> None:
     """Delete a projection and what SQLite keeps beside it, as far as that may be done."""
-    for ending in ("", "-wal", "-shm"):
+    for file in (path, *_beside(path)):
         with suppress(OSError):
-            path.with_name(path.name + ending).unlink()
+            file.unlink()
+
+
+def _beside(path: Path) -> list[Path]:
+    return [path.with_name(path.name + ending) for ending in ("-wal", "-shm")]

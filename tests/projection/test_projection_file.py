@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -103,13 +104,51 @@ def test_where_no_file_can_be_made_the_answer_is_the_same(tmp_path: Path, log: S
         assert projected(projection, log) == folded(log)
 
 
-def test_a_link_is_not_followed(tmp_path: Path, path: Path, log: SqliteLog) -> None:
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm"])
+@pytest.mark.parametrize("there", [True, False])
+def test_a_link_is_not_followed(tmp_path: Path, path: Path, log: SqliteLog, ending: str, *, there: bool) -> None:
     """Else whoever may write the folder could have the owner of the log write anywhere."""
-    path.symlink_to(tmp_path / "victim")
+    victim = tmp_path / "victim"
+    if there:
+        victim.write_bytes(b"what somebody needs")
+    path.with_name(path.name + ending).symlink_to(victim)
     with Projection(path) as projection:
         assert not projection.is_kept
         assert names(projection, log) == ["train-1", "train-2"]
-    assert not (tmp_path / "victim").exists()
+    assert (victim.read_bytes() == b"what somebody needs") if there else not victim.exists()
+
+
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_database_that_a_link_names_stays_as_it_is(path: Path, log: SqliteLog, link: str) -> None:
+    """What is no projection is emptied: that of another log, of anything, or the log itself."""
+    getattr(path, link)(log.path)
+    for _ in range(2):
+        with Projection(path) as projection:
+            assert names(projection, log) == ["train-1", "train-2"]
+            assert not projection.is_kept
+
+
+@pytest.mark.parametrize(
+    ("mode", "group", "kept"), [(0o644, 77, False), (0o664, 77, False), (0o664, None, True), (0o666, 77, True)]
+)
+def test_only_those_who_may_write_the_log_are_believed(
+    path: Path, log: SqliteLog, monkeypatch: pytest.MonkeyPatch, mode: int, group: int | None, *, kept: bool
+) -> None:
+    with Projection(path) as projection:
+        names(projection, log)
+        projection._connection.execute("UPDATE jobs SET name = 'forged'")
+    log.path.chmod(mode)
+    real = Path.lstat
+
+    def of_somebody_else(self: Path) -> os.stat_result:
+        found = list(real(self))
+        found[4:6] = 12_345, found[5] if group is None else group
+        return os.stat_result(found)
+
+    monkeypatch.setattr(Path, "lstat", of_somebody_else)
+    with Projection(path) as projection:
+        assert projection.is_kept == kept
+        assert names(projection, log) == (["forged"] * 2 if kept else ["train-1", "train-2"])
 
 
 # --- made anew ----------------------------------------------------------------------------------------------------------------
