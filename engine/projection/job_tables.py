@@ -7,10 +7,10 @@ import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Sized
 from dataclasses import fields
-from functools import lru_cache
+from functools import _lru_cache_wrapper, lru_cache
 from itertools import takewhile
 from operator import attrgetter
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 from engine.events import Data, Event, Topic
 from engine.events.jobs import Accounted, AttemptEvent, JobOpened, RowRejected
@@ -23,6 +23,8 @@ from engine.history.use import Use, use_so_far
 from statemachines.spec import Requests
 
 __all__ = ["JobTables"]
+
+T = TypeVar("T")
 
 _SCALARS: Final = tuple(field.name for field in fields(JobLine))[:15]
 """What of a line is text or a number: all but its open attempts, nodes and ends."""
@@ -39,6 +41,8 @@ _FILTERED: Final = ("queue", "user", "tenant", "cluster", "namespace")
 _LARGEST: Final = 2**63 - 1
 _KEPT: Final = 20_000
 """Jobs in memory between two batches; about 1 KB each."""
+_SHORT: Final = 500
+"""Characters of a list that is remembered when it was read."""
 
 _TABLES: Final = """
 CREATE TABLE jobs (
@@ -313,7 +317,14 @@ def _row(number: int, job: JobFacts) -> tuple[Any, ...]:
     if max(use) > _LARGEST:
         use = tuple(map(str, use))
     facts = (job.parked, job.begun, job.first_running, job.without_end, job.last_end, len(job.open))
-    return (number, *_SCALAR(job), _written_nodes(frozenset(job.nodes)), _written_ends(tuple(job.ends.items())), *facts, *use)
+    return (
+        number,
+        *_SCALAR(job),
+        _short(_written_nodes, frozenset(job.nodes)),
+        _short(_written_ends, tuple(job.ends.items())),
+        *facts,
+        *use,
+    )
 
 
 def _bound(text: str) -> str:
@@ -327,6 +338,11 @@ def _marks(values: Sized) -> str:
 
 def _written(content: object) -> str:
     return json.dumps(content, ensure_ascii=False)
+
+
+def _short(cached: _lru_cache_wrapper[T], value: Any, most: int = 4) -> T:  # noqa: ANN401  whatever the function takes
+    """Return what a function returns, remembered for short values alone: what grows is another one each time."""
+    return cached(value) if len(value) <= most else cached.__wrapped__(value)
 
 
 @lru_cache(1_000)
@@ -350,11 +366,11 @@ def _line(row: tuple[Any, ...], now: int) -> JobLine:
 def _complete(line: JobLine, nodes: str, ends: str, parked: int) -> None:
     """Give a line what SQLite has in another form."""
     line.managed, line.parked = bool(line.managed), bool(parked)
-    line.nodes, line.ends = set(_read(nodes)), _ends(ends)
+    line.nodes, line.ends = set(_short(_read, nodes, _SHORT)), _ends(ends)
 
 
 def _ends(text: str) -> Ends:
-    return {(phase, reason): count for phase, reason, count in _read(text)}
+    return {(phase, reason): count for phase, reason, count in _short(_read, text, _SHORT)}
 
 
 @lru_cache(1_000)

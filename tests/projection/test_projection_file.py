@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from answers import folded, projected, write
 
 from engine.events import Data, Event
-from engine.events.jobs import JobForgotten, JobOpened
+from engine.events.jobs import AttemptBound, AttemptChanged, AttemptRunning, AttemptStarted, JobForgotten, JobOpened
 from engine.log.errors import LogDamagedError, LogUnavailableError
 from engine.log.memory import MemoryLog
 from engine.log.sqlite import SqliteLog
@@ -358,3 +359,23 @@ def test_following_takes_a_tenth_of_a_core(log: SqliteLog, path: Path, by_hand: 
 def test_a_follower_without_a_file_follows_nothing(tmp_path: Path, log: SqliteLog) -> None:
     with Follower(tmp_path / "nothing" / "p", log):
         assert all(thread.name != "lahar-projection" for thread in threading.enumerate())
+
+
+def test_a_job_that_moves_from_node_to_node_fills_no_memory() -> None:
+    """Of what it grows to, no earlier state is kept."""
+    log, moves = MemoryLog(), []
+    for number in range(1, 801):
+        data = AttemptBound("main", 0, 1, node=f"node-{number}"), AttemptRunning("main", 0, 1), AttemptChanged("main", 0, 1)
+        moves += [Event(f"{number} {d.TYPE}", "t", d.TYPE, "job1", 1, 1, 1, "job1", "", "c", d) for d in data]
+    start = AttemptStarted("main", 0, 1)
+    write(log, [*opened(1), Event("s", "t", start.TYPE, "job1", 1, 1, 1, "job1", "", "c", start), *moves])
+    with Projection() as projection:
+        tracemalloc.start()
+        try:
+            while projection.follow(log, 4):
+                pass
+            assert names(projection, log) == ["train-1"]
+            kept, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert kept < 2 << 20
