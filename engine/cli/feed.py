@@ -18,7 +18,7 @@ from engine.cli.arguments import NoProcessOption
 from engine.cli.fed import finish, new_feed
 from engine.cli.output import Output
 from engine.events import Message, Topic
-from engine.events.bounds import OBJECT_BYTES
+from engine.events.bounds import MOMENT_BYTES, OBJECT_BYTES
 from engine.kubernetes.edge import Ignored, Refused, to_inputs
 from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.observation.latest_time import shown_time
@@ -92,6 +92,7 @@ class _Stream:
         self._output = output
         self._recorded = recorded
         self._pending: list[tuple[Topic, Message]] = []
+        self._pending_bytes = 0
         self._moments = ListMoments()
         self.tally = Tally()
 
@@ -122,7 +123,7 @@ class _Stream:
         bounded = True
         for item in items:
             inputs: list[tuple[Topic, Message]] = []
-            if len(self._pending) >= _FLUSH:
+            if len(self._pending) >= _FLUSH or self._pending_bytes >= MOMENT_BYTES:
                 self._flush()
             shown = shown_time(item.content) if self._recorded and isinstance(item, Document) else None
             outcome = to_inputs(item, self._settings.cluster, now() if shown is None else shown)
@@ -132,7 +133,7 @@ class _Stream:
                 if self.tally.unreadable <= _TOLD:
                     further = "" if self.tally.unreadable < _TOLD else "; what else cannot be read is counted at the end"
                     self._output.warn(f"{fault}; kept as a dead letter{further}")
-                self._pending.append((outcome.topic, outcome.message))
+                self._append((outcome.topic, outcome.message))
             elif isinstance(outcome, Ignored):
                 if fault and self.tally.errors <= _TOLD:
                     self._output.warn(fault)
@@ -143,12 +144,16 @@ class _Stream:
                     # What a pod's containers show is later than what `shown_time` sees, and is the message's time.
                     stamped = message._replace(recordedtime=message.time) if self._recorded else message
                     inputs.append((outcome.topic, stamped))
-            self._pending += self._moments.take(item.of_list, inputs)
+            self._append(*self._moments.take(item.of_list, inputs))
         return bounded
+
+    def _append(self, *inputs: tuple[Topic, Message]) -> None:
+        self._pending += inputs
+        self._pending_bytes += sum(len(message.data) for _, message in inputs)
 
     def _pause(self) -> None:
         """Append all that has come."""
-        self._pending += self._moments.end()
+        self._append(*self._moments.end())
         self._flush()
 
     def _flush(self) -> None:
@@ -162,6 +167,7 @@ class _Stream:
                 self._feed.append(self._pending[start][0], [message for _, message in self._pending[start:end]])
                 start = end
         self._pending.clear()
+        self._pending_bytes = 0
 
     def report(self) -> None:
         """Say how many objects were taken, ignored and unreadable."""

@@ -28,6 +28,8 @@ __all__ = [
     "LIST_BYTES",
     "MANIFEST_VALUES",
     "MESSAGE_BYTES",
+    "MOMENT_BYTES",
+    "MOMENT_INPUTS",
     "NAME_CHARACTERS",
     "NESTING",
     "NUMBER_CHARACTERS",
@@ -65,6 +67,12 @@ OBJECT_BYTES: Final = 64 << 20
 
 LIST_BYTES: Final = 1 << 20
 """A List or an array in JSON that is larger is taken apart while it is read."""
+
+MOMENT_INPUTS: Final = 10_000
+"""Inputs of one List that are held back until its last item is known; a longer List is several moments."""
+
+MOMENT_BYTES: Final = 16 << 20
+"""The data of these, and of what `ingest` appends at once: ten times what so many ordinary pods have."""
 
 UNREADABLE: Final = 100
 """Entries of one List or array that are kept each for itself though they are no objects. `[1,1,1…` has one in two bytes."""

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from engine.events import Event, Message, Topic, decode, encode
+from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS
 from engine.events.inputs import PodObserved
 
 __all__ = ["ListMoments", "of_one_moment"]
@@ -14,19 +15,20 @@ __all__ = ["ListMoments", "of_one_moment"]
 _ORDER: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
 """What a pod is judged by stands before it: its node, and the owner who tells the end of its job."""
 
-_MOST: Final = 10_000
-"""Inputs of one List that are held back; a longer one is several moments."""
-
 _Place = tuple[int, str, str]
 _Group = tuple[str, str]
 
 
 class ListMoments:
-    """Holds back what the items of a List became until the last of them, and hands out all of it as of one moment."""
+    """Holds back what the items of a List became until the last of them, and hands out all of it as of one moment.
+
+    A List of more than `MOMENT_INPUTS`, or of more than `MOMENT_BYTES`, is several moments.
+    """
 
     def __init__(self) -> None:
         self._list: tuple[int, str] | None = None
         self._held: list[tuple[Topic, Message]] = []
+        self._bytes = 0
 
     def take(self, of_list: tuple[int, str] | None, inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, Message]]:
         """Take what an item became and return what may be appended now.
@@ -40,11 +42,12 @@ class ListMoments:
         if of_list is None:
             return [*done, *inputs]
         self._held += inputs
-        return [*done, *self.end()] if len(self._held) >= _MOST else done
+        self._bytes += sum(len(message.data) for _, message in inputs)
+        return [*done, *self.end()] if len(self._held) >= MOMENT_INPUTS or self._bytes >= MOMENT_BYTES else done
 
     def end(self) -> list[tuple[Topic, Message]]:
         """Return what is held back: no item follows."""
-        held, self._held, self._list = self._held, [], None
+        held, self._held, self._list, self._bytes = self._held, [], None, 0
         return of_one_moment(held)
 
 

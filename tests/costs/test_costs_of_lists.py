@@ -42,6 +42,32 @@ def test_a_list_is_read_in_bounded_memory(tmp_path: Path, indent: int | None) ->
     assert most - least < 16 * MIB
 
 
+def write_large(path: Path, form: str, count: int) -> None:
+    """Write jobs of 200 KB, or nodes of 3 KB whose kind stands behind all of them."""
+    labels, spec = {f"l{key}": "v" * 30 for key in range(60)}, {"managedBy": "lahar", "notes": "x" * 200_000}
+    with path.open("w", encoding="ascii") as file:
+        file.write("" if form == "lines" else '{"items": [')
+        for number in range(count):
+            name = {"name": f"n{number}", "uid": f"u{number}"}
+            job = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": name, "spec": spec}
+            item = {"metadata": {**name, "labels": labels}, "status": {}} if form == "without kind" else job
+            comma = "," if form != "lines" and number < count - 1 else ""
+            file.write(f"{json.dumps(item)}{comma}\n")
+        file.write("" if form == "lines" else f'], "kind": "{"NodeList" if form == "without kind" else "List"}"}}\n')
+
+
+@pytest.mark.parametrize(("form", "few", "many"), [("list", 100, 300), ("lines", 100, 300), ("without kind", 1_000, 15_000)])
+def test_what_is_held_back_is_bounded_in_bytes(tmp_path: Path, form: str, few: int, many: int) -> None:
+    memory = []
+    for count in (few, many):
+        write_large(tmp_path / "objects.json", form, count)
+        record, most = ingest(tmp_path / f"{count}.db", tmp_path / "objects.json", options=("--no-process",))
+        assert (record["taken"], record["unreadable"]) == (count, 0)
+        memory.append(most)
+    held = (tmp_path / "objects.json").stat().st_size if form == "without kind" else 0  # as bytes, which have a bound of their own
+    assert memory[1] - memory[0] - held < 24 * MIB
+
+
 def test_compressed_and_several_at_once(tmp_path: Path) -> None:
     paths = [tmp_path / "a.json.gz", tmp_path / "b.json.gz"]
     for number, path in enumerate(paths):

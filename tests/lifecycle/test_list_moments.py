@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lifecycle_driver import CLUSTER, START, Driver, pod, vcjob
 
-from engine.events import Event, Message, Topic, decode, encode
+from engine.events import Event, Message, Topic, decode, encode, raw_message
+from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS
 from engine.events.ids import observation_id
 from engine.events.inputs import JobObserved, NodeObserved, PodObserved
 from engine.events.jobs import JobPhaseChanged, TaskPhaseChanged
-from engine.kubernetes.list_moment import of_one_moment
+from engine.kubernetes.list_moment import ListMoments, of_one_moment
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 ENDS = {"Succeeded", "Failed", "Lost"}
@@ -172,3 +173,14 @@ def test_pods_of_a_managed_job_end_it_as_ever():
     made = [driver.replica("w", index, phase="Succeeded", node=f"n{index}", bound=0, running=0, ended=5) for index in (0, 1)]
     take(driver, listed(*made))
     assert driver.path()[-1] == "Completed"
+
+
+@pytest.mark.parametrize(("most", "size"), [(MOMENT_INPUTS, 1), (8, MOMENT_BYTES // 8)])
+def test_a_list_beyond_a_bound_is_several_moments(most: int, size: int):
+    """What is held back has a bound in number and one in bytes; what is handed out then is one moment of its own."""
+    moments = ListMoments()
+    handed = [moments.take((1, "items"), [("jobs", raw_message("k", b"x" * size, number))]) for number in range(2 * most + 1)]
+    sizes = [len(inputs) for inputs in handed]
+    assert [at + 1 for at, size in enumerate(sizes) if size] == [most, 2 * most]
+    assert [{message.recordedtime for _, message in inputs} for inputs in handed if inputs] == [{most - 1}, {2 * most - 1}]
+    assert len(moments.end()) == 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, BinaryIO, Final, Literal, NamedTuple, cast
 
 from pydantic_core import from_json
@@ -115,10 +116,9 @@ class DocumentReader:
             self._held.append(piece._replace(value=None))
             self._held_bytes += len(piece.content)
             return
-        held = [one._replace(value=from_json(one.content), fields=piece.fields) for one in self._held]
-        self._held.clear()
-        self._held_bytes = 0
-        for one in (*held, piece):
+        held, self._held, self._held_bytes = self._held, [], 0
+        read = (one._replace(value=from_json(one.content), fields=piece.fields) for one in held)
+        for one in chain(read, (piece,)):
             for item in _all_items(one):
                 self._unreadable += isinstance(item, Unreadable)
                 if self._unreadable <= UNREADABLE or isinstance(item, Document):
