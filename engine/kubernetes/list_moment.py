@@ -8,6 +8,7 @@ from typing import Final
 
 from engine.events import Event, Message, Topic, decode, encode
 from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS
+from engine.events.errors import EventError
 from engine.events.inputs import PodObserved
 
 __all__ = ["ListMoments", "of_one_moment"]
@@ -63,11 +64,11 @@ def of_one_moment(inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, 
     places: dict[int, _Place] = {}
     groups: dict[int, _Group] = {}
     for number, (topic, message) in enumerate(inputs):
-        data = decode(message).data if topic == "pods" else None
-        if isinstance(data, PodObserved):
-            places[number] = (data.created, data.name, data.uid)
-            if not data.managed:
-                groups[number] = (data.job, data.namespace)
+        pod = _pod_of(message) if topic == "pods" else None
+        if pod is not None:
+            places[number] = (pod.created, pod.name, pod.uid)
+            if not pod.managed:
+                groups[number] = (pod.job, pod.namespace)
     order = sorted(range(len(inputs)), key=lambda number: (_ORDER.index(inputs[number][0]), places.get(number, (0, "", ""))))
     last: dict[_Group, int] = {}
     several: set[_Group] = set()
@@ -81,6 +82,14 @@ def of_one_moment(inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, 
         for number in order
         for topic, message in (inputs[number],)
     ]
+
+
+def _pod_of(message: Message) -> PodObserved | None:
+    try:
+        data = decode(message).data
+    except EventError:
+        return None  # one of its values is beyond a bound: the shard that takes it makes a dead letter of it
+    return data if isinstance(data, PodObserved) else None
 
 
 def _marked(message: Message, *, last: bool) -> Message:

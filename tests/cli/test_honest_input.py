@@ -52,6 +52,17 @@ class TestWhatCannotBeRead:
         (folder / "a.json").write_text(json.dumps(pod("a"), indent=indent)[:-30])
         assert "a.json: line 1: ends in the middle of an object" in lahar(*command, "a.json", code=1).err
 
+    @pytest.mark.parametrize("tasks", [["t" * 600], ["t" * 600, "a", "t" * 600]])
+    def test_a_pod_of_a_list_that_is_beyond_a_bound_costs_only_itself(self, lahar, tasks):
+        """Any tenant can write such an annotation; it is a dead letter as it is where it stands by itself."""
+        pods = [pod(f"p{at}", annotations={"volcano.sh/task-spec": task}) for at, task in enumerate(tasks)]
+        lahar("ingest", given=listed(pod("before"), *pods, pod("behind")))
+        assert names(lahar) == ["p1", "before", "behind"][len(tasks) == 1 :]
+        letters = lahar("dead-letters", "list", "--json").records
+        assert [letter["reason"] for letter in letters] == [
+            "lahar.pod.observed.v1: task: String should have at most 512 characters"
+        ] * tasks.count("t" * 600)
+
     def test_of_a_list_that_breaks_off_the_rest_is_taken(self, lahar, folder):
         whole = listed(pod("a"), pod("b"), pod("c"))
         (folder / "a.json").write_text(whole[: whole.index('"c"') + 30])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lifecycle_driver import CLUSTER, START, Driver, pod, vcjob
 
 from engine.events import Event, Message, Topic, decode, encode, raw_message
-from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS
+from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS, NAME_CHARACTERS
 from engine.events.ids import observation_id
 from engine.events.inputs import JobObserved, NodeObserved, PodObserved
 from engine.events.jobs import JobPhaseChanged, TaskPhaseChanged
@@ -163,6 +163,15 @@ def test_what_judges_pods_stands_before_them():
     node: list[tuple[Topic, Message]] = [("cluster", message(NodeObserved("n"), CLUSTER, "n"))]
     assert [topic for topic, _ in of_one_moment([*pods, *owner, *node])] == ["cluster", "jobs", "pods"]
     assert of_one_moment(pods) == pods, "one pod has nothing to wait for"
+
+
+def test_a_pod_beyond_a_bound_holds_up_no_other():
+    """Only the shard that takes it says that it is one, and makes a dead letter of it."""
+    shape = ("Succeeded", 0, None, None, 5)
+    good, bad = listed(seen(1, shape), seen(2, shape)), listed(seen(3, shape, name="x" * (NAME_CHARACTERS + 1)))
+    found = of_one_moment([*good, *bad])
+    assert bad[0] in found
+    assert [decode(one).data.listed for _, one in found if one != bad[0][1]] == ["more", "last"]  # type: ignore[attr-defined]
 
 
 def test_pods_of_a_managed_job_end_it_as_ever():
