@@ -150,7 +150,7 @@ def settle(turn: Turn, job: Job) -> Events:
         at = turn.index
         turn.work += len(job.tasks)
         # What tasks and rules ask for comes before a phase that follows of itself (Volcano: a request's action, else a sync).
-        yield from follow_tasks(turn, job, tuple(job.tasks), turn.time)
+        yield from follow_tasks(turn, job, dict.fromkeys(job.tasks, turn.time))
         yield from _ask_rules(turn, job)
         yield from _sync(turn, job)
         if turn.index == at:

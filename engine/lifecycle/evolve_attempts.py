@@ -73,6 +73,7 @@ def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: 
     append(job, attempt)
     seat(job, task, attempt)
     task.next_index = max(task.next_index, data.index + 1)
+    task.note(attempt)
     job.live += 1
     if data.uid is not None:
         job.by_uid[data.uid] = attempt
@@ -102,10 +103,11 @@ def _observed(job: Job, attempt: Attempt, data: AttemptEvent, event: Event[Any])
 
 
 def _attempt_bound(state: ShardState, job: Job, data: AttemptBound, event: Event[Any]) -> None:
-    _, attempt = _find(job, data)
+    task, attempt = _find(job, data)
     # An attempt counts as pending before and after it gets a node: no counter changes.
     attempt.phase, attempt.reason, attempt.gist = "Bound", data.reason, gist(data.message)
     attempt.bound = attempt.since = event.time
+    task.note(attempt)
     attempt.node = intern(data.node) or None  # one text for all attempts on a node
     _observed(job, attempt, data, event)
     place(state, job, attempt)
@@ -117,6 +119,7 @@ def _attempt_running(_state: ShardState, job: Job, data: AttemptRunning, event: 
     attempt.phase, attempt.reason, attempt.ready = "Running", data.reason, data.ready
     attempt.gist = gist(data.message)
     attempt.running = attempt.since = event.time
+    task.note(attempt)
     _observed(job, attempt, data, event)
     enter(job, task, attempt)
 
@@ -125,6 +128,7 @@ def _attempt_terminating(_state: ShardState, job: Job, data: AttemptTerminating,
     task, attempt = _find(job, data)
     leave(job, task, attempt)
     attempt.phase, attempt.reason, attempt.since = "Terminating", data.reason, event.time
+    task.note(attempt)
     attempt.gist = gist(data.message)
     attempt.deadline = data.deadline
     _show_object(job, attempt, "deleting")
@@ -138,6 +142,7 @@ def _attempt_ended(state: ShardState, job: Job, data: AttemptEnded, event: Event
     attempt.phase, attempt.reason, attempt.gist = data.phase, data.reason, ""
     attempt.running = data.started
     attempt.ended = attempt.since = event.time
+    task.note(attempt)
     attempt.rank, attempt.replaceable, attempt.exit_code = data.rank, data.replaceable, data.exit_code
     _show_object(job, attempt, data.object)
     if attempt.kill is None:

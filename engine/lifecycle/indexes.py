@@ -112,6 +112,7 @@ def index_job(state: ShardState, job: Job) -> None:
         task = job.tasks[attempt.task]
         seat(job, task, attempt)
         task.next_index = max(task.next_index, attempt.index + 1)
+        task.note(attempt)
         enter(job, task, attempt)
         place(state, job, attempt)
         if attempt.live:

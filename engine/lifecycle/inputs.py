@@ -172,13 +172,22 @@ def _welcome(turn: Turn, job: Job) -> Events:
 
 def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
     outcome = yield from _known_or_first(turn, job, event)
-    if isinstance(event.data, PodObserved) and event.data.listed == "last" and job.opened and not job.managed:
+    if job.opened and not job.managed and _ends_a_moment(job, event.data):
         part = turn.about(job)  # the pod may have been taken before
         yield from settle_list(part, job)
         turn.index += part.index
         if part.index and outcome in {"duplicate", "unchanged"}:
             return "applied"
     return outcome
+
+
+def _ends_a_moment(job: Job, data: PodObserved | PodDeleted) -> bool:
+    """Tell whether what pods show of a job so far is all of one moment.
+
+    That is with the last of a List; and where that never came, as the List was cut, with the next thing that is said of a pod.
+    """
+    listed = data.listed if isinstance(data, PodObserved) else None
+    return listed == "last" or (listed is None and not job.live and job.finished is None)
 
 
 def _known_or_first(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decision:
@@ -225,7 +234,7 @@ def _deleted(turn: Turn, job: Job, event: Event[JobDeleted]) -> Decision:
         yield from managed.deleted(turn, job, event.data.version)
     else:
         yield from observed.object_deleted(turn, job, event.data.version)
-        yield from follow_tasks(turn, job, tuple(job.tasks), turn.now)
+        yield from follow_tasks(turn, job, dict.fromkeys(job.tasks, turn.now))
     return "applied"
 
 
@@ -246,7 +255,7 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
     yield from observed.job_observed(turn, job, event.data)
     if turn.index == at:
         return "unchanged"
-    yield from follow_tasks(turn, job, tuple(job.tasks), job.since)
+    yield from follow_tasks(turn, job, dict.fromkeys(job.tasks, job.since))
     if waited:
         yield from _welcome(turn, job)
     return "applied"

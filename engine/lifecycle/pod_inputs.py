@@ -118,18 +118,15 @@ def _follow_attempt(turn: Turn, job: Job, attempt: Attempt, *, listed: bool = Fa
 
 def settle_list(turn: Turn, job: Job) -> Events:
     """Let the phases of a job follow all pods that a List shows of it, now that the last of them is known."""
-    changed: dict[str, int] = {}
-    for attempt in job.attempts:
-        changed[attempt.task] = max(changed.get(attempt.task, 0), attempt.since)
+    changed = {name: task.latest for name, task in job.tasks.items() if task.next_index}
     if changed:  # else no pod of the List is one that a job may have
         yield from _follow(turn, job, changed)
 
 
 def _follow(turn: Turn, job: Job, changed: dict[str, int]) -> Events:
     """Let the phases of an observed job and of its tasks follow attempts of these tasks that changed last at these times."""
-    for task, since in changed.items():
-        yield from follow_tasks(turn, job, (task,), since)
+    yield from follow_tasks(turn, job, changed)
     was, last = job.finished, max(changed.values())
     yield from observed.follow_attempts(turn, job, last)
     if job.finished != was:
-        yield from follow_tasks(turn, job, tuple(job.tasks), last)
+        yield from follow_tasks(turn, job, dict.fromkeys(job.tasks, last))

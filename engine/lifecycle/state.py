@@ -159,12 +159,18 @@ class Task:
     """Highest number of an attempt that came into view when its replica had a newer one already, by index. Derived."""
     next_index: Annotated[int, Derived] = 0
     """First index above all slots. Derived."""
+    latest: Annotated[int, Derived] = 0
+    """When the present phase of one of its attempts began, of that which began last. Derived."""
     counts: Annotated[Counters, Derived] = field(default_factory=Counters)
     """Current attempts by counter. Derived."""
     ready: Annotated[int, Derived] = 0
     """Current attempts that succeeded, or run with all containers ready. Derived."""
     restart_sum: Annotated[int, Derived] = 0
     """Container restarts over its pending and running attempts. Derived."""
+
+    def note(self, attempt: Attempt) -> None:
+        """Take note that the phase of an attempt has begun."""
+        self.latest = max(self.latest, attempt.since)
 
     def next_number(self, index: int) -> int:
         """Return the number of the next attempt of a replica."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Final
 
 from engine.events.jobs import TaskPhaseChanged
@@ -18,20 +18,20 @@ _RESTARTS: Final = frozenset({"RestartJob", "RestartTask", "RestartPod", "Restar
 __all__ = ["follow_tasks"]
 
 
-def follow_tasks(turn: Turn, job: Job, names: Iterable[str], time: int) -> Events:
-    """Let the phases of these tasks follow their counters, until they stay.
+def follow_tasks(turn: Turn, job: Job, changed: Mapping[str, int]) -> Events:
+    """Let the phases of tasks follow their counters, until they stay.
 
     Args:
         turn: the turn.
         job: their job.
-        names: tasks that may have changed; those that wait for others are looked at as well.
-        time: when that happened (microseconds).
+        changed: tasks that may have changed, and when (microseconds); those that wait for others are looked at as well.
     """
     finished = job.phase in FINISHED_JOB_PHASES
-    wanted = set(names)
+    last = max(changed.values(), default=0)
     for name, task in job.tasks.items():
-        if name not in wanted and task.phase != "Waiting" and not finished:
+        if name not in changed and task.phase != "Waiting" and not finished:
             continue
+        time = changed.get(name, last)
         for trigger in _triggers(job, task, finished=finished):
             phase = next_task_phase(task.phase, trigger, _facts(job, task))
             while phase != task.phase:

@@ -40,9 +40,22 @@ from engine.lifecycle.state import Attempt, Job, ShardState, category
 from statemachines.counters import Counters
 from statemachines.replica import next_attempt_phase
 from statemachines.spec import Requests
-from statemachines.vocabulary import FINISHED_JOB_PHASES
+from statemachines.vocabulary import FINISHED_JOB_PHASES, TERMINAL_ATTEMPT_PHASES
 
-__all__ = ["CLUSTER", "ELSEWHERE", "REQUESTS", "SECOND", "START", "Driver", "derived", "pod", "records", "spoil", "vcjob"]
+__all__ = [
+    "CLUSTER",
+    "ELSEWHERE",
+    "REQUESTS",
+    "SECOND",
+    "START",
+    "Driver",
+    "derived",
+    "pod",
+    "records",
+    "shown_by_pods",
+    "spoil",
+    "vcjob",
+]
 
 SECOND = 1_000_000
 START = 1_000_000 * SECOND
@@ -117,6 +130,7 @@ def derived(state: ShardState) -> dict[str, Any]:
                 task.left,
                 task.numbers,
                 task.next_index,
+                task.latest,
             )
             for name, task in job.tasks.items()
         }
@@ -443,6 +457,17 @@ class Driver:
                 active.jobs[job_id] = peek(active, job_id)
         assert derived(active) == derived(self.state), "what is derived differs after a load"
         assert self.stage.due(active) == self.stage.due(self.state)
+
+
+def shown_by_pods(job: Job) -> str | None:
+    """The phase that the pods of an observed job amount to, written anew and slowly; `None`: somebody else tells it."""
+    if not job.opened or job.managed or job.owner_known or (job.finished is not None and not job.inferred):
+        return None
+    newest = {(attempt.task, attempt.index): attempt for attempt in job.attempts if not attempt.past}
+    phases = [attempt.phase for attempt in newest.values()]
+    if all(phase in TERMINAL_ATTEMPT_PHASES for phase in phases):
+        return "Completed" if set(phases) == {"Succeeded"} else "Failed"
+    return "Running" if "Running" in phases else None
 
 
 def check_job(job: Job) -> None:

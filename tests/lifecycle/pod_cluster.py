@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from random import Random
 from typing import Any
 
 from lifecycle_driver import REQUESTS, Driver
 
+from engine.events import Event, Message, Topic, decode, encode
 from engine.events.ids import observation_id
 from engine.events.inputs import PodDeleted, PodObserved
 from engine.events.jobs import EffectRequested
+from engine.kubernetes.list_moment import of_one_moment
 
 __all__ = ["Cluster", "PodLife"]
 
@@ -173,3 +176,19 @@ class Cluster:
         deleted = isinstance(data, PodDeleted)
         seen = data.last if isinstance(data, PodDeleted) else data
         return (driver or self.driver).event(data, seen.job, observation_id(seen.uid, seen.version or "", deleted=deleted))
+
+    def listed(self, job: str, order: Random) -> list[Message]:
+        """Return what a List shows of the pods of a job that stand, as inputs; the engine counts as told of them."""
+        pods = [pod for pod in self.pods if pod.now.job == job and not pod.gone]
+        order.shuffle(pods)
+        for pod in pods:
+            pod.told.append(len(pod.history) - 1)
+        inputs: list[tuple[Topic, Message]] = [("pods", encode(self.event(pod, pod.told[-1]))) for pod in pods]
+        return [message for _, message in of_one_moment(inputs)]
+
+    def list(self, job: str, order: Random, *, cut: int = 0) -> list[Event[Any]]:
+        """Tell the engine what a List shows of a job; the last `cut` inputs do not arrive. Returns what followed."""
+        inputs = self.listed(job, order)
+        made = [event for message in inputs[: len(inputs) - cut] for event in self.driver.take(decode(message))]
+        self.obey()
+        return made

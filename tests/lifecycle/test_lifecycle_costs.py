@@ -123,6 +123,20 @@ def test_the_pods_of_an_observed_job_are_never_scanned(index):
     assert driver.job().live == 27
 
 
+def test_the_last_pod_of_a_list_scans_no_others():
+    """Whoever forges inputs may say of each that it is the last, also of what is known."""
+    driver = Driver(checked=False)
+    driver.see(next(life("first", listed="last")))
+    guard(driver)
+    for number in range(1, 40):
+        for seen in life(f"u{number}", listed="last"):
+            driver.see(seen)
+        ended = {"running": 2, "ended": 5, "reason": "AppFailed", "node": "n", "bound": 1}
+        for _ in range(2):
+            driver.see(pod(f"u{number}", "j1", 9, "Failed", listed="last", **ended))
+    assert (driver.outcome, driver.job().live) == ("duplicate", 1)
+
+
 def opcodes(driver, seen):
     """Interpreted instructions that one observation takes."""
     event = driver.event(seen, seen.job)
@@ -181,3 +195,15 @@ def test_a_fact_about_a_node_looks_at_the_pods_of_that_node_only():
         made = driver.node("n", ready="Unknown")
         costs.append(len(made))
     assert costs == [1, 1]
+
+
+def test_the_last_pod_of_a_list_looks_at_each_task_once():
+    """Not at each for each other."""
+    took = []
+    for tasks in (50, 200):
+        driver = Driver(checked=False)
+        seen = [pod(f"u{task}", "j1", 1, "Running", task=f"t{task}", node="n", running=0, listed="last") for task in range(tasks)]
+        for one in seen:
+            driver.see(one)
+        took.append(opcodes(driver, seen[0]))
+    assert took[1] < 5 * took[0]

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
-from lifecycle_driver import SECOND, START, Driver, derived, records, spoil, vcjob
+from lifecycle_driver import SECOND, START, Driver, derived, records, shown_by_pods, spoil, vcjob
 from pod_cluster import Cluster
 
 from engine.events import Event, encode
 from engine.events.inputs import JobObserved, PodObserved
+from engine.events.jobs import JobPhaseChanged
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.tables import EMPTY
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
@@ -224,6 +225,26 @@ class Programs(RuleBasedStateMachine):
                 self.cluster.progress(pod, "delete", 0)
                 self.cluster.progress(pod, "end", 2)
                 self.cluster.tell(pod, 9)
+
+    @precondition(lambda self: self.cluster.pods)
+    @rule(job=st.sampled_from(MANAGED + OBSERVED), order=st.randoms(use_true_random=False))
+    def relist(self, job, order):
+        """A List: the job ends by it once at most, and then no pod of it lives."""
+        if not any(pod.now.job == job and not pod.gone for pod in self.cluster.pods):
+            return
+        made = self.cluster.list(job, order)
+        if job in OBSERVED:
+            ends = [event for event in made if isinstance(event.data, JobPhaseChanged) and event.data.inferred]
+            assert len(ends) <= 1
+            assert not ends or not self.driver.job(job).live
+            assert shown_by_pods(self.driver.job(job)) in {None, self.driver.phase(job)}
+
+    @precondition(lambda self: self.cluster.pods)
+    @rule(job=st.sampled_from(MANAGED + OBSERVED), order=st.randoms(use_true_random=False), cut=st.integers(1, 3))
+    def relist_cut(self, job, order, cut):
+        """A List of which the end does not arrive, and that is read again."""
+        self.cluster.list(job, order, cut=cut)
+        self.relist(job, order)
 
     @precondition(lambda self: any(pod.untold for pod in self.cluster.pods))
     @rule(which=st.integers(0, 99), skip=st.integers(0, 3))

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lifecycle_driver import CLUSTER, START, Driver, pod, vcjob
+from lifecycle_driver import CLUSTER, START, Driver, pod, shown_by_pods, vcjob
+from pod_cluster import Cluster
 
 from engine.events import Event, Message, Topic, decode, encode, raw_message
 from engine.events.bounds import MOMENT_BYTES, MOMENT_INPUTS, NAME_CHARACTERS
@@ -95,6 +96,46 @@ def test_no_end_is_passed_through_and_no_order_matters(before, after, owned, ran
                     assert task.phase == "Completed"
         found.append([encode(event) for event in driver.events])
     assert found[0] == found[1]
+
+
+MOVES = {"starts": ("go", "go"), "ends": ("go", "go", "end"), "is deleted": ("go", "go", "delete", "end"), "stays": ()}
+rounds = st.tuples(
+    st.integers(0, 2),  # pods that appear
+    st.lists(st.sampled_from(list(MOVES)), min_size=1, max_size=2),  # what becomes of all that there are
+    st.sampled_from([0, 9]),  # how they end
+    st.sampled_from(["a watch", "a List", "a List", "a List that is cut", "two Lists that mix"]),
+)
+
+
+@given(st.lists(rounds, min_size=1, max_size=4), st.randoms(use_true_random=False))
+def test_whatever_is_told_in_between_a_list_shows_what_the_pods_amount_to(program, random):
+    """Watches and Lists of a job in any order, Lists that are cut, and two Lists that mix, against a phase that is counted anew."""
+    driver = Driver()
+    cluster = Cluster(driver)
+    cluster.appear("j1")
+    for new, moves, code, telling in program:
+        driver.wait(1)
+        for _ in range(new):
+            cluster.appear("j1", index=random.choice([None, None, 0, 1]))
+        for one in cluster.pods:
+            for part in MOVES[random.choice(moves)]:
+                if one.now.phase not in ENDS:
+                    cluster.progress(one, part, code)
+        if telling == "a watch":
+            for one in random.sample(cluster.pods, len(cluster.pods) // 2):
+                if one.untold:
+                    cluster.tell(one, random.randint(0, 3))
+            continue
+        made = cluster.list("j1", random, cut=0 if telling == "a List" else random.randint(1, 3))
+        if telling == "a List that is cut":
+            continue
+        if telling == "two Lists that mix":
+            behind = cluster.listed("j1", random)[-2:]
+            made += cluster.list("j1", random)
+            made += [event for message in behind for event in driver.take(decode(message))]
+        assert shown_by_pods(driver.job()) in {None, driver.phase()}
+        assert len(ends_of(made)) <= 1
+        assert not ends_of(made) or not driver.job().live
 
 
 def test_a_running_job_whose_finished_pods_stand_first_is_running():
@@ -193,3 +234,23 @@ def test_a_list_beyond_a_bound_is_several_moments(most: int, size: int):
     assert [at + 1 for at, size in enumerate(sizes) if size] == [most, 2 * most]
     assert [{message.recordedtime for _, message in inputs} for inputs in handed if inputs] == [{most - 1}, {2 * most - 1}]
     assert len(moments.end()) == 1
+
+
+@pytest.mark.parametrize("how", ["it is gone", "a later version", "one that stands", "the same List again"])
+def test_a_list_that_was_cut_is_settled_by_what_is_said_next(how: str):
+    """Else a job all of whose pods have ended would run for ever."""
+    driver = Driver()
+    shape = ("Succeeded", 0, None, None, 5)
+    pods = [seen(1, shape), seen(2, shape)]
+    first, _ = of_one_moment(listed(*pods, seen(3, shape)))[:2]
+    driver.see(seen(1, ("Running", 0, None, None, 5), 0))
+    driver.take(decode(first[1]))
+    assert (driver.phase(), driver.job().live) == ("Running", 0)
+    if how == "it is gone":
+        driver.gone(seen(1, shape, 2))
+    elif how == "a later version":
+        driver.see(seen(1, ("Failed", 0, None, None, 5), 2))
+    else:
+        take(driver, listed(*pods[how == "one that stands" :]))
+    (end,) = [event for event in driver.events if isinstance(event.data, JobPhaseChanged) and event.data.inferred]
+    assert (driver.path(), end.time) == (["Running", "Completed"], START + 5_000_000)
