@@ -18,11 +18,13 @@ from typing import Any
 from hostile_inputs import ORDINARY
 from pydantic_core import to_json
 
-from engine.events import decode
+from engine.events import Message, decode
 from engine.events.errors import EventError
-from engine.kubernetes.edge import Ignored, to_inputs
+from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
+from engine.kubernetes.list_moment import ListMoments
 from engine.kubernetes.reading.documents import read_documents
 from engine.lifecycle.stage import LifecycleStage
+from engine.lifecycle.state import ShardState
 
 __all__ = ["Meter", "TooDearError", "process"]
 
@@ -42,30 +44,31 @@ class TooDearError(BaseException):
 
 def process(content: bytes) -> list[str]:
     """Take a file in as `lahar ingest` and a shard do, up to all that is decided; returns the outcomes."""
-    stage = LifecycleStage()
+    stage, moments = LifecycleStage(), ListMoments()
     state = stage.initial()
     outcomes: list[str] = []
     for item in read_documents(content):
         taken = to_inputs(item, "c1", NOW)
-        if isinstance(taken, Ignored):
-            outcomes.append("ignored")
-            continue
-        for message in getattr(taken, "messages", ()) or [taken.message]:
-            try:
-                event = decode(message)
-            except EventError:
-                outcomes.append("dead")
-                continue
-            if stage.absorbs(event.data.TOPIC):
-                stage.absorb(state, event)
-            decision = stage.decide(state, event, NOW)
-            while True:
-                try:
-                    stage.evolve(state, next(decision))
-                except StopIteration as stop:
-                    outcomes.append(stop.value)
-                    break
-    return outcomes
+        inputs = [(taken.topic, message) for message in taken.messages] if isinstance(taken, Taken) else []
+        outcomes += ["ignored"] * isinstance(taken, Ignored) + ["dead"] * isinstance(taken, Refused)
+        outcomes += [_outcome(stage, state, message) for _, message in moments.take(item.of_list, inputs)]
+    return [*outcomes, *(_outcome(stage, state, message) for _, message in moments.end())]
+
+
+def _outcome(stage: LifecycleStage, state: ShardState, message: Message) -> str:
+    try:
+        event = decode(message)
+    except EventError:
+        return "dead"
+    if stage.absorbs(event.data.TOPIC):
+        stage.absorb(state, event)
+    decision = stage.decide(state, event, NOW)
+    while True:
+        try:
+            stage.evolve(state, next(decision))
+        except StopIteration as stop:
+            outcome: str = stop.value
+            return outcome
 
 
 class Meter:

@@ -105,6 +105,14 @@ def _nested(size: int, opened: str, closed: str) -> Any:
 
 GROWING: dict[str, Callable[[int], Any]] = {
     "long text": lambda size: "a" * size,
+    "long text of emoji": lambda size: "\U0001f4a9" * (size // 4),
+    "words": lambda size: "".join(
+        f"{chr(97 + n % 26)}{chr(97 + n // 26 % 26)}{chr(97 + n // 676 % 26)} " for n in range(size // 4)
+    ),
+    "slashes": lambda size: "a/" * (size // 2),
+    "NULs": lambda size: "\0" * (size // 6),
+    "steps of a workflow": lambda size: ".a(b" * (size // 4),
+    "owners": lambda size: [{"kind": "Job", "name": f"o{n}", "uid": f"u{n}", "controller": n % 2 == 0} for n in range(size // 64)],
     "many dots": lambda size: "a." * (size // 2),
     "many dashes": lambda size: "a" + "-" * size,
     "digits": lambda size: "9" * size,
@@ -201,6 +209,25 @@ def corpus(size: int) -> Iterator[Hostile]:
             yield Hostile(f"{replicas} completions of {job['metadata']['name']}", json.dumps(job | {"spec": spec}).encode())
     pod = deepcopy(POD)
     pod["metadata"]["annotations"]["volcano.sh/task-index"] = "1" + "0" * 9
+    # Each one the last of a List, as it says itself, and of a task of its own.
+    shown = EVENT | {"type": "lahar.pod.observed.v1", "subject": "j"}
+    says = {"job": "j", "name": "p", "phase": "Running", "created": 1_772_323_200_000_000, "owner": "o", "listed": "last"}
+    last = [shown | {"id": f"e{n}", "data": says | {"uid": f"u{n}", "task": f"t{n}"}} for n in range(size // 300)]
+    yield Hostile("pods that are each the last", b"\n".join(json.dumps(one).encode() for one in last))
+    listed = [deepcopy(POD) for _ in range(size // 600)]
+    for number, one in enumerate(listed):
+        one["metadata"] |= {"name": f"p{number}", "uid": f"u{number}"}
+        one["metadata"]["annotations"] = {"volcano.sh/task-spec": f"t{number}" * 200}
+    yield Hostile("a List of pods beyond a bound", json.dumps({"kind": "List", "items": listed}).encode())
+    for name in ("long text of emoji", "words", "NULs"):
+        waits = deepcopy(POD)
+        waits["status"] |= {"phase": "Pending", "message": GROWING[name](size)}
+        waits["status"]["containerStatuses"][0]["state"] = {"waiting": {"reason": "ErrImagePull", "message": GROWING[name](size)}}
+        yield Hostile(f"a message: {name}", json.dumps(waits).encode())
+    for key in ("workflows.argoproj.io/node-name", "ray.io/group", "jobset.sigs.k8s.io/jobset-uid"):
+        joined = deepcopy(POD)
+        joined["metadata"]["annotations"] = {key: GROWING["steps of a workflow"](size), "jobset.sigs.k8s.io/jobset-name": "s"}
+        yield Hostile(f"an owner by labels: {key}", json.dumps(joined).encode())
     yield Hostile("an index", json.dumps(pod).encode())
     yield Hostile("JSON brackets", b"[" * size)
     yield Hostile("an array of numbers", b"[" + b"1," * (size // 2) + b"1]")
