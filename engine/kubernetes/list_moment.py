@@ -17,7 +17,7 @@ _ORDER: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
 """What a pod is judged by stands before it: its node, and the owner who tells the end of its job."""
 
 _Place = tuple[int, str, str]
-_Group = tuple[str, str]
+_Group = tuple[str, str, str]
 
 
 class ListMoments:
@@ -68,7 +68,7 @@ def of_one_moment(inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, 
         if pod is not None:
             places[number] = (pod.created, pod.name, pod.uid)
             if not pod.managed:
-                groups[number] = (pod.job, pod.namespace)
+                groups[number] = (message.clusterid, pod.job, pod.namespace)
     order = sorted(range(len(inputs)), key=lambda number: (_ORDER.index(inputs[number][0]), places.get(number, (0, "", ""))))
     last: dict[_Group, int] = {}
     several: set[_Group] = set()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lifecycle_driver import CLUSTER, START, Driver, pod, shown_by_pods, vcjob
+from lifecycle_driver import CLUSTER, ELSEWHERE, START, Driver, pod, shown_by_pods, vcjob
 from pod_cluster import Cluster
 
 from engine.events import Event, Message, Topic, decode, encode, raw_message
@@ -180,11 +180,17 @@ def test_jobs_of_every_kind_are_one_moment(kind):
     assert driver.path() == ["Running"]
 
 
-def test_jobs_of_one_owner_in_two_namespaces_end_each_by_itself():
+@pytest.mark.parametrize("elsewhere", ["namespace", "cluster"])
+def test_jobs_of_one_owner_in_two_places_end_each_by_itself(elsewhere: str):
     """A cluster that was restored from the backup of another one has the same uids."""
     driver = Driver()
     shape = ("Succeeded", 0, None, None, 5)
-    take(driver, listed(seen(1, shape), seen(2, shape), seen(3, shape, namespace="other"), seen(4, shape, namespace="other")))
+    here = listed(seen(1, shape), seen(2, shape))
+    if elsewhere == "namespace":
+        there = listed(*(seen(number, shape, namespace="other") for number in (3, 4)))
+    else:
+        there = [(topic, one._replace(clusterid=ELSEWHERE)) for topic, one in listed(seen(3, shape), seen(4, shape))]
+    take(driver, [*here, *there])
     assert [job.phase for job in driver.state.jobs.values()] == ["Completed", "Completed"]
 
 
