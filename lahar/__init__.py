@@ -18,6 +18,7 @@ from engine.events import Event
 from engine.events.jobs import Fault
 from engine.history.asof import ClusterAsOf
 from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
+from engine.history.letters import Letter
 from engine.history.listing import Filter, JobLine
 from engine.history.timeline import Timeline
 from engine.history.view import JobView
@@ -37,6 +38,7 @@ __all__ = [
     "JobLine",
     "JobView",
     "Lahar",
+    "Letter",
     "LogError",
     "NotFoundError",
     "Taken",

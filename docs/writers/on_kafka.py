@@ -134,11 +134,13 @@ input that is no event and was appended by one of Lahar's commands has the conte
 |---|---|---|---|
 | `callback/NAME` | `job-events` | `lahar.effect.settled.v1` with the outcome `disabled` or `resumed` | the subject |
 | the cluster | `job-events` | `lahar.import.row_rejected.v1` | the subject |
+| id of a dead letter | `job-events` | `lahar.dead_letter.discarded.v1` | the subject |
 | `lifecycle/N`, the shard | `job-events` | `lahar.shard.accounted.v1` | the subject |
 | `lifecycle/N`, the shard | `dead-letters` | `{DeadLettered.TYPE}` | the original key, or none: empty |
 
-Of inputs, the report that a callback is disabled or resumed has the subject `callback/NAME`; a row that makes no sense, and all
-that stands on the topic `cluster`, the cluster. Each subject has its own `sequence` on each topic.
+Of inputs, the report that a callback is disabled or resumed has the subject `callback/NAME`; the command `Discard` the id of the
+dead letter; a row that makes no sense, and all that stands on the topic `cluster`, the cluster. Each subject has its own
+`sequence` on each topic.
 
 ### Dead letters on Kafka
 

@@ -20,9 +20,10 @@ from engine.events import Data, Event, Message, Topic, decode
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.times import to_micros
 from engine.history.asof import By, ClusterAsOf, job_as_of
-from engine.history.errors import UnopenedError
+from engine.history.errors import AmbiguousError, UnopenedError
 from engine.history.explain import explain
 from engine.history.fold import fold
+from engine.history.letters import Letter, latest_letters, meant_letters
 from engine.history.listing import Filter, JobLine
 from engine.history.reading import cluster_facts, cluster_of, events_of, job_events
 from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
@@ -235,13 +236,34 @@ class Lahar:
         """
         return self._issue(job, CustomEventRaised(event, dict(data or {}), task, by), command)
 
+    def discard(self, letter: str, *, reason: str = "", by: str = "", command: str = "") -> Taken:
+        """Close a dead letter that nobody has to look at any more; nothing is deleted.
+
+        Args:
+            letter: its id or the beginning of it.
+            reason: kept in the history.
+            by: who asks; kept in the history.
+            command: as of `command`.
+
+        Raises:
+            NotFoundError: no dead letter is meant.
+            AmbiguousError: several are.
+        """
+        found = [known.event.id for known in meant_letters(latest_letters(self.log), [letter])]
+        if len(found) > 1:
+            raise AmbiguousError(letter, found, "dead letters")
+        return self._put(self._settings.cluster, found[0], letter, CommandIssued("Discard", by, reason), command)
+
     def _issue(self, job: str, data: CommandIssued | CustomEventRaised, command: str) -> Taken:
         ident = meant(self._settings, self.log, job)
-        message = command_message(cluster_of(self.log, ident), ident, data, command or str(uuid4()), wall_clock())
+        return self._put(cluster_of(self.log, ident), ident, job, data, command)
+
+    def _put(self, cluster: str, ident: str, name: str, data: CommandIssued | CustomEventRaised, command: str) -> Taken:
+        message = command_message(cluster, ident, data, command or str(uuid4()), wall_clock())
         feed = self._feed()
         feed.play_from(message.recordedtime)
         feed.append("jobs", [message])
-        feed.expect(message, job)
+        feed.expect(message, name)
         return self._finish(feed)[0]
 
     def _feed(self) -> Feed:
@@ -313,6 +335,10 @@ class Lahar:
             other: count jobs of kind `Other` (services, single pods) too.
         """
         return asked(self._settings, self.log, lambda jobs: jobs.summary(include_other=other, cluster=cluster))
+
+    def dead_letters(self, *, discarded: bool = False) -> list[Letter]:
+        """Return the dead letters that are open, oldest first; with `discarded` the others too."""
+        return [letter for letter in latest_letters(self.log) if discarded or letter.discarded is None]
 
     # --- subscribing ------------------------------------------------------------------------------------------------------
 

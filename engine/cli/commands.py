@@ -42,7 +42,7 @@ COMMANDS: Final[dict[str, Place]] = {
     "import": Place("operate", Panel.OPERATE, "Restore an export into an empty log."),
     "status": Place("run", Panel.OPERATE, "Show how far the engine has come."),
     "callbacks": Place("callback_group", Panel.OPERATE, "See how the registered callbacks stand; let a disabled one go on."),
-    "dead-letters": Place("operate", Panel.OPERATE, "Inputs that could not be read: list them, put them in again."),
+    "dead-letters": Place("letters", Panel.OPERATE, "Inputs that could not be read: list them, put them in again, discard them."),
     "log": Place("operate", Panel.OPERATE, "Look after the log's file: backup, compact."),
     "topics": Place("topics", Panel.OPERATE, "Kafka's topics and their settings: see what differs, make them."),
     "bench": Place("bench", Panel.TOOLS, "Measure speed, memory and pauses beside their budgets; exit code 1 if one is not met."),

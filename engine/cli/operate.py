@@ -1,8 +1,7 @@
-"""Operating a log: verify, dead letters, backup, compaction, export and import."""
+"""Operating a log: verify, backup, compaction, export and import."""
 
 from __future__ import annotations
 
-import base64
 import sys
 from contextlib import closing, nullcontext
 from itertools import chain
@@ -10,17 +9,13 @@ from pathlib import Path
 from typing import Annotated, BinaryIO, cast
 
 import typer
-from rich.table import Table
 
 from engine.application.asking import meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
-from engine.cli.arguments import JobOption, NoProcessOption, moment
-from engine.cli.fed import finish, new_feed
+from engine.cli.arguments import JobOption, moment
 from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
-from engine.events.times import format_time
 from engine.history.census import Census
-from engine.history.letters import latest_letters, objection, redriven
 from engine.history.surviving import Damage
 from engine.history.transfer import contents_of, export_job, export_log, import_log
 from engine.history.verify import verify_shard
@@ -28,13 +23,12 @@ from engine.log.errors import LogUnavailableError
 from engine.log.sqlite import SqliteLog
 from engine.processor.partitions import shard_count
 from engine.runtime.engine import opened, run_lock
-from engine.runtime.errors import FINDING, NotFoundError
+from engine.runtime.errors import FINDING
 from engine.runtime.opening import is_shared, open_log
 from engine.runtime.stages import stages_of
 
-__all__ = ["export", "import_", "letters", "log_group", "verify"]
+__all__ = ["export", "import_", "log_group", "verify"]
 
-letters = group("dead-letters", Panel.OPERATE, "Inputs that could not be read: list them, put them in again.")
 log_group = group("log", Panel.OPERATE, "Look after the log's file: backup, compact.")
 
 
@@ -62,75 +56,6 @@ def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
                     output.console.print(verdict.sentence(), soft_wrap=True)
     if differs:
         raise typer.Exit(FINDING)
-
-
-@letters.command("list")
-def list_letters(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """List the dead letters with reason and origin, those that were redriven and failed again once."""
-    output = output_of(context, as_json)
-    table = Table(box=None, pad_edge=False)
-    for heading in ("ID", "AT", "ORIGIN", "REASON", "BYTES", "TRIES"):
-        table.add_column(heading)
-    with opened(settings_of(context, log)) as source:
-        for event, tries in latest_letters(source):
-            letter = event.data
-            if output.as_json:
-                output.record(
-                    {
-                        "id": event.id,
-                        "recordedtime": format_time(event.recordedtime),
-                        "reason": letter.reason,
-                        "topic": letter.topic,
-                        "partition": letter.partition,
-                        "offset": letter.offset,
-                        "key": letter.key,
-                        "content": letter.content,
-                        "tries": tries,
-                        **({"digest": letter.digest} if letter.digest else {}),
-                    }
-                )
-            else:
-                origin = f"{letter.topic}/{letter.partition} @{letter.offset}"
-                size = "too large" if letter.digest else str(len(base64.b64decode(letter.content)))
-                table.add_row(event.id[:12], format_time(event.recordedtime)[:19], origin, letter.reason, size, str(tries))
-    if not output.as_json:
-        output.console.print(table)
-        output.notes.print(f"{table.row_count} dead letter(s)", style="dim")
-
-
-@letters.command("redrive", examples=["lahar dead-letters redrive", "lahar dead-letters redrive e61f8a05"])
-def redrive(
-    context: typer.Context,
-    ids: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids or beginnings of them; all unless given.")] = None,
-    no_process: NoProcessOption = False,
-    log: LogOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Put dead letters in again, as they came, after an upgrade that can read them.
-
-    What still cannot be read becomes a dead letter once more.
-    """
-    output = output_of(context, as_json)
-    settings = settings_of(context, log)
-    with opened(settings, readonly=False) as target:
-        found = [event for event, _ in latest_letters(target) if not ids or any(event.id.startswith(given) for given in ids)]
-        for given in ids or []:
-            if not any(event.id.startswith(given) for event in found):
-                raise NotFoundError("dead letter", given, "`lahar dead-letters list` shows them")
-        for letter, why in [(event.data, objection(event.data)) for event in found]:
-            if why is not None:
-                output.warn(f"{letter.topic}/{letter.partition} @{letter.offset} {why}, and is not put in again")
-        found = [event for event in found if objection(event.data) is None]
-        feed = new_feed(target, settings, output, process=not no_process)
-        for event in found:
-            for topic, messages in redriven(event):
-                feed.append(topic, messages)
-        if found:
-            finish(feed, output)
-    if output.as_json:
-        output.record({"redriven": len(found)})
-    else:
-        output.console.print(f"{len(found)} dead letter(s) put in again")
 
 
 @log_group.command("backup", examples=["lahar log backup lahar-2026-03-01.db"])

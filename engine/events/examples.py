@@ -154,6 +154,7 @@ _DATA: Final[tuple[Data, ...]] = (
     jobs.DeadLettered(
         "not JSON: expected value at line 1 column 1", "pods", partition=0, offset=5121, key=_JOB, content="PGh0bWw+"
     ),
+    jobs.LetterDiscarded(by="ada", reason="a probe of the ingress", principal="ada"),
     jobs.Accounted(now=_START + 1_860 * SECOND, duplicate=3, unchanged=41),
 )
 

@@ -188,9 +188,12 @@ class JobObserved(Data):
 
 @event("lahar.command.issued.v2", topic="jobs")
 class CommandIssued(Data):
-    """A user or an operator asks for an action on a job. Answered by `lahar.job.action_taken` or `lahar.command.refused`."""
+    """A user or an operator asks for an action on a job. Answered by `lahar.job.action_taken` or `lahar.command.refused`.
 
-    action: Literal[Action, "Unpark"]
+    `Discard` is about a dead letter, whose id is the subject; it is answered by `lahar.dead_letter.discarded`.
+    """
+
+    action: Literal[Action, "Unpark", "Discard"]
     by: Text = ""
     """Who asks, as they say themselves."""
     reason: Text = ""

@@ -57,6 +57,7 @@ __all__ = [
     "JobRejected",
     "JobRevised",
     "JobUnparked",
+    "LetterDiscarded",
     "RowRejected",
     "TaskPhaseChanged",
     "TimerCancelled",
@@ -579,6 +580,17 @@ class DeadLettered(Data):
     digest: str = ""
     """SHA-256 of the data, hexadecimal, in place of content and attributes: what follows from the record is too large for the log.
     The record itself stands where it stood."""
+
+
+@event("lahar.dead_letter.discarded.v1", topic="job-events", stability="operational")
+class LetterDiscarded(Data):
+    """Somebody has looked at a dead letter, whose id is the subject: it is no longer open. Nothing is deleted."""
+
+    by: str = ""
+    """Who asked for it, as they say themselves."""
+    reason: str = ""
+    principal: str = ""
+    """Who the face that took it knows to have asked for it; empty: not known."""
 
 
 @event("lahar.shard.accounted.v1", topic="job-events", stability="operational")

@@ -33,12 +33,15 @@ class HistoryError(ValueError):
 
 
 class NotFoundError(HistoryError):
-    """Raised when nothing in the log is meant by what was given: a job, an event, a replica or a node."""
+    """Raised when nothing in the log is meant by what was given: a job, an event, a replica, a node or a dead letter."""
 
     def __init__(self, kind: str, given: str) -> None:
-        command = {"job": "lahar job list --all", "replica": "lahar job show JOB", "node": "lahar as-of TIME"}.get(
-            kind, "lahar events"
-        )
+        command = {
+            "job": "lahar job list --all",
+            "replica": "lahar job show JOB",
+            "node": "lahar as-of TIME",
+            "dead letter": "lahar dead-letters list --all",
+        }.get(kind, "lahar events")
         super().__init__(f"no {kind} {given!r} in this log; `{command}` shows the {kind}s there are")
         self.given = given
 

@@ -1,4 +1,4 @@
-"""Dead letters: what could not be read, and how it is put in again."""
+"""Dead letters: what could not be read, how it is put in again, and which of it somebody has discarded."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 from engine.events import Event, Message, Topic, decode
-from engine.events.jobs import DeadLettered
+from engine.events.jobs import DeadLettered, LetterDiscarded
 from engine.events.vocabulary import INPUT_TOPICS
+from engine.history.errors import NotFoundError
 from engine.kubernetes.edge import Refused, Taken, to_inputs
 from engine.kubernetes.reading.documents import read_documents
 from engine.log.port import Searchable
 from engine.processor.dead_letters import original
 
-__all__ = ["Letter", "dead_letters", "latest_letters", "objection", "redriven", "set_aside"]
+__all__ = ["Letter", "dead_letters", "latest_letters", "meant_letters", "objection", "redriven", "set_aside"]
 
 
 def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
@@ -36,6 +37,8 @@ class Letter(NamedTuple):
     """The newest dead letter."""
     tries: int
     """How often it was put in."""
+    discarded: Event[LetterDiscarded] | None = None
+    """Who discarded it, when and why; `None`: it is open."""
 
 
 def latest_letters(log: Searchable) -> list[Letter]:
@@ -48,7 +51,28 @@ def latest_letters(log: Searchable) -> list[Letter]:
         same = place if data.digest else (data.topic, base64.b64decode(data.content).strip())
         before = latest.pop(same, None)
         latest[same] = Letter(event, 1 if before is None else before.tries + 1)
-    return list(latest.values())
+    discarded = _discarded(log) if latest else {}
+    return [letter._replace(discarded=discarded.get(letter.event.id)) for letter in latest.values()]
+
+
+def _discarded(log: Searchable) -> dict[str, Event[LetterDiscarded]]:
+    """Return the first discard of each letter."""
+    found: dict[str, Event[LetterDiscarded]] = {}
+    for record in log.scan(("job-events",), {LetterDiscarded.TYPE}):
+        found.setdefault(record.message.subject, cast("Event[LetterDiscarded]", decode(record.message)))
+    return found
+
+
+def meant_letters(letters: Sequence[Letter], ids: Sequence[str]) -> list[Letter]:
+    """Return the letters whose ids begin with one of those given.
+
+    Raises:
+        NotFoundError: none begins so.
+    """
+    for given in ids:
+        if not any(letter.event.id.startswith(given) for letter in letters):
+            raise NotFoundError("dead letter", given)
+    return [letter for letter in letters if letter.event.id.startswith(tuple(ids))]
 
 
 def set_aside(log: Searchable, topic: Topic) -> set[tuple[int, int]]:

@@ -50,6 +50,7 @@ from engine.events.jobs import (
     JobRejected,
     JobRevised,
     JobUnparked,
+    LetterDiscarded,
     RowRejected,
     TaskPhaseChanged,
     TimerCancelled,
@@ -303,6 +304,10 @@ def _refused(data: CommandRefused, at: str) -> str:
     return f"{data.command}{f' by {data.by}' if data.by else ''} was refused {at}: {data.reason}"
 
 
+def _discarded(data: LetterDiscarded, at: str) -> str:
+    return f"{_by(data.by or data.principal)} discarded the dead letter {at}{_because(data.reason)}"
+
+
 def _pod(data: PodObserved, at: str) -> str:
     return f"pod {data.name} was seen {data.phase}{_because(data.reason)} {at}"
 
@@ -365,6 +370,7 @@ _TELLERS: Final[dict[type[Data], Teller]] = {
     InputOrphaned: lambda _, at: f"a pod came before its job {at}",
     InputReleased: lambda data, at: f"a {data.kept} input was decided again {at}: {data.outcome}",
     Anomaly: lambda data, at: f"something odd was seen {at}: {data.what}",
+    LetterDiscarded: _discarded,
     RowRejected: lambda data, at: f"line {data.line} of the {data.format} trace was rejected {at}: {data.reason}",
     PodObserved: _pod,
     PodDeleted: _pod_deleted,

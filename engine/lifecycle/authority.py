@@ -33,6 +33,8 @@ def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
     data = event.data
     if not isinstance(data, _ASKING):
         return None
+    if isinstance(data, CommandIssued) and data.action == "Discard":
+        return _objection_to_discard(state, data.principal)
     # Whose a job is that nothing has opened is not known yet: each input that is held may turn out to open it.
     why: str | None = None
     granted = _granted(state, data.principal, event.clusterid)
@@ -41,6 +43,12 @@ def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
         if why is None:
             return None
     return why
+
+
+def _objection_to_discard(state: ShardState, principal: str) -> str | None:
+    """Say why somebody may not discard dead letters: nobody knows whose they are, so it takes all namespaces of all clusters."""
+    whys = (may_not_speak(state, principal, cluster, _EVERY, _EVERY) for cluster in sorted({where for where, _ in _grants(state)}))
+    return next(filter(None, whys), None)
 
 
 def _objection(granted: Sequence[_Granted] | None, whose: Job | Claim, event: Event[Data], data: Asking) -> str | None:

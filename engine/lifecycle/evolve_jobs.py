@@ -28,6 +28,7 @@ from engine.events.jobs import (
     JobRejected,
     JobRevised,
     JobUnparked,
+    LetterDiscarded,
     RowRejected,
     TaskPhaseChanged,
     TimerCancelled,
@@ -151,6 +152,10 @@ def _job_rejected(state: ShardState, job: Job, data: JobRejected, event: Event[A
 
 def _row_rejected(_state: ShardState, job: Job, _data: RowRejected, event: Event[Any]) -> None:
     remember_said(job, event.clusterid, ROW, "", event.causationid)
+
+
+def _letter_discarded(_state: ShardState, job: Job, data: LetterDiscarded, event: Event[Any]) -> None:
+    remember_said(job, event.clusterid, "Discard", data.principal, event.causationid)
 
 
 def _job_object_deleted(_state: ShardState, job: Job, data: JobObjectDeleted, event: Event[Any]) -> None:
@@ -331,6 +336,7 @@ JOBS: Final[dict[type[Data], Handler]] = {
     EffectSettled: _effect_settled,
     CommandRefused: _refused,
     RowRejected: _row_rejected,
+    LetterDiscarded: _letter_discarded,
     Anomaly: _marks_input,
     JobParked: _job_parked,
     JobUnparked: _job_unparked,

@@ -30,6 +30,7 @@ from engine.events.jobs import (
     InputReleased,
     JobRejected,
     JobUnparked,
+    LetterDiscarded,
     RowRejected,
     TimerCancelled,
 )
@@ -71,8 +72,8 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
 
 
 def _may_wait(data: Data) -> bool:
-    """Tell whether an input may have to wait for those that are held: it neither releases them nor is an unreadable row."""
-    return not isinstance(data, RowUnreadable) and not (isinstance(data, CommandIssued) and data.action == "Unpark")
+    """Tell whether an input may have to wait for those that are held: it is about the job, and does not release them."""
+    return not isinstance(data, RowUnreadable) and not (isinstance(data, CommandIssued) and data.action in {"Unpark", "Discard"})
 
 
 def _is_no_candidate(turn: Turn, job: Job, event: Event[Data]) -> bool:
@@ -263,6 +264,9 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
 
 def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
     command = event.data
+    if command.action == "Discard" and not job.opened:
+        yield from _say(turn, job, LetterDiscarded(command.by, command.reason, command.principal))
+        return "applied"
     if command.action == "Unpark" and (job.parked or hold.is_left(job)):  # the first input of a job may have parked it
         part, principal = (turn, None) if job.opened else (turn.about(job), command.principal)
         yield part.event(job, JobUnparked(len(job.held), command.by, principal))
@@ -275,6 +279,8 @@ def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
         return (yield from _refuse(turn, job, event, "no job has this id"))
     if command.action == "Unpark":
         return (yield from _refuse(turn, job, event, "the job is not parked"))
+    if command.action == "Discard":
+        return (yield from _refuse(turn, job, event, "this is a job; only dead letters are discarded"))
     why = commands.objection(job, command)
     if why is not None:
         return (yield from _refuse(turn, job, event, why))

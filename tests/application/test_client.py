@@ -111,6 +111,21 @@ def test_observations_become_jobs(log: lahar.Lahar) -> None:
     assert (line.name, line.phase) == ("web", "Completed")
 
 
+def test_a_dead_letter_is_discarded(log: lahar.Lahar) -> None:
+    log.ingest([{"kind": "Pod", "metadata": {"name": name}} for name in "abc"])
+    letters = log.dead_letters()
+    assert len(letters) == 3
+    taken = log.discard(letters[0].event.id, reason="a probe", by="ann")
+    assert (taken.outcome, taken.job) == ("applied", letters[0].event.id)
+    assert log.dead_letters() == letters[1:]
+    (discarded,) = [letter.discarded for letter in log.dead_letters(discarded=True) if letter.discarded is not None]
+    assert (discarded.data.reason, discarded.data.by) == ("a probe", "ann")
+    with pytest.raises(lahar.NotFoundError, match="no dead letter 'zzz'"):
+        log.discard("zzz")
+    with pytest.raises(lahar.AmbiguousError, match="means 3 dead letters"):
+        log.discard("")
+
+
 def test_a_list_is_one_moment(log: lahar.Lahar) -> None:
     """The pod that has succeeded stands first, and the other one of its job runs."""
     owner = [{"kind": "Job", "apiVersion": "batch/v1", "name": "train", "uid": "u", "controller": True}]

@@ -41,6 +41,8 @@ GIVEN: dict[str, list[list[str]]] = {
     "log backup": [[f"copy{SHORT}.db"]],
     "callbacks resume": [[HOSTILE]],
     "dead-letters redrive": [[], [HOSTILE]],
+    "dead-letters discard": [[HOSTILE], ["", "--by", SHORT, "--reason", HOSTILE[:400]]],
+    "dead-letters list": [[], ["--all"]],
     "schema": [[], [HOSTILE]],
     "job list": [[], ["--all"], ["--queue", HOSTILE], ["--phase", HOSTILE]],
     "events": [[], ["--type", HOSTILE]],

@@ -30,6 +30,7 @@ READING = [
     ["export"],
     ["dead-letters", "list"],
     ["dead-letters", "redrive"],
+    ["dead-letters", "discard", "x"],
     ["log", "backup", "copy.db"],
     ["log", "compact"],
     ["job", "command", "x", "AbortJob"],
@@ -156,7 +157,53 @@ class TestDeadLetters:
         assert filled("dead-letters", "list").err == "1 dead letter(s)\n"
         assert filled("dead-letters", "redrive").out == "1 dead letter(s) put in again\n"
         assert filled("dead-letters", "list", "--json").record["tries"] == 3
-        assert "`lahar dead-letters list` shows them" in filled("dead-letters", "redrive", "zzz", code=3).err
+        assert "`lahar dead-letters list --all` shows" in filled("dead-letters", "redrive", "zzz", code=3).err
+
+    def test_that_are_discarded_are_open_no_longer_and_nothing_of_them_is_lost(self, filled):
+        before = filled("dead-letters", "list", "--json").record
+        done = filled("dead-letters", "discard", before["id"][:8], "--by", "ann", "--reason", "a probe")
+        assert done.out.startswith(f"{before['id']}  ann discarded the dead letter ")
+        assert done.out.endswith(" (a probe)\n")
+        assert filled("dead-letters", "list").err == "0 dead letter(s)\n"
+        listed = filled("dead-letters", "list", "--all", "--json").record
+        discarded = listed.pop("discarded")
+        assert listed == before
+        assert (discarded["by"], discarded["reason"], bool(discarded["principal"])) == ("ann", "a probe", True)
+        assert f"by ann {discarded['recordedtime'][:19]} a probe" in filled("dead-letters", "list", "--all", COLUMNS="200").out
+        assert filled("verify", "--json").record["ok"]
+
+    def test_that_are_discarded_twice_are_discarded_once(self, filled):
+        identity = filled("dead-letters", "list", "--json").record["id"]
+        filled("dead-letters", "discard", identity, "--by", "ann")
+        events = filled("export").out
+        assert f"{identity[:12]} was discarded before: by ann" in filled("dead-letters", "discard", identity, "--by", "ben").err
+        assert filled("export").out == events
+        assert "no dead letter 'zzz'" in filled("dead-letters", "discard", "zzz", code=3).err
+
+    def test_that_are_discarded_are_put_in_again_only_by_name_and_then_open(self, filled):
+        identity = filled("dead-letters", "list", "--json").record["id"]
+        filled("dead-letters", "discard", identity)
+        assert filled("dead-letters", "redrive", "--json").record == {"redriven": 0}
+        assert filled("dead-letters", "redrive", identity, "--json").record == {"redriven": 1}
+        again = filled("dead-letters", "list", "--json").record
+        assert (again["tries"], again["id"] == identity) == (2, False)
+
+    def test_that_are_discarded_stay_so_in_another_log(self, filled, folder):
+        filled("dead-letters", "discard", filled("dead-letters", "list", "--json").record["id"])
+        (folder / "all.jsonl").write_text(filled("export").out)
+        filled("import", "all.jsonl", "--log", "sqlite:new.db")
+        for arguments in (["--all"], []):
+            there = filled("dead-letters", "list", *arguments, "--json", "--log", "sqlite:new.db").out
+            assert there == filled("dead-letters", "list", *arguments, "--json").out
+        assert filled("verify", "--json", "--log", "sqlite:new.db").record["ok"]
+
+    def test_are_discarded_by_nobody_who_may_not(self, filled):
+        spec = "{principals: [ann], namespaces: ['*']}"
+        filled("apply", "-", given=f"{{apiVersion: lahar.dev/v1, kind: Grant, metadata: {{name: g}}, spec: {spec}}}")
+        identity = filled("dead-letters", "list", "--json").record["id"]
+        done = filled("dead-letters", "discard", identity, code=2)
+        assert "may not speak for namespace *: no Grant of cluster default says so" in done.err
+        assert filled("dead-letters", "list", "--json").record["id"] == identity
 
     def test_that_were_too_large_to_be_kept_are_told_and_not_put_in_again(self, filled, folder):
         log, stage, shard = SqliteLog(folder / "lahar.db"), LifecycleStage(), ShardId("lifecycle", 0)

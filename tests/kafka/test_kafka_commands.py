@@ -236,6 +236,23 @@ def test_a_disabled_callback_is_resumed(
     assert "is not disabled" in lahar("callbacks", "resume", "announce", code=2).err
 
 
+def test_a_dead_letter_is_discarded_by_the_shard_that_its_id_belongs_to(lahar: Command, topics: tuple[str, ...]) -> None:
+    lahar("topics", "apply", *topics)
+    for text in ("garbage {{{", "more {{{", "most {{{"):
+        lahar("ingest", given=text, code=1)
+    lahar("run", "--once")
+    first, *others = [letter["id"] for letter in lahar.records("dead-letters", "list")]
+    assert len(others) == 2
+    done = lahar("dead-letters", "discard", *others, "--by", "ann")
+    assert (done.out.count(": appended\n"), done.err) == (2, NOTE)
+    assert len(lahar.records("dead-letters", "list")) == 3
+    lahar("run", "--once")
+    assert [letter["id"] for letter in lahar.records("dead-letters", "list")] == [first]
+    listed = {letter["id"]: letter.get("discarded", {}).get("by") for letter in lahar.records("dead-letters", "list", "--all")}
+    assert listed == {first: None} | dict.fromkeys(others, "ann")
+    assert [found["ok"] for found in lahar.records("verify")] == [True, True]
+
+
 @pytest.mark.parametrize(("command", "instead"), [("backup", "`lahar export`"), ("compact", "retention")])
 def test_what_is_for_files_says_what_to_do_instead(lahar: Command, command: str, instead: str, tmp_path: Path) -> None:
     said = lahar("log", command, *([tmp_path / "copy.db"] if command == "backup" else []), code=2).err
