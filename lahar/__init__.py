@@ -11,9 +11,11 @@ What stands here keeps its meaning within a major version; see docs/library.md.
 
 from engine import __version__
 from engine.application.applying import AppliedObject
-from engine.application.client import Events, Lahar
-from engine.application.client import open_lahar as open  # noqa: A004 - `lahar.open` reads as what it does
+from engine.application.client import Lahar
 from engine.application.feed import Taken
+from engine.application.ingesting import Ingested
+from engine.application.opening import open_lahar as open  # noqa: A004 - `lahar.open` reads as what it does
+from engine.application.subscribing import Events
 from engine.events import Event
 from engine.events.jobs import Fault
 from engine.history.asof import ClusterAsOf
@@ -35,6 +37,7 @@ __all__ = [
     "Fault",
     "Filter",
     "HistoryError",
+    "Ingested",
     "JobLine",
     "JobView",
     "Lahar",

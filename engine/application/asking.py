@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TypeVar
 
 from engine.events.errors import EventError
@@ -16,42 +16,68 @@ from engine.projection.job_tables import JobTables
 from engine.projection.projection import Followed, Projection
 from engine.runtime.settings import Settings
 
-__all__ = ["answered", "asked", "meant"]
+__all__ = ["Questions", "answered", "asked", "meant"]
 
 Behind = Callable[[int, Exception], object]
 
 T = TypeVar("T")
 
 
+class Questions:
+    """Questions about all jobs of a log, of one projection that stays open from the first to `close`; in one thread at a time."""
+
+    def __init__(self, settings: Settings, source: Followed) -> None:
+        """Open nothing yet.
+
+        Args:
+            settings: name the log.
+            source: the log.
+        """
+        self._settings = settings
+        self._source = source
+        self._projection: Projection | None = None
+
+    def close(self) -> None:
+        """Close the projection. Idempotent; another question opens it again."""
+        if self._projection is not None:
+            self._projection.close()
+            self._projection = None
+
+    def ask(self, question: Callable[[JobTables], T], behind: Behind | None = None) -> T:
+        """Return the answer to a question, as of now; see `Projection.ask`.
+
+        Raises:
+            LogError: the log cannot be read to its end.
+            EventError: an event cannot be read.
+        """
+        if self._projection is None:
+            self._projection = Projection(place_of(self._settings.log, os.environ))
+        return self._projection.ask(self._source, JobTables, question, behind=behind)
+
+    def meant(self, given: str) -> str:
+        """Return the id of the job that somebody means.
+
+        Raises:
+            NotFoundError: none is meant.
+            AmbiguousError: a prefix means several, or the name is one of several namespaces or clusters.
+            LogError: the log cannot be read to its end.
+        """
+        try:
+            return self.ask(lambda jobs: resolve_known(jobs, given))
+        except (LogError, EventError):  # what cannot be read may say nothing about names
+            return resolve(self._source, given)
+
+
 def asked(settings: Settings, source: Followed, question: Callable[[JobTables], T], behind: Behind | None = None) -> T:
-    """Return the answer to a question about all jobs, as of now.
-
-    Args:
-        settings: name the log.
-        source: the log.
-        question: see `Projection.ask`.
-        behind: the same.
-
-    Raises:
-        LogError: the log cannot be read to its end.
-        EventError: an event cannot be read.
-    """
-    with Projection(place_of(settings.log, os.environ)) as projection:
-        return projection.ask(source, JobTables, question, behind=behind)
+    """Return the answer to one question; arguments and errors as of `Questions`."""
+    with closing(Questions(settings, source)) as questions:
+        return questions.ask(question, behind)
 
 
 def meant(settings: Settings, source: Followed, given: str) -> str:
-    """Return the id of the job that somebody means.
-
-    Raises:
-        NotFoundError: none is meant.
-        AmbiguousError: a prefix means several, or the name is one of several namespaces or clusters.
-        LogError: the log cannot be read to its end.
-    """
-    try:
-        return asked(settings, source, lambda jobs: resolve_known(jobs, given))
-    except (LogError, EventError):  # what cannot be read may say nothing about names
-        return resolve(source, given)
+    """Return the id of the job that somebody means; arguments and errors as of `Questions`."""
+    with closing(Questions(settings, source)) as questions:
+        return questions.meant(given)
 
 
 @contextmanager

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
-from itertools import chain, groupby
-from operator import itemgetter
+from itertools import chain
 from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 from uuid import uuid4
 
 from engine.application.applying import AppliedObject, apply_parts, part_of
-from engine.application.asking import asked, meant
+from engine.application.asking import Questions
 from engine.application.feed import Feed, Taken
+from engine.application.ingesting import Ingested, append_objects, ingested
 from engine.application.messages import command_message, submission
-from engine.events import Data, Event, Message, Topic, decode
+from engine.application.subscribing import Events, start_at
+from engine.events import Data, Event, Message
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.times import to_micros
 from engine.history.asof import By, ClusterAsOf, job_as_of
@@ -26,33 +27,26 @@ from engine.history.fold import fold
 from engine.history.letters import Letter, latest_letters, meant_letters
 from engine.history.listing import Filter, JobLine
 from engine.history.reading import cluster_facts, cluster_of, events_of, job_events
-from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
+from engine.history.subscribe import Subscription, Wanted
 from engine.history.timeline import Timeline, timeline
 from engine.history.transfer import Exportable
 from engine.history.view import JobView
 from engine.history.why import Explanation
 from engine.history.why_node import why_node
-from engine.kubernetes.edge import Ignored, Refused, to_inputs
-from engine.kubernetes.list_moment import ListMoments
-from engine.kubernetes.reading.documents import Document, read_documents
+from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.identity import job_name
-from engine.log.errors import LogError
+from engine.kubernetes.tally import Tally
+from engine.log.errors import LogUnavailableError
 from engine.log.producer_time import wall_clock
 from engine.runtime.engine import Engine
-from engine.runtime.opening import is_shared, open_log
-from engine.runtime.settings import DEFAULT_LOG, Settings
+from engine.runtime.settings import Settings
 from statemachines.vocabulary import Action, Level
 
-__all__ = ["Events", "Lahar", "open_lahar"]
+__all__ = ["Lahar"]
 
 _logger: Final = logging.getLogger("lahar")
 
 T = TypeVar("T")
-
-
-def _append(feed: Feed, inputs: Iterable[tuple[Topic, Message]]) -> None:
-    for topic, run in groupby(inputs, itemgetter(0)):
-        feed.append(topic, [message for _, message in run])
 
 
 class _Logged:
@@ -70,57 +64,50 @@ class _Logged:
         """Do nothing: handlers write at once."""
 
 
-class Events(Iterator[Event[Data]]):
-    """Events of a subscription, in the order of each job. Not thread-safe."""
-
-    def __init__(self, subscription: Subscription, *, follow: bool) -> None:
-        self._subscription = subscription
-        self._follow = follow
-        self._items = subscription.stream(follow=follow)
-
-    @property
-    def token(self) -> str:
-        """From which another subscription goes on behind the last event that was given here."""
-        return self._subscription.token
-
-    @property
-    def is_caught_up(self) -> bool:
-        """All that was there when the subscription began has been given."""
-        return self._subscription.caught_up
-
-    def __next__(self) -> Event[Data]:
-        try:
-            for item in self._items:
-                if not isinstance(item, CaughtUp):
-                    return decode(item.message)
-        except LogError:
-            # Whoever goes on when the log can be read again goes on behind the last event.
-            self._items = self._subscription.stream(follow=self._follow)
-            raise
-        raise StopIteration
-
-
 class Lahar:
     """An open log. What is put in is processed at once where nobody else runs the log: as the commands do it.
 
-    Not thread-safe; a context manager. Every method that names a job takes its id, a unique prefix of it, `namespace/name` or
-    `namespace/name@id`, and raises `NotFoundError` or `AmbiguousError` where none or several are meant; every method raises
-    `LogError` where the log cannot be used.
+    For one thread at a time, whichever; a context manager. Every method that names a job takes its id, a unique prefix of it,
+    `namespace/name` or `namespace/name@id`, and raises `NotFoundError` or `AmbiguousError` where none or several are meant; every
+    method raises `LogError` where the log cannot be used, be it that it is closed.
     """
 
     def __init__(self, log: Exportable, settings: Settings, *, process: bool = True) -> None:
-        """Use a log that is open; see `open_lahar`."""
-        self.log: Final = log
+        """Use a log that is open; see `engine.application.opening`."""
+        self._log: Final = log
         self._settings: Final = settings
+        self._asking: Final = Questions(settings, log)
         self._process = process
         self._engine: Engine | None = None
+        self._closed = False
+
+    @property
+    def log(self) -> Exportable:
+        """The log itself.
+
+        Raises:
+            LogUnavailableError: it is closed.
+        """
+        self._must_be_open()
+        return self._log
+
+    @property
+    def _questions(self) -> Questions:
+        self._must_be_open()
+        return self._asking
+
+    def _must_be_open(self) -> None:
+        if self._closed:
+            raise LogUnavailableError(f"{self._settings.log} is closed; open it again with lahar.open")
 
     def close(self) -> None:
         """Close the log. Idempotent."""
+        self._closed = True
+        self._asking.close()
         if self._engine is not None:
             self._engine.close()
             self._engine = None
-        self.log.close()
+        self._log.close()
 
     def __enter__(self) -> Self:
         return self
@@ -130,25 +117,19 @@ class Lahar:
 
     # --- putting in -------------------------------------------------------------------------------------------------------
 
-    def ingest(self, objects: Iterable[Mapping[str, Any]]) -> int:
+    def ingest(self, objects: Iterable[Mapping[str, Any]]) -> Ingested:
         """Take in what a cluster shows: Kubernetes objects, Lists or watch events, as decoded JSON.
 
-        Returns:
-            How many inputs they became: kinds that Lahar does not read none, what cannot be read one that ends as a dead letter.
+        Raises:
+            Exception: whatever `objects` raises; what it gave before is put in, and processed.
         """
-        feed, moments = self._feed(), ListMoments()
-        for content in objects:
-            for item in read_documents(json.dumps(content).encode()):
-                outcome = to_inputs(item, self._settings.cluster, wall_clock())
-                inputs: list[tuple[Topic, Message]] = []
-                if isinstance(outcome, Refused):
-                    feed.append(outcome.topic, [outcome.message])
-                elif not isinstance(outcome, Ignored):
-                    inputs = [(outcome.topic, message) for message in outcome.messages]
-                _append(feed, moments.take(item.of_list, inputs))
-            _append(feed, moments.end())
-        self._finish(feed)
-        return feed.appended
+        tally = Tally()
+        with self._feed() as feed:
+            try:
+                append_objects(feed, self._settings.cluster, objects, tally)
+            finally:
+                self._finish(feed)
+        return ingested(tally, feed.processed)
 
     def submit(self, manifest: Mapping[str, Any], *, command: str = "", strict: bool = False) -> Taken:
         """Give Lahar a job to manage.
@@ -160,11 +141,7 @@ class Lahar:
         """
         content = dict(manifest)
         message = submission(self._settings.cluster, content, command or str(uuid4()), wall_clock(), strict=strict)
-        feed = self._feed()
-        feed.play_from(message.recordedtime)
-        feed.append("jobs", [message])
-        feed.expect(message, "/".join(job_name(content)[:2]))
-        return self._finish(feed)[0]
+        return self._put(message, "/".join(job_name(content)[:2]))
 
     def apply(self, *objects: Mapping[str, Any], strict: bool = False) -> list[AppliedObject | Taken]:
         """Apply jobs, queues, nodes, tenants, priority classes and grants; what is as it was changes nothing.
@@ -177,16 +154,16 @@ class Lahar:
             What became of the objects of the cluster, then of the jobs.
 
         Raises:
-            ValueError: one cannot be applied; none is, then.
+            ValueError: one cannot be applied; none is, then. The text says which: `object 2 (Queue research)`.
         """
         recorded = wall_clock()
         parts = [
-            part_of(self._settings.cluster, "", Document(number, "", dict(content)), recorded)
+            part_of(self._settings.cluster, "", Document(0, f"object {number}{_called(content)}", dict(content)), recorded)
             for number, content in enumerate(objects, start=1)
         ]
-        feed = self._feed()
-        applied = apply_parts(feed, self.log, self._settings.cluster, parts, recorded, strict=strict, warn=_Logged().warn)
-        return [*applied, *self._finish(feed)]
+        with self._feed() as feed:
+            applied = apply_parts(feed, self.log, self._settings.cluster, parts, recorded, strict=strict, warn=_Logged().warn)
+            return [*applied, *self._finish(feed)]
 
     def command(
         self,
@@ -252,28 +229,32 @@ class Lahar:
         found = [known.event.id for known in meant_letters(latest_letters(self.log), [letter])]
         if len(found) > 1:
             raise AmbiguousError(letter, found, "dead letters")
-        return self._put(self._settings.cluster, found[0], letter, CommandIssued("Discard", by, reason), command)
+        return self._command(self._settings.cluster, found[0], letter, CommandIssued("Discard", by, reason), command)
 
     def _issue(self, job: str, data: CommandIssued | CustomEventRaised, command: str) -> Taken:
-        ident = meant(self._settings, self.log, job)
-        return self._put(cluster_of(self.log, ident), ident, job, data, command)
+        ident = self._questions.meant(job)
+        return self._command(cluster_of(self.log, ident), ident, job, data, command)
 
-    def _put(self, cluster: str, ident: str, name: str, data: CommandIssued | CustomEventRaised, command: str) -> Taken:
-        message = command_message(cluster, ident, data, command or str(uuid4()), wall_clock())
-        feed = self._feed()
-        feed.play_from(message.recordedtime)
-        feed.append("jobs", [message])
-        feed.expect(message, name)
-        return self._finish(feed)[0]
+    def _command(self, cluster: str, ident: str, name: str, data: CommandIssued | CustomEventRaised, command: str) -> Taken:
+        return self._put(command_message(cluster, ident, data, command or str(uuid4()), wall_clock()), name)
 
-    def _feed(self) -> Feed:
-        return Feed(self.log, self._settings, _Logged(), process=self._process, engine=self._engine)
+    def _put(self, message: Message, name: str) -> Taken:
+        with self._feed() as feed:
+            feed.play_from(message.recordedtime)
+            feed.append("jobs", [message])
+            feed.expect(message, name)
+            return self._finish(feed)[0]
 
-    def _finish(self, feed: Feed) -> list[Taken]:
+    @contextmanager
+    def _feed(self) -> Iterator[Feed]:
+        feed = Feed(self.log, self._settings, _Logged(), process=self._process, engine=self._engine, hosted=True)
         try:
-            taken = feed.finish()
+            yield feed
         finally:
             self._engine = feed.engine
+
+    def _finish(self, feed: Feed) -> list[Taken]:
+        taken = feed.finish()
         feed.tell_callbacks()
         return taken
 
@@ -281,7 +262,7 @@ class Lahar:
 
     def jobs(self, wanted: Filter | None = None) -> list[JobLine]:
         """Return the jobs that pass a filter, by time of submission."""
-        return asked(self._settings, self.log, lambda jobs: jobs.lines(wanted))
+        return self._questions.ask(lambda jobs: jobs.lines(wanted))
 
     def job(self, job: str) -> JobView:
         """Return a job as it stands.
@@ -293,11 +274,11 @@ class Lahar:
 
     def history(self, job: str) -> list[Event[Data]]:
         """Return all events of a job, in order."""
-        return events_of(self.log, meant(self._settings, self.log, job))
+        return events_of(self.log, self._questions.meant(job))
 
     def why(self, what: str, replica: str | None = None) -> Explanation:
         """Explain why a job, one of its replicas (`worker[2]`), or an event named by its id or the beginning of it, is as it is."""
-        return explain(self.log, lambda job: meant(self._settings, self.log, job), what, replica)
+        return explain(self.log, self._questions.meant, what, replica)
 
     def why_node(self, node: str, *, cluster: str | None = None) -> Explanation:
         """Tell how a node stands, whose pods are there, and what became of those that were; `cluster` if several have it."""
@@ -334,7 +315,7 @@ class Lahar:
             cluster: only jobs of this one.
             other: count jobs of kind `Other` (services, single pods) too.
         """
-        return asked(self._settings, self.log, lambda jobs: jobs.summary(include_other=other, cluster=cluster))
+        return self._questions.ask(lambda jobs: jobs.summary(include_other=other, cluster=cluster))
 
     def dead_letters(self, *, discarded: bool = False) -> list[Letter]:
         """Return the dead letters that are open, oldest first; with `discarded` the others too."""
@@ -369,44 +350,16 @@ class Lahar:
         Raises:
             TokenError: the token is none, of another log, or what follows it is gone.
         """
-        wanted = Wanted(
-            tenant, queue, None if job is None else meant(self._settings, self.log, job), dict(labels or {}), level, tuple(types)
-        )
-        return Events(Subscription(self.log, _start(start), wanted), follow=follow)
+        wanted = Wanted(tenant, queue, None if job is None else self._questions.meant(job), dict(labels or {}), level, tuple(types))
+        return Events(Subscription(self.log, start_at(start), wanted), follow=follow)
 
 
-def open_lahar(
-    log: str = DEFAULT_LOG,
-    *,
-    cluster: str = "default",
-    create: bool = True,
-    readonly: bool = False,
-    process: bool = True,
-) -> Lahar:
-    """Open a log.
-
-    Args:
-        log: `sqlite:PATH`, `memory:` or `kafka://HOST:PORT`.
-        cluster: whose objects and jobs are put in.
-        create: make a file that is not there.
-        readonly: only ask.
-        process: process what is put in, unless somebody else runs the log.
-
-    Raises:
-        ValueError: the URL is of no known form.
-        LogError: the log cannot be opened; the text says what to do.
-    """
-    settings = Settings(log=log, cluster=cluster)
-    target = open_log(log, create=create and not readonly and not is_shared(log), readonly=readonly)
-    return Lahar(target, settings, process=process)
-
-
-def _start(start: str | datetime) -> Start:
-    if isinstance(start, datetime):
-        return Start("time", time=to_micros(start))
-    if start == "now":
-        return Start("now")
-    return Start() if start == "beginning" else Start("token", token=start)
+def _called(content: Mapping[str, Any]) -> str:
+    """Return kind and name of an object, for people."""
+    metadata = content.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    told = " ".join(part for part in (content.get("kind"), name) if isinstance(part, str))
+    return f" ({told})" if told else ""
 
 
 def _there(found: T | None, job: str) -> T:

@@ -81,6 +81,7 @@ class Feed:
         *,
         process: bool,
         engine: Engine | None = None,
+        hosted: bool = False,
         progress: Progress = lambda: nullcontext(lambda _done, _all: None),
     ) -> None:
         """Begin.
@@ -91,6 +92,7 @@ class Feed:
             reporter: is told what callbacks could not take.
             process: process what is appended, unless a live engine does, or the log is one that workers process.
             engine: of an earlier feed into this log, whose state is at hand.
+            hosted: the process is somebody else's (`Engine`).
             progress: shows how far that has come.
 
         Raises:
@@ -100,6 +102,7 @@ class Feed:
         self._settings = settings
         self._process = process and not is_shared(settings.log)
         self._progress = progress
+        self._hosted = hosted
         self._principal = principal_of(settings.log)
         self.engine: Engine | None = engine
         """What has processed; whoever made the feed closes it. `None`: nothing was processed here."""
@@ -205,7 +208,7 @@ class Feed:
         with self._progress() as show:
             engine, fresh = self.engine, self.engine is None
             if engine is None:
-                engine = Engine.of(self._log, stages_of(self._settings), self._settings)
+                engine = Engine.of(self._log, stages_of(self._settings), self._settings, hosted=self._hosted)
                 engine.open()
             waiting, known = engine.lag(), engine
 

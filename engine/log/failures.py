@@ -48,6 +48,8 @@ def damaged(path: Path, what: str, place: tuple[str, int, int] | None = None) ->
 
 def _meaning(path: Path, error: sqlite3.DatabaseError) -> LogError | None:
     code = getattr(error, "sqlite_errorcode", None)
+    if isinstance(error, sqlite3.ProgrammingError) and "closed database" in str(error):
+        return LogUnavailableError(f"{path} was closed by this process; open it again")
     if code is None:
         # Python's own module raises these without a code when a text is no UTF-8; misuse of the interface stays what it is.
         return damaged(path, str(error)) if "decode" in str(error) else None

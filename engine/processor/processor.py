@@ -52,6 +52,7 @@ class Processor(Generic[S]):
         clock: Callable[[], int] | None = None,
         observer: Observer | None = None,
         watchdog: Watchdog | None = None,
+        hosted: bool = False,
     ) -> None:
         """Name what is to be run; nothing is touched until `open`.
 
@@ -64,6 +65,7 @@ class Processor(Generic[S]):
             clock: gives the time (microseconds) by which timers fire while no input waits; `None`: only recorded times do.
             observer: is told what it does.
             watchdog: ends the process where a decision takes too long.
+            hosted: the process is somebody else's: its garbage collector is not paused.
         """
         self.shard: Final = ShardId(stage.name, number)
         self.stage: Final[Stage[S]] = stage
@@ -76,6 +78,7 @@ class Processor(Generic[S]):
         self._clock = clock
         self._observer = observer
         self._watchdog = watchdog
+        self._hosted = hosted
         self.reads: Final[Sequence[Partition]] = input_partitions(log, stage, number)
         self.writes: Final[Sequence[Partition]] = output_partitions(log, stage, number)
         self._opened: ShardRun[S] | None = None
@@ -144,7 +147,7 @@ class Processor(Generic[S]):
 
     def _load(self, held: ShardLog, breaker: Breaker) -> int:
         """Bring the state to where the shard stands; return how many events were folded."""
-        recovered = recover(self.log, self.stage, self.shard, held, self._every)
+        recovered = recover(self.log, self.stage, self.shard, held, self._every, hosted=self._hosted)
         self._remarks.begin(self.stage.parked(recovered.state))
         inputs = self._inputs(held.position.vector)
         patience = DECIDE_SECONDS if self._watchdog is None else self._watchdog.seconds

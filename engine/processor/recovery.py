@@ -10,7 +10,7 @@ import gc
 import logging
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
@@ -47,7 +47,9 @@ class Recovered(Generic[S]):
     """Outputs folded on top of the snapshot."""
 
 
-def recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardView, every: int) -> Recovered[S]:
+def recover(
+    log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardView, every: int, *, hosted: bool = False
+) -> Recovered[S]:
     """Build the state of a shard as of `held.position`.
 
     Args:
@@ -56,12 +58,13 @@ def recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardVie
         shard: which shard.
         held: the right to process it; whoever had it before can write no more.
         every: see `Snapshots`.
+        hosted: the process is somebody else's: its garbage collector goes on meanwhile.
 
     Raises:
         LogDamagedError: own output is missing.
         LogError: own output cannot be read by this release, or the log fails.
     """
-    with _collector_paused():
+    with nullcontext() if hosted else _collector_paused():
         return _recover(log, stage, shard, held, every)
 
 

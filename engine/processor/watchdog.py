@@ -2,7 +2,7 @@
 
 What counts is processor time: a machine that is busy or asleep, and a process that was frozen, are not taken for a loop. A loop
 that holds the interpreter (in a C extension) leaves no turn to the thread that looks; then the system ends the process, by a timer
-that is wound up at each look.
+that is wound up at each look. In a process of somebody else there is the thread alone: its timers and signals are not Lahar's.
 """
 
 from __future__ import annotations
@@ -37,16 +37,18 @@ _logger: Final = logging.getLogger(__name__)
 class Watchdog:
     """Looks at what shards of this process decide; a context manager, in the thread that owns it."""
 
-    def __init__(self, seconds: float = DECIDE_SECONDS, end: Callable[[int], object] = os._exit) -> None:
+    def __init__(self, seconds: float = DECIDE_SECONDS, end: Callable[[int], object] = os._exit, *, alarm: bool = True) -> None:
         """Watch nothing yet.
 
         Args:
             seconds: of processor time that a decision may take.
             end: ends the process with an exit code.
+            alarm: the timer of the process (`ITIMER_VIRTUAL`) may be used, and its signal.
         """
         self.seconds: Final = seconds
         """Of processor time that a decision may take."""
         self._end: Final = end
+        self._alarm: Final = alarm
         self._seen: WeakKeyDictionary[Breaker, tuple[object, float]] = WeakKeyDictionary()
         """What each shard was deciding when it was first seen to, and its processor time then (seconds)."""
         self._stop = threading.Event()
@@ -81,12 +83,13 @@ class Watchdog:
             self.look()
 
     def _wind_up(self) -> None:
-        signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds + 1)
+        if self._alarm:
+            signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds + 1)
 
     def __enter__(self) -> Self:
         """Begin to look."""
         self._stop.clear()
-        if sys.__stderr__ is not None:
+        if self._alarm and sys.__stderr__ is not None:
             # Says where the threads are; then the signal's own effect is the end.
             faulthandler.register(signal.SIGVTALRM, sys.__stderr__, chain=True)
         self._wind_up()
@@ -98,5 +101,6 @@ class Watchdog:
         """Look no more."""
         self._stop.set()
         self._thread.join()
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-        faulthandler.unregister(signal.SIGVTALRM)
+        if self._alarm:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            faulthandler.unregister(signal.SIGVTALRM)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,7 +18,7 @@ from engine.processor.partitions import shard_count
 from engine.processor.processor import Processor
 from engine.processor.stage import Stage
 from engine.processor.watchdog import Watchdog
-from engine.runtime.collector import Collector, set_aside
+from engine.runtime.collector import set_aside
 from engine.runtime.opening import is_shared, open_log
 from engine.runtime.settings import Settings
 from engine.runtime.turns import long_turns
@@ -52,9 +52,9 @@ def run_lock(settings: Settings) -> RunLock | None:
     return RunLock(Path(rest)) if scheme == "sqlite" else None
 
 
-def watchdog_of(settings: Settings) -> Watchdog:
-    """Return what ends this process where a decision takes longer than configured."""
-    return Watchdog(settings.decide_limit / SECOND)
+def watchdog_of(settings: Settings, *, hosted: bool = False) -> Watchdog:
+    """Return what ends this process where a decision takes longer than configured; `hosted` as of `Engine`."""
+    return Watchdog(settings.decide_limit / SECOND, alarm=not hosted)
 
 
 class Engine:
@@ -63,21 +63,27 @@ class Engine:
     What a stage writes may be what one before it takes, so they take turns until all are quiet.
     """
 
-    def __init__(self, stages: Sequence[Sequence[Processor[Any]]], watchdog: Watchdog, *, threads: bool = False) -> None:
+    def __init__(
+        self, stages: Sequence[Sequence[Processor[Any]]], watchdog: Watchdog, *, threads: bool = False, hosted: bool = False
+    ) -> None:
         """Name what is to be run; nothing is touched yet.
 
         Args:
             stages: of each stage, in their order, the processors of its shards.
             watchdog: of the processors.
             threads: the shards of a stage work at once, each opened anew in a thread of its own: for a log that answers slowly.
+            hosted: the process is somebody else's: its garbage collector and the interpreter's switch interval stay as they are.
         """
         self._threads = threads
+        self._hosted = hosted
         self._watchdog = watchdog
         self._stages = stages
         self._stop = threading.Event()
 
     @classmethod
-    def of(cls, log: Log, stages: Sequence[Stage[Any]], settings: Settings, observer: Observer | None = None) -> Self:
+    def of(
+        cls, log: Log, stages: Sequence[Stage[Any]], settings: Settings, observer: Observer | None = None, *, hosted: bool = False
+    ) -> Self:
         """Return the engine of a log.
 
         Args:
@@ -85,13 +91,17 @@ class Engine:
             stages: in their order.
             settings: say which log it is, and how long a decision may take.
             observer: is told what the processors do.
+            hosted: the process is somebody else's: nothing of it is changed for the length of the work.
         """
-        watchdog = watchdog_of(settings)
+        watchdog = watchdog_of(settings, hosted=hosted)
         processors = [
-            [Processor(log, stage, number, observer=observer, watchdog=watchdog) for number in range(shard_count(log, stage))]
+            [
+                Processor(log, stage, number, observer=observer, watchdog=watchdog, hosted=hosted)
+                for number in range(shard_count(log, stage))
+            ]
             for stage in stages
         ]
-        return cls(processors, watchdog, threads=is_shared(settings.log))
+        return cls(processors, watchdog, threads=is_shared(settings.log), hosted=hosted)
 
     @property
     def processors(self) -> list[Processor[Any]]:
@@ -137,19 +147,28 @@ class Engine:
             LogError: a shard cannot go on; the others stop after their transactions.
         """
         total = 0
-        with self._watchdog, long_turns(), set_aside() as collector:
-            while done := sum(self._run_stage(stage, collector, on_progress) for stage in self._stages):
+        with self._watchdog, ExitStack() as stack:
+            after_commit = on_progress
+            if not self._hosted:
+                stack.enter_context(long_turns())
+                collector = stack.enter_context(set_aside())
+
+                def after_commit() -> None:
+                    collector.tick()
+                    on_progress()
+
+            while done := sum(self._run_stage(stage, after_commit) for stage in self._stages):
                 total += done
                 if len(self._stages) == 1:
                     break
         return total
 
-    def _run_stage(self, stage: Sequence[Processor[Any]], collector: Collector, on_progress: Callable[[], object]) -> int:
+    def _run_stage(self, stage: Sequence[Processor[Any]], after_commit: Callable[[], object]) -> int:
         def work(processor: Processor[Any]) -> int:
             try:
                 if self._threads or not processor.is_open:
                     processor.open()
-                return self._run_shard(processor, collector, on_progress)
+                return self._run_shard(processor, after_commit)
             except BaseException:
                 self._stop.set()
                 raise
@@ -167,10 +186,9 @@ class Engine:
                 # Also where this thread was interrupted: the others end soon.
                 self._stop.set()
 
-    def _run_shard(self, processor: Processor[Any], collector: Collector, on_progress: Callable[[], object]) -> int:
+    def _run_shard(self, processor: Processor[Any], after_commit: Callable[[], object]) -> int:
         total = 0
         while not self._stop.is_set() and (done := processor.step() or processor.fire_due(processor.horizon)):
             total += done
-            collector.tick()
-            on_progress()
+            after_commit()
         return total if self._stop.is_set() else total + processor.run_until_quiet()

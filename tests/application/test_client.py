@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import logging
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,9 @@ import lahar
 from engine.effects.notice import Notice
 from engine.effects.registry import Registry, callback
 from engine.events.jobs import JobOpened, JobPhaseChanged
+from engine.lifecycle.stage import LifecycleStage
+from engine.processor.watchdog import ENDED
+from engine.projection.projection import Projection
 
 JOB: dict[str, Any] = {
     "apiVersion": "batch.volcano.sh/v1alpha1",
@@ -90,7 +97,7 @@ def test_applying_twice_changes_nothing(log: lahar.Lahar) -> None:
 
 
 def test_what_cannot_be_applied_leaves_all_as_it_was(log: lahar.Lahar) -> None:
-    with pytest.raises(ValueError, match="ConfigMap cannot be applied"):
+    with pytest.raises(ValueError, match=r"^object 2 \(ConfigMap a\): ConfigMap cannot be applied"):
         log.apply(JOB, {"kind": "ConfigMap", "metadata": {"name": "a"}})
     assert log.jobs() == []
 
@@ -106,9 +113,31 @@ def test_commands_and_custom_events_are_answered(log: lahar.Lahar) -> None:
 
 
 def test_observations_become_jobs(log: lahar.Lahar) -> None:
-    assert log.ingest([pod("Pending", 1), {"kind": "List", "items": [pod("Succeeded", 2)]}, {"kind": "Secret"}]) == 2
+    done = log.ingest([pod("Pending", 1), {"kind": "List", "items": [pod("Succeeded", 2)]}, {"kind": "Secret"}])
+    assert (done.objects, done.taken, done.ignored_kinds, done.processed, done.complete) == (3, 2, {"Secret": 1}, 2, True)
     (line,) = log.jobs(lahar.Filter(other=True))
     assert (line.name, line.phase) == ("web", "Completed")
+
+
+def test_what_cannot_be_taken_in_is_counted_with_the_first_reason(log: lahar.Lahar) -> None:
+    error = {"type": "ERROR", "object": {"kind": "Status", "message": "too old resource version", "code": 410}}
+    done = log.ingest([pod("Running", 1), {"kind": "Pod", "metadata": {"name": "bad"}}, {"kind": "Secret"}, error])
+    assert (done.objects, done.taken, done.ignored, done.unreadable, done.errors, done.complete) == (4, 1, 2, 1, 1, False)
+    assert done.first_unreadable.startswith("object 2: ")
+    assert "metadata.uid" in done.first_unreadable
+    assert "too old resource version" in done.first_error
+    assert len(log.dead_letters()) == 1
+
+
+def test_what_a_program_gave_before_it_failed_is_processed(log: lahar.Lahar) -> None:
+    def objects() -> Iterator[dict[str, object]]:
+        yield pod("Running", 1)
+        raise ConnectionError("the watch ended")
+
+    with pytest.raises(ConnectionError, match="the watch ended"):
+        log.ingest(objects())
+    (line,) = log.jobs(lahar.Filter(other=True))
+    assert line.phase == "Running"
 
 
 def test_a_dead_letter_is_discarded(log: lahar.Lahar) -> None:
@@ -222,6 +251,7 @@ def test_many_calls_hold_one_engine(tmp_path: Path) -> None:
     """Each opened the shards anew and left their files open."""
     with lahar.open(f"sqlite:{tmp_path / 'lahar.db'}") as log:
         log.apply(QUEUE, JOB)
+        log.raise_event("ml/train", "Checkpointed")
         before = len(list(Path("/proc/self/fd").iterdir()))
         for _ in range(5):
             log.raise_event("ml/train", "Checkpointed")
@@ -268,3 +298,168 @@ def test_a_log_is_closed_while_another_thread_reads_it(tmp_path: Path) -> None:
     assert reading.wait(60)
     log.close()
     assert ended.wait(60)
+
+
+def test_a_call_that_fails_loses_no_engine(tmp_path: Path) -> None:
+    with lahar.open(f"sqlite:{tmp_path / 'lahar.db'}") as log:
+        log.apply(QUEUE, JOB)
+    changed = {**JOB, "spec": {**JOB["spec"], "queue": "other"}}
+    with lahar.open(f"sqlite:{tmp_path / 'lahar.db'}") as log:
+        counts = []
+        for _ in range(3):
+            with pytest.raises(ValueError, match=r"object 1 \(Job train\): spec\.queue"):
+                log.apply(changed)
+            counts.append(len(list(Path("/proc/self/fd").iterdir())))
+        assert len(set(counts)) == 1
+    assert len(list(Path("/proc/self/fd").iterdir())) < counts[0]
+
+
+def test_what_is_wrong_names_the_object(log: lahar.Lahar) -> None:
+    """The second of two, whatever is wrong with it: its shape, or what the rules say."""
+    bad = {**JOB, "metadata": {"name": "other", "namespace": "ml"}, "spec": {**JOB["spec"], "minAvailable": -1}}
+    applied = log.apply(JOB, bad)
+    assert [taken.place for taken in applied if isinstance(taken, lahar.Taken)] == ["object 1 (Job train)", "object 2 (Job other)"]
+    with pytest.raises(ValueError, match=r"^object 2 \(Queue q\): "):
+        log.apply(JOB, {**QUEUE, "metadata": {"name": "q"}, "spec": {"weight": "heavy"}})
+    with pytest.raises(ValueError, match=r"^object 1: an object without `kind` cannot be applied"):
+        log.apply({})
+
+
+def test_the_settings_of_stages_are_those_of_the_command(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'lahar.db'}"
+    with lahar.open(url, max_replicas=1, forget_after="40d", orphan_wait=5, decide_limit="2m") as log:
+        log.apply(QUEUE)
+        assert log.submit(JOB).outcome == "rejected"
+        assert log._settings.forget_after == 40 * 86_400 * 1_000_000
+        assert (log._settings.orphan_wait, log._settings.decide_limit) == (5_000_000, 120_000_000)
+    with pytest.raises(ValueError, match=r"forget_after: .*soon"):
+        lahar.open(url, forget_after="soon")
+    with pytest.raises(ValueError, match="max_replicas: Input should be greater"):
+        lahar.open(url, max_replicas=0)
+    with lahar.open(url, callbacks=["no_such_module"]) as log, pytest.raises(ValueError, match="no_such_module"):
+        log.submit(JOB)
+
+
+CALLS: dict[str, Callable[[lahar.Lahar], object]] = {
+    "submit": lambda log: log.submit(JOB),
+    "apply": lambda log: log.apply(QUEUE),
+    "command": lambda log: log.command("ml/train", "AbortJob"),
+    "raise_event": lambda log: log.raise_event("ml/train", "Checkpointed"),
+    "ingest": lambda log: log.ingest([pod("Running", 1)]),
+    "discard": lambda log: log.discard("x"),
+    "jobs": lambda log: log.jobs(),
+    "job": lambda log: log.job("ml/train"),
+    "history": lambda log: log.history("ml/train"),
+    "why": lambda log: log.why("ml/train"),
+    "why_node": lambda log: log.why_node("n1"),
+    "as_of": lambda log: log.as_of(datetime.now(UTC), "ml/train"),
+    "timeline": lambda log: log.timeline("ml/train"),
+    "summary": lambda log: log.summary(),
+    "dead_letters": lambda log: log.dead_letters(),
+    "subscribe": lambda log: log.subscribe(job="ml/train"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_log_that_is_closed_says_so(log: lahar.Lahar, call: str) -> None:
+    log.submit(JOB)
+    log.jobs()
+    log.close()
+    log.close()
+    with pytest.raises(lahar.LogError, match=r"is closed; open it again with lahar\.open"):
+        CALLS[call](log)
+
+
+def test_every_call_is_tried_on_a_closed_log() -> None:
+    public = {name for name in vars(lahar.Lahar) if not name.startswith("_")}
+    assert public - {"close", "log"} == set(CALLS)
+
+
+def test_a_subscription_of_a_file_that_was_closed_says_so(tmp_path: Path) -> None:
+    log = lahar.open(f"sqlite:{tmp_path / 'lahar.db'}")
+    log.apply(QUEUE, JOB)
+    events = log.subscribe()
+    log.close()
+    with pytest.raises(lahar.LogError, match=r"lahar\.db was closed by this process; open it again"):
+        next(events)
+
+
+def test_many_questions_open_one_projection(log: lahar.Lahar, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[Projection] = []
+
+    class Counted(Projection):
+        def __init__(self, path: Path | None) -> None:
+            super().__init__(path)
+            opened.append(self)
+
+    monkeypatch.setattr("engine.application.asking.Projection", Counted)
+    for number in range(3):
+        log.submit({**JOB, "metadata": {"name": f"t{number}", "namespace": "ml"}})
+        assert len(log.jobs()) == number + 1
+        assert log.job(f"ml/t{number}").name == f"t{number}"
+        assert log.summary()["jobs"] == number + 1
+    assert len(opened) == 1
+
+
+def test_a_question_sees_what_others_have_put_in_since(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'lahar.db'}"
+    with lahar.open(url) as log:
+        log.apply(QUEUE)
+        assert log.jobs() == []
+        with lahar.open(url) as other:
+            other.submit(JOB)
+            assert len(other.jobs()) == 1
+        assert [line.name for line in log.jobs()] == ["train"]
+
+
+def test_a_call_leaves_the_process_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its garbage collector, its switch interval, its timers and signals: other threads of it go on meanwhile."""
+
+    def standing() -> tuple[object, ...]:
+        armed = signal.getitimer(signal.ITIMER_VIRTUAL)[0] > 500
+        return gc.isenabled(), gc.get_freeze_count(), sys.getswitchinterval(), signal.getsignal(signal.SIGVTALRM), armed
+
+    seen: list[tuple[object, ...]] = []
+
+    def noting(method: Callable[..., Any]) -> Callable[..., Any]:
+        def noted(*given: Any) -> Any:
+            seen.append(standing())
+            return method(*given)
+
+        return noted
+
+    monkeypatch.setattr(LifecycleStage, "decide", noting(LifecycleStage.decide))
+    monkeypatch.setattr(LifecycleStage, "load", noting(LifecycleStage.load))
+    monkeypatch.setattr(LifecycleStage, "initial", noting(LifecycleStage.initial))
+    signal.setitimer(signal.ITIMER_VIRTUAL, 1_000)
+    try:
+        before = standing()
+        assert before[0] is before[4] is True
+        for _ in range(2):
+            with lahar.open(f"sqlite:{tmp_path / 'lahar.db'}") as log:
+                log.apply(QUEUE, JOB)
+                log.command("ml/train", "AbortJob")
+        assert (len(seen) > 4, set(seen), standing()) == (True, {before}, before)
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+FOR_EVER = """
+import sys
+import lahar
+from engine.lifecycle.stage import LifecycleStage
+
+def decide(*_):
+    while True:
+        pass
+
+LifecycleStage.decide = decide
+with lahar.open(sys.argv[1], decide_limit=1) as log:
+    log.ingest([{"kind": "Node", "metadata": {"name": "n1", "uid": "n-1"}}])
+"""
+
+
+def test_a_decision_without_end_ends_the_process(tmp_path: Path) -> None:
+    url = f"sqlite:{tmp_path / 'lahar.db'}"
+    done = subprocess.run([sys.executable, "-c", FOR_EVER, url], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, "cluster/0@0 is not decided after 1 s" in done.stderr) == (ENDED, True)

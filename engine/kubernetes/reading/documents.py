@@ -33,7 +33,7 @@ class Document(NamedTuple):
     """One object as it was read."""
 
     line: int
-    """Line on which its piece of the stream begins, from 1."""
+    """Line on which its piece of the stream begins, from 1; 0: it was not read from a stream, and `path` says which it is."""
     path: str
     """Where in that piece it stands, `items[3]`; empty: it is all of it."""
     content: dict[str, Any]
@@ -162,6 +162,8 @@ def kind_of(content: dict[str, Any]) -> str | None:
 
 
 def _place(line: int, path: str) -> str:
+    if not line:
+        return path
     return f"line {line}, {path}" if path else f"line {line}"
 
 

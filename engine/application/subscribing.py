@@ -1,0 +1,52 @@
+"""A subscription as a Python program reads it: an iterator over events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from engine.events import Data, Event, decode
+from engine.events.times import to_micros
+from engine.history.subscribe import CaughtUp, Start, Subscription
+from engine.log.errors import LogError
+
+__all__ = ["Events", "start_at"]
+
+
+class Events(Iterator[Event[Data]]):
+    """Events of a subscription, in the order of each job. Not thread-safe."""
+
+    def __init__(self, subscription: Subscription, *, follow: bool) -> None:
+        self._subscription = subscription
+        self._follow = follow
+        self._items = subscription.stream(follow=follow)
+
+    @property
+    def token(self) -> str:
+        """From which another subscription goes on behind the last event that was given here."""
+        return self._subscription.token
+
+    @property
+    def is_caught_up(self) -> bool:
+        """All that was there when the subscription began has been given."""
+        return self._subscription.caught_up
+
+    def __next__(self) -> Event[Data]:
+        try:
+            for item in self._items:
+                if not isinstance(item, CaughtUp):
+                    return decode(item.message)
+        except LogError:
+            # Whoever goes on when the log can be read again goes on behind the last event.
+            self._items = self._subscription.stream(follow=self._follow)
+            raise
+        raise StopIteration
+
+
+def start_at(start: str | datetime) -> Start:
+    """Return where a subscription begins: `beginning`, `now`, a moment, or a token."""
+    if isinstance(start, datetime):
+        return Start("time", time=to_micros(start))
+    if start == "now":
+        return Start("now")
+    return Start() if start == "beginning" else Start("token", token=start)
