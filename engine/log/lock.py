@@ -41,7 +41,7 @@ class RunLock:
 
         Raises:
             LogBusyError: another live process holds it; the text names its process id.
-            LogUnavailableError: the file cannot be made.
+            LogUnavailableError: the file cannot be made or written.
         """
         try:
             descriptor = open_beside(self.path, self._log)
@@ -49,8 +49,11 @@ class RunLock:
             raise LogUnavailableError(f"{self.path} cannot be made: {error.strerror}; check that you may write there") from error
         try:
             self._take(descriptor)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            try:
+                os.ftruncate(descriptor, 0)
+                os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+            except OSError as error:
+                raise LogUnavailableError(f"{self.path} cannot be written: {error.strerror}; check the disk's space") from error
             yield
         finally:
             # The file stays: who deleted it could delete the one that another process has just locked.
