@@ -265,7 +265,7 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
 def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
     command = event.data
     if command.action == "Discard" and not job.opened:
-        yield from _say(turn, job, LetterDiscarded(command.by, command.reason, command.principal))
+        yield from said.say(turn, job, LetterDiscarded(command.by, command.reason, command.principal))
         return "applied"
     if command.action == "Unpark" and (job.parked or hold.is_left(job)):  # the first input of a job may have parked it
         part, principal = (turn, None) if job.opened else (turn.about(job), command.principal)

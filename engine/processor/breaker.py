@@ -160,6 +160,11 @@ class Breaker:
         if self.deciding is not None:
             self._held.mark(self._mark_of(self.deciding)[1])
 
+    def interrupted(self) -> None:
+        """Note that the state is not built any further, as nobody wants it; what is known of a suspect stays."""
+        if self.suspect in {_NOTHING, _RECOVERY}:
+            self.close()
+
     def close(self) -> None:
         """Note that the shard is given back in good order, if the log can be written."""
         self.deciding = None

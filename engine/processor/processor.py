@@ -19,7 +19,7 @@ from engine.processor.breaker import Breaker
 from engine.processor.inputs import Inputs, Retaken, Source, Taken
 from engine.processor.observer import Batch, Observer
 from engine.processor.partitions import input_partitions, output_partitions
-from engine.processor.recovery import must_reach, recover
+from engine.processor.recovery import StoppedRecoveryError, must_reach, recover
 from engine.processor.remarks import Remarks
 from engine.processor.shard_run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
 from engine.processor.stage import Stage
@@ -91,10 +91,14 @@ class Processor(Generic[S]):
 
     # --- opening and closing ----------------------------------------------------------------------------------------------
 
-    def open(self) -> None:
+    def open(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Take the shard over, whoever holds it, and bring its state to where it stands.
 
+        Args:
+            stopped: tells that this process does not want the shard any more.
+
         Raises:
+            StoppedRecoveryError: it does not; the shard is given back.
             LogUnavailableError: the log cannot be reached or written; or inputs end before what the shard has taken.
             LayoutError: the shard was run before with other inputs.
             LogDamagedError: what the log holds is not what was written.
@@ -113,7 +117,11 @@ class Processor(Generic[S]):
                         must_reach(self.log, self.shard, partition, taken)
                 breaker = Breaker(self.shard, held, self.batch, self._last)
                 breaker.recovering()
-                folded = self._load(held, breaker)
+                try:
+                    folded = self._load(held, breaker, stopped)
+                except (StoppedRecoveryError, KeyboardInterrupt):
+                    breaker.interrupted()
+                    raise
                 breaker.rest()
                 self._last = breaker
                 if self._watchdog is not None:
@@ -145,9 +153,9 @@ class Processor(Generic[S]):
             self._opened.held.close()
             self._opened = None
 
-    def _load(self, held: ShardLog, breaker: Breaker) -> int:
+    def _load(self, held: ShardLog, breaker: Breaker, stopped: Callable[[], bool] = lambda: False) -> int:
         """Bring the state to where the shard stands; return how many events were folded."""
-        recovered = recover(self.log, self.stage, self.shard, held, self._every, hosted=self._hosted)
+        recovered = recover(self.log, self.stage, self.shard, held, self._every, hosted=self._hosted, stopped=stopped)
         self._remarks.begin(self.stage.parked(recovered.state))
         inputs = self._inputs(held.position.vector)
         patience = DECIDE_SECONDS if self._watchdog is None else self._watchdog.seconds

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from operator import attrgetter
@@ -24,7 +24,7 @@ from engine.processor.partitions import input_partitions, output_partitions
 from engine.processor.snapshots import Snapshots, load
 from engine.processor.stage import Stage
 
-__all__ = ["Recovered", "must_reach", "own_output", "recover"]
+__all__ = ["Recovered", "StoppedRecoveryError", "must_reach", "own_output", "recover"]
 
 _READ: Final = 500
 _NO_STATE: Final = (Accounted, DeadLettered)
@@ -32,6 +32,11 @@ _SHARDSEQUENCE: Final = attrgetter("shardsequence")
 _logger: Final = logging.getLogger(__name__)
 
 S = TypeVar("S")
+T = TypeVar("T")
+
+
+class StoppedRecoveryError(Exception):
+    """Raised when whoever wanted a shard's state does not want it any more."""
 
 
 @dataclass(slots=True)
@@ -48,7 +53,14 @@ class Recovered(Generic[S]):
 
 
 def recover(
-    log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardView, every: int, *, hosted: bool = False
+    log: Log,
+    stage: Stage[S],
+    shard: ShardId,
+    held: ShardLog | ShardView,
+    every: int,
+    *,
+    hosted: bool = False,
+    stopped: Callable[[], bool] = lambda: False,
 ) -> Recovered[S]:
     """Build the state of a shard as of `held.position`.
 
@@ -59,20 +71,24 @@ def recover(
         held: the right to process it; whoever had it before can write no more.
         every: see `Snapshots`.
         hosted: the process is somebody else's: its garbage collector goes on meanwhile.
+        stopped: tells that the state is not wanted any more; asked before each record.
 
     Raises:
+        StoppedRecoveryError: it is not.
         LogDamagedError: own output is missing.
         LogError: own output cannot be read by this release, or the log fails.
     """
     with nullcontext() if hosted else _collector_paused():
-        return _recover(log, stage, shard, held, every)
+        return _recover(log, stage, shard, held, every, stopped)
 
 
-def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardView, every: int) -> Recovered[S]:
-    loaded = load(held.snapshot(), stage.state_version)
+def _recover(
+    log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardView, every: int, stopped: Callable[[], bool]
+) -> Recovered[S]:
+    loaded = load(_unless(stopped, held.snapshot()), stage.state_version)
     state, accounts = stage.initial(), loaded.accounts
     if loaded.low is not None:
-        stage.load(state, loaded.records)
+        stage.load(state, _unless(stopped, loaded.records))
         loaded.records.clear()
     elif loaded.fault:
         _logger.warning("the snapshot of shard %s is not used, %s: reading all of its history", shard, loaded.fault)
@@ -85,7 +101,8 @@ def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardVi
     position = held.position
     before = snapshots.low
     outputs = output_partitions(log, stage, shard.number)
-    for record in own_output(log, shard, outputs, loaded.offsets, before.shardsequence, position.shardsequence):
+    own = own_output(log, shard, outputs, loaded.offsets, before.shardsequence, position.shardsequence)
+    for record in _unless(stopped, own):
         if record.shardsequence - before.shardsequence > _READ:
             snapshots.touch(stage.touched(state), before)
             before = Position(tuple(taken), before.now, record.shardsequence - 1)
@@ -104,6 +121,13 @@ def _recover(log: Log, stage: Stage[S], shard: ShardId, held: ShardLog | ShardVi
     snapshots.touch(stage.touched(state), before)
     accounts.received = sum(accounts.outcomes.values())
     return Recovered(state, accounts, snapshots, loaded.fault, position.shardsequence - snapshots.low.shardsequence)
+
+
+def _unless(stopped: Callable[[], bool], items: Iterable[T]) -> Iterator[T]:
+    for item in items:
+        if stopped():
+            raise StoppedRecoveryError
+        yield item
 
 
 def must_reach(log: Log, shard: ShardId, partition: Partition, taken: int) -> int:

@@ -16,6 +16,7 @@ from engine.log.port import Log
 from engine.processor.observer import Observer
 from engine.processor.partitions import shard_count
 from engine.processor.processor import Processor
+from engine.processor.recovery import StoppedRecoveryError
 from engine.processor.stage import Stage
 from engine.processor.watchdog import Watchdog
 from engine.runtime.collector import set_aside
@@ -167,8 +168,10 @@ class Engine:
         def work(processor: Processor[Any]) -> int:
             try:
                 if self._threads or not processor.is_open:
-                    processor.open()
+                    processor.open(self._stop.is_set)
                 return self._run_shard(processor, after_commit)
+            except StoppedRecoveryError:
+                return 0  # why is raised elsewhere
             except BaseException:
                 self._stop.set()
                 raise

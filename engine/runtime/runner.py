@@ -24,6 +24,8 @@ from engine.runtime.turns import long_turns
 
 __all__ = ["DRAIN_SECONDS", "Runner"]
 
+_OPENING_SECONDS: Final = 0.5
+"""How long a shard that is being opened is waited for: nothing of it is under way that could be left half done."""
 DRAIN_SECONDS: Final = 15.0
 """How long shards are waited for when they are to end: as long as a commit may take. Kubernetes kills after 30 s."""
 
@@ -125,24 +127,25 @@ class Runner:
         """Let all shards finish the transaction at hand and give them back. Idempotent.
 
         Args:
-            seconds: to wait at most, for all together.
+            seconds: to wait at most, for all together; for those that are being opened half a second.
 
         Returns:
-            Shards that have not ended within that time (one that is being opened cannot be interrupted).
+            Shards that have not ended within that time (of a log that does not answer).
         """
         self._closed.set()
         for thread in self._threads.values():
             thread.stop()
-        deadline = time.monotonic() + seconds
+        begun = time.monotonic()
         for thread in self._threads.values():
-            thread.join(max(deadline - time.monotonic(), 0))
+            patience = seconds if thread.is_open else min(seconds, _OPENING_SECONDS)
+            thread.join(max(begun + patience - time.monotonic(), 0))
         left = sorted((thread.number, thread.shard) for thread in self._threads.values() if not thread.ended)
         for thread in self._threads.values():
             if thread.ended and thread.error is not None and not isinstance(thread.error, FencedError):
                 _logger.error("shard %s could not be given back in order: %s", thread.shard, thread.error)
         if left:
             names = ", ".join(shard for _, shard in left)
-            _logger.warning("shards %s have not ended within %g s and are left behind", names, seconds)
+            _logger.warning("shards %s have not ended in time and are left behind", names)
         return [number for number, _ in left]
 
     # --- what it shows, to any thread -------------------------------------------------------------------------------------

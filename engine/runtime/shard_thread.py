@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from engine.events.back_off import BackOff
@@ -13,6 +14,7 @@ from engine.events.times import SECOND
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
 from engine.processor.processor import Processor
+from engine.processor.recovery import StoppedRecoveryError
 
 __all__ = ["BACK_OFF", "IDLE_SECONDS", "ShardThread"]
 
@@ -91,7 +93,7 @@ class ShardThread:
         """It waits for inputs."""
         self.trouble = ""
         """Why the log cannot be used at this moment; empty: it can."""
-        # A daemon: a shard that is being opened cannot be interrupted, and must not keep the process from ending.
+        # A daemon: a log that does not answer must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name=f"lahar-shard-{number}", daemon=True)
         self._thread.start()
 
@@ -118,7 +120,8 @@ class ShardThread:
             processor = self._make(self.number)
             self.shard, self.reads = str(processor.shard), processor.reads
             try:
-                self._work(processor)
+                with suppress(StoppedRecoveryError):
+                    self._work(processor)
             finally:
                 self.is_open = False
                 processor.close()
@@ -158,7 +161,7 @@ class ShardThread:
 
     def _open(self, processor: Processor[Any]) -> None:
         self.is_open = False
-        processor.open()
+        processor.open(self._stop.is_set)
         if self._was_open:
             self._after_loss()
         self.is_open = self._was_open = True

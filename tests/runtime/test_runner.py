@@ -500,7 +500,45 @@ def test_who_was_left_behind_is_not_waited_for_again(log: PlannedLog, caplog: py
         assert gate.reached.wait(PATIENCE)
         runner.close(seconds=0.01)
     gate.open()
-    assert [record.message for record in caplog.records] == ["shards counting/2 have not ended within 0.01 s and are left behind"]
+    assert [record.message for record in caplog.records] == ["shards counting/2 have not ended in time and are left behind"]
+
+
+def test_a_shard_that_is_being_opened_is_not_waited_for_as_one_at_work(log: PlannedLog) -> None:
+    log.openings[2] = [gate := Gate()]
+    with Runner(log, partial(processor, log)) as runner:
+        runner.assign([2])
+        assert gate.reached.wait(PATIENCE)
+        begun = time.monotonic()
+        assert runner.close() == [2]
+        assert time.monotonic() - begun < 5
+        gate.open()
+
+
+def test_a_recovery_that_nobody_wants_ends_at_its_next_record(log: PlannedLog) -> None:
+    log.add(0, 200)
+    before = processor(log, 0)
+    before.open()
+    before.step()
+    before.close()
+    gate, folded = Gate(), []
+
+    class Slow(CountingStage):
+        state_version = CountingStage.state_version + 1  # no snapshot
+
+        def evolve(self, state: Any, event: Any) -> None:
+            folded.append(event)
+            gate()
+
+    with Runner(log, lambda number: Processor(log, Slow(), number)) as runner:
+        runner.assign([0])
+        assert gate.reached.wait(PATIENCE)
+        runner.assign([])
+        gate.open()
+        assert runner.close(PATIENCE) == []
+        assert runner.collect() == []
+    assert len(folded) == 1
+    assert log.outputs(0) > 1
+    assert log.open(ShardId("counting", 0), before.reads).marked() == "", "no process has ended in it"
 
 
 def test_what_goes_wrong_while_closing_is_told(log: PlannedLog, runner: Runner, caplog: pytest.LogCaptureFixture) -> None:
