@@ -135,7 +135,7 @@ def export(
 
     def left_out(damage: Damage) -> None:
         nonlocal damages
-        damages += 1
+        damages += damage.records
         output.warn(f"left out: {damage}")
 
     with opened(settings) as source, output.busy("exporting"):

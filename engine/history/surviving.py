@@ -13,14 +13,18 @@ __all__ = ["Damage", "surviving"]
 
 
 class Damage(NamedTuple):
-    """A record that cannot be read."""
+    """A record that cannot be read, or several in a row."""
 
     partition: Partition
     offset: int
+    """Of the first one."""
     reason: str
+    records: int = 1
+    """How many there may have been."""
 
     def __str__(self) -> str:
-        return f"{self.partition.topic}/{self.partition.number} at {self.offset}: {self.reason}"
+        which = f"at {self.offset}" if self.records == 1 else f"from {self.offset} to {self.offset + self.records - 1}"
+        return f"{self.partition.topic}/{self.partition.number} {which}: {self.reason}"
 
 
 def surviving(log: Searchable, topics: Sequence[Topic], job: str | None = None) -> Iterator[Record | Damage]:
@@ -32,9 +36,10 @@ def surviving(log: Searchable, topics: Sequence[Topic], job: str | None = None) 
         job: only records with this key; behind a damaged one, whose key nobody knows, all damaged ones are told.
 
     Raises:
-        LogDamagedError: more than single records cannot be read.
+        LogDamagedError: it is not known which records cannot be read.
     """
     behind: dict[Partition, int] = {}
+    scanned = job is None
     records = log.scan(topics) if job is None else log.records_of(job, topics)
     while True:
         try:
@@ -43,12 +48,15 @@ def surviving(log: Searchable, topics: Sequence[Topic], job: str | None = None) 
                 if job is None or record.message.key == job:
                     yield record
         except LogDamagedError as error:
-            if error.place is None:
+            if error.place is not None:
+                topic, number, offset = error.place
+                partition = Partition(cast("Topic", topic), number)
+                behind[partition] = offset + error.count
+                reason = "it does not match its checksum" if error.count == 1 else "they cannot be read"
+                yield Damage(partition, offset, reason, error.count)
+            elif scanned:
                 raise
-            topic, number, offset = error.place
-            partition = Partition(cast("Topic", topic), number)
-            behind[partition] = offset + 1
-            yield Damage(partition, offset, "it does not match its checksum")
-            records = log.scan(topics, start=behind)
+            # Without the index, which may be what is torn.
+            scanned, records = True, log.scan(topics, start=behind)
         else:
             return

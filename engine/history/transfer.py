@@ -5,7 +5,7 @@ Each line between is one record: its event in CloudEvents' structured mode, with
 (`topic`, `partition`, `offset`, `shard`, `shardsequence`, `basis`). A message that structured mode would not give back to the last
 bit is kept whole in the data of a `lahar.record.kept.v1`.
 
-A record that is damaged is left out; a `lahar.record.left_out.v1` says where it stood. An import goes on without it.
+Records that are damaged are left out; a `lahar.record.left_out.v1` says where they stood. An import goes on without them.
 
 Snapshots are not exported: they are made anew. Neither are cursors: callbacks on the restored log are told everything again, as
 `catchup`. A backup keeps both.
@@ -19,7 +19,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, Protocol, get_args
+from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
 
 from pydantic_core import from_json
 
@@ -111,6 +111,8 @@ def _left_out(damage: Damage, on_damage: Callable[[Damage], None] | None) -> byt
     if on_damage is not None:
         on_damage(damage)
     data = {"topic": damage.partition.topic, "partition": damage.partition.number, "offset": damage.offset}
+    if damage.records > 1:
+        data["records"] = damage.records
     identity = digest(f"{_LEFT_OUT}\x1f{damage}".encode())
     event = {"specversion": "1.0", "id": identity, "source": "lahar/export", "type": _LEFT_OUT, "data": data}
     return json.dumps(event, separators=(",", ":")).encode()
@@ -180,8 +182,8 @@ def import_log(
             if isinstance(record, int):
                 ended = record
                 continue
-            if record is None:
-                restore.miss()
+            if isinstance(record, _LeftOut):
+                restore.miss(record.records)
                 continue
             restore.add(record)
         except (ValueError, LookupError, TypeError) as error:
@@ -231,9 +233,9 @@ class _Restore:
             self._flush()
         self._run.append(record)
 
-    def miss(self) -> None:
-        """Go on without a record that was left out of the export."""
-        self._missing += 1
+    def miss(self, count: int) -> None:
+        """Go on without some records that were left out of the export."""
+        self._missing += count
 
     def finish(self) -> None:
         """Write what is left and give the shards back."""
@@ -360,8 +362,14 @@ def _surplus() -> int:
     raise ValueError("it stands behind the end of the export")
 
 
-def _record(line: bytes) -> Record | int | None:
-    """Return the record of a line, `None` for one that was left out, or how many there were, if it is the last line.
+class _LeftOut(NamedTuple):
+    """Records that an export has not."""
+
+    records: int
+
+
+def _record(line: bytes) -> Record | int | _LeftOut:
+    """Return the record of a line, how many were left out, or how many there were, if it is the last line.
 
     Raises:
         ValueError, LookupError, TypeError: it is neither.
@@ -370,7 +378,7 @@ def _record(line: bytes) -> Record | int | None:
     if fields["type"] == _END:
         return int(fields["data"]["records"])
     if fields["type"] == _LEFT_OUT:
-        return None
+        return _LeftOut(int(fields["data"].get("records", 1)))
     if fields["type"] == _KEPT:
         kept = fields["data"]
         message = Message(**(kept | {"data": base64.b64decode(kept["data"], validate=True)}))

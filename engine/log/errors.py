@@ -70,12 +70,14 @@ class LogDamagedError(LogError):
 
     Args:
         text: what is damaged, and what to do.
-        place: topic, partition and offset, if it is one record that is damaged and those behind it can be read.
+        place: topic, partition and offset of the first record that cannot be read, if those behind it can be.
+        count: how many offsets from there on cannot be read.
     """
 
-    def __init__(self, text: str, place: tuple[str, int, int] | None = None) -> None:
+    def __init__(self, text: str, place: tuple[str, int, int] | None = None, count: int = 1) -> None:
         super().__init__(text)
         self.place = place
+        self.count = count
 
 
 class NotALogError(LogError):

@@ -37,12 +37,13 @@ def translated(path: Path) -> Iterator[None]:
         raise found from error
 
 
-def damaged(path: Path, what: str, place: tuple[str, int, int] | None = None) -> LogDamagedError:
-    """Return the error for a log whose bytes are not those that were written; `place` is the record's, if it is only one."""
+def damaged(path: Path, what: str, place: tuple[str, int, int] | None = None, count: int = 1) -> LogDamagedError:
+    """Return the error for a log whose bytes are not those that were written; `place` and `count` as of the error."""
     return LogDamagedError(
         f"{path} is damaged: {what}. Restore a backup (`lahar log backup` makes them), "
         "or save what can still be read with `lahar export` and `lahar import` it into a new log",
         place,
+        count,
     )
 
 

@@ -7,6 +7,7 @@ processor; SQLite lets one of them write at a time and the others wait (`failure
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from heapq import merge
 from itertools import chain
 from operator import itemgetter
@@ -24,6 +25,7 @@ from engine.log.rows import Row, checksum, records, selection
 from engine.log.schema import make_file, partition_counts, table
 from engine.log.sqlite_file import SqliteFile
 from engine.log.sqlite_shard import RecordWriter, SqliteShard
+from engine.log.torn_pages import unreadable
 
 __all__ = ["SqliteLog"]
 
@@ -215,9 +217,13 @@ class SqliteLog:
         self, partitions: Sequence[Partition], start: Mapping[Partition, int], condition: str, parameters: tuple[object, ...]
     ) -> Iterator[Record]:
         # In one statement, so that all ends are of one moment: else a record could be given before one committed earlier.
-        ends = self._file.all(" UNION ALL ".join(_LAST.format(table=table(partition)) for partition in partitions))
+        try:
+            found = self._file.all(" UNION ALL ".join(_LAST.format(table=table(partition)) for partition in partitions))
+            ends = list(map(_behind, found))
+        except LogDamagedError:
+            ends = self._greatest_ends(partitions)
         runs = [
-            self._run(partition, start.get(partition, 0), _behind(end), condition, parameters)
+            self._run(partition, start.get(partition, 0), end, condition, parameters)
             for partition, end in zip(partitions, ends, strict=True)
         ]
         if len(runs) == 1:
@@ -232,14 +238,31 @@ class SqliteLog:
             try:
                 rows, found, cut = self._some(query, (start, end, *parameters, _CHUNK), partition)
             except LogDamagedError as error:
-                if error.place is not None:
-                    # Whoever goes on behind it must have had what stands before it.
-                    yield self._some(query, (start, error.place[2], *parameters, _CHUNK), partition)[:2]
-                raise
+                place, count = error.place, error.count
+                if place is None:
+                    torn = unreadable(lambda at, limit: len(self.read(partition, at, limit)), start, end, _CHUNK)
+                    if torn is None:
+                        raise  # the index is torn
+                    place, count = (*partition, torn.start), len(torn)
+                # Whoever goes on behind it must have had what stands before it: one by one, as SQLite looks at the page behind.
+                single = selection(partition, '"offset" = ?' + condition)
+                for offset in range(start, place[2]):
+                    yield self._some(single, (offset, *parameters, 1), partition)[:2]
+                raise LogDamagedError(str(error), place, count) from error
             yield rows, found
             if len(rows) < _CHUNK and not cut:
                 return
             start = rows[-1][1] + 1
+
+    def _greatest_ends(self, partitions: Sequence[Partition]) -> list[int]:
+        """Return the ends of partitions of which some cannot be told, as their last pages are torn: where they are at most."""
+        known: dict[Partition, int] = {}
+        for topic, count in self._counts.items():
+            for partition in (Partition(topic, number) for number in range(count)):
+                with suppress(LogDamagedError):
+                    known[partition] = self.end(partition)
+        left = self._file.one("SELECT position FROM log")[0] - sum(known.values())
+        return [known.get(partition, left) for partition in partitions]
 
     def _some(self, query: str, parameters: Sequence[object], partition: Partition) -> tuple[list[Row], list[Record], bool]:
         def fault(offset: int) -> LogDamagedError:
