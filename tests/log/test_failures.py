@@ -52,5 +52,10 @@ def test_a_text_that_is_no_unicode_is_damage() -> None:
 
 
 def test_misuse_stays_what_it_is() -> None:
-    with pytest.raises(sqlite3.ProgrammingError, match="closed database"), translated(Path("a.db")):
+    with pytest.raises(sqlite3.ProgrammingError, match="bindings"), translated(Path("a.db")):
+        raise failing(sqlite3.ProgrammingError, "Incorrect number of bindings supplied.")
+
+
+def test_what_was_closed_is_said_to_be() -> None:
+    with pytest.raises(LogUnavailableError, match=r"a\.db was closed by this process; open it again"), translated(Path("a.db")):
         raise failing(sqlite3.ProgrammingError, "Cannot operate on a closed database.")
