@@ -7,15 +7,15 @@ forgetting a job never changes what is delivered.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Final
+from collections.abc import Callable, Iterable
+from copy import copy
+from typing import Final, cast
 
 from engine.events import Data, Event
+from engine.events.job_state import LabelledJob
 from engine.events.jobs import JobForgotten, JobOpened, JobRevised
 
-__all__ = ["FACT_TYPES", "UNKNOWN", "JobBook", "JobFacts"]
+__all__ = ["FACT_TYPES", "UNKNOWN", "JobBook"]
 
 FACT_TYPES: Final = frozenset({JobOpened.TYPE, JobRevised.TYPE, JobForgotten.TYPE})
 """Events that `JobBook.fold` wants."""
@@ -24,31 +24,11 @@ _KEPT: Final = 100_000
 """Jobs: about 60 MB with a handful of labels each."""
 
 
-@dataclass(slots=True, frozen=True)
-class JobFacts:
-    """What is told of a job."""
-
-    kind: str
-    namespace: str
-    name: str
-    labels: Mapping[str, str]
-    """Read-only: all receivers are given the same."""
-
-    def revised(self, data: JobRevised) -> JobFacts:
-        """Return the facts after a revision; what it leaves out stays."""
-        return JobFacts(
-            self.kind if data.kind is None else data.kind,
-            self.namespace if data.namespace is None else data.namespace,
-            self.name if data.name is None else data.name,
-            self.labels if data.labels is None else MappingProxyType(data.labels),
-        )
-
-
-UNKNOWN: Final = JobFacts("", "", "", MappingProxyType({}))
+UNKNOWN: Final = LabelledJob()
 """What is told of a job whose beginning is no longer in the log."""
 
-Versions = list[tuple[int, JobFacts]]
-"""Facts of one job with the offset from which each holds."""
+Versions = list[tuple[int, LabelledJob]]
+"""One job as it was, with the offset from which each holds."""
 
 History = Callable[[str], Iterable[tuple[int, Event[Data]]]]
 """Reads the events of a job again, with their offsets, up to what was folded."""
@@ -83,7 +63,7 @@ class JobBook:
         elif event.subject in self._jobs:
             _extended(self._jobs[event.subject], offset, event)
 
-    def at(self, job: str, offset: int) -> JobFacts:
+    def at(self, job: str, offset: int) -> LabelledJob:
         """Return what was known of a job at an offset, the event there included."""
         versions = self._jobs.get(job)
         if versions is None:
@@ -107,7 +87,9 @@ class JobBook:
 def _extended(versions: Versions, offset: int, event: Event[Data]) -> Versions:
     data = event.data
     if isinstance(data, JobOpened):
-        versions.append((offset, JobFacts(data.kind, data.namespace, data.name, MappingProxyType(data.labels))))
+        versions.append((offset, LabelledJob.begin(cast("Event[JobOpened]", event))))
     elif isinstance(data, JobRevised):
-        versions.append((offset, (versions[-1][1] if versions else UNKNOWN).revised(data)))
+        job = copy(versions[-1][1] if versions else UNKNOWN)
+        job.change(data, event.time)
+        versions.append((offset, job))
     return versions

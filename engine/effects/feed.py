@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Final, cast
 
-from engine.effects.facts import FACT_TYPES, JobBook, JobFacts
+from engine.effects.facts import FACT_TYPES, JobBook
 from engine.events import Data, Event, decode
+from engine.events.job_state import LabelledJob
 from engine.events.jobs import EffectSettled
 from engine.log.port import Log, Partition, Record, Searchable
 
@@ -82,7 +83,7 @@ class Feed:
             found = events[record.offset] = decode(record.message)
         return found
 
-    def facts(self, record: Record) -> JobFacts:
+    def facts(self, record: Record) -> LabelledJob:
         """Return what was known of the job when this was recorded."""
         return self._books[record.partition].at(record.message.subject, record.offset)
 

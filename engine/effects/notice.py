@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from engine.effects.facts import JobFacts
 from engine.events import TYPES, UPCASTERS, Data, Event, Message, to_cloudevent
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptEnded,
-    AttemptEvent,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    JobOpened,
-    JobPhaseChanged,
-    TaskPhaseChanged,
-)
+from engine.events.job_state import ENTERED, LabelledJob
+from engine.events.jobs import AttemptEnded, AttemptEvent, JobOpened, JobPhaseChanged, TaskPhaseChanged
 from engine.events.times import format_time
 from statemachines.transition import Transition
 from statemachines.vocabulary import Level
@@ -93,11 +84,7 @@ _LEVELS: Final[dict[type[Data], Level]] = {
     JobOpened: "job",
     JobPhaseChanged: "job",
     TaskPhaseChanged: "task",
-    AttemptStarted: "replica",
-    AttemptBound: "replica",
-    AttemptRunning: "replica",
-    AttemptTerminating: "replica",
-    AttemptEnded: "replica",
+    **dict.fromkeys((*ENTERED, AttemptEnded), "replica"),
 }
 
 
@@ -113,14 +100,14 @@ LEVELS: Final[Mapping[str, Level]] = {
 """Types of the events that are transitions → their level; tells before decoding whether anybody can want one."""
 
 
-def make_notice(message: Message, event: Event[Data], transition: Transition, facts: JobFacts, mode: NoticeMode) -> Notice:
+def make_notice(message: Message, event: Event[Data], transition: Transition, job: LabelledJob, mode: NoticeMode) -> Notice:
     """Return what is told of a transition.
 
     Args:
         message: the event as the log keeps it.
         event: the same, decoded.
         transition: what it is.
-        facts: what was known of the job then.
+        job: what was known of it then.
         mode: whether it is news.
     """
     data: Any = event.data
@@ -128,9 +115,9 @@ def make_notice(message: Message, event: Event[Data], transition: Transition, fa
         id=event.id,
         sequence=event.sequence,
         job=event.subject,
-        kind=facts.kind,
-        namespace=facts.namespace,
-        name=facts.name,
+        kind=job.kind,
+        namespace=job.namespace,
+        name=job.name,
         cluster=event.clusterid,
         level=transition.level,
         task=transition.task,
@@ -143,7 +130,7 @@ def make_notice(message: Message, event: Event[Data], transition: Transition, fa
         occurred=event.time,
         recorded=event.recordedtime,
         mode=mode,
-        labels=facts.labels,
+        labels=MappingProxyType(job.labels),
         cloudevent=to_cloudevent(message),
         message=getattr(data, "message", ""),
         inferred=getattr(data, "inferred", False) or getattr(data, "skipped", False),

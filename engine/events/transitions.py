@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from engine.events.job_state import ENTERED
 from engine.events.jobs import (
     AttemptBound,
     AttemptEnded,
@@ -23,12 +24,8 @@ def transition_of(data: Data) -> Transition | None:
     match data:
         case AttemptEnded():
             return Transition("replica", data.phase, data.previous, data.task, data.index, data.reason, data.exit_code)
-        case AttemptRunning():
-            return Transition("replica", "Running", data.previous, data.task, data.index, data.reason)
-        case AttemptBound():
-            return Transition("replica", "Bound", data.previous, data.task, data.index, data.reason)
-        case AttemptTerminating():
-            return Transition("replica", "Terminating", data.previous, data.task, data.index, data.reason)
+        case AttemptRunning() | AttemptBound() | AttemptTerminating():
+            return Transition("replica", ENTERED[type(data)], data.previous, data.task, data.index, data.reason)
         case AttemptStarted():
             return Transition("replica", "Pending", None, data.task, data.index)
         case TaskPhaseChanged():

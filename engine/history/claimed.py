@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Final
 
 from engine.events import Data, Event
 from engine.events.jobs import InputParked, InputReleased, JobParked, JobUnparked
 from engine.lifecycle.claims import Claim, claim_of, restore
 
-__all__ = ["Claimed"]
+__all__ = ["CLAIMING", "Claimed"]
+
+CLAIMING: Final[tuple[type[Data], ...]] = (JobParked, InputParked, InputReleased, JobUnparked)
+"""Events that say what is held of a job."""
 
 
 class Claimed:

@@ -4,69 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self, cast
 
 from engine.events import Data, Event
+from engine.events.job_state import JobState, Slot
 from engine.events.jobs import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
+    AttemptEvent,
     AttemptRunning,
     AttemptStarted,
-    AttemptTerminating,
     JobOpened,
     JobParked,
     JobPhaseChanged,
-    JobRevised,
     JobUnparked,
     RowRejected,
 )
 from engine.events.times import format_time
 from engine.history.claimed import Claimed
 from engine.history.exact import seconds
-from engine.history.use import AttemptUse, Use, use_so_far
+from engine.history.use import LiveAttempt, Use, use_so_far
 from engine.lifecycle.claims import Claim
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["OTHER", "Ends", "JobFacts", "JobLine", "Jobs", "LiveAttempt", "Slot", "line_of"]
+__all__ = ["OTHER", "Ends", "JobFacts", "JobLine", "Jobs", "line_of"]
 
 OTHER: Final = "Other"
 """Kind of jobs that are pods of services and of nobody: left out unless asked for."""
-
-Slot = tuple[str, int, int]
-"""Task, index, number of the attempt."""
 
 Ends = dict[tuple[str, str | None], int]
 """Attempts that have ended by phase and reason."""
 
 
 @dataclass(slots=True)
-class LiveAttempt(AttemptUse):
-    """An attempt that has not ended."""
-
-    phase: str = "Pending"
-    reason: str | None = None
-
-
-@dataclass(slots=True)
-class JobLine:
+class JobLine(JobState):
     """One job in the list. Times are microseconds."""
 
-    id: str
-    cluster: str
-    kind: str
-    namespace: str
-    name: str
-    managed: bool
-    queue: str
-    user: str
-    tenant: str
-    submitted: int
-    """Of a job that is first seen as one of its pods: when the oldest of them was created."""
-    phase: str = "Pending"
-    reason: str | None = None
-    since: int = 0
     started: int | None = None
     """First time that an attempt ran."""
     attempts: int = 0
@@ -145,71 +120,42 @@ class JobFacts(JobLine):
     """Changes of the number of devices in use, with their times."""
 
     @classmethod
-    def begin(cls, event: Event[Any]) -> JobFacts:
-        """Return the job that a `lahar.job.opened` opens."""
-        data: JobOpened = event.data
-        return cls(
-            event.subject,
-            event.clusterid,
-            data.kind,
-            data.namespace,
-            data.name,
-            data.managed,
-            data.spec.queue,
-            data.user,
-            data.tenant,
-            submitted=event.time,
-            since=event.time,
-            begun=event.time,
-        )
+    def begin(cls, event: Event[JobOpened]) -> Self:
+        """Return the job that an event opens."""
+        job = super(JobFacts, cls).begin(event)
+        job.begun = event.time
+        return job
 
     def apply(self, data: Data, time: int) -> None:
         """Take one more event of the job, in order; one that says nothing about these facts changes nothing."""
-        match data:
-            case JobRevised():
-                for name in ("kind", "namespace", "name", "user", "tenant"):
-                    value = getattr(data, name)
-                    if value is not None:
-                        setattr(self, name, value)
-                if data.spec is not None:
-                    self.queue = data.spec.queue
-                if data.created is not None:
-                    self.submitted = min(self.submitted, data.created)
-            case JobPhaseChanged():
-                self.phase, self.reason, self.since, self.without_end = data.phase, data.reason, time, data.without_end
-            case JobParked() | JobUnparked():
-                self.parked = isinstance(data, JobParked)
-            case AttemptStarted():
-                # A job that is first seen as one of its pods is as old as the oldest of them.
-                self.submitted = min(self.submitted, time)
-                self.attempts += 1
-                self.open[data.task, data.index, data.attempt] = LiveAttempt(data.requests, reason=data.reason)
-            case AttemptBound() | AttemptRunning() | AttemptTerminating() | AttemptChanged() | AttemptEnded():
-                attempt = self.open.get((data.task, data.index, data.attempt))
-                if attempt is None:
-                    return
-                if isinstance(data, AttemptEnded):
-                    self._close(attempt, data, time)
-                else:
-                    self._move(attempt, data, time)
+        if isinstance(data, AttemptEvent):
+            self._attempt((data.task, data.index, data.attempt), data, time)
+            return
+        self.change(data, time)
+        if isinstance(data, JobPhaseChanged):
+            self.without_end = data.without_end
+        elif isinstance(data, JobParked | JobUnparked):
+            self.parked = isinstance(data, JobParked)
 
-    def _move(
-        self, attempt: LiveAttempt, data: AttemptBound | AttemptRunning | AttemptTerminating | AttemptChanged, time: int
-    ) -> None:
-        if not isinstance(data, AttemptChanged) or data.reason_changed:
-            attempt.reason = data.reason
+    def _attempt(self, slot: Slot, data: AttemptEvent, time: int) -> None:
+        if isinstance(data, AttemptStarted):
+            self.change(data, time)
+            self.attempts += 1
+            self.open[slot] = LiveAttempt()
+        if (attempt := self.open.get(slot)) is None:
+            return
         match data:
             case AttemptBound():
-                attempt.phase = "Bound"
                 self.nodes.add(data.node)
             case AttemptRunning():
-                attempt.phase = "Running"
                 self.started = _earlier(self.started, time)
                 self._begin(attempt, time)
-            case AttemptTerminating():
-                attempt.phase = "Terminating"
             case AttemptChanged() if data.requests is not None:
                 self._resize(attempt, data.requests, time)
+            case AttemptEnded():
+                del self.open[slot]
+                self._close(attempt, data, time)
+        attempt.change(data)
 
     def _begin(self, attempt: LiveAttempt, time: int) -> None:
         attempt.since = time
@@ -223,7 +169,6 @@ class JobFacts(JobLine):
         attempt.resize(requests, time)
 
     def _close(self, attempt: LiveAttempt, data: AttemptEnded, time: int) -> None:
-        del self.open[data.task, data.index, data.attempt]
         end = (data.phase, data.reason)
         self.ends[end] = self.ends.get(end, 0) + 1
         self.nodes |= {data.node} if data.node else set()
@@ -269,7 +214,7 @@ class Jobs:
             self._rejected_rows += 1
         elif isinstance(event.data, JobOpened):
             self._claimed.opened(event.subject)
-            self._jobs[event.subject] = JobFacts.begin(event)
+            self._jobs[event.subject] = JobFacts.begin(cast("Event[JobOpened]", event))
         elif job is None:
             self._claimed.take(event)
         else:

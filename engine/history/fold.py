@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from engine.events import Data, Event
+from engine.events.job_state import Slot
 from engine.events.jobs import (
     AttemptChanged,
     AttemptEvent,
@@ -23,7 +24,7 @@ from engine.events.jobs import (
     JobRevised,
     TaskPhaseChanged,
 )
-from engine.history.view import AttemptKey, JobView
+from engine.history.view import JobView
 from statemachines.vocabulary import Level
 
 __all__ = ["Clock", "Interval", "Track", "begun", "fold", "tracks"]
@@ -156,7 +157,7 @@ def tracks(events: Iterable[Event[Data]]) -> list[Track]:
     """Return the intervals of a job: its own track, then each task's, followed by those of the task's attempts."""
     job = Track("job")
     tasks: dict[str, Track] = {}
-    attempts: dict[AttemptKey, Track] = {}
+    attempts: dict[Slot, Track] = {}
     view: JobView | None = None
     first: frozenset[str] = frozenset()
     clock = Clock()

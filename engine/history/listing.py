@@ -5,45 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from engine.events.jobs import (
-    Accounted,
-    AttemptBound,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    InputParked,
-    InputReleased,
-    JobOpened,
-    JobParked,
-    JobPhaseChanged,
-    JobRevised,
-    JobUnparked,
-)
+from engine.events.job_state import STATED
+from engine.events.jobs import Accounted
+from engine.history.claimed import CLAIMING
 from engine.history.facts import OTHER, JobLine, Jobs
 
 __all__ = ["LISTED", "Filter", "JobLine", "Listing", "in_order"]
 
-LISTED: Final[tuple[str, ...]] = tuple(
-    cls.TYPE
-    for cls in (
-        JobOpened,
-        JobRevised,
-        JobPhaseChanged,
-        JobParked,
-        InputParked,
-        InputReleased,
-        JobUnparked,
-        AttemptStarted,
-        AttemptBound,
-        AttemptRunning,
-        AttemptTerminating,
-        AttemptChanged,
-        AttemptEnded,
-        Accounted,
-    )
-)
+LISTED: Final[tuple[str, ...]] = (*(cls.TYPE for cls in (*STATED, *CLAIMING)), Accounted.TYPE)
 """Types of the events that the list is a fold of."""
 
 

@@ -8,10 +8,11 @@ from typing import Any, Final
 
 from engine.events import Data, Event
 from engine.events.excerpts import gist
+from engine.events.job_state import Slot
 from engine.events.jobs import AttemptEvent, EffectRequested, EffectSettled
 from engine.events.times import format_time
 from engine.history.sentences import exit_words, fate
-from engine.history.view import AttemptKey, AttemptView, JobView
+from engine.history.view import AttemptView, JobView
 from engine.history.wording import agree, brief, listed, moment, plural, sentence
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
@@ -121,10 +122,10 @@ def _short(indexes: Sequence[int]) -> str:
     return ",".join(shown) + (",…" if len(ranges) > _RANGES else "")
 
 
-def refusals(events: Iterable[Event[Data]]) -> dict[AttemptKey, EffectSettled]:
+def refusals(events: Iterable[Event[Data]]) -> dict[Slot, EffectSettled]:
     """Return of each attempt the last answer to what was asked for it, if it was refused and nothing was seen of it since."""
-    asked: dict[str, AttemptKey] = {}
-    found: dict[AttemptKey, EffectSettled] = {}
+    asked: dict[str, Slot] = {}
+    found: dict[Slot, EffectSettled] = {}
     for event in events:
         data = event.data
         if isinstance(data, EffectRequested) and data.task is not None and data.index is not None and data.attempt is not None:
@@ -139,7 +140,7 @@ def refusals(events: Iterable[Event[Data]]) -> dict[AttemptKey, EffectSettled]:
     return found
 
 
-def groups_of(job: JobView, refused: dict[AttemptKey, EffectSettled], *, live_only: bool = False) -> list[Group]:
+def groups_of(job: JobView, refused: dict[Slot, EffectSettled], *, live_only: bool = False) -> list[Group]:
     """Return the replicas that do not run, or not well, those that need most attention first.
 
     Args:
@@ -157,7 +158,7 @@ def groups_of(job: JobView, refused: dict[AttemptKey, EffectSettled], *, live_on
     return by_urgency(grouped(job, wanted, refused) + (_missing(job) if job.attempts and not live_only else []))
 
 
-def grouped(job: JobView, attempts: Iterable[AttemptView], refused: dict[AttemptKey, EffectSettled]) -> list[Group]:
+def grouped(job: JobView, attempts: Iterable[AttemptView], refused: dict[Slot, EffectSettled]) -> list[Group]:
     """Return attempts of a job, those that stand alike together."""
     found: dict[tuple[object, ...], Group] = {}
     for attempt in attempts:

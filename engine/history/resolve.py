@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from engine.events import Data, Event
-from engine.events.jobs import InputParked, InputReleased, JobOpened, JobParked, JobRevised, JobUnparked
+from engine.events.jobs import JobOpened, JobRevised
+from engine.history.claimed import CLAIMING
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.facts import Jobs
 from engine.history.reading import job_events
@@ -18,7 +19,7 @@ from engine.log.port import Searchable
 
 __all__ = ["KnownNames", "NamedJob", "resolve", "resolve_among", "resolve_known"]
 
-_TELLING: Final = (JobOpened, JobRevised, JobParked, InputParked, InputReleased, JobUnparked)
+_TELLING: Final[tuple[type[Data], ...]] = (JobOpened, JobRevised, *CLAIMING)
 """Events that say which jobs there are and what they are called."""
 
 

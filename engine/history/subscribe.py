@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final, Literal, cast
 
-from engine.events import Message, Topic, decode
+from engine.events import Event, Message, Topic, decode
+from engine.events.job_state import LabelledJob
 from engine.events.jobs import JobForgotten, JobOpened, JobRevised
 from engine.history.errors import ForeignTokenError
 from engine.history.selection import Selection, full_type
@@ -74,14 +75,6 @@ def level_of(event_type: str) -> Level | None:
     return "task" if event_type.startswith("lahar.task.") else "job"
 
 
-@dataclass(slots=True)
-class _Job:
-    namespace: str
-    tenant: str
-    queue: str
-    labels: dict[str, str]
-
-
 class Subscription:
     """One reader of `job-events`. Not thread-safe."""
 
@@ -108,7 +101,7 @@ class Subscription:
         self._waiting: dict[int, deque[Record]] = {partition.number: deque() for partition in self._partitions}
         self._look = True
         """A partition has nothing more at hand, so all that have nothing are read on before the next event is chosen."""
-        self._jobs: dict[str, _Job] = {}
+        self._jobs: dict[str, LabelledJob] = {}
         if self._wanted.asks_for_jobs:
             self._learn_jobs()
 
@@ -236,14 +229,9 @@ class Subscription:
 
     def _learn(self, message: Message) -> None:
         if message.type == JobOpened.TYPE:
-            opened = cast("JobOpened", decode(message).data)
-            self._jobs[message.subject] = _Job(opened.namespace, opened.tenant, opened.spec.queue, opened.labels)
+            self._jobs[message.subject] = LabelledJob.begin(cast("Event[JobOpened]", decode(message)))
         elif message.type == JobRevised.TYPE and message.subject in self._jobs:
-            job, revised = self._jobs[message.subject], cast("JobRevised", decode(message).data)
-            job.namespace = job.namespace if revised.namespace is None else revised.namespace
-            job.tenant = job.tenant if revised.tenant is None else revised.tenant
-            job.labels = job.labels if revised.labels is None else revised.labels
-            job.queue = job.queue if revised.spec is None else revised.spec.queue
+            self._jobs[message.subject].change(decode(message).data, message.time)
 
     def _passes(self, message: Message) -> bool:
         wanted = self._wanted

@@ -12,19 +12,8 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
-from engine.events.jobs import (
-    Accounted,
-    AttemptBound,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
-    RowRejected,
-)
+from engine.events.job_state import STATED
+from engine.events.jobs import Accounted, RowRejected
 from engine.events.times import format_time
 from engine.history.exact import distribution
 from engine.history.facts import OTHER, JobFacts, Jobs
@@ -35,22 +24,7 @@ __all__ = ["SUMMARISED", "JobSums", "Summary", "summarised"]
 
 K = TypeVar("K")
 
-SUMMARISED: Final[tuple[str, ...]] = tuple(
-    cls.TYPE
-    for cls in (
-        JobOpened,
-        JobRevised,
-        JobPhaseChanged,
-        AttemptStarted,
-        AttemptBound,
-        AttemptRunning,
-        AttemptTerminating,
-        AttemptChanged,
-        AttemptEnded,
-        RowRejected,
-        Accounted,
-    )
-)
+SUMMARISED: Final[tuple[str, ...]] = (*(cls.TYPE for cls in STATED), RowRejected.TYPE, Accounted.TYPE)
 """Types of the events that the summary is a fold of; it does not look at others."""
 
 _ENDED: Final = FINISHED_JOB_PHASES | {"Aborted"}
@@ -103,7 +77,7 @@ class Summary(Jobs):
         """
         jobs = [job for job in self._jobs.values() if (include_other or job.kind != OTHER) and cluster in {None, job.cluster}]
         live = [attempt for job in jobs for attempt in job.open.values()]
-        attempts = Counter((attempt.phase, attempt.reason) for attempt in live)
+        attempts: Counter[tuple[str, str | None]] = Counter((attempt.phase, attempt.reason) for attempt in live)
         for job in jobs:
             attempts.update(job.ends)
         devices = (change for job in jobs for change in job.devices)

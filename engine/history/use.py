@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from engine.events.job_state import AttemptState
 from engine.history.exact import seconds
 from statemachines.spec import Requests
 
-__all__ = ["AttemptUse", "Use", "use_so_far"]
+__all__ = ["LiveAttempt", "Use", "use_so_far"]
 
 
 @dataclass(slots=True)
@@ -42,10 +43,9 @@ class Use:
 
 
 @dataclass(slots=True)
-class AttemptUse:
-    """What one attempt uses, over [Running, end)."""
+class LiveAttempt(AttemptState):
+    """An attempt that has not ended, with what it uses over [Running, end)."""
 
-    requests: Requests
     since: int | None = None
     """Running with `requests` since then (microseconds); `None`: it has not run."""
     before: Use = field(default_factory=Use)
@@ -67,7 +67,7 @@ class AttemptUse:
         return use
 
 
-def use_so_far(attempts: Iterable[AttemptUse], time: int) -> Use:
+def use_so_far(attempts: Iterable[LiveAttempt], time: int) -> Use:
     """Return what attempts that have not ended have used up to a time (microseconds)."""
     total = Use()
     for attempt in attempts:

@@ -7,16 +7,19 @@ state (`engine.lifecycle`) keeps what decisions need.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any, Final, Self
 
 from engine.events import Data, Event
+from engine.events.job_state import ENTERED, AttemptState, LabelledJob, Slot
 from engine.events.jobs import (
     ActionDeferred,
     ActionTaken,
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
+    AttemptEvent,
     AttemptLateFact,
     AttemptObjectChanged,
     AttemptRunning,
@@ -40,12 +43,9 @@ from engine.events.jobs import (
 )
 from engine.events.times import format_time
 from statemachines.spec import JobSpec, Requests
-from statemachines.vocabulary import Action, AttemptPhase, JobPhase, ObjectState, Rank, TaskPhase
+from statemachines.vocabulary import Action, AttemptPhase, ObjectState, Rank, TaskPhase
 
 __all__ = ["AttemptView", "JobView", "LateFact", "TaskView", "TimerView", "attempt_name"]
-
-AttemptKey = tuple[str, int, int]
-"""Task, index, number of the attempt."""
 
 
 def attempt_name(task: str, index: int, number: int) -> str:
@@ -67,16 +67,14 @@ class LateFact:
 
 
 @dataclass(slots=True)
-class AttemptView:
+class AttemptView(AttemptState):
     """One attempt. Times are microseconds; `None`: not (yet) so."""
 
-    task: str
-    index: int
-    number: int
-    phase: AttemptPhase
-    since: int
-    created: int
-    reason: str | None = None
+    task: str = ""
+    index: int = 0
+    number: int = 0
+    since: int = 0
+    created: int = 0
     message: str = ""
     """What scheduler, kubelet and containers said of its present phase and reason when an event last told it."""
     uid: str | None = None
@@ -93,13 +91,58 @@ class AttemptView:
     inferred_end: bool = False
     object: ObjectState = "absent"
     """What is known of its pod object; the replica of a managed job is taken until it is gone."""
-    requests: Requests = field(default_factory=Requests)
     late: list[LateFact] = field(default_factory=list)
 
     @property
     def name(self) -> str:
         """How it is written: `worker[2]#1`."""
         return attempt_name(self.task, self.index, self.number)
+
+    def apply(self, data: AttemptEvent, time: int, known: int) -> None:
+        """Take in one more event of the attempt.
+
+        Args:
+            data: the event.
+            time: when it took effect (microseconds).
+            known: when it was recorded.
+        """
+        self.change(data)
+        if type(data) in ENTERED or isinstance(data, AttemptEnded):
+            self.since, self.message = time, data.message
+        match data:
+            case AttemptStarted():
+                self.created, self.pod = time, data.pod
+                self._see(data.uid)
+            case AttemptBound():
+                self.bound, self.node = time, data.node or None
+            case AttemptRunning():
+                self.running = time
+            case AttemptTerminating():
+                self.terminating, self.object = time, "deleting"
+            case AttemptEnded():
+                self.ended, self.running, self.disruption = time, data.started, None
+                self.exit_code, self.rank, self.inferred_end = data.exit_code, data.rank, data.inferred
+                if data.object != "exists" or self.object == "asked":
+                    self.object = data.object
+            case AttemptChanged():
+                self._see(data.uid)
+                if data.reason_changed or data.message:
+                    self.message = data.message
+                if data.restarts is not None:
+                    self.restarts = data.restarts
+                if data.disruption is not None:
+                    self.disruption = data.disruption or None
+                if data.started is not None:
+                    self.running = data.started
+            case AttemptLateFact():
+                self._see(data.uid)
+                self.late.append(LateFact(known, data.phase, data.reason, data.exit_code, data.rank, data.ended, data.message))
+            case AttemptObjectChanged():
+                self.object = data.object
+
+    def _see(self, uid: str | None) -> None:
+        if uid is not None:
+            self.uid, self.object = uid, "exists"
 
 
 @dataclass(slots=True)
@@ -130,33 +173,17 @@ class TimerView:
 
 
 @dataclass(slots=True)
-class JobView:
+class JobView(LabelledJob):
     """One job with its tasks, attempts and open timers."""
 
-    id: str
-    cluster: str
-    kind: str
-    namespace: str
-    name: str
-    managed: bool
-    submitted: int
-    """Of a job that is first seen as one of its pods: when the oldest of them was created."""
-    phase: JobPhase = "Pending"
-    since: int = 0
-    reason: str | None = None
     message: str = ""
-    """What its object said of that."""
+    """What its object said of its phase."""
     inferred: bool = False
     without_end: bool = False
     retry_count: int = 0
     restarts: int = 0
     version: int = 0
-    tenant: str = ""
-    project: str = ""
-    user: str = ""
-    queue: str = "default"
     min_available: int = 0
-    labels: dict[str, str] = field(default_factory=dict)
     parked: str | None = None
     """Why its inputs wait, if they do."""
     held: int = 0
@@ -165,30 +192,18 @@ class JobView:
     deferred: Action | None = None
     """Action that waits for a restart to resolve."""
     sequence: int = 0
+    spec: JobSpec = field(default_factory=JobSpec)
+    """As it was last told; no part of the document."""
     tasks: dict[str, TaskView] = field(default_factory=dict)
-    attempts: dict[AttemptKey, AttemptView] = field(default_factory=dict)
+    attempts: dict[Slot, AttemptView] = field(default_factory=dict)
     timers: dict[str, TimerView] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls, event: Event[JobOpened]) -> JobView:
+    def begin(cls, event: Event[JobOpened]) -> Self:
         """Return the job that an event opens."""
-        data = event.data
-        view = cls(
-            event.subject,
-            event.clusterid,
-            data.kind,
-            data.namespace,
-            data.name,
-            data.managed,
-            submitted=event.time,
-            since=event.time,
-            tenant=data.tenant,
-            project=data.project,
-            user=data.user,
-            labels=data.labels,
-            sequence=event.sequence,
-        )
-        _specify(view, data.spec, event.time)
+        view = super(JobView, cls).begin(event)
+        view.sequence = event.sequence
+        _specify(view, event.data.spec, event.time)
         return view
 
     def apply(self, event: Event[Data], time: int | None = None) -> None:
@@ -198,10 +213,23 @@ class JobView:
             event: the event.
             time: when it took effect, if that is not the event's own `time` (microseconds).
         """
+        data, time = event.data, event.time if time is None else time
         self.sequence = max(self.sequence, event.sequence)
-        handler = _HANDLERS.get(type(event.data))
-        if handler is not None:
-            handler(self, event.data, event.time if time is None else time, event)
+        if isinstance(data, AttemptEvent):
+            if isinstance(data, AttemptStarted):
+                self.change(data, time)
+                _started(self, data, time)
+            attempt = self.attempts.get((data.task, data.index, data.attempt))
+            if attempt is not None:
+                attempt.apply(data, time, event.recordedtime)
+            return
+        self.change(data, time)
+        if isinstance(data, TimerSet):
+            self.timers[event.id] = TimerView(
+                data.timer, data.due, data.action, data.policy, data.task, data.partition, data.node, data.held
+            )
+        elif (handler := _HANDLERS.get(type(data))) is not None:
+            handler(self, data, time)
 
     def current(self) -> list[AttemptView]:
         """Return the last attempt of each replica, by task and index."""
@@ -212,37 +240,46 @@ class JobView:
 
     def document(self) -> dict[str, Any]:
         """Return the view as JSON: times in RFC 3339, attempts by their written name."""
-        own = _plain(self, ("tasks", "attempts", "timers"))
-        own["tasks"] = {name: _plain(task, ("name",)) for name, task in self.tasks.items()}
-        own["attempts"] = {
-            attempt.name: _plain(attempt, ("task", "index", "number"))
-            for _, attempt in sorted(self.attempts.items(), key=lambda item: item[0])
-        }
-        own["timers"] = {name: _plain(timer, ()) for name, timer in self.timers.items()}
+        own = _plain(self)
+        own["tasks"] = {name: _plain(task) for name, task in self.tasks.items()}
+        own["attempts"] = {attempt.name: _plain(attempt) for _, attempt in sorted(self.attempts.items(), key=itemgetter(0))}
+        own["timers"] = {name: _plain(timer) for name, timer in self.timers.items()}
         return own
 
+
+_NAMES: Final[dict[type[Any], str]] = {
+    JobView: "id cluster kind namespace name managed submitted phase since reason message inferred without_end retry_count restarts"
+    " version tenant project user queue min_available labels parked held object_deleted deferred sequence",
+    TaskView: "phase since reason replicas min_available",
+    AttemptView: "phase since created reason message uid pod node bound running terminating ended exit_code restarts disruption"
+    " rank inferred_end object requests late",
+    TimerView: "kind due action policy task partition node held",
+    Requests: "cpu_milli memory_bytes gpu gpu_share_milli",
+    LateFact: "known phase reason exit_code rank ended message",
+}
+"""What documents have of each, in its order."""
 
 _TIMES: Final = frozenset(
     {"submitted", "since", "created", "bound", "running", "terminating", "ended", "due", "known"},
 )
 
 
-def _plain(part: Any, without: tuple[str, ...]) -> dict[str, Any]:  # noqa: ANN401 - any dataclass of this module
-    return {item.name: _value(item.name, getattr(part, item.name)) for item in fields(part) if item.name not in without}
+def _plain(part: Any) -> dict[str, Any]:  # noqa: ANN401 - any of `_NAMES`
+    return {name: _value(name, getattr(part, name)) for name in _NAMES[type(part)].split()}
 
 
 def _value(name: str, value: Any) -> Any:  # noqa: ANN401 - any field of a view
     if name in _TIMES and value is not None:
         return format_time(value)
     if isinstance(value, Requests | LateFact):
-        return _plain(value, ())
+        return _plain(value)
     if isinstance(value, list):
         return [_value("", item) for item in value]
     return value
 
 
 def _specify(view: JobView, spec: JobSpec, time: int) -> None:
-    view.queue, view.min_available = spec.queue, spec.min_available
+    view.spec, view.min_available = spec, spec.min_available
     for wanted in spec.tasks:
         task = view.tasks.get(wanted.name)
         if task is None:
@@ -251,142 +288,55 @@ def _specify(view: JobView, spec: JobSpec, time: int) -> None:
         task.replicas, task.min_available = wanted.replicas, wanted.min_available
 
 
-def _revised(view: JobView, data: JobRevised, time: int, _event: Event[Any]) -> None:
-    for name in ("kind", "name", "namespace", "tenant", "project", "user", "labels"):
-        value = getattr(data, name)
-        if value is not None:
-            setattr(view, name, value)
-    if data.created is not None:
-        view.submitted = min(view.submitted, data.created)
+def _revised(view: JobView, data: JobRevised, time: int) -> None:
     if data.spec is not None:
         _specify(view, data.spec, time)
-    if data.reason is not None:
-        view.reason = data.reason or None
     if data.message is not None:
         view.message = data.message
 
 
-def _phase(view: JobView, data: JobPhaseChanged, time: int, _event: Event[Any]) -> None:
-    view.phase, view.reason, view.message, view.since = data.phase, data.reason, data.message, time
+def _phase(view: JobView, data: JobPhaseChanged, _time: int) -> None:
+    view.message, view.inferred, view.without_end = data.message, data.inferred, data.without_end
     view.retry_count, view.restarts, view.version = data.retry_count, data.restarts, data.version
-    view.inferred, view.without_end = data.inferred, data.without_end
 
 
-def _task_phase(view: JobView, data: TaskPhaseChanged, time: int, _event: Event[Any]) -> None:
+def _task_phase(view: JobView, data: TaskPhaseChanged, time: int) -> None:
     task = view.tasks.setdefault(data.task, TaskView(data.task, data.previous, time))
     task.phase, task.reason, task.since = data.phase, data.reason, time
 
 
-def _started(view: JobView, data: AttemptStarted, time: int, _event: Event[Any]) -> None:
-    if data.task not in view.tasks:
-        view.tasks[data.task] = TaskView(data.task, "Pending", time)
-    task = view.tasks[data.task]
-    view.submitted = min(view.submitted, time)
+def _started(view: JobView, data: AttemptStarted, time: int) -> None:
+    task = view.tasks.setdefault(data.task, TaskView(data.task, "Pending", time))
     if not view.managed:
         task.replicas = max(task.replicas, data.index + 1)
-    key = (data.task, data.index, data.attempt)
-    view.attempts[key] = AttemptView(
-        *key,
-        "Pending",
-        time,
-        time,
-        reason=data.reason,
-        message=data.message,
-        uid=data.uid,
-        pod=data.pod,
-        requests=data.requests,
-    )
-    if data.uid is not None:
-        view.attempts[key].object = "exists"
+    slot = (data.task, data.index, data.attempt)
+    view.attempts[slot] = AttemptView(task=data.task, index=data.index, number=data.attempt)
 
 
-AttemptHandler = Callable[[AttemptView, Any, int, Event[Any]], None]
-
-
-def _about(handler: AttemptHandler) -> Callable[[JobView, Any, int, Event[Any]], None]:
-    def find(view: JobView, data: Any, time: int, event: Event[Any]) -> None:  # noqa: ANN401 - any attempt event
-        attempt = view.attempts.get((data.task, data.index, data.attempt))
-        if attempt is not None:
-            handler(attempt, data, time, event)
-
-    return find
-
-
-def _bound(attempt: AttemptView, data: AttemptBound, time: int, _event: Event[Any]) -> None:
-    attempt.message = data.message
-    attempt.phase, attempt.reason, attempt.since, attempt.bound = "Bound", data.reason, time, time
-    attempt.node = data.node or None
-
-
-def _running(attempt: AttemptView, data: AttemptRunning, time: int, _event: Event[Any]) -> None:
-    attempt.message = data.message
-    attempt.phase, attempt.reason, attempt.since, attempt.running = "Running", data.reason, time, time
-
-
-def _terminating(attempt: AttemptView, data: AttemptTerminating, time: int, _event: Event[Any]) -> None:
-    attempt.message = data.message
-    attempt.phase, attempt.reason, attempt.since, attempt.terminating = "Terminating", data.reason, time, time
-    attempt.object = "deleting"
-
-
-def _ended(attempt: AttemptView, data: AttemptEnded, time: int, _event: Event[Any]) -> None:
-    attempt.message = data.message
-    attempt.phase, attempt.reason, attempt.since, attempt.ended = data.phase, data.reason, time, time
-    attempt.running = data.started
-    attempt.exit_code, attempt.rank, attempt.inferred_end = data.exit_code, data.rank, data.inferred
-    if data.object != "exists" or attempt.object == "asked":
-        attempt.object = data.object
-    attempt.disruption = None
-
-
-def _changed(attempt: AttemptView, data: AttemptChanged, _time: int, _event: Event[Any]) -> None:
-    if data.uid is not None:
-        attempt.uid, attempt.object = data.uid, "exists"
-    if data.reason_changed:
-        attempt.reason = data.reason
-    if data.reason_changed or data.message:
-        attempt.message = data.message
-    if data.restarts is not None:
-        attempt.restarts = data.restarts
-    if data.requests is not None:
-        attempt.requests = data.requests
-    if data.disruption is not None:
-        attempt.disruption = data.disruption or None
-    if data.started is not None:
-        attempt.running = data.started
-
-
-def _late(attempt: AttemptView, data: AttemptLateFact, _time: int, event: Event[Any]) -> None:
-    if data.uid is not None:
-        attempt.uid, attempt.object = data.uid, "exists"
-    attempt.late.append(LateFact(event.recordedtime, data.phase, data.reason, data.exit_code, data.rank, data.ended, data.message))
-
-
-def _object_changed(attempt: AttemptView, data: AttemptObjectChanged, _time: int, _event: Event[Any]) -> None:
-    attempt.object = data.object
-
-
-def _requested(attempt: AttemptView, data: EffectRequested, _time: int, _event: Event[Any]) -> None:
+def _requested(view: JobView, data: EffectRequested, _time: int) -> None:
+    attempt = view.attempts.get((data.task or "", data.index or 0, data.attempt or 0))
+    if attempt is None:
+        return
     if data.effect == "create_pod":
         attempt.object = "asked"
     elif attempt.uid is not None and attempt.object != "gone":
         attempt.object = "deleting"
 
 
-def _parked(view: JobView, data: JobParked, _time: int, _event: Event[Any]) -> None:
+def _parked(view: JobView, data: JobParked, _time: int) -> None:
     view.parked = data.error
 
 
-def _unparked(view: JobView, data: JobUnparked, _time: int, _event: Event[Any]) -> None:
+def _unparked(view: JobView, data: JobUnparked, _time: int) -> None:
     view.parked, view.held = None, data.inputs
     _set_going(view)
 
 
-def _held(view: JobView, _data: InputParked, _time: int, _event: Event[Any]) -> None:
+def _held(view: JobView, _data: InputParked, _time: int) -> None:
     view.held += 1
 
 
-def _released(view: JobView, data: InputReleased, _time: int, _event: Event[Any]) -> None:
+def _released(view: JobView, data: InputReleased, _time: int) -> None:
     if data.kept == "parked":
         view.held = max(view.held - 1, 0)  # those of before it was opened are not known
         _set_going(view)
@@ -397,30 +347,24 @@ def _set_going(view: JobView) -> None:
         timer.held = timer.held and view.held > 0 and timer.kind != "step"
 
 
-def _object_deleted(view: JobView, _data: JobObjectDeleted, _time: int, _event: Event[Any]) -> None:
+def _object_deleted(view: JobView, _data: JobObjectDeleted, _time: int) -> None:
     view.object_deleted = True
 
 
-def _deferred(view: JobView, data: ActionDeferred, _time: int, _event: Event[Any]) -> None:
+def _deferred(view: JobView, data: ActionDeferred, _time: int) -> None:
     view.deferred = data.action
 
 
-def _acted(view: JobView, data: ActionTaken, _time: int, _event: Event[Any]) -> None:
+def _acted(view: JobView, data: ActionTaken, _time: int) -> None:
     if data.deferred:
         view.deferred = None
 
 
-def _timer_set(view: JobView, data: TimerSet, _time: int, event: Event[Any]) -> None:
-    view.timers[event.id] = TimerView(
-        data.timer, data.due, data.action, data.policy, data.task, data.partition, data.node, data.held
-    )
-
-
-def _timer_gone(view: JobView, data: TimerCancelled | TimerFired, _time: int, _event: Event[Any]) -> None:
+def _timer_gone(view: JobView, data: TimerCancelled | TimerFired, _time: int) -> None:
     view.timers.pop(data.id, None)
 
 
-def _delays_cancelled(view: JobView, data: DelaysCancelled, _time: int, _event: Event[Any]) -> None:
+def _delays_cancelled(view: JobView, data: DelaysCancelled, _time: int) -> None:
     view.timers = {
         ident: timer
         for ident, timer in view.timers.items()
@@ -428,19 +372,11 @@ def _delays_cancelled(view: JobView, data: DelaysCancelled, _time: int, _event: 
     }
 
 
-_HANDLERS: Final[dict[type[Data], Callable[[JobView, Any, int, Event[Any]], None]]] = {
+_HANDLERS: Final[dict[type[Data], Callable[[JobView, Any, int], None]]] = {
     JobRevised: _revised,
     JobPhaseChanged: _phase,
     TaskPhaseChanged: _task_phase,
-    AttemptStarted: _started,
-    AttemptBound: _about(_bound),
-    AttemptRunning: _about(_running),
-    AttemptTerminating: _about(_terminating),
-    AttemptEnded: _about(_ended),
-    AttemptChanged: _about(_changed),
-    AttemptLateFact: _about(_late),
-    AttemptObjectChanged: _about(_object_changed),
-    EffectRequested: _about(_requested),
+    EffectRequested: _requested,
     JobParked: _parked,
     JobUnparked: _unparked,
     InputParked: _held,
@@ -448,7 +384,6 @@ _HANDLERS: Final[dict[type[Data], Callable[[JobView, Any, int, Event[Any]], None
     JobObjectDeleted: _object_deleted,
     ActionDeferred: _deferred,
     ActionTaken: _acted,
-    TimerSet: _timer_set,
     TimerCancelled: _timer_gone,
     DelaysCancelled: _delays_cancelled,
     TimerFired: _timer_gone,

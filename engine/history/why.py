@@ -18,10 +18,8 @@ from engine.events.jobs import (
     AttemptEvent,
     AttemptStarted,
     EventRaised,
-    JobOpened,
     JobParked,
     JobPhaseChanged,
-    JobRevised,
     JobUnparked,
     TimerSet,
 )
@@ -33,7 +31,6 @@ from engine.history.replicas import GROUPS, Group, groups_of, needs, refusals, w
 from engine.history.sentences import attempt_of, exit_words, fate, limit, quoted, tell
 from engine.history.view import AttemptView, JobView, attempt_name
 from engine.history.wording import NAMED, agree, brief, length, listed, moment, plural, sentence
-from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["Explanation", "Step", "depends", "of_object", "steps", "why_event", "why_job"]
@@ -122,7 +119,7 @@ def why_job(history: JobHistory) -> Explanation | None:
         details.append(_parked(job.parked))
     details += of_object(job)
     if job.phase in _ACTIVE:
-        details += waiting_tasks(job, depends(history))
+        details += waiting_tasks(job, depends(job))
         details += _running(job)
     else:
         details += _leaving(job)
@@ -130,7 +127,7 @@ def why_job(history: JobHistory) -> Explanation | None:
     if len(groups) > GROUPS:
         rest = sum(len(group.indexes) for group in groups[GROUPS:])
         details.append(f"{plural(rest, 'more replica')} {agree('is', rest)} not running either; `lahar job show` lists them.")
-    details += _restarts(history, job)
+    details += _restarts(job)
     details += _failures(history, job, told={link.id for event in taken for link in history.causes(event)})
     details += _incidents(history, taken)
     details += _timers(job)
@@ -150,16 +147,9 @@ def of_object(job: JobView) -> list[str]:
     return said
 
 
-def depends(history: JobHistory) -> list[tuple[str, list[str], bool]]:
+def depends(job: JobView) -> list[tuple[str, list[str], bool]]:
     """Return of each task that depends on others: its name, theirs, and whether one of them is enough."""
-    spec = _spec(history)
-    tasks = spec.tasks if spec is not None else []
-    return [(task.name, task.depends_on.names, task.depends_on.any) for task in tasks if task.depends_on is not None]
-
-
-def _spec(history: JobHistory) -> JobSpec | None:
-    specs = [event.data.spec for event in history.events if isinstance(event.data, JobOpened | JobRevised)]
-    return next((spec for spec in reversed(specs) if spec is not None), None)
+    return [(task.name, task.depends_on.names, task.depends_on.any) for task in job.spec.tasks if task.depends_on is not None]
 
 
 def _timers(job: JobView) -> list[str]:
@@ -260,15 +250,13 @@ def _stands(attempt: AttemptView) -> str:
     return "stopped" if attempt.reason in _STOPPED else attempt.phase
 
 
-def _restarts(history: JobHistory, job: JobView) -> list[str]:
+def _restarts(job: JobView) -> list[str]:
     """Say how often a managed job was restarted, and how many of its retries that used."""
     if not job.managed or not job.restarts:
         return []
-    spec = _spec(history)
-    limit = spec.max_retry if spec is not None else 0
     times = "once" if job.restarts == 1 else f"{job.restarts} times"
     spared = " (what is not the job's own fault uses none)" if job.retry_count < job.restarts else ""
-    return [f"It was restarted {times}; retries used: {job.retry_count} of {limit}{spared}."]
+    return [f"It was restarted {times}; retries used: {job.retry_count} of {job.spec.max_retry}{spared}."]
 
 
 def _failures(history: JobHistory, job: JobView, told: set[str]) -> list[str]:

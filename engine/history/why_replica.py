@@ -50,7 +50,7 @@ def why_replica(history: JobHistory, task: str, index: int) -> Explanation | Non
     details = [f"The job is {job.phase}."]
     if present is not None and present.pod:
         details.append(f"Its pod is {present.pod}" + (f", uid {present.uid}." if present.uid else "."))
-    details += of_object(job) + waiting_tasks(job, [needed for needed in depends(history) if needed[0] == task])
+    details += of_object(job) + waiting_tasks(job, [needed for needed in depends(job) if needed[0] == task])
     own = [
         event
         for event in history.events

@@ -10,16 +10,17 @@ from dataclasses import fields
 from functools import _lru_cache_wrapper, lru_cache
 from itertools import takewhile
 from operator import attrgetter
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar, cast
 
 from engine.events import Data, Event, Topic
+from engine.events.job_state import Slot
 from engine.events.jobs import Accounted, AttemptEvent, JobOpened, RowRejected
 from engine.history.claimed import Claimed
-from engine.history.facts import OTHER, Ends, JobFacts, JobLine, LiveAttempt, Slot, line_of
+from engine.history.facts import OTHER, Ends, JobFacts, JobLine, line_of
 from engine.history.listing import LISTED, Filter, in_order
 from engine.history.resolve import NamedJob
 from engine.history.summary import SUMMARISED, JobSums, summarised
-from engine.history.use import Use, use_so_far
+from engine.history.use import LiveAttempt, Use, use_so_far
 from statemachines.spec import Requests
 
 __all__ = ["JobTables"]
@@ -103,7 +104,7 @@ class JobTables:
     """Follows `job-events`, and answers what the folds `Listing` and `Summary` answer, and what names mean."""
 
     NAME: ClassVar[str] = "jobs"
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     TABLES: ClassVar[str] = _TABLES
     TOPICS: ClassVar[tuple[Topic, ...]] = ("job-events",)
     TYPES: ClassVar[Collection[str]] = _OF_LISTS | _OF_SUMS
@@ -164,7 +165,7 @@ class JobTables:
             number = known[0]
             self._begun.append(number)
             self._slots = {key: job for key, job in self._slots.items() if key[0] != number}
-        self._jobs[event.subject] = number, JobFacts.begin(event)
+        self._jobs[event.subject] = number, JobFacts.begin(cast("Event[JobOpened]", event))
         self._changed[event.subject] = None
 
     def _load(self, subject: str) -> tuple[int, JobFacts] | None:
@@ -386,7 +387,7 @@ def _live(attempt: LiveAttempt) -> tuple[str, str | None, str]:
 def _attempt(row: Sequence[Any]) -> tuple[Slot, LiveAttempt]:
     task, index, attempt, phase, reason, state = row
     requests, since, before = json.loads(state)
-    return (task, index, attempt), LiveAttempt(Requests(*requests), since, Use(*before), phase, reason)
+    return (task, index, attempt), LiveAttempt(Requests(*requests), phase, reason, since, Use(*before))
 
 
 def _sums(row: tuple[Any, ...]) -> JobSums:

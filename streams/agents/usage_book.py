@@ -9,49 +9,22 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from engine.events import Data, Event
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptEvent,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    JobForgotten,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
-)
+from engine.events.job_state import ENTERED, STATED, AttemptState, JobState, Slot
+from engine.events.jobs import AttemptEnded, AttemptEvent, JobForgotten, JobOpened, JobPhaseChanged, JobRevised
 from engine.lifecycle import state
-from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["FOLDED", "Key", "Owner", "UsageBook"]
 
-FOLDED: Final[frozenset[type[Data]]] = frozenset(
-    {
-        AttemptBound,
-        AttemptChanged,
-        AttemptEnded,
-        AttemptRunning,
-        AttemptStarted,
-        AttemptTerminating,
-        JobForgotten,
-        JobOpened,
-        JobPhaseChanged,
-        JobRevised,
-    }
-)
+FOLDED: Final[frozenset[type[Data]]] = frozenset({*STATED, JobForgotten})
 """Events that change the book."""
 
 _FINISHED_KEPT: Final = 50_000
-"""Finished jobs remembered in each partition; about 300 bytes each."""
+"""Finished jobs remembered in each partition; about 700 bytes each."""
 
 _ENTERED: Final = ("Pending", "Running", "Completed", "Failed")
 _ENDED: Final = ("Succeeded", "Failed")
 """What most jobs enter, and how most attempts end."""
-
-_NOTHING: Final = Requests()
 
 
 class Owner(NamedTuple):
@@ -70,22 +43,16 @@ Key = tuple[Owner, str]
 
 
 @dataclass(slots=True)
-class _Attempt:
-    phase: str
-    requests: Requests
-
-
-@dataclass(slots=True)
-class _Job:
-    owner: Owner
-    phase: str | None = None
-    """`None` until it is known."""
+class _Job(JobState):
+    owner: Owner = _UNKNOWN
+    known: bool = False
+    """Its phase is."""
     final: bool = False
     """It has finished for good; an inferred end may be taken back."""
     sequence: int = 0
     """Of the last event folded: what comes again changes nothing."""
-    attempts: dict[tuple[str, int, int], _Attempt] = field(default_factory=dict)
-    """Live ones: (task, index, attempt)."""
+    attempts: dict[Slot, AttemptState] = field(default_factory=dict)
+    """Live ones."""
 
 
 class UsageBook:
@@ -126,24 +93,27 @@ class UsageBook:
         It is right when all that was written before the snapshot was complete has been folded. What a record holds already changes
         nothing. A job in the midst of its life that has no record was forgotten since, which takes all of it along.
         """
-        finished: list[tuple[int, str, _Job]] = []
+        finished: list[tuple[int, _Job]] = []
         for known in jobs:
             if not known.opened:
                 continue
-            job = _Job(self._owner_of(known.tenant, known.spec.queue), known.phase, sequence=known.sequence)
+            job = _Job(
+                known.id, tenant=known.tenant, queue=known.spec.queue, phase=known.phase, known=True, sequence=known.sequence
+            )
+            job.owner = self._owner_of(job.tenant, job.queue)
             job.final = known.phase in FINISHED_JOB_PHASES and not known.inferred
             for one in known.attempts:
                 if one.live:
-                    job.attempts[one.task, one.index, one.number] = attempt = _Attempt(one.phase, one.requests)
+                    job.attempts[one.task, one.index, one.number] = attempt = AttemptState(one.requests, one.phase)
                     self._count(job.owner, attempt, 1)
             self._count_job(job, 1)
             if known.finished is None:
-                self._keep(known.id, job)
+                self._keep(job)
             else:
-                finished.append((known.finished, known.id, job))
+                finished.append((known.finished, job))
         # Those that finished first are left out first.
-        for _, name, job in sorted(finished, key=lambda found: found[:2]):
-            self._keep(name, job)
+        for _, job in sorted(finished, key=lambda found: (found[0], found[1].id)):
+            self._keep(job)
 
     def begin_counting(self) -> None:
         """Let the counters count from here. Owners of known jobs begin with zeros, so that a rate sees what comes first."""
@@ -154,68 +124,59 @@ class UsageBook:
     def fold(self, event: Event[Any]) -> None:
         """Take the next event of the partition; one that was taken before changes nothing."""
         name = event.subject
-        job = self._live.pop(name, None) or self._inferred.pop(name, None) or self._final.pop(name, None) or _Job(_UNKNOWN)
+        job = self._live.pop(name, None) or self._inferred.pop(name, None) or self._final.pop(name, None) or _Job(name)
         if event.sequence > job.sequence:
+            job = self._changed(job, event)
             job.sequence = event.sequence
-            self._apply(job, event.data)
         if isinstance(event.data, JobForgotten):
             self._leave(job)
         else:
-            self._keep(name, job)
+            self._keep(job)
 
-    def _keep(self, name: str, job: _Job) -> None:
-        if job.attempts or not (job.phase is None or job.phase in FINISHED_JOB_PHASES):
-            self._live[name] = job
+    def _keep(self, job: _Job) -> None:
+        if job.attempts or (job.known and job.phase not in FINISHED_JOB_PHASES):
+            self._live[job.id] = job
             return
-        may_come_back = job.phase is not None and not job.final
-        (self._inferred if may_come_back else self._final)[name] = job
+        may_come_back = job.known and not job.final
+        (self._inferred if may_come_back else self._final)[job.id] = job
         if len(self._final) + len(self._inferred) > self._kept:
             (self._final or self._inferred).popitem(last=False)
 
-    def _apply(self, job: _Job, data: Data) -> None:
-        match data:
+    def _changed(self, job: _Job, event: Event[Any]) -> _Job:
+        match event.data:
             case JobOpened():
-                self._move(job, self._owner_of(data.tenant, data.spec.queue))
-                self._enter(job, "Pending")
+                self._leave(job)
+                job = _Job.begin(event)
+                job.owner = self._owner_of(job.tenant, job.queue)
+                self._enter(job)
             case JobRevised():
-                tenant = job.owner.tenant if data.tenant is None else data.tenant
-                queue = job.owner.queue if data.spec is None else data.spec.queue
-                self._move(job, self._owner_of(tenant, queue))
+                job.change(event.data, event.time)
+                self._move(job, self._owner_of(job.tenant, job.queue))
             case JobPhaseChanged():
-                self._enter(job, data.phase)
-                job.final = data.phase in FINISHED_JOB_PHASES and not data.inferred
+                self._count_job(job, -1)
+                job.change(event.data, event.time)
+                job.final = job.phase in FINISHED_JOB_PHASES and not event.data.inferred
+                self._enter(job)
             case AttemptEvent():
-                self._attempt(job, data)
+                self._attempt(job, event.data)
+        return job
 
-    def _enter(self, job: _Job, phase: str) -> None:
-        self._count_job(job, -1)
-        job.phase = phase
+    def _enter(self, job: _Job) -> None:
+        job.known = True
         self._count_job(job, 1)
-        self.entered[job.owner, phase] += 1
+        self.entered[job.owner, job.phase] += 1
 
     def _attempt(self, job: _Job, data: AttemptEvent) -> None:
         key = (data.task, data.index, data.attempt)
         attempt = job.attempts.pop(key, None)
         if attempt is not None:
             self._count(job.owner, attempt, -1)
-        match data:
-            case AttemptEnded():
-                self.ended[job.owner, data.phase] += 1
-                return
-            case AttemptStarted():
-                attempt = _Attempt("Pending", data.requests)
-            case AttemptBound():
-                attempt = _Attempt("Bound", attempt.requests if attempt else _NOTHING)
-            case AttemptRunning():
-                attempt = _Attempt("Running", attempt.requests if attempt else _NOTHING)
-            case AttemptTerminating():
-                attempt = _Attempt("Terminating", attempt.requests if attempt else _NOTHING)
-            case AttemptChanged() if attempt is not None:
-                attempt = _Attempt(attempt.phase, data.requests or attempt.requests)
-            case _:
-                return
-        job.attempts[key] = attempt
-        self._count(job.owner, attempt, 1)
+        if isinstance(data, AttemptEnded):
+            self.ended[job.owner, data.phase] += 1
+        elif attempt is not None or type(data) in ENTERED:
+            attempt = job.attempts[key] = attempt or AttemptState()
+            attempt.change(data)
+            self._count(job.owner, attempt, 1)
 
     def _move(self, job: _Job, owner: Owner) -> None:
         if owner == job.owner:
@@ -232,10 +193,10 @@ class UsageBook:
             self._count(job.owner, attempt, -1)
 
     def _count_job(self, job: _Job, change: int) -> None:
-        if job.phase is not None and job.phase not in FINISHED_JOB_PHASES:
+        if job.known and job.phase not in FINISHED_JOB_PHASES:
             self.jobs[job.owner, job.phase] += change
 
-    def _count(self, owner: Owner, attempt: _Attempt, change: int) -> None:
+    def _count(self, owner: Owner, attempt: AttemptState, change: int) -> None:
         key, requests = (owner, attempt.phase), attempt.requests
         share = requests.gpu_share_milli
         self.replicas[key] += change

@@ -65,7 +65,8 @@ inputs = st.one_of(
     st.builds(JobObserved, names, kinds, words),
     st.just(CommandIssued("AbortJob")),
 )
-opened = st.builds(JobOpened, kinds, names, st.booleans(), specs, words, words, user=words)
+labels = st.dictionaries(ids, ids, max_size=2)
+opened = st.builds(JobOpened, kinds, names, st.booleans(), specs, words, words, words, words, labels)
 started = st.builds(AttemptStarted, *attempt, requests=requests, reason=maybe)
 moves = st.one_of(
     st.builds(AttemptBound, *attempt, node=nodes, reason=maybe),
@@ -78,20 +79,21 @@ ended = st.builds(
     AttemptEnded, *attempt, phase=st.sampled_from(["Succeeded", "Failed"]), reason=maybe, node=nodes, started=st.none() | times
 )
 lives = st.tuples(started, st.lists(moves, max_size=4), ended | st.none())
+revised = st.builds(
+    JobRevised,
+    st.none() | specs,
+    st.none() | kinds,
+    st.none() | names,
+    *[maybe] * 4,
+    labels=st.none() | labels,
+    created=st.none() | times,
+    reason=maybe,
+)
+changed = st.builds(JobPhaseChanged, st.sampled_from(JOB_PHASES), st.just("Pending"), maybe, without_end=st.booleans())
 others = st.one_of(
     opened,
-    st.builds(
-        JobRevised,
-        st.none() | specs,
-        st.none() | kinds,
-        st.none() | names,
-        maybe,
-        maybe,
-        st.none(),
-        maybe,
-        created=st.none() | times,
-    ),
-    st.builds(JobPhaseChanged, st.sampled_from(JOB_PHASES), st.just("Pending"), maybe, without_end=st.booleans()),
+    revised,
+    changed,
     st.builds(JobParked, words),
     st.builds(JobUnparked, st.just(1)),
     st.builds(InputParked, st.builds(held, ids, inputs)),

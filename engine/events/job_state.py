@@ -1,0 +1,145 @@
+"""What a job and an attempt are, by their events: the one fold of it, for all who keep something of jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from sys import intern
+from typing import ClassVar, Final, Self
+
+from engine.events.envelope import Event
+from engine.events.jobs import (
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptEvent,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+    JobOpened,
+    JobPhaseChanged,
+    JobRevised,
+)
+from engine.events.vocabulary import Data
+from statemachines.spec import Requests
+from statemachines.vocabulary import AttemptPhase, JobPhase
+
+__all__ = ["ENTERED", "STATED", "AttemptState", "JobState", "LabelledJob", "Slot"]
+
+Slot = tuple[str, int, int]
+"""Task, index, number of the attempt."""
+
+ENTERED: Final[dict[type[Data], AttemptPhase]] = {
+    AttemptStarted: "Pending",
+    AttemptBound: "Bound",
+    AttemptRunning: "Running",
+    AttemptTerminating: "Terminating",
+}
+"""The phase that a live attempt enters with an event."""
+
+STATED: Final[tuple[type[Data], ...]] = (JobOpened, JobRevised, JobPhaseChanged, *ENTERED, AttemptChanged, AttemptEnded)
+"""Events that say something of the state of a job or an attempt."""
+
+
+@dataclass(slots=True)
+class AttemptState:
+    """How an attempt stands."""
+
+    requests: Requests = field(default_factory=Requests)
+    phase: AttemptPhase = "Pending"
+    reason: str | None = None
+
+    def change(self, data: AttemptEvent) -> None:
+        """Take one more event of the attempt; one that says nothing of its state changes nothing."""
+        match data:
+            case AttemptStarted() | AttemptBound() | AttemptRunning() | AttemptTerminating():
+                self.phase, self.reason = ENTERED[type(data)], data.reason
+                if isinstance(data, AttemptStarted):
+                    self.requests = data.requests
+            case AttemptEnded():
+                self.phase, self.reason = data.phase, data.reason
+            case AttemptChanged():
+                if data.reason_changed:
+                    self.reason = data.reason
+                if data.requests is not None:
+                    self.requests = data.requests
+
+
+@dataclass(slots=True)
+class JobState:
+    """Who a job is and how it stands. Times are microseconds."""
+
+    id: str = ""
+    cluster: str = ""
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    managed: bool = False
+    queue: str = ""
+    user: str = ""
+    tenant: str = ""
+    submitted: int = 0
+    """Of a job that is first seen as one of its pods: when the oldest of them was created."""
+    phase: JobPhase = "Pending"
+    reason: str | None = None
+    since: int = 0
+
+    REVISED: ClassVar[tuple[str, ...]] = ("kind", "namespace", "name", "user", "tenant")
+    """What a revision may change, beside queue, reason and time of submission."""
+
+    @classmethod
+    def begin(cls, event: Event[JobOpened]) -> Self:
+        """Return the job that an event opens. What many jobs have in common is one text for all of them."""
+        data = event.data
+        return cls(
+            event.subject,
+            intern(event.clusterid),
+            intern(data.kind),
+            intern(data.namespace),
+            data.name,
+            data.managed,
+            intern(data.spec.queue),
+            intern(data.user),
+            intern(data.tenant),
+            submitted=event.time,
+            since=event.time,
+        )
+
+    def change(self, data: Data, time: int) -> None:
+        """Take one more event of the job, in order; one that says nothing of its state changes nothing.
+
+        Args:
+            data: the event; of those of attempts only their start counts.
+            time: when it took effect (microseconds).
+        """
+        match data:
+            case JobPhaseChanged():
+                self.phase, self.reason, self.since = data.phase, data.reason, time
+            case AttemptStarted():
+                self.submitted = min(self.submitted, time)
+            case JobRevised():
+                for name in self.REVISED:
+                    if (value := getattr(data, name)) is not None:
+                        setattr(self, name, value)
+                if data.spec is not None:
+                    self.queue = data.spec.queue
+                if data.created is not None:
+                    self.submitted = min(self.submitted, data.created)
+                if data.reason is not None:
+                    self.reason = data.reason or None
+
+
+@dataclass(slots=True)
+class LabelledJob(JobState):
+    """A job with what is told of it beside that."""
+
+    project: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+
+    REVISED: ClassVar[tuple[str, ...]] = (*JobState.REVISED, "project", "labels")
+
+    @classmethod
+    def begin(cls, event: Event[JobOpened]) -> Self:
+        """Return the job that an event opens."""
+        job = super(LabelledJob, cls).begin(event)
+        job.project, job.labels = event.data.project, event.data.labels
+        return job
