@@ -133,7 +133,7 @@ def render_summary(output: Output, result: dict[str, Any]) -> None:
     )
     for title, key in (("cluster", "by_cluster"), ("queue", "by_queue"), ("user", "by_user")):
         if key in result:
-            output.console.print(_groups(title, result[key]))
+            output.console.print(_groups(title, result[key], open_too=result["open_attempts"] > 0))
 
 
 def _so_far(result: dict[str, Any]) -> list[tuple[str, str]]:
@@ -163,10 +163,11 @@ def _spread(title: str, spread: dict[str, Any]) -> Panel:
     return Panel(_pairs(rows), title=title, expand=False, title_align="left")
 
 
-def _groups(title: str, groups: dict[str, dict[str, Any]]) -> Table:
+def _groups(title: str, groups: dict[str, dict[str, Any]], *, open_too: bool) -> Table:
     table = Table(box=None, pad_edge=False, title_justify="left")
     table.add_column(title, style="cyan")
-    for heading in ("jobs", "attempts", "GPU hours", "core hours"):
+    uses = ["gpu_seconds", "cpu_seconds", *(["gpu_seconds_so_far", "cpu_seconds_so_far"] if open_too else [])]
+    for heading in ("jobs", "attempts", "GPU hours", "core hours", "GPU hours so far", "core hours so far")[: 2 + len(uses)]:
         table.add_column(heading, justify="right")
     ranked = sorted(groups.items(), key=lambda item: (-item[1]["gpu_seconds"], -item[1]["jobs"], item[0]))
     for name, group in ranked[:_TOP]:
@@ -174,8 +175,7 @@ def _groups(title: str, groups: dict[str, dict[str, Any]]) -> Table:
             name or "(none)",
             _count(group["jobs"]),
             _count(group["attempts"]),
-            _hours(group["gpu_seconds"]),
-            _hours(group["cpu_seconds"]),
+            *(_hours(group[use]) for use in uses),
         )
     if len(ranked) > _TOP:
         table.add_row(f"… and {len(ranked) - _TOP} more", style="dim")

@@ -6,9 +6,10 @@ latest recorded time of what is added, stands apart. All arithmetic is on intege
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -17,12 +18,15 @@ from engine.events.jobs import Accounted, RowRejected
 from engine.events.times import format_time
 from engine.history.exact import distribution
 from engine.history.facts import OTHER, JobFacts, Jobs
-from engine.history.use import Use, use_so_far
+from engine.history.use import LiveAttempt, Use
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["SUMMARISED", "JobSums", "Summary", "summarised"]
 
 K = TypeVar("K")
+
+Whose = tuple[str, str, str]
+"""Cluster, queue and user."""
 
 SUMMARISED: Final[tuple[str, ...]] = (*(cls.TYPE for cls in STATED), RowRejected.TYPE, Accounted.TYPE)
 """Types of the events that the summary is a fold of; it does not look at others."""
@@ -55,14 +59,20 @@ class _Group:
     jobs: int = 0
     attempts: int = 0
     use: Use = field(default_factory=Use)
+    so_far: Use = field(default_factory=Use)
+    """Of attempts that have not ended."""
 
-    def add(self, jobs: int, attempts: int, gpu: int, share: int, cpu: int) -> None:
-        self.jobs += jobs
-        self.attempts += attempts
-        self.use.add(Use(gpu, share, cpu))
+    def add(self, other: _Group) -> None:
+        self.jobs += other.jobs
+        self.attempts += other.attempts
+        self.use.add(other.use)
+        self.so_far.add(other.so_far)
+
+    def uses(self) -> dict[str, Decimal]:
+        return {**self.use.result(), **self.so_far.result("_so_far")}
 
     def result(self) -> dict[str, Any]:
-        return {"jobs": self.jobs, "attempts": self.attempts, **self.use.result()}
+        return {"jobs": self.jobs, "attempts": self.attempts, **self.uses()}
 
 
 class Summary(Jobs):
@@ -76,12 +86,12 @@ class Summary(Jobs):
             cluster: count only jobs of this one.
         """
         jobs = [job for job in self._jobs.values() if (include_other or job.kind != OTHER) and cluster in {None, job.cluster}]
-        live = [attempt for job in jobs for attempt in job.open.values()]
-        attempts: Counter[tuple[str, str | None]] = Counter((attempt.phase, attempt.reason) for attempt in live)
+        ends: Counter[tuple[str, str | None]] = Counter()
         for job in jobs:
-            attempts.update(job.ends)
+            ends.update(job.ends)
+        live = (((job.cluster, job.queue, job.user), attempt) for job in jobs for attempt in job.open.values())
         devices = (change for job in jobs for change in job.devices)
-        return summarised(map(_sums, jobs), attempts, devices, use_so_far(live, self._now), self._now, self._rejected_rows)
+        return summarised(map(_sums, jobs), ends, live, devices, self._now, self._rejected_rows)
 
 
 def _sums(job: JobFacts) -> JobSums:
@@ -104,9 +114,9 @@ def _sums(job: JobFacts) -> JobSums:
 
 def summarised(
     jobs: Iterable[JobSums],
-    attempts: Mapping[tuple[str, str | None], int],
+    ends: Counter[tuple[str, str | None]],
+    live: Iterable[tuple[Whose, LiveAttempt]],
     devices: Iterable[tuple[int, int]],
-    so_far: Use,
     now: int,
     rejected_rows: int,
 ) -> dict[str, Any]:
@@ -116,32 +126,36 @@ def summarised(
 
     Args:
         jobs: those that count.
-        attempts: of them, by phase and reason.
+        ends: closed attempts of them, by phase and reason.
+        live: those of their attempts that have not ended, and whose they are.
         devices: changes of the number of devices that they have in use, with their times, in any order.
-        so_far: what those of their attempts have used that have not ended.
-        now: up to when that counts: the latest recorded time (microseconds); 0: nothing is recorded.
+        now: up to when open attempts count: the latest recorded time (microseconds); 0: nothing is recorded.
         rejected_rows: of imports.
     """
-    whose: dict[tuple[str, str, str], list[int]] = {}
+    whose: defaultdict[Whose, _Group] = defaultdict(_Group)
     job_phases: Counter[str] = Counter()
     waits, runs = [], []
     open_attempts = without_end = 0
     # One pass that touches a job once: a log has a hundred thousand.
-    for cluster, queue, user, phase, endless, count, live, submitted, begun, last_end, gpu, share, cpu in jobs:
-        sums = whose.setdefault((cluster, queue, user), [0, 0, 0, 0, 0])
-        sums[0] += 1
-        sums[1] += count
-        sums[2] += gpu
-        sums[3] += share
-        sums[4] += cpu
+    for cluster, queue, user, phase, endless, count, open_, submitted, begun, last_end, gpu, share, cpu in jobs:
+        group = whose[cluster, queue, user]
+        group.jobs += 1
+        group.attempts += count
+        group.use.gpu += gpu
+        group.use.share += share
+        group.use.cpu += cpu
         job_phases[phase] += 1
-        open_attempts += live
+        open_attempts += open_
         without_end += endless
         if begun is not None:
             waits.append(begun - submitted)
             # First Running to the last end; only of a job that is over and whose end is known.
-            if last_end is not None and not live and not endless and phase in _ENDED:
+            if last_end is not None and not open_ and not endless and phase in _ENDED:
                 runs.append(last_end - begun)
+    attempts = ends.copy()
+    for owner, attempt in live:
+        attempts[attempt.phase, attempt.reason] += 1
+        whose[owner].so_far.add(attempt.until(now))
     phases: Counter[str] = Counter()
     reasons: Counter[str] = Counter()
     for (phase, reason), count in attempts.items():
@@ -149,8 +163,8 @@ def summarised(
         if reason is not None:
             reasons[reason] += count
     total = _Group()
-    for sums in whose.values():
-        total.add(*sums)
+    for group in whose.values():
+        total.add(group)
     by_cluster = {
         name: {**group.result(), "by_queue": dict[str, Any]()} for name, group in sorted(_grouped(whose, itemgetter(0)).items())
     }
@@ -166,8 +180,7 @@ def summarised(
         "never_started": reasons["NeverStarted"],
         "without_end": without_end,
         "rejected_rows": rejected_rows,
-        **total.use.result(),
-        **so_far.result("_so_far"),
+        **total.uses(),
         "so_far_until": format_time(now) if now else None,
         "wait_seconds": distribution(waits),
         "run_seconds": distribution(runs),
@@ -178,10 +191,10 @@ def summarised(
     }
 
 
-def _grouped(whose: Mapping[tuple[str, str, str], list[int]], by: Callable[[tuple[str, str, str]], K]) -> dict[K, _Group]:
-    groups: dict[K, _Group] = {}
-    for key, sums in whose.items():
-        groups.setdefault(by(key), _Group()).add(*sums)
+def _grouped(whose: Mapping[Whose, _Group], by: Callable[[Whose], K]) -> dict[K, _Group]:
+    groups: defaultdict[K, _Group] = defaultdict(_Group)
+    for owner, group in whose.items():
+        groups[by(owner)].add(group)
     return groups
 
 

@@ -20,7 +20,7 @@ from engine.history.facts import OTHER, Ends, JobFacts, JobLine, line_of
 from engine.history.listing import LISTED, Filter, in_order
 from engine.history.resolve import NamedJob
 from engine.history.summary import SUMMARISED, JobSums, summarised
-from engine.history.use import LiveAttempt, Use, use_so_far
+from engine.history.use import LiveAttempt, Use
 from statemachines.spec import Requests
 
 __all__ = ["JobTables"]
@@ -35,7 +35,7 @@ _FACTS: Final = "begun, first_running, without_end, last_end, gpu, share, cpu"
 _USE: Final = attrgetter(*(field.name for field in fields(Use)))
 _REQUESTS: Final = attrgetter(*(field.name for field in fields(Requests)))
 _SUMS: Final = ", ".join(JobSums._fields)
-_LIVE: Final = "SELECT task, place, attempt, live.phase, live.reason, state FROM live"
+_LIVE: Final = "task, place, attempt, live.phase, live.reason, state FROM live"
 _OF_LISTS: Final = frozenset(LISTED)
 _OF_SUMS: Final = frozenset(SUMMARISED)
 _FILTERED: Final = ("queue", "user", "tenant", "cluster", "namespace")
@@ -178,7 +178,7 @@ class JobTables:
         job.without_end = bool(without_end)
         job.begun, job.first_running, job.last_end = begun, first_running, last_end
         job.use = Use(int(gpu), int(share), int(cpu))
-        job.open = dict(map(_attempt, self._connection.execute(f"{_LIVE} WHERE job = ?", (number,))))
+        job.open = dict(map(_attempt, self._connection.execute(f"SELECT {_LIVE} WHERE job = ?", (number,))))
         self._jobs[subject] = number, job
         return number, job
 
@@ -219,8 +219,7 @@ class JobTables:
         """Return the jobs that pass a filter, `in_order`."""
         wanted, now = wanted or Filter(), self._one("SELECT listed FROM totals")
         found = {row[0]: _line(row, now) for row in self._select(f"SELECT {_LINE} FROM jobs", wanted)}  # noqa: S608  as above
-        query = f"SELECT job, {_LIVE.removeprefix('SELECT ')} JOIN jobs ON number = job"
-        for number, *attempt in self._select(query, wanted):
+        for number, *attempt in self._select(f"SELECT job, {_LIVE} JOIN jobs ON number = job", wanted):
             slot, live = _attempt(attempt)
             found[number].open[slot] = live
         lines = [*found.values(), *self._waiting_lines(now)]
@@ -234,17 +233,17 @@ class JobTables:
             cluster: count only jobs of this one.
         """
         counted = Filter(cluster=cluster, other=include_other)
-        attempts: Counter[tuple[str, str | None]] = Counter()
-        for ends, jobs in self._select("SELECT ends, count(*) FROM jobs", counted, "GROUP BY ends"):
-            for end, count in _ends(ends).items():
-                attempts[end] += count * jobs
+        ends: Counter[tuple[str, str | None]] = Counter()
+        for kinds, jobs in self._select("SELECT ends, count(*) FROM jobs", counted, "GROUP BY ends"):
+            for end, count in _ends(kinds).items():
+                ends[end] += count * jobs
         of_jobs = "JOIN jobs ON number = job"
-        live = [attempt for _, attempt in map(_attempt, self._select(f"{_LIVE} {of_jobs}", counted))]
-        attempts.update((attempt.phase, attempt.reason) for attempt in live)
+        rows = self._select(f"SELECT cluster, queue, user, {_LIVE} {of_jobs}", counted)
+        live = (((cluster, queue, user), _attempt(attempt)[1]) for cluster, queue, user, *attempt in rows)
         jobs = map(_sums, self._select(f"SELECT {_SUMS} FROM jobs", counted))  # noqa: S608  as above
         devices = self._select(f"SELECT time, change FROM devices {of_jobs}", counted)  # noqa: S608  as above
-        now = self._one("SELECT summarised FROM totals")
-        return summarised(jobs, attempts, devices, use_so_far(live, now), now, self._one("SELECT rejected FROM totals"))
+        now, rejected = (self._one(f"SELECT {name} FROM totals") for name in ("summarised", "rejected"))  # noqa: S608  as above
+        return summarised(jobs, ends, live, devices, now, rejected)
 
     def ids(self, prefix: str) -> list[str]:
         """Return all ids that begin so, of jobs and of what is parked and no job."""

@@ -107,9 +107,15 @@ class TestIngest:
 
     def test_what_runs_is_counted_so_far(self, lahar):
         """Up to the time of the log: two hours after the start, by another pod's object."""
-        lahar("ingest", "--recorded", given=json.dumps(pod("a")) + json.dumps(pod("b", creationTimestamp="2026-01-01T02:00:05Z")))
+        first = pod("a")
+        first["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+        lahar("ingest", "--recorded", given=json.dumps(first) + json.dumps(pod("b", creationTimestamp="2026-01-01T02:00:05Z")))
         assert "2 h so far" in lahar("job", "list", "--all").out
-        assert "open attempts" in lahar("summary", "--all").out
+        shown = lahar("summary", "--all").out
+        assert "open attempts" in shown
+        assert [shown.partition(group)[2].split()[:6] for group in ("default ", "(none) ")] == [
+            ["2", "2", "0.0", "0.0", "0.0", "4.0"]
+        ] * 2
         assert lahar("summary", "--all", "--json").record["so_far_until"] == "2026-01-01T02:00:05.000000Z"
         assert [line["run_seconds_so_far"] for line in lahar("job", "list", "--all", "--json").records] == [7200, 0]
 

@@ -47,6 +47,7 @@ def test_one_gang(whole):
     assert result["run_seconds"] == {"n": 1, "mean": 20, "median": 20, "p99": 20, "max": 20}
     assert result["peak_gpus"] == {"value": 4, "time": "1970-01-01T00:00:15.000000Z"}
     group = {"jobs": 1, "attempts": 2, "gpu_seconds": 80, "gpu_share_seconds": Decimal("69.2"), "cpu_seconds": 30}
+    group |= {"gpu_seconds_so_far": 0, "gpu_share_seconds_so_far": 0, "cpu_seconds_so_far": 0}
     assert result["by_user"] == {"ann": group}
     assert result["by_queue"] == {"vc": group}
 
@@ -91,17 +92,26 @@ def test_open_attempt_is_counted_and_left_out_of_sums(story):
 def test_what_open_attempts_use_so_far_stands_apart(story):
     """Up to the latest time of the log, whichever job it is of; not by requests that came later."""
     told, other = story(), story("b")
-    told.opened(0, {"main": 3})
+    told.opened(0, {"main": 3}, queue="q", user="ann")
     for index in range(2):
         told.started(0, ("main", index, 1), Requests(gpu=4, cpu_milli=500))
         told.running(10, ("main", index, 1))
     told.started(0, ("main", 2, 1), Requests(gpu=100))  # it does not run
     told.ended(15, ("main", 1, 1))
     told.add(AttemptChanged("main", 0, 1, requests=Requests(gpu=1, cpu_milli=500)), 20)
-    other.opened(30)
+    other.opened(20, queue="q", user="bob")
+    other.started(20, ("main", 0, 1), Requests(gpu=2))
+    other.running(28)
+    other.started(30, ("main", 0, 2), Requests(gpu=100))
     result = summary(told, other)
-    assert (result["gpu_seconds"], result["open_attempts"]) == (20, 2)
-    assert (result["gpu_seconds_so_far"], result["gpu_share_seconds_so_far"], result["cpu_seconds_so_far"]) == (50, 50, 10)
+    assert (result["gpu_seconds"], result["open_attempts"]) == (20, 4)
+    assert (result["gpu_seconds_so_far"], result["gpu_share_seconds_so_far"], result["cpu_seconds_so_far"]) == (54, 54, 10)
+    groups = {**result["by_queue"], **result["by_user"]}
+    assert {name: (group["gpu_seconds"], group["gpu_seconds_so_far"]) for name, group in groups.items()} == {
+        "q": (20, 54),
+        "ann": (20, 50),
+        "bob": (0, 4),
+    }
     assert result["so_far_until"] == "1970-01-01T00:00:30.000000Z"
 
 
@@ -185,7 +195,7 @@ def test_order_of_jobs_does_not_matter_and_parts_add_up(whole, drawn, random):
     while queues := [queue for queue in queues if queue]:
         mixed.add(random.choice(queues).pop(0))
     assert mixed.result() == straight
-    for name in ("gpu_seconds", "gpu_share_seconds", "cpu_seconds", "jobs", "attempts"):
+    for name in ("gpu_seconds", "gpu_share_seconds", "cpu_seconds", "gpu_seconds_so_far", "jobs", "attempts"):
         assert straight[name] == sum(group[name] for group in straight["by_user"].values())
     for user in straight["by_user"]:
         alone = summary(*[story for story, (*_, name) in zip(stories, drawn, strict=True) if name == user])

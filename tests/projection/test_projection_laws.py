@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -37,6 +38,7 @@ from engine.events.jobs import (
 )
 from engine.history.listing import Filter
 from engine.log.memory import MemoryLog
+from engine.projection.job_tables import JobTables
 from engine.projection.projection import Projection
 from statemachines.spec import RESOURCE, JobSpec, Requests
 from statemachines.vocabulary import JOB_PHASES
@@ -162,6 +164,9 @@ def test_after_any_prefix_and_in_any_cut_it_answers_as_the_fold_does(events, cut
         assert [projected(one, log, wanted) for one in followers] == [expected, expected]
         with Projection() as anew:
             assert projected(anew, log, wanted) == expected
+            sums = anew.ask(log, JobTables, lambda jobs: jobs.summary(include_other=True))
+            for parts, use in product(("by_user", "by_queue"), ("gpu_seconds_so_far", "cpu_seconds_so_far", "gpu_share_seconds")):
+                assert sum(group[use] for group in sums[parts].values()) == sums[use]
         for one in followers:
             one.close()
 
