@@ -13,13 +13,13 @@ from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.ids import observation_id
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.history.reading import cluster_facts
-from engine.history.transfer import Exportable
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
 from engine.kubernetes.manifests.manifest import read_manifest, replacement_faults
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.identity import job_name
 from engine.lifecycle.managed import queues_of
+from engine.log.port import SearchableLog
 
 __all__ = ["AppliedObject", "Part", "apply_parts", "part_of"]
 
@@ -77,7 +77,7 @@ def part_of(cluster: str, source: str, document: Document, recorded: int) -> Par
 
 def apply_parts(
     feed: Feed,
-    log: Exportable,
+    log: SearchableLog,
     cluster: str,
     parts: Sequence[Part],
     recorded: int,
@@ -132,7 +132,7 @@ def _warn(warning: str, warn: Callable[[str], object], *, strict: bool) -> None:
 
 
 def _judge_objects(
-    log: Exportable, cluster: str, parts: Iterable[Part]
+    log: SearchableLog, cluster: str, parts: Iterable[Part]
 ) -> tuple[list[AppliedObject], list[tuple[Topic, Message]], Collection[Data]]:
     """Return what becomes of objects that are no jobs, what is to be appended, and what the log knows then."""
     facts = ClusterFacts()

@@ -11,9 +11,10 @@ from engine.events.errors import EventError
 from engine.events.times import format_time
 from engine.history.resolve import resolve, resolve_known
 from engine.log.errors import LogError
+from engine.log.port import SearchableLog
 from engine.projection.file import place_of
 from engine.projection.job_tables import JobTables
-from engine.projection.projection import Followed, Projection
+from engine.projection.projection import Projection
 from engine.runtime.settings import Settings
 
 __all__ = ["Questions", "answered", "asked", "meant"]
@@ -26,7 +27,7 @@ T = TypeVar("T")
 class Questions:
     """Questions about all jobs of a log, of one projection that stays open from the first to `close`; in one thread at a time."""
 
-    def __init__(self, settings: Settings, source: Followed) -> None:
+    def __init__(self, settings: Settings, source: SearchableLog) -> None:
         """Open nothing yet.
 
         Args:
@@ -68,13 +69,13 @@ class Questions:
             return resolve(self._source, given)
 
 
-def asked(settings: Settings, source: Followed, question: Callable[[JobTables], T], behind: Behind | None = None) -> T:
+def asked(settings: Settings, source: SearchableLog, question: Callable[[JobTables], T], behind: Behind | None = None) -> T:
     """Return the answer to one question; arguments and errors as of `Questions`."""
     with closing(Questions(settings, source)) as questions:
         return questions.ask(question, behind)
 
 
-def meant(settings: Settings, source: Followed, given: str) -> str:
+def meant(settings: Settings, source: SearchableLog, given: str) -> str:
     """Return the id of the job that somebody means; arguments and errors as of `Questions`."""
     with closing(Questions(settings, source)) as questions:
         return questions.meant(given)
@@ -82,7 +83,7 @@ def meant(settings: Settings, source: Followed, given: str) -> str:
 
 @contextmanager
 def answered(
-    settings: Settings, source: Followed, warn: Callable[[str], object], question: Callable[[JobTables], T]
+    settings: Settings, source: SearchableLog, warn: Callable[[str], object], question: Callable[[JobTables], T]
 ) -> Iterator[T]:
     """Give the answer to a question for the length of a `with` block.
 

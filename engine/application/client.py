@@ -29,7 +29,6 @@ from engine.history.listing import Filter, JobLine
 from engine.history.reading import cluster_facts, cluster_of, events_of, job_events
 from engine.history.subscribe import Subscription, Wanted
 from engine.history.timeline import Timeline, timeline
-from engine.history.transfer import Exportable
 from engine.history.view import JobView
 from engine.history.why import Explanation
 from engine.history.why_node import why_node
@@ -37,6 +36,7 @@ from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.identity import job_name
 from engine.kubernetes.tally import Tally
 from engine.log.errors import LogUnavailableError
+from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
 from engine.runtime.engine import Engine
 from engine.runtime.settings import Settings
@@ -72,7 +72,7 @@ class Lahar:
     method raises `LogError` where the log cannot be used, be it that it is closed.
     """
 
-    def __init__(self, log: Exportable, settings: Settings, *, process: bool = True) -> None:
+    def __init__(self, log: SearchableLog, settings: Settings, *, process: bool = True) -> None:
         """Use a log that is open; see `engine.application.opening`."""
         self._log: Final = log
         self._settings: Final = settings
@@ -82,7 +82,7 @@ class Lahar:
         self._closed = False
 
     @property
-    def log(self) -> Exportable:
+    def log(self) -> SearchableLog:
         """The log itself.
 
         Raises:

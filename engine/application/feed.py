@@ -12,10 +12,10 @@ from engine.events.ids import separate_job_id
 from engine.events.inputs import JobSubmitted, JobUpdated
 from engine.events.jobs import CommandRefused, Fault, JobRejected
 from engine.history.reading import events_of
-from engine.history.transfer import Exportable
 from engine.kubernetes.manifests.manifest import read_manifest
 from engine.kubernetes.reading.identity import job_name
 from engine.log.errors import FencedError, LogBusyError
+from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
 from engine.runtime.callbacks import Callbacks
 from engine.runtime.engine import Engine, run_lock
@@ -75,7 +75,7 @@ class Feed:
 
     def __init__(
         self,
-        log: Exportable,
+        log: SearchableLog,
         settings: Settings,
         reporter: Reporter,
         *,

@@ -28,8 +28,7 @@ from engine.history.selection import PHASES, Selection
 from engine.history.sentences import tell
 from engine.history.timeline import draw, timeline
 from engine.history.why_node import why_node
-from engine.log.port import Searchable
-from engine.projection.projection import Followed
+from engine.log.port import Searchable, SearchableLog
 from engine.runtime.engine import opened
 from engine.runtime.errors import NotFoundError as NotThereError
 from engine.runtime.settings import Settings
@@ -219,7 +218,7 @@ def _by(*, known: bool) -> By:
     return "recordedtime" if known else "time"
 
 
-def _state(settings: Settings, source: Followed, at: int, job: str | None, by: By) -> dict[str, Any] | None:
+def _state(settings: Settings, source: SearchableLog, at: int, job: str | None, by: By) -> dict[str, Any] | None:
     """Return a job's or the cluster's state at a moment."""
     if job is not None:
         view = job_as_of(events_of(source, meant(settings, source, job)), at, by)

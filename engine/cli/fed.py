@@ -11,14 +11,14 @@ from rich.text import Text
 from engine.application.feed import Feed, Taken
 from engine.cli.output import Output
 from engine.history.sentences import tell
-from engine.history.transfer import Exportable
+from engine.log.port import SearchableLog
 from engine.runtime.errors import BAD_INPUT
 from engine.runtime.settings import Settings
 
 __all__ = ["finish", "new_feed"]
 
 
-def new_feed(log: Exportable, settings: Settings, output: Output, *, process: bool) -> Feed:
+def new_feed(log: SearchableLog, settings: Settings, output: Output, *, process: bool) -> Feed:
     """Return a command's way into a log, which shows on a terminal how far it has come; see `Feed`."""
 
     @contextmanager

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from engine.effects.dispatcher import cursor_name
 from engine.effects.receiver import Receiver
 from engine.events import decode
 from engine.events.inputs import EffectReported
 from engine.events.jobs import EffectSettled
-from engine.log.port import Log, Partition, Searchable
+from engine.log.port import Log, Partition, SearchableLog
 from statemachines.callbacks import Selector
 
-__all__ = ["Failure", "SearchableLog", "Standing", "standings"]
-
-
-class SearchableLog(Log, Searchable, Protocol):
-    """A log that is read partition by partition and searched."""
+__all__ = ["Failure", "Standing", "standings"]
 
 
 @dataclass(slots=True, frozen=True)

@@ -19,7 +19,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from pydantic_core import from_json
 
@@ -28,11 +28,11 @@ from engine.events.errors import UndecodableError
 from engine.events.ids import digest
 from engine.history.errors import TransferError
 from engine.history.surviving import Damage, surviving
-from engine.log.port import Commit, Log, Output, Partition, Record, Searchable, ShardId, ShardLog, Vector
+from engine.log.port import Commit, Log, Output, Partition, Record, SearchableLog, ShardId, ShardLog, Vector
 from engine.processor.partitions import input_partitions, shard_count, width
 from engine.processor.stage import Stage
 
-__all__ = ["Contents", "Exportable", "contents_of", "export_job", "export_log", "import_log"]
+__all__ = ["Contents", "contents_of", "export_job", "export_log", "import_log"]
 
 _HEAD: Final = "lahar.log.exported.v1"
 _END: Final = "lahar.log.export_ended.v1"
@@ -45,10 +45,6 @@ _MOST_PARTITIONS: Final = 10_000
 _VISIBLE_SECONDS: Final = 1.0
 _LARGEST: Final = 2**63 - 1
 _BLANK: Final = raw_message("", b"", 0)
-
-
-class Exportable(Log, Searchable, Protocol):
-    """A log whose records can be gone through in commit order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +60,7 @@ class Contents:
 
 
 def export_log(
-    log: Exportable,
+    log: SearchableLog,
     first: int | None = None,
     last: int | None = None,
     on_damage: Callable[[Damage], None] | None = None,
@@ -94,7 +90,7 @@ def export_log(
     yield _end(done)
 
 
-def export_job(log: Exportable, job: str, on_damage: Callable[[Damage], None] | None = None) -> Iterator[bytes]:
+def export_job(log: SearchableLog, job: str, on_damage: Callable[[Damage], None] | None = None) -> Iterator[bytes]:
     """Yield the lines of an export of one job: its inputs and all that stages said about it; `on_damage` as for all of a log."""
     yield _head(Contents("job", width(log), job))
     done = 0

@@ -29,6 +29,7 @@ __all__ = [
     "ReadsTogether",
     "Record",
     "Searchable",
+    "SearchableLog",
     "ShardId",
     "ShardLog",
     "ShardView",
@@ -340,3 +341,7 @@ class Transactional(Protocol):
         Raises:
             LogUnavailableError: no broker answers.
         """
+
+
+class SearchableLog(Log, Searchable, Protocol):
+    """A log that is read partition by partition, and searched."""

@@ -12,7 +12,8 @@ from typing import Final, Self
 from engine.events.back_off import BackOff
 from engine.events.times import SECOND
 from engine.log.errors import LogUnavailableError
-from engine.projection.projection import Followed, Projection
+from engine.log.port import SearchableLog
+from engine.projection.projection import Projection
 
 __all__ = ["Follower"]
 
@@ -35,7 +36,7 @@ class Follower:
     file; whoever finds another one at it waits.
     """
 
-    def __init__(self, path: Path | None, log: Followed, most: int = _MOST) -> None:
+    def __init__(self, path: Path | None, log: SearchableLog, most: int = _MOST) -> None:
         """Open the file.
 
         Args:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from hashlib import sha256
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Final, Protocol, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from engine.events import UPCASTERS, decode
 from engine.events.errors import EventError
@@ -21,12 +21,12 @@ from engine.history.errors import TokenError
 from engine.history.token import Place, check, digest_of
 from engine.log.errors import LogError
 from engine.log.failures import BUSY_SECONDS
-from engine.log.port import Log, Partition, Record, Searchable
+from engine.log.port import Partition, Record, SearchableLog
 from engine.projection.file import delete_file, open_connection
 from engine.projection.job_tables import JobTables
 from engine.projection.read_model import ReadModel
 
-__all__ = ["READ_MODELS", "Followed", "Projection"]
+__all__ = ["READ_MODELS", "Projection"]
 
 M = TypeVar("M")
 T = TypeVar("T")
@@ -53,10 +53,6 @@ CREATE TABLE places (
     PRIMARY KEY (topic, number)
 );
 """
-
-
-class Followed(Log, Searchable, Protocol):
-    """A log that a projection can follow."""
 
 
 _Places = dict[Partition, Place]
@@ -104,7 +100,7 @@ class Projection:
 
     def ask(
         self,
-        log: Followed,
+        log: SearchableLog,
         model: Callable[[sqlite3.Connection], M],
         question: Callable[[M], T],
         *,
@@ -146,7 +142,7 @@ class Projection:
             self._connect(None)
             return answer()
 
-    def follow(self, log: Followed, most: int = _MOST) -> int:
+    def follow(self, log: SearchableLog, most: int = _MOST) -> int:
         """Take the next events of a log, in one transaction; return how many.
 
         Args:
@@ -175,7 +171,7 @@ class Projection:
 
     # --- following ------------------------------------------------------------------------------------------------------------
 
-    def _follow(self, log: Followed, most: int) -> int:
+    def _follow(self, log: SearchableLog, most: int) -> int:
         ends = {
             Partition(topic, number): log.end(Partition(topic, number))
             for topic in _TOPICS
@@ -233,7 +229,7 @@ class Projection:
         rows = self._connection.execute("SELECT topic, number, next, last, mark FROM places")
         return {Partition(topic, number): Place(*place) for topic, number, *place in rows}
 
-    def _continued(self, log: Followed, ends: Mapping[Partition, int]) -> _Places:
+    def _continued(self, log: SearchableLog, ends: Mapping[Partition, int]) -> _Places:
         """Return the places to go on from; where they are no places of this log, the file is emptied first."""
         places = self._places()
         if places is None or not self._fits(log, ends, places):
@@ -244,7 +240,7 @@ class Projection:
                 model.forget()
         return places
 
-    def _fits(self, log: Followed, ends: Mapping[Partition, int], places: _Places) -> bool:
+    def _fits(self, log: SearchableLog, ends: Mapping[Partition, int], places: _Places) -> bool:
         """Tell whether these are places of this log, from which it can be followed."""
         if any(place.next > ends.get(at, -1) for at, place in places.items()):
             return False

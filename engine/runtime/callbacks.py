@@ -18,8 +18,8 @@ from engine.effects.executor import Executor, ThreadExecutor
 from engine.effects.metrics import CallbackStatus, EffectMetrics
 from engine.effects.registry import Registry, load
 from engine.events.times import SECOND
-from engine.history.transfer import Exportable
 from engine.log.errors import LogError, LogUnavailableError
+from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.principal import principal_of
 from engine.runtime.reporter import Reporter
@@ -56,7 +56,7 @@ class Callbacks:
 
     def open(
         self,
-        log: Exportable,
+        log: SearchableLog,
         started: int,
         metrics: CollectorRegistry | None = None,
         our_turn: Callable[[], bool] = lambda: True,
@@ -133,7 +133,7 @@ class CallbackTurn:
 
     def __init__(
         self,
-        log: Exportable,
+        log: SearchableLog,
         callbacks: Callbacks,
         warn: Callable[[str], object],
         metrics: CollectorRegistry,

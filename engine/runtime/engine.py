@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from engine.events.times import SECOND
-from engine.history.transfer import Exportable
 from engine.log.lock import RunLock
-from engine.log.port import Log
+from engine.log.port import Log, SearchableLog
 from engine.processor.observer import Observer
 from engine.processor.partitions import shard_count
 from engine.processor.processor import Processor
@@ -28,7 +27,7 @@ __all__ = ["Engine", "opened", "run_lock", "watchdog_of"]
 
 
 @contextmanager
-def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -> Iterator[Exportable]:
+def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -> Iterator[SearchableLog]:
     """Open the log of the settings for the length of a `with` block.
 
     Args:

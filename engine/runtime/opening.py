@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from engine.history.transfer import Exportable
 from engine.log.errors import LogUnavailableError
+from engine.log.port import SearchableLog
 from engine.log.start import StartWait
 from engine.log.url import open_log as open_embedded
 from engine.processor.partitions import width
@@ -49,7 +49,7 @@ def not_installed(url: str, missing: ModuleNotFoundError) -> LogUnavailableError
     return LogUnavailableError(f"{url}: {package} is not installed; install lahar[kafka]")
 
 
-def open_log(url: str, partitions: int | None = None, *, create: bool = True, readonly: bool = False) -> Exportable:
+def open_log(url: str, partitions: int | None = None, *, create: bool = True, readonly: bool = False) -> SearchableLog:
     """Open the log that a URL names.
 
     Args:
@@ -75,7 +75,7 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
 
 
 @contextmanager
-def opened_at_start(settings: Settings, reporter: Reporter, signals: Signals | None = None) -> Iterator[Exportable]:
+def opened_at_start(settings: Settings, reporter: Reporter, signals: Signals | None = None) -> Iterator[SearchableLog]:
     """Open the log that a process runs, for the length of a `with` block; one on Kafka that is not there yet is waited for.
 
     Args:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import ExitStack, nullcontext, suppress
 
-from engine.history.transfer import Exportable
 from engine.log.errors import FencedError
+from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
 from engine.processor.membership import StaticMembership
 from engine.processor.partitions import shard_count
@@ -95,7 +95,7 @@ def run_once(settings: Settings, reporter: Reporter, address: str | None) -> int
     return done
 
 
-def _taken(settings: Settings, reporter: Reporter, stack: ExitStack, signals: Signals | None = None) -> Exportable:
+def _taken(settings: Settings, reporter: Reporter, stack: ExitStack, signals: Signals | None = None) -> SearchableLog:
     """Return the log, opened for writing by the one process that runs it."""
     lock = run_lock(settings)
     stack.enter_context(lock.hold() if lock is not None else nullcontext())

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from typing import Any, Final, NamedTuple
 
 from engine.log.errors import LogError
-from engine.log.port import Log
+from engine.log.port import Log, SearchableLog
 from engine.log.producer_time import wall_clock
 from engine.processor.membership import Membership
 from engine.processor.partitions import shard_count
@@ -17,7 +17,6 @@ from engine.processor.stage import Stage
 from engine.processor.watchdog import Watchdog
 from engine.projection.file import place_of
 from engine.projection.follower import Follower
-from engine.projection.projection import Followed
 from engine.runtime.monitoring import Monitoring
 from engine.runtime.runner import Runner
 from engine.runtime.signals import Signals
@@ -79,7 +78,7 @@ def shared(
 
 
 def run_shares(
-    log: Followed,
+    log: SearchableLog,
     url: str,
     shares: Sequence[Share],
     signals: Signals,

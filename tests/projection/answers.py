@@ -14,9 +14,9 @@ from engine.history.reading import job_events
 from engine.history.resolve import resolve, resolve_known
 from engine.history.summary import SUMMARISED, Summary
 from engine.log.partitioner import partition_of
-from engine.log.port import Commit, Log, Output, ShardId
+from engine.log.port import Commit, Log, Output, SearchableLog, ShardId
 from engine.projection.job_tables import JobTables
-from engine.projection.projection import Followed, Projection
+from engine.projection.projection import Projection
 
 __all__ = ["Folds", "answers", "folded", "projected", "write"]
 
@@ -34,7 +34,7 @@ def write(log: Log, events: Iterable[Event[Data]]) -> None:
 class Folds:
     """The folds of a whole log, asked as the projection is."""
 
-    def __init__(self, log: Followed) -> None:
+    def __init__(self, log: SearchableLog) -> None:
         self._log = log
         listing, self._summary = Listing(), Summary()
         for event in job_events(log, LISTED):
@@ -84,11 +84,11 @@ def meant(jobs: Folds | JobTables, given: str) -> str:
         return repr(error)
 
 
-def folded(log: Followed, filters: Iterable[Filter] = ()) -> list[Any]:
+def folded(log: SearchableLog, filters: Iterable[Filter] = ()) -> list[Any]:
     """What the folds of the whole log answer."""
     return answers(Folds(log), filters)
 
 
-def projected(projection: Projection, log: Followed, filters: Iterable[Filter] = ()) -> list[Any]:
+def projected(projection: Projection, log: SearchableLog, filters: Iterable[Filter] = ()) -> list[Any]:
     """What a projection answers."""
     return projection.ask(log, JobTables, lambda jobs: answers(jobs, filters))
