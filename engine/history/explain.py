@@ -8,12 +8,12 @@ from engine.history.errors import NotFoundError
 from engine.history.reading import find_event, history_of
 from engine.history.why import Explanation, why_event, why_job
 from engine.history.why_replica import read_replica, why_replica
-from engine.log.port import Searchable
+from engine.log.port import SearchableLog
 
 __all__ = ["explain"]
 
 
-def explain(log: Searchable, meant: Callable[[str], str], what: str, replica: str | None = None) -> Explanation:
+def explain(log: SearchableLog, meant: Callable[[str], str], what: str, replica: str | None = None) -> Explanation:
     """Explain a job or one of its replicas, or an event where no job is meant.
 
     Args:

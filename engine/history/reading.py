@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Final
 
 from engine.events import Data, Event, decode
 from engine.events.errors import EventError
@@ -12,9 +13,14 @@ from engine.events.ids import routing_key
 from engine.events.jobs import JobOpened, JobParked
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.letters import set_aside
-from engine.log.port import Searchable
+from engine.lifecycle import INPUTS
+from engine.log.port import Record, Searchable, SearchableLog
+from engine.processor.partitions import read_partitions
 
 __all__ = ["JobHistory", "cluster_facts", "cluster_of", "events_of", "find_event", "history_of", "inputs_behind", "job_events"]
+
+_PASSED: Final = 200
+"""Records that a search passes in the time of a read elsewhere, roughly: on SQLite 100, on Kafka several hundred."""
 
 
 def job_events(log: Searchable, types: Collection[str] | None = None) -> Iterator[Event[Data]]:
@@ -48,29 +54,48 @@ def cluster_of(log: Searchable, job: str) -> str:
     return next(event.clusterid for event in events_of(log, job) if isinstance(event.data, JobOpened | JobParked))
 
 
-def inputs_behind(log: Searchable, job: str, ids: Iterable[str]) -> dict[str, Event[Data]]:
-    """Return the inputs with these ids, as far as the log has them and they can be read.
+def inputs_behind(log: SearchableLog, job: str, records: Sequence[Record]) -> dict[str, Event[Data]]:
+    """Return the inputs from which job events follow, by id, as far as the log has them and they can be read.
 
     Args:
         log: where to look.
-        job: the job that they led to; they are looked for among its own inputs, those that name the job that it is kept apart
-            from, then among the cluster's.
-        ids: which are wanted.
+        job: whose events they are.
+        records: all of its events; those that another one of them has caused follow from no input.
     """
-    missing = set(ids)
+    missing = {record.message.causationid for record in records} - {record.message.id for record in records} - {""}
     found: dict[str, Event[Data]] = {}
-    named = dict.fromkeys((job, routing_key(job)))
-    own = (record for key in named for record in log.records_of(key, ("jobs", "pods")))
-    for record in chain(own, log.scan(("cluster",))):
-        if not missing:
-            break
+    effects = [record for record in records if record.message.causationid in missing]
+    for record in chain.from_iterable(_places(log, job, effects) if missing else ()):
         if record.message.id in missing:
             try:
                 found[record.message.id] = decode(record.message, bounded=False)
             except EventError:
                 continue
             missing.discard(record.message.id)
+        if not missing:
+            break
     return found
+
+
+def _places(log: SearchableLog, job: str, effects: Sequence[Record]) -> Iterator[Iterable[Record]]:
+    """Yield places at which the inputs may stand that some events of a job follow from, the likeliest ones first.
+
+    A shard takes an input last before it writes what follows, so the input stands behind one of the offsets of the record's basis.
+    One that was held does not: those are searched for among the job's own inputs, those that name the job that it is kept apart
+    from, then among the cluster's.
+    """
+    inputs = {number: read_partitions(log, INPUTS, number) for number in {effect.partition.number for effect in effects}}
+    taken = {
+        (partition, end - 1)
+        for effect in effects
+        for partition, end in zip(inputs[effect.partition.number], effect.basis, strict=False)
+        if end
+    }
+    if len(taken) * _PASSED < sum(map(log.end, {partition for partition, _ in taken})):
+        yield (record for partition, offset in sorted(taken) for record in log.read(partition, offset, 1))
+    for key in dict.fromkeys((job, routing_key(job))):
+        yield log.records_of(key, ("jobs", "pods"))
+    yield log.scan(("cluster",))
 
 
 def find_event(log: Searchable, given: str) -> Event[Data]:
@@ -118,9 +143,7 @@ class JobHistory:
         return [other for other in self.events if other.causationid == event.id]
 
 
-def history_of(log: Searchable, job: str) -> JobHistory:
+def history_of(log: SearchableLog, job: str) -> JobHistory:
     """Return the history of a job, with the inputs that its events name as their causes."""
-    history = JobHistory(events_of(log, job))
-    missing = {event.causationid for event in history.events if event.causationid} - history.by_id.keys()
-    history.inputs = inputs_behind(log, job, missing)
-    return history
+    records = list(log.records_of(job, ("job-events",)))
+    return JobHistory([decode(record.message) for record in records], inputs_behind(log, job, records))

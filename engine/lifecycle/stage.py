@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from heapq import heappop
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from engine.events import Data, Event, NotKeptError, Topic
 from engine.events.bounds import REPLICAS
@@ -29,7 +29,7 @@ from engine.events.jobs import (
     TimerFired,
 )
 from engine.events.times import SECOND
-from engine.lifecycle import belonging, hold, inputs, managed, nodes, observed, persist, pod_inputs, resting, said
+from engine.lifecycle import INPUTS, belonging, hold, inputs, managed, nodes, observed, persist, pod_inputs, resting, said
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import absorb, evolve, head, peek
 from engine.lifecycle.state import Job, ShardState, Timer
@@ -66,7 +66,7 @@ class LifecycleStage:
 
     name: Final = STAGE
     state_version: Final = 8
-    inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("jobs", "own"), ("pods", "own"))
+    inputs: Final = INPUTS
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
 
     def __init__(

@@ -7,13 +7,14 @@ shard, which writes each event to the partition that the event's key chooses.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from engine.events import Topic
 from engine.log.port import Log, Partition
-from engine.processor.stage import Stage
+from engine.processor.stage import Reads, Stage
 
-__all__ = ["input_partitions", "is_whole", "output_partitions", "shard_count", "sharded_by", "width"]
+__all__ = ["input_partitions", "is_whole", "output_partitions", "read_partitions", "shard_count", "sharded_by", "width"]
 
 
 def sharded_by(stage: Stage[Any]) -> Topic | None:
@@ -39,9 +40,14 @@ def width(log: Log) -> int:
 
 def input_partitions(log: Log, stage: Stage[Any], number: int) -> tuple[Partition, ...]:
     """Return what a shard takes."""
+    return read_partitions(log, stage.inputs, number)
+
+
+def read_partitions(log: Log, inputs: Iterable[Reads], number: int) -> tuple[Partition, ...]:
+    """Return what the shard of a number takes of a stage that declares some inputs."""
     return tuple(
         Partition(topic, found)
-        for topic, partitions in stage.inputs
+        for topic, partitions in inputs
         for found in ((number,) if partitions == "own" else range(log.partitions(topic)))
     )
 

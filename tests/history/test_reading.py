@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.events import Event, encode
+from engine.events import Data, Event, Message, Topic, encode
 from engine.events.inputs import NodeObserved, PodObserved
 from engine.history.reading import cluster_facts, history_of
 from engine.lifecycle.stage import LifecycleStage
@@ -42,3 +42,53 @@ def test_what_is_read_is_what_was_taken_whatever_the_bounds_were_then(monkeypatc
         monkeypatch.setattr(NodeObserved, "LARGEST", bound)
         assert [event.id for event in cluster_facts(log)] == ["i1"]
     assert list(history_of(log, "j1").inputs) == ["i1"]
+
+
+class Counted(MemoryLog):
+    """Notes what is searched."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.searched: list[Topic] = []
+
+    def scan(self, topics, types=None, start=None):
+        self.searched += topics
+        return super().scan(topics, types, start)
+
+
+def grown(jobs: int, pods: int) -> tuple[Counted, dict[str, list[str]]]:
+    """A log of some jobs in turns, with the inputs of each."""
+    log = Counted()
+    told: dict[str, list[str]] = {}
+    log.append("cluster", [message(NodeObserved("n0"), "node", "c", 0)])
+    for number in range(jobs * pods):
+        job = f"j{number % jobs}"
+        data = PodObserved(f"u{number}", job, f"p{number}", "Running", 0, node="n0")
+        log.append("pods", [message(data, f"i{number}", job, number)])
+        told.setdefault(job, []).append(f"i{number}")
+    opened(log, LifecycleStage()).run_until_quiet()
+    return log, told
+
+
+def message(data: Data, ident: str, key: str, number: int) -> Message:
+    return encode(Event(ident, "test", data.TYPE, key, number, number, 0, key, "", "c", data))
+
+
+def test_the_inputs_of_a_job_are_read_where_its_events_say_that_they_stand() -> None:
+    """A search passes over all inputs of the log; in what is small it is the faster way."""
+    log, told = grown(400, 3)
+    assert sorted(history_of(log, "j7").inputs) == sorted(told["j7"])
+    assert log.searched == ["job-events"]
+    log, told = grown(2, 3)
+    assert sorted(history_of(log, "j1").inputs) == sorted(told["j1"])
+    assert log.searched == ["job-events", "jobs", "pods"]
+
+
+def test_an_input_that_stands_elsewhere_is_searched_for() -> None:
+    """Events that name an input which was held follow from a later one."""
+    log, told = grown(400, 3)
+    log._records = {
+        partition: [record._replace(basis=(1, 0, 5)) if record.basis else record for record in records]
+        for partition, records in log._records.items()
+    }
+    assert sorted(history_of(log, "j7").inputs) == sorted(told["j7"])
