@@ -23,7 +23,7 @@ from engine.log.port import READ_BYTES, Partition, Record, Vector, size_of
 from engine.log.producer_time import capped
 from streams.client.broker_requests import Wire
 from streams.client.loop import BackgroundLoop
-from streams.client.record_batches import Chunk, RawRecord
+from streams.client.record_batches import Chunk, CorruptBatchError, RawRecord
 from streams.codec import decode
 from streams.errors import unavailable_if
 
@@ -191,8 +191,16 @@ class Reader:
         return [found[name] for name in names]
 
     def _chunk(self, partition: Partition, start: int) -> Chunk:
-        with self._reading(f"{partition.topic}/{partition.number}"):
-            return self._background.run(self._fetch(self._name(partition), start))
+        what = f"{partition.topic}/{partition.number}"
+        try:
+            with self._reading(what):
+                return self._background.run(self._fetch(self._name(partition), start))
+        except LogDamagedError as error:
+            if not isinstance(error.__cause__, CorruptBatchError):
+                raise
+            batch = error.__cause__
+            first = max(batch.offset, start)
+            raise LogDamagedError(str(error), (*partition, first), batch.behind - first) from batch
 
     @contextmanager
     def _reading(self, what: str) -> Iterator[None]:
@@ -201,7 +209,10 @@ class Reader:
                 yield
         except Exception as error:
             if isinstance(error.__cause__, CorruptRecordException):
-                raise LogDamagedError(f"{what} of {self._where}: {error.__cause__}; restore the topic from a backup") from error
+                raise LogDamagedError(
+                    f"{what} of {self._where}: {error.__cause__}. Let another broker lead that has a sound copy, or save what can "
+                    "still be read with `lahar export` and `lahar import` it into a new log"
+                ) from error.__cause__
             raise
 
     async def _fetch(self, partition: TopicPartition, start: int) -> Chunk:

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from engine.events.vocabulary import INPUT_TOPICS
+from engine.log.errors import LogDamagedError
 from engine.log.port import Partition, Record
 from streams.client.record_batches import RawRecord
 from streams.position import Stored
@@ -111,11 +112,19 @@ class _Merge:
         """Time, follows, partition's place, offset; of heads and of records that went before their time."""
         self._partitions: Final = list(runs)
         self._places: Final = {partition: place for place, partition in enumerate(runs)}
+        self._damage: LogDamagedError | None = None
+        """Raised when all that stands before it in its partition has been taken."""
         for partition in runs:
             self._advance(partition)
 
     def earliest(self) -> Partition | None:
-        """Return the partition whose next record is the earliest; `None` if there is none."""
+        """Return the partition whose next record is the earliest; `None` if there is none.
+
+        Raises:
+            LogDamagedError: a partition cannot be read where it goes on.
+        """
+        if self._damage is not None:
+            raise self._damage
         while self._queue:
             _, _, place, offset = self._queue[0]
             partition = self._partitions[place]
@@ -153,7 +162,11 @@ class _Merge:
         return record if stored is None or record.shardsequence <= stored.position.shardsequence else None
 
     def _advance(self, partition: Partition) -> None:
-        head = next(self._runs[partition], None)
+        try:
+            head = next(self._runs[partition], None)
+        except LogDamagedError as damage:
+            self._damage = damage
+            return
         if head is None:
             return
         record = head.record

@@ -109,9 +109,7 @@ def _left_out(damage: Damage, on_damage: Callable[[Damage], None] | None) -> byt
     data = {"topic": damage.partition.topic, "partition": damage.partition.number, "offset": damage.offset}
     if damage.records > 1:
         data["records"] = damage.records
-    identity = digest(f"{_LEFT_OUT}\x1f{damage}".encode())
-    event = {"specversion": "1.0", "id": identity, "source": "lahar/export", "type": _LEFT_OUT, "data": data}
-    return json.dumps(event, separators=(",", ":")).encode()
+    return _own(_LEFT_OUT, f"{_LEFT_OUT}\x1f{damage}", data)
 
 
 def contents_of(line: bytes) -> Contents:
@@ -322,15 +320,17 @@ class _Restore:
 
 def _head(contents: Contents) -> bytes:
     data = {"scope": contents.scope, "partitions": contents.partitions, "what": contents.what}
-    content = json.dumps(data, separators=(",", ":"))
-    head = {"specversion": "1.0", "id": digest(content.encode()), "source": "lahar/export", "type": _HEAD, "data": data}
-    return json.dumps(head, separators=(",", ":")).encode()
+    return _own(_HEAD, json.dumps(data, separators=(",", ":")), data)
 
 
 def _end(records: int) -> bytes:
-    identity = digest(f"{_END}\x1f{records}".encode())
-    end = {"specversion": "1.0", "id": identity, "source": "lahar/export", "type": _END, "data": {"records": records}}
-    return json.dumps(end, separators=(",", ":")).encode()
+    return _own(_END, f"{_END}\x1f{records}", {"records": records})
+
+
+def _own(kind: str, identity: str, data: Mapping[str, Any]) -> bytes:
+    """Return a line of the export's own: an event whose id is the digest of a text."""
+    event = {"specversion": "1.0", "id": digest(identity.encode()), "source": "lahar/export", "type": kind, "data": data}
+    return json.dumps(event, separators=(",", ":")).encode()
 
 
 def _line(record: Record) -> bytes:
@@ -348,10 +348,7 @@ def _event(message: Message) -> bytes:
     except (UndecodableError, ValueError, OverflowError):
         pass  # what is no event, or no canonical one, is kept whole
     kept = message._asdict() | {"data": base64.b64encode(message.data).decode()}
-    identity = digest(json.dumps(kept).encode())
-    return json.dumps(
-        {"specversion": "1.0", "id": identity, "source": "lahar/export", "type": _KEPT, "data": kept}, separators=(",", ":")
-    ).encode()
+    return _own(_KEPT, json.dumps(kept), kept)
 
 
 def _surplus() -> int:

@@ -13,11 +13,26 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from streams.codec import Header
 
-__all__ = ["Chunk", "RawRecord", "RawRecords", "committed"]
+__all__ = ["Chunk", "CorruptBatchError", "RawRecord", "RawRecords", "committed"]
 
 _HEAD_BYTES: Final = 12
 
 T = TypeVar("T")
+
+
+class CorruptBatchError(CorruptRecordException):  # type: ignore[misc]  # aiokafka has no types
+    """Raised when the first batch of a fetch does not match its checksum."""
+
+    def __init__(self, offset: int, behind: int) -> None:
+        """Say where it stands.
+
+        Args:
+            offset: of its first record.
+            behind: of the first record of the next batch.
+        """
+        super().__init__(f"the batch at {offset} does not match its checksum")
+        self.offset = offset
+        self.behind = behind
 
 
 class RawRecord(Protocol):
@@ -98,7 +113,11 @@ class Chunk(NamedTuple):
 
 
 def committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: int) -> tuple[RawRecords, int]:
-    """Return the records of committed transactions, and of producers without one, and the offset behind what was seen."""
+    """Return the records of committed transactions, and of producers without one, and the offset behind what was seen.
+
+    Raises:
+        CorruptBatchError: the first batch is damaged; before another one that is, what was seen ends.
+    """
     waiting = sorted(aborted or (), key=lambda transaction: transaction[1], reverse=True)
     given_up: set[int] = set()
     found: list[Batch] = []
@@ -109,7 +128,11 @@ def committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: 
         raw = whole[place : place + _size(whole, place)]
         place += len(raw)
         if not batch.validate_crc():
-            raise CorruptRecordException(f"the batch at {batch.base_offset} does not match its checksum")
+            if place > len(raw):
+                break
+            # How many records it has is among what may be damaged; where the next one begins is not.
+            following = int.from_bytes(whole[place : place + 8], "big") if batches.has_next() else batch.next_offset
+            raise CorruptBatchError(batch.base_offset, max(following, batch.base_offset + 1))
         while waiting and waiting[-1][1] <= batch.base_offset:
             given_up.add(waiting.pop()[0])
         if batch.is_control_batch:

@@ -186,7 +186,7 @@ class Broker:
             "inter.broker.listener.name": "PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(f"{number}@127.0.0.1:{port}" for number, (_, port) in enumerate(ports, 1)),
-            "log.dirs": folder / "data",
+            "log.dirs": self.data,
             "auto.create.topics.enable": "false",
             "offsets.topic.replication.factor": copies,
             "offsets.topic.num.partitions": 5,
@@ -213,6 +213,11 @@ class Broker:
         return self._folder / "broker.log"
 
     @property
+    def data(self) -> Path:
+        """Where the records of its partitions stand."""
+        return self._folder / "data"
+
+    @property
     def command(self) -> list[str]:
         """What starts it."""
         return self._java(self._jvm, "kafka.Kafka", str(self._properties))
@@ -220,7 +225,7 @@ class Broker:
     def quorum(self) -> tuple[int, int] | None:
         """Return the epoch of the controllers and who leads them, as it has written down; `None` before the first election."""
         try:
-            state = json.loads((self._folder / "data" / "__cluster_metadata-0" / "quorum-state").read_text(encoding="utf-8"))
+            state = json.loads((self.data / "__cluster_metadata-0" / "quorum-state").read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         return (state["leaderEpoch"], state["leaderId"]) if state["leaderId"] > 0 else None

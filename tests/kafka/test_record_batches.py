@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 
 import pytest
-from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 
-from streams.client.record_batches import committed
+from streams.client.record_batches import CorruptBatchError, committed
 
 CONTROL, TRANSACTIONAL = 0x20, 0x10
 PRODUCER = 7
@@ -83,8 +82,19 @@ def test_where_a_broker_names_no_aborted_ones_all_are_read_from_the_start_on() -
 def test_a_batch_whose_bytes_were_changed_is_refused() -> None:
     content = bytearray(batch(0, 0, b"a") + batch(1, 0, b"b"))
     content[-2] ^= 1
-    with pytest.raises(CorruptRecordException, match="batch at 1"):
-        committed(bytes(content), [], 0)
+    records, behind = committed(bytes(content), [], 0)
+    assert ([record.value for record in records], behind) == ([b"a"], 1)
+    with pytest.raises(CorruptBatchError, match="batch at 1") as damage:
+        committed(bytes(content[len(batch(0, 0, b"a")) :]), [], 1)
+    assert (damage.value.offset, damage.value.behind) == (1, 2)
+
+
+def test_where_the_next_batch_begins_counts_and_not_what_a_damaged_one_says() -> None:
+    content = bytearray(batch(5, 0, b"a", b"b") + batch(7, 0, b"c"))
+    struct.pack_into(">i", content, 23, 1_000_000)  # its number of records
+    with pytest.raises(CorruptBatchError) as damage:
+        committed(bytes(content), [], 5)
+    assert (damage.value.offset, damage.value.behind) == (5, 7)
 
 
 def test_records_are_taken_a_few_at_a_time() -> None:
