@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from engine.events import Data, Event
+from engine.events.bounds import NAME_CHARACTERS
 from engine.events.jobs import JobOpened, JobRevised
 from engine.history.claimed import CLAIMING
 from engine.history.errors import AmbiguousError, NotFoundError
@@ -109,8 +110,8 @@ def resolve_known(known: KnownNames, given: str) -> str:
     if given in begun:
         return given
     name, _, prefix = given.partition("@")
-    parts = name.split("/")
-    # Names with slashes may come from anywhere.
+    # Names with slashes may come from anywhere; none has more of them.
+    parts = name.split("/")[-NAME_CHARACTERS - 1 :]
     tails = frozenset("/".join(parts[at:]) for at in range(len(parts)))
     found = [job for job in known.named(tails) if job.is_called(name)] if name else []
     if begun:

@@ -7,12 +7,13 @@ import json
 import pytest
 
 from engine.events import Event, encode, to_cloudevent
+from engine.events.bounds import NAME_CHARACTERS
 from engine.events.inputs import CommandIssued, JobObserved, JobSubmitted, PodDeleted, PodObserved
 from engine.events.jobs import AttemptChanged, InputParked, InputReleased, JobParked, JobRevised, JobUnparked
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.listing import LISTED, Filter, Listing
 from engine.history.reading import find_event, job_events
-from engine.history.resolve import resolve, resolve_among
+from engine.history.resolve import _Names, resolve, resolve_among, resolve_known
 from engine.history.summary import Summary
 from statemachines.spec import JobSpec, Requests
 
@@ -148,6 +149,27 @@ def test_a_name_that_begins_another_jobs_id_means_neither(story):
     with pytest.raises(AmbiguousError, match="'aa1' means 2 jobs: aa11, bb22; give more of the id"):
         resolve_among(events, "aa1")
     assert (resolve_among(events, "aa11"), resolve_among(events, "tenant-evil/aa1")) == ("aa11", "bb22")
+
+
+@pytest.mark.parametrize(("given", "job"), [("x/" * 40_000, None), ("lab/" + "/" * NAME_CHARACTERS, "j1")])
+def test_of_what_is_given_no_more_is_looked_up_than_names_may_have_slashes(story, given, job):
+    """Each slash may be where a name begins: what is looked up for all would be a text of gigabytes."""
+
+    class Asked(_Names):
+        def named(self, names):
+            assert len(names) <= NAME_CHARACTERS + 1
+            return super().named(names)
+
+    known = Asked()
+    told = story("j1")
+    told.opened(10, name="/" * NAME_CHARACTERS, namespace="lab")
+    for event in told.events:
+        known.add(event)
+    if job is None:
+        with pytest.raises(NotFoundError):
+            resolve_known(known, given)
+    else:
+        assert resolve_known(known, given) == job
 
 
 def test_renamed_job_is_found_by_its_new_name(story):
