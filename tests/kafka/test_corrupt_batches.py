@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from broker import Broker, Cluster
 from lahar_command import Command
+from workload import lives
 
 from engine.log.errors import LogDamagedError
 from engine.log.port import Partition
-from engine.simulation.workload import lives
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
