@@ -50,5 +50,5 @@ def narrowed(found: Mapping[Topic, int], written: Callable[[int], int | None]) -
         written: gives the number of partitions over which the shards of a number were run; `None` if none ever was.
     """
     least = min(found[topic] for topic in CO_PARTITIONED)
-    width = next((width for shard in range(least) if (width := written(shard)) is not None), least)
-    return {topic: 1 if topic in SINGLE else min(count, width) for topic, count in found.items()}
+    usual = next((count for shard in range(least) if (count := written(shard)) is not None), least)
+    return {topic: 1 if topic in SINGLE else min(count, usual) for topic, count in found.items()}

@@ -73,7 +73,7 @@ def export_log(
         last: last recorded time exported (microseconds); `None`: up to the present end.
         on_damage: told of each record that is damaged and so left out.
     """
-    count = width(log)
+    count = partition_count(log)
     if first is None and last is None:
         yield _head(Contents("everything", count))
     else:
@@ -92,7 +92,7 @@ def export_log(
 
 def export_job(log: SearchableLog, job: str, on_damage: Callable[[Damage], None] | None = None) -> Iterator[bytes]:
     """Yield the lines of an export of one job: its inputs and all that stages said about it; `on_damage` as for all of a log."""
-    yield _head(Contents("job", width(log), job))
+    yield _head(Contents("job", partition_count(log), job))
     done = 0
     for record in surviving(log, _TOPICS, job):
         if isinstance(record, Damage):
@@ -160,7 +160,7 @@ def import_log(
     """
     rest = iter(lines)
     contents = contents_of(next(rest, b""))
-    count = width(log)
+    count = partition_count(log)
     if count != contents.partitions:
         raise TransferError(f"the export has {contents.partitions} partitions a topic, the log has {count}; make one with as many")
     if any(log.end(Partition(topic, number)) for topic in _TOPICS for number in range(log.partitions(topic))):

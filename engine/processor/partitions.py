@@ -1,8 +1,8 @@
-"""Which partitions a shard of a stage takes and writes: they follow from what the stage declares.
+"""Input and output partitions of a stage's shards, derived from the stage's declaration.
 
-A stage that takes *own* partitions has as many shards as its topics have partitions: shard p takes partition p of each, and
-writes to partition p, where the keys of its subjects belong. A stage that takes *all* partitions of each of its inputs has one
-shard, which writes each event to the partition that the event's key chooses.
+A stage with *own* partitions has one shard per partition: shard p reads partition p of each input and writes to partition p,
+where its subjects' keys belong. A stage with *all* partitions has one shard, which writes each event to the partition of the
+event's key.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ __all__ = ["input_partitions", "is_whole", "output_partitions", "read_partitions
 
 
 def sharded_by(stage: Stage[Any]) -> Topic | None:
-    """Return the topic whose partitions the shards of a stage share out; `None`: the stage has one shard."""
+    """Return the input topic with one shard per partition; `None`: the stage has one shard."""
     return next((topic for topic, partitions in stage.inputs if partitions == "own"), None)
 
 
-def is_whole(stage: Stage[Any]) -> bool:
-    """Tell whether a stage has one shard a deployment."""
+def single_shard(stage: Stage[Any]) -> bool:
+    """Return whether a stage has one shard, whatever the partition count."""
     return sharded_by(stage) is None
 
 
 def shard_count(log: Log, stage: Stage[Any]) -> int:
-    """Return how many shards a stage has on a log."""
+    """Return the number of a stage's shards on a log."""
     topic = sharded_by(stage)
     return 1 if topic is None else log.partitions(topic)
 
 
-def width(log: Log) -> int:
-    """Return how many partitions the topics of a log have that have several."""
+def partition_count(log: Log) -> int:
+    """Return the partition count of a log's partitioned topics."""
     return log.partitions("pods")
 
 
@@ -53,10 +53,10 @@ def read_partitions(log: Log, inputs: Iterable[Reads], number: int) -> tuple[Par
 
 
 def output_partitions(log: Log, stage: Stage[Any], number: int) -> tuple[Partition, ...]:
-    """Return what a shard writes, dead letters included."""
-    whole = is_whole(stage)
+    """Return the partitions that a shard writes, dead letters included."""
+    single = single_shard(stage)
     return tuple(
         Partition(topic, found)
         for topic in dict.fromkeys((*stage.outputs, "dead-letters"))
-        for found in (range(log.partitions(topic)) if whole else (number % log.partitions(topic),))
+        for found in (range(log.partitions(topic)) if single else (number % log.partitions(topic),))
     )

@@ -17,7 +17,7 @@ from engine.processor.accounts import SILENT
 from engine.processor.breaker import Name
 from engine.processor.dead_letters import dead_letter, too_large
 from engine.processor.inputs import Inputs, Taken
-from engine.processor.partitions import is_whole
+from engine.processor.partitions import single_shard
 from engine.processor.recovery import Recovered
 from engine.processor.rehearsal import survives
 from engine.processor.stage import Stage
@@ -132,8 +132,8 @@ class ShardRun(Generic[S]):
         self._counts = [inputs.log.partitions(partition.topic) for partition in inputs.partitions]
         # Where there is one partition no key is wrong, and the topic alone says that an event stands where it belongs.
         # So it does where the one shard of the stage takes all partitions.
-        self._whole = is_whole(stage)
-        free = [self._whole or count == 1 for count in self._counts]
+        self._single = single_shard(stage)
+        free = [self._single or count == 1 for count in self._counts]
         self._right = [topics if is_free else set() for topics, is_free in zip(self._topics, free, strict=True)]
 
     def position(self) -> Position:
@@ -286,7 +286,7 @@ class ShardRun(Generic[S]):
                 return f"{event.type} is no input: it belongs on the topic {topic}"
             return f"{event.type} belongs on the topic {topic}, not on {self.inputs.partitions[place].topic}"
         partition, count = self.inputs.partitions[place].number, self._counts[place]
-        if count > 1 and not self._whole and (right := partition_of(event.subject, count)) != partition:
+        if count > 1 and not self._single and (right := partition_of(event.subject, count)) != partition:
             return f"its subject {event.subject!r} belongs to partition {right}: use the subject as the key"
         return None
 
@@ -327,7 +327,7 @@ class ShardRun(Generic[S]):
     def _write(self, event: Event[Data], topic: Topic, key: str | None) -> None:
         message = encode(event, key)
         self._bytes += size_of(message)
-        number = partition_of(message.key, self.inputs.log.partitions(topic)) if self._whole else None
+        number = partition_of(message.key, self.inputs.log.partitions(topic)) if self._single else None
         self.outputs.append(tuple.__new__(Output, (topic, message, self.basis, number)))  # as `new_message`
         self.sequence += 1
         self.accounts.fold(event, self.basis, self.sequence, self._outcome)

@@ -11,7 +11,7 @@ from engine.log.errors import LogUnavailableError
 from engine.log.port import SearchableLog
 from engine.log.start import StartWait
 from engine.log.url import open_log as open_embedded
-from engine.processor.partitions import width
+from engine.processor.partitions import partition_count
 from engine.runtime.reporter import Reporter
 from engine.runtime.settings import Settings
 from engine.runtime.signals import Signals
@@ -68,7 +68,7 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
         return open_embedded(url, partitions, create=create, readonly=readonly)
     make, settings = kafka_of(url)
     log = make(settings, readonly=readonly)
-    if partitions is not None and partitions != (found := width(log)):
+    if partitions is not None and partitions != (found := partition_count(log)):
         log.close()
         raise ValueError(f"{url} has {found} partitions a topic, not {partitions}; make the topics with that number")
     return log

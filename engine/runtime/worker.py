@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from engine.events import Topic
 from engine.processor.membership import Membership, RebalanceObserver, StaticMembership
-from engine.processor.partitions import is_whole, shard_count
+from engine.processor.partitions import shard_count, single_shard
 from engine.processor.stage import Stage
 from engine.runtime.callbacks import Callbacks, CallbackTurn
 from engine.runtime.engine import watchdog_of
@@ -66,7 +66,7 @@ def run_stage(
         log = stack.enter_context(opened_at_start(settings, reporter, signals))
         membership: Membership
         if place is None:
-            topic = _SINGLE if is_whole(stage) else stage.outputs[0]
+            topic = _SINGLE if single_shard(stage) else stage.outputs[0]
             membership = _group(log, stage.name, topic, name, leave=False, observer=monitoring.metrics)
         else:
             membership = StaticMembership(*place, shard_count(log, stage))
