@@ -68,7 +68,7 @@ def _names(content: Mapping[str, Any], name: str) -> frozenset[str]:
 
 
 def selects(selector: Selector, transition: Transition, labels: Mapping[str, str]) -> bool:
-    """Tell whether a callback is to be told of a transition.
+    """Return whether a callback is to be told of a transition.
 
     Args:
         selector: what it asked for.

@@ -55,7 +55,7 @@ class KillPlan:
 
 
 def last_retry(retry_count: int, max_retry: int, cause: FailureClass | None = None) -> bool:
-    """Tell whether the kill at hand belongs to the last retry (Volcano: retryCount >= maxRetry - 1 on entry).
+    """Return whether the kill at hand belongs to the last retry (Volcano: retryCount >= maxRetry - 1 on entry).
 
     Args:
         retry_count: before the action.

@@ -104,7 +104,7 @@ def _retries(after: str, cause: FailureClass | None, retry_count: int, max_retry
 
 
 def deferred(phase: JobPhase, action: Action | str) -> bool:
-    """Tell whether an action is to be remembered and carried out once the restart under way has resolved.
+    """Return whether an action is to be remembered and carried out once the restart under way has resolved.
 
     Volcano swallows an abort, termination or completion asked for during Restarting; the phase rule answers as Volcano does, and
     the stage asks here first.

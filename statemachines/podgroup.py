@@ -95,7 +95,7 @@ def _sub_group(name: str, partition: Partition) -> SubGroup:
 
 
 def deletes_podgroup(plan: KillPlan | None) -> bool:
-    """Tell whether a kill deletes the group: only one of the whole job does."""
+    """Return whether a kill deletes the group: only one of the whole job does."""
     return plan is not None and plan.version_delta > 0
 
 

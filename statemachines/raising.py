@@ -33,7 +33,7 @@ def raise_rules(spec: JobSpec) -> list[RaiseRule]:
 
 
 def matches(rule: RaiseRule, transition: Transition) -> bool:
-    """Tell whether a rule is about a transition; a condition that is `None` holds for any."""
+    """Return whether a rule is about a transition; a condition that is `None` holds for any."""
     return (
         rule.level == transition.level
         and (rule.task is None or rule.task == transition.task)
@@ -61,7 +61,7 @@ def subject_of(transition: Transition) -> str:
 
 
 def fires(rule: RaiseRule, *, fired: bool, matched: int) -> bool:
-    """Tell whether a rule fires for a subject that matches it now.
+    """Return whether a rule fires for a subject that matches it now.
 
     Args:
         rule: the rule.
@@ -72,7 +72,7 @@ def fires(rule: RaiseRule, *, fired: bool, matched: int) -> bool:
 
 
 def too_deep(depth: int) -> bool:
-    """Tell whether an event of that depth may not be raised: it would be an anomaly.
+    """Return whether an event of that depth may not be raised: it would be an anomaly.
 
     Args:
         depth: 0 for an event that a fact or a person raised, else one more than that of the event that led to it.

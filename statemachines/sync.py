@@ -45,7 +45,7 @@ TaskT = TypeVar("TaskT", bound=TaskPods)
 
 
 def creates_pods(group_phase: str | None) -> bool:
-    """Tell whether a sync may touch pods, by the phase of the job's PodGroup.
+    """Return whether a sync may touch pods, by the phase of the job's PodGroup.
 
     Volcano: without a PodGroup, or while its phase is empty or Pending, only the phase function runs, on the stored counters.
 
@@ -71,12 +71,12 @@ def surplus_indexes(replicas: int, taken: Iterable[int]) -> list[int]:
 
 
 def pod_ready(phase: str, containers_ready: bool) -> bool:
-    """Tell whether a dependent task may rely on a pod: it succeeded, or runs with all containers ready (Volcano)."""
+    """Return whether a dependent task may rely on a pod: it succeeded, or runs with all containers ready (Volcano)."""
     return phase == "Succeeded" or (phase == "Running" and containers_ready)
 
 
 def task_ready(task: TaskSpec | None, ready: int) -> bool:
-    """Tell whether a task that others depend on is ready.
+    """Return whether a task that others depend on is ready.
 
     Args:
         task: the task; `None` (it does not exist): never ready.
@@ -89,7 +89,7 @@ def task_ready(task: TaskSpec | None, ready: int) -> bool:
 
 
 def dependencies_met(depends_on: DependsOn | None, is_ready: Callable[[str], bool]) -> bool:
-    """Tell whether a task may create pods.
+    """Return whether a task may create pods.
 
     Args:
         depends_on: what it depends on; `None`: nothing.
@@ -106,7 +106,7 @@ def dependencies_met(depends_on: DependsOn | None, is_ready: Callable[[str], boo
 
 
 def may_start(tasks: Mapping[str, TaskPods], task: TaskSpec) -> bool:
-    """Tell whether what a task depends on is ready.
+    """Return whether what a task depends on is ready.
 
     Args:
         tasks: the tasks of its job by name.

@@ -11,7 +11,7 @@ DEFAULT_TASK_MAX_RETRY = 3
 
 
 def task_completed(task: TaskSpec, succeeded: int) -> bool:
-    """Tell whether a task is completed: all of its replicas succeeded (Volcano), or `minSucceeded` of them if that is set.
+    """Return whether a task is completed: all of its replicas succeeded (Volcano), or `minSucceeded` of them if that is set.
 
     Args:
         task: the task; one without replicas is never completed.
@@ -23,7 +23,7 @@ def task_completed(task: TaskSpec, succeeded: int) -> bool:
 
 
 def task_failed(task: TaskSpec, restarts: int, failed: int) -> bool:
-    """Tell whether a task has failed: its containers were restarted `maxRetry` times, or more than `maxFailed` replicas failed.
+    """Return whether a task has failed: its containers were restarted `maxRetry` times, or more than `maxFailed` replicas failed.
 
     Args:
         task: the task. `max_retry` 0 means 3, -1 never (Volcano); `max_failed` `None` means any number.
@@ -37,12 +37,12 @@ def task_failed(task: TaskSpec, restarts: int, failed: int) -> bool:
 
 
 def too_many_failed(task: TaskSpec, failed: int) -> bool:
-    """Tell whether more replicas failed than `maxFailed` allows; unset is no limit."""
+    """Return whether more replicas failed than `maxFailed` allows; unset is no limit."""
     return task.max_failed is not None and failed > task.max_failed
 
 
 def success_out_of_reach(task: TaskSpec, failed: int) -> bool:
-    """Tell whether so many replicas failed that those left cannot complete the task, unless some are restarted.
+    """Return whether so many replicas failed that those left cannot complete the task, unless some are restarted.
 
     Args:
         task: the task; one without replicas has no success to reach.

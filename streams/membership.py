@@ -142,7 +142,7 @@ class GroupMembership:
         return self._share.shards.difference(list(self._doubted))
 
     def is_settled(self) -> bool:
-        """Tell whether it has heard yet which shards are this process's; there may be none."""
+        """Return whether it has heard yet which shards are this process's; there may be none."""
         return self._share.turn > 0
 
     def fenced(self, shard: int, error: FencedError) -> None:

@@ -130,7 +130,7 @@ class Difference:
 
     @property
     def can_be_applied(self) -> bool:
-        """Tell whether `apply` brings it about."""
+        """Return whether `apply` brings it about."""
         return self.setting not in _REMEDIES
 
     def __str__(self) -> str:

@@ -133,7 +133,7 @@ def _kill_target(case: Content) -> Outcome:
 
 
 def _kill_podgroup(case: Content) -> Outcome:
-    """Tell whether a kill takes the PodGroup with it."""
+    """Return whether a kill takes the PodGroup with it."""
     effect = "kill_target" if case.get("target") else "kill_none"
     return {"podgroup_deleted": deletes_podgroup(_kill_plan(case, read_spec(case.get("spec") or {}), effect))}
 
@@ -148,7 +148,7 @@ def _sync_job(case: Content) -> Outcome:
 
 
 def _depends_on_ready(case: Content) -> Outcome:
-    """Tell whether a task that others depend on is ready."""
+    """Return whether a task that others depend on is ready."""
     spec, name = read_spec(case.get("spec") or {}), case.get("depends_on_task") or ""
     task = spec.task(name)
     if task is None:
@@ -159,7 +159,7 @@ def _depends_on_ready(case: Content) -> Outcome:
 
 
 def _task_completed(case: Content) -> Outcome:
-    """Tell whether all of a task's replicas succeeded."""
+    """Return whether all of a task's replicas succeeded."""
     spec, name = read_spec(case.get("spec") or {}), case.get("task") or ""
     task = spec.task(name)
     succeeded = sum(pod.task == name and pod.phase == "Succeeded" for pod in read_pods(case.get("pods") or ()))

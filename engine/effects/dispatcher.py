@@ -207,7 +207,7 @@ class Dispatcher:
 
     @property
     def busy(self) -> bool:
-        """Tell whether calls are under way."""
+        """Return whether calls are under way."""
         return any(lane.delivery is not None for line in self._lines.values() for lane in line.lanes)
 
     @property

@@ -81,7 +81,7 @@ def separate_job_id(claimed: str, cluster: str, namespace: str, identity: str) -
 
 
 def is_separate_job_id(job: str) -> bool:
-    """Tell whether the id is that of a job that was claimed to be another one."""
+    """Return whether the id is that of a job that was claimed to be another one."""
     return _CLAIMED in job
 
 

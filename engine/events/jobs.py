@@ -399,7 +399,7 @@ class DelaysCancelled(Data):
     why: str = ""
 
     def include(self, action: Action | None, task: str | None, partition: int | None) -> bool:
-        """Tell whether a delayed action is among them."""
+        """Return whether a delayed action is among them."""
         if action not in self.actions or self.part == "job":
             return action in self.actions
         return task == self.task and (self.part == "task" or partition == self.partition)

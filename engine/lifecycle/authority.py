@@ -1,7 +1,7 @@
-"""Who may speak for a job: the producer of an input, by its cluster and by the grants that the cluster was given.
+"""Authority over jobs: whether the producer of an input may act on a job, by its cluster and that cluster's grants.
 
-Grants are objects on `cluster`, so what they were when an input was decided on is part of the history. A cluster without a grant
-lets everybody speak for everything.
+Grants are objects on `cluster`, so the grants in force at each decision are part of the history. In a cluster without grants every
+principal may act on every job.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _ASKING: Final = (CommandIssued, CustomEventRaised, EffectReported, JobUpdated, 
 
 
 class _Granted(NamedTuple):
-    """What one grant lets those speak for whom it names."""
+    """What one grant allows its principals to act on."""
 
     namespaces: frozenset[str] | None
     tenants: frozenset[str] | None
 
 
 def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
-    """Say why what somebody asks of a job does not count; `None`: it does, or the job is not known."""
+    """Return why a request about a job is refused; `None`: it is allowed, or the job is unknown."""
     data = event.data
     if not isinstance(data, _ASKING):
         return None
@@ -55,22 +55,22 @@ def _objection(granted: Sequence[_Granted] | None, whose: Job | Claim, event: Ev
     if whose.cluster != event.clusterid:
         return f"the job is of {_called(whose.cluster)}, not of {_called(event.clusterid)}"
     if isinstance(data, JobDeleted) and not whose.managed:
-        return None  # somebody saw that an object is gone
+        return None  # a deletion that a watch has observed
     return _uncovered(granted, data.principal, whose.cluster, whose.namespace, whose.tenant)
 
 
 def objection_to_submission(state: ShardState, event: Event[Any]) -> str | None:
-    """Say why somebody may not submit the job that he submits; `None`: he may."""
+    """Return why a submission is refused; `None`: it is allowed."""
     claim = claim_of(event)
     return None if claim is None else may_not_speak(state, event.data.principal, claim.cluster, claim.namespace, claim.tenant)
 
 
 def may_not_speak(state: ShardState, principal: str, cluster: str, namespace: str, tenant: str) -> str | None:
-    """Say why a principal may not speak for a namespace and a tenant; `None`: it may.
+    """Return why a principal may not act on a namespace and a tenant; `None`: it may.
 
     Args:
         state: the shard, which knows the grants.
-        principal: who; empty: not known, which only a grant for everybody covers.
+        principal: who asks; empty: unknown, covered only by a grant for `"*"`.
         cluster: of the job; empty: not named, which a Grant of any cluster closes to all that no Grant without a cluster covers.
         namespace: of the job.
         tenant: of the job.
@@ -79,7 +79,7 @@ def may_not_speak(state: ShardState, principal: str, cluster: str, namespace: st
 
 
 def _granted(state: ShardState, principal: str, cluster: str) -> Sequence[_Granted] | None:
-    """Return the grants of a cluster that name a principal; `None`: it has no grants, so everybody may speak for everything."""
+    """Return the grants of a cluster that name a principal; `None`: it has no grants, so every principal may act on every job."""
     grants = [(where, spec) for where, spec in _grants(state) if where == cluster or not cluster]
     if not grants:
         return None
@@ -104,7 +104,7 @@ def _grants(state: ShardState) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 
 def _allows(grant: _Granted, namespace: str, tenant: str) -> bool:
-    """Tell whether a grant allows whom it names to speak for a job.
+    """Return whether a grant covers a job.
 
     A namespace alone covers the tenant of that name, which a job has unless a label says otherwise; a tenant alone every namespace.
     """
@@ -117,7 +117,7 @@ def _allows(grant: _Granted, namespace: str, tenant: str) -> bool:
 
 
 def _names(spec: Mapping[str, Any], field: str) -> frozenset[str] | None:
-    """Return the names that stand in a grant, whatever its field holds; `None`: it has no such field."""
+    """Return the names listed in a field of a grant, whatever its type; `None`: the field is absent."""
     names = spec.get(field)
     if isinstance(names, list):
         return frozenset(name for name in names if isinstance(name, str))

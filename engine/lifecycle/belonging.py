@@ -1,4 +1,4 @@
-"""Which job an input is about: that it names one is a claim, which holds only where cluster and namespace are the job's.
+"""The job that an input is about. A named job is a claim, accepted only from the job's own cluster and namespace.
 
 A pod that names a job by annotation alone, and is not of its cluster and namespace, is an observed job of its own. So is a job
 object with the id of a job of another cluster or namespace, with its pods: a cluster that was restored from the backup of another
@@ -22,12 +22,12 @@ __all__ = ["false_claim", "job_of"]
 
 
 def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job:
-    """Return the job that an input is about: the one that it names, or one of its own.
+    """Return the job that an input is about: the named one, or an observed job of its own.
 
     Args:
         state: the shard.
         event: the input.
-        alone: a pod that names its job by annotation alone has waited for it in vain.
+        alone: the wait for a job that the pod names by annotation alone has expired.
     """
     data, job = event.data, state.jobs.get(event.subject)
     if job is None:
@@ -42,7 +42,7 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
     ):
         return job  # most are of pods that are known
     if not isinstance(data, LOCATED):
-        return _commanded(state, job, event.clusterid)  # who commands knows an id, and nothing else says which job is meant
+        return _commanded(state, job, event.clusterid)  # a command names its job by id alone
     namespace = namespace_of(data)
     while _is_separate(state, job, event, data, namespace, alone=alone):
         identity = data.uid if isinstance(data, PodObserved) and _only_claims(data) else event.subject
@@ -52,7 +52,7 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
 
 
 def _commanded(state: ShardState, job: Job, cluster: str) -> Job:
-    """Return the job that an id means: a job submitted with it comes before one that only its pods claim to be of."""
+    """Resolve an id to a job: a submitted job wins over one that only pods claim to belong to."""
     if job.managed or job.owner_known:
         return job
     submitted = [one for ident in state.submitted.get(job.id, ()) if (one := peek(state, ident)).cluster == cluster]
@@ -72,7 +72,7 @@ def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, na
     own = separate_job_id(job.id, event.clusterid, data.namespace, data.uid)
     if own in state.jobs or own in state.closed:
         return True  # it became one before the job that it names was known
-    # A job is forgotten long after its last pod: one that lives claims the id of another.
+    # A job is forgotten long after its last pod, so a live pod with its id belongs to another job.
     return not job.opened and data.phase not in TERMINAL_ATTEMPT_PHASES and job.id in state.forgotten
 
 
@@ -88,5 +88,5 @@ def false_claim(job: Job, pod: PodObserved) -> str | None:
 
 
 def _only_claims(pod: PodObserved) -> bool:
-    """Tell whether nothing but an annotation says whose pod it is."""
+    """Return whether a pod names its job by annotation alone."""
     return pod.managed and pod.owner is None

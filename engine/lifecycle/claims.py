@@ -1,4 +1,4 @@
-"""What an input that is held says of a job that nothing has opened: it is parked, and has to be found and guarded all the same."""
+"""Names that held inputs claim for a job not yet opened, so that a parked job can be found and its grants checked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["LOCATED", "Claim", "claim_of", "namespace_of", "restore"]
 
 _NAMESPACED: Final = (PodObserved, JobObserved, JobDeleted)
 LOCATED: Final = (*_NAMESPACED, JobSubmitted, JobUpdated)
-"""Inputs that say where they come from. (A tuple: a union would be made anew for each input.)"""
+"""Inputs that carry a namespace. (A tuple, because `isinstance` with a union builds the union on each call.)"""
 
 
 class Claim(NamedTuple):
@@ -31,7 +31,7 @@ class Claim(NamedTuple):
 
 
 def claim_of(held: Event[Data]) -> Claim | None:
-    """Return what an input that is held would call its job; `None`: it opens none."""
+    """Return the name that a held input would give its job; `None`: it opens none."""
     data: Data = held.data.last if isinstance(held.data, PodDeleted) else held.data
     cluster = held.clusterid
     match data:
@@ -47,7 +47,7 @@ def claim_of(held: Event[Data]) -> Claim | None:
 
 
 def namespace_of(data: Data) -> str | None:
-    """Return the namespace that an input comes from; `None`: it does not say."""
+    """Return the namespace that an input carries; `None`: none."""
     if isinstance(data, PodDeleted):
         data = data.last
     if isinstance(data, _NAMESPACED):

@@ -1,4 +1,4 @@
-"""The events that close an attempt, and its object: by what a pod shows, or because nothing more is seen of it."""
+"""Events that close an attempt and its pod object, from an observation or because the pod is no longer seen."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["close", "give_up", "give_up_object", "last_seen"]
 
 
 def last_seen(seen: int, deadline: int | None) -> int:
-    """Return until when observations alone prove that a pod lived (microseconds): not beyond the time of its deletion.
+    """Return the last time at which observations prove a pod alive (microseconds), never after its deletion.
 
     Args:
-        seen: recorded time of the last observation that showed it live; an object may be read long after what it shows.
+        seen: recorded time of the last observation that showed it live; objects may be read long after they were written.
         deadline: its deletion timestamp.
     """
     return seen if deadline is None else min(seen, deadline)
 
 
 def give_up(turn: Turn, job: Job, attempt: Attempt, phase: TerminalPhase, reason: str) -> Event[AttemptEnded]:
-    """Close a live attempt of which nothing more is seen, at its last proof of life; its object counts as gone."""
+    """Close a live attempt whose pod is no longer seen, at its last proof of life; its object counts as gone."""
     end = attempt.since if attempt.uid is None else max(attempt.since, last_seen(attempt.seen, attempt.deadline))
     return close(turn, job, attempt, phase, reason, end, replaceable=job.managed, known="gone", version=attempt.version)
 
@@ -72,6 +72,6 @@ def close(
 
 
 def give_up_object(turn: Turn, job: Job, attempt: Attempt, why: str) -> Event[AttemptObjectChanged]:
-    """Count the object of a closed attempt as gone though nobody saw it go."""
+    """Count the object of a closed attempt as gone though its deletion was not observed."""
     key = (attempt.task, attempt.index, attempt.number)
     return turn.event(job, AttemptObjectChanged(*key, object="gone", replaceable=attempt.replaceable, why=why))

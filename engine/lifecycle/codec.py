@@ -1,4 +1,4 @@
-"""How the state is written down: canonical records, so that equal states have equal bytes.
+"""The codec of the state: canonical records, so equal states have equal bytes.
 
 Records: `job/ID`, `page/TABLE/NUMBER/ID`, `node/CLUSTER/NAME` and `object/CLUSTER/KIND/NAME` (the cluster quoted as in a URL;
 what stands, or its deletion, and its former lives), `forgotten/N`. A job's record is its `rest` in decimal (empty while something
@@ -43,7 +43,7 @@ JOB_RECORD: Final = "job/"
 
 
 class Head(NamedTuple):
-    """What of a job stands in the first line of its record, and nowhere else in it; see `Job`."""
+    """Fields of a job in the first line of its record, and only there; see `Job`."""
 
     cluster: str = ""
     managed: bool = False
@@ -75,7 +75,7 @@ def encode_page(job: Job, page: Page) -> bytes | None:
 
 
 def decode_job(record: bytes, pages: Mapping[Page, bytes]) -> Job:
-    """Return the job of a record and its later pages; what is derived is still to be rebuilt."""
+    """Return the job of a record and its later pages; derived fields are not yet rebuilt."""
     job = _JOB.validate_json(record[record.index(b"\n") + 1 :])
     for name, value in head_of(record)._asdict().items():
         setattr(job, name, value)

@@ -1,4 +1,4 @@
-"""What stays of forgotten jobs, and of ids that were named and never were a job: 20 bytes each, twice."""
+"""Ids of forgotten jobs and of ids that never became a job: 20 bytes each, stored twice."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BUCKETS: Final = 4096
 
 
 class Forgotten:
-    """A set of job ids, and the last sequence of ids that were no job: what comes about those later goes on from there."""
+    """A set of job ids, and the last sequence of ids that were no job: later events about them continue from it."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -28,7 +28,7 @@ class Forgotten:
         return len(self._order) // _ENTRY
 
     def __contains__(self, ident: str) -> bool:
-        """Tell whether a job of this id was forgotten."""
+        """Return whether a job with this id was forgotten."""
         return self._find(_digest(ident)) == 0
 
     def sequence(self, ident: str) -> int:
@@ -57,7 +57,7 @@ class Forgotten:
         return range(-(-len(self) // PER_CHUNK))
 
     def chunk(self, number: int) -> bytes:
-        """Return a chunk; only the last one that there is may grow."""
+        """Return a chunk; only the last one may grow."""
         size = PER_CHUNK * _ENTRY
         return bytes(self._order[number * size : (number + 1) * size])
 

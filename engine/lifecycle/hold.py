@@ -1,4 +1,4 @@
-"""Inputs that are set aside: those of a parked job, and pods that come before the managed job that they name."""
+"""Held inputs: those of a parked job, and pods that arrive before the managed job that they name."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ HELD_INPUTS: Final = 20_000
 HELD_BYTES: Final = 16 << 20
 """Bytes of these, at most."""
 NAMESPACES: Final = 4
-"""Times as much may wait for one job in all, so that pods of another namespace that name it take no room from its own."""
+"""Factor for all inputs held for one job, so that pods of other namespaces that name it do not use up its own limit."""
 
 
 def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
-    """Keep an input of a parked job; with `error`, say first that the job is parked because of it.
+    """Hold an input of a parked job; with `error`, park the job first.
 
     Raises:
-        NotKeptError: the job holds as much as it may.
+        NotKeptError: the job's limit of held inputs is reached.
     """
     kept = _kept(event)
     _must_fit(job, held_size(kept), len(job.held), job.held_bytes)
-    turn = turn.about(job)  # what it leads to when it is released has ids of its own
+    turn = turn.about(job)  # its events have ids of their own when it is released
     if error is not None:
         parked = turn.event(job, JobParked(error))
         yield parked
@@ -63,7 +63,7 @@ def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
     kept = _kept(event)
     beside, more = job.waiters.get(where_of(kept), Waiters()), held_size(kept)
     _must_fit(job, more, len(beside.ids), beside.size)
-    if not job.opened:  # only its own wait for one that has come
+    if not job.opened:  # only pods of its own namespace wait for a job that exists
         _must_fit(job, more, len(job.waiting), job.waiting_bytes, NAMESPACES)
     turn = turn.about(job)
     orphaned = turn.event(job, InputOrphaned(kept))
@@ -79,25 +79,25 @@ def wait_for_job(turn: Turn, job: Job, cause: str | None = None) -> Events:
 
 
 def is_held(job: Job, event: Event[Data]) -> bool:
-    """Tell whether an input that comes is held already."""
+    """Return whether an input is held already."""
     return held_key(event) in job.held
 
 
 def is_left(job: Job) -> bool:
-    """Tell whether inputs are kept that nothing will release: the timer that would have was given up."""
+    """Return whether inputs are held whose release timer was given up."""
     if job.held or job.opened:
         return bool(job.held or job.waiting) and not job.steps
     return bool(job.waiting) and all(timer.held for timer in job.timers.values())
 
 
 def own_first(job: Job) -> Iterable[dict[str, Any]]:
-    """Return the pods that wait for a job: while there are such, those of its own cluster and namespace, in order."""
+    """Return the pods held for a job in order; those of its own cluster and namespace first."""
     own = job.waiters.get((job.cluster, job.namespace))
     return job.waiting.values() if own is None else map(job.waiting.__getitem__, own.ids)
 
 
 def own_wait(job: Job) -> bool:
-    """Tell whether pods of the job's own cluster and namespace wait for it."""
+    """Return whether pods of the job's own cluster and namespace are held for it."""
     return (job.cluster, job.namespace) in job.waiters
 
 
@@ -128,7 +128,7 @@ def _must_fit(job: Job, more: int, many: int, size: int, times: int = 1) -> None
 
 
 def set_again(turn: Turn, job: Job, timer: Timer) -> Event[TimerSet]:
-    """Set a timer again, so that it stands still and fires as soon as its job is not parked and no input of it is held."""
+    """Set a timer again, paused until its job is neither parked nor has held inputs."""
     return turn.event(
         job,
         TimerSet(

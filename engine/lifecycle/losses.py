@@ -1,7 +1,7 @@
-"""Pods of which nothing more is seen: how long they are waited for, and what is assumed of them then.
+"""Lost pods: how long Lahar waits for a pod that is no longer observed, and what it infers when the wait expires.
 
-A deletion may be missed, a pod may never have been made. What waits for such a pod would wait for ever; a timer ends that, and what
-it assumes is an event. What is seen later all the same is a late fact.
+A watch may miss a deletion, and a requested pod may never have been created. A timer bounds the wait for such a pod, and its
+inference is an event. Later observations of the pod become late facts.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ __all__ = [
 ]
 
 SIGHT_WAIT: Final = 60 * SECOND
-"""How long a pod that is not wanted any more may take to come into view before it counts as never made (microseconds)."""
+"""Time after which an unobserved pod that is no longer wanted counts as never created (microseconds)."""
 LOSS_WAIT: Final = 600 * SECOND
-"""How long pods may live on after their job has finished or is gone, or their node is gone, without being seen (microseconds)."""
+"""Time after which an unobserved pod of a finished or deleted job, or of a deleted node, counts as lost (microseconds)."""
 
 
 def wait_for_sight(turn: Turn, job: Job) -> Events:
@@ -44,12 +44,12 @@ def wait_for_sight(turn: Turn, job: Job) -> Events:
 
 
 def wait_for_lost(turn: Turn, job: Job, *, node: str | None = None) -> Events:
-    """Wait for the pods of a job that are to end, or for those on a node that is gone, unless that is under way."""
+    """Start the wait for a job's ending pods, or for the pods of a deleted node, unless it runs already."""
     yield from _wait_until(turn, job, turn.now + LOSS_WAIT, node)
 
 
 def wait_for_node(turn: Turn, job: Job, attempt: Attempt) -> Events:
-    """Wait for a pod that came into view after its node went; the facts of a cluster are read before those of its pods."""
+    """Wait for a pod first observed after its node was deleted; cluster facts are read before pods."""
     if attempt.node is not None and (job.cluster, NODE, attempt.node) in turn.state.facts.deleted and stands(job, attempt):
         yield from wait_for_lost(turn, job, node=attempt.node)
 
@@ -60,7 +60,7 @@ def _wait_until(turn: Turn, job: Job, due: int, node: str | None = None) -> Even
 
 
 def stop_waiting(turn: Turn, job: Job, attempt: Attempt) -> Events:
-    """Cancel the waits that have nothing left to wait for, now that an attempt has changed."""
+    """Cancel the waits that an attempt's change has made pointless."""
     ends = job.finished is not None or job.phase == "Aborted"  # no other attempt changes with this one until then
     nodes = list(job.lost) if ends else [node for node in dict.fromkeys((None, attempt.node)) if node in job.lost]
     over = [node for node in nodes if not (job.live or job.counts.terminating if node is None else pods_on(turn.state, job, node))]
@@ -73,12 +73,12 @@ def _standing_on(turn: Turn, job: Job, node: str) -> list[Attempt]:
 
 
 def _is_seen_until(attempt: Attempt) -> int:
-    """Return until when an attempt counts as seen though its node is gone (microseconds)."""
+    """Return the time until which an attempt on a deleted node counts as observed (microseconds)."""
     return attempt.seen + LOSS_WAIT if attempt.live else 0
 
 
 def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
-    """Yield what the timer has waited for in vain, and why it counts as lost: live attempts, closed ones whose object stands."""
+    """Yield the attempts whose wait has expired and the reason: live ones, and closed ones whose object still exists."""
     if timer.node is not None:
         if (job.cluster, timer.node) not in turn.state.facts.nodes:  # else it came back
             for attempt in _standing_on(turn, job, timer.node):
@@ -92,17 +92,17 @@ def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
 
 
 def unseen(turn: Turn, job: Job) -> list[Attempt]:
-    """Return the attempts for which what was asked for, and reported done, is not seen: it is to be asked for again.
+    """Return the attempts whose effect was reported done and not observed: it is requested again.
 
-    That is pods that were made, and may be gone again; and pods that were deleted, whose end may have been missed: the API server
-    knows none of that name then.
+    These are created pods that may be gone again, and deleted pods whose end may have been missed (the API server then knows none
+    of that name).
     """
     return [one for one in job.attempts if (due := _ask_again(turn, job, one)) is not None and due <= turn.now]
 
 
 def wait_on(turn: Turn, job: Job, timer: Timer) -> Events:
-    """Wait on for what was not due when the timer fired."""
-    if timer.node is not None:  # pods that somebody still speaks of
+    """Continue the wait for attempts that were not due when the timer fired."""
+    if timer.node is not None:  # pods that are still observed
         dues = [due for one in _standing_on(turn, job, timer.node) if (due := _is_seen_until(one)) > turn.now]
         if dues and (job.cluster, timer.node) not in turn.state.facts.nodes:
             yield from _wait_until(turn, job, max(min(dues), turn.now + SIGHT_WAIT), timer.node)
@@ -113,7 +113,7 @@ def wait_on(turn: Turn, job: Job, timer: Timer) -> Events:
 
 
 def _ask_again(turn: Turn, job: Job, attempt: Attempt) -> int | None:
-    """Return when what was asked for, and is not seen, is to be asked for again (microseconds); `None`: nothing is."""
+    """Return when an effect that was not observed is requested again (microseconds); `None`: never."""
     if not job.managed:
         return None
     if attempt.object == "made" and attempt.kill is None:
@@ -133,7 +133,7 @@ def _next(since: int, wait: int, last: int) -> int:
 
 
 def _due(turn: Turn, job: Job, attempt: Attempt) -> int | None:
-    """Return when an attempt counts as lost if nothing is seen of it (microseconds); `None`: it does not.
+    """Return when an unobserved attempt counts as lost (microseconds); `None`: never.
 
     While its node is silent no end is inferred from time alone, nor before its grace period is over; nor that a pod which was made
     is gone, while its job stands.
@@ -153,7 +153,7 @@ def _is_silent(turn: Turn, job: Job, attempt: Attempt) -> bool:
 
 
 def end_without_evidence(turn: Turn, job: Job, attempt: Attempt, lost: str) -> Event[AttemptEnded]:
-    """Close an attempt of which nothing more is seen, for the reason for which its deletion was asked for, else as lost."""
+    """Close an unobserved attempt with the reason of its requested deletion, else as lost."""
     phase: TerminalPhase = "Lost" if attempt.kill is None else "Failed"
     reason = "NeverStarted" if attempt.uid is None else attempt.kill or lost
     return give_up(turn, job, attempt, phase, reason)

@@ -1,7 +1,7 @@
-"""Observed jobs: somebody else controls them; their phase follows the owner's status, else what their attempts show.
+"""Observed jobs, run by another controller: their phase follows the owner's status, else their attempts.
 
-Nothing is requested for them. An end that only the attempts show is inferred: where the job object itself is never seen, a new
-attempt takes it back.
+Nothing is requested for them. An end derived from attempts alone is inferred; while the job object is never seen, a new attempt
+revokes it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from statemachines.spec import JobSpec, TaskSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES, JobPhase
 
 _TRACE: Final = "Trace"
-"""Kind of an imported job: a trace tells the end of each pod, and tells them behind that of the job."""
+"""Kind of an imported job: a trace reports each pod's end, after the job's."""
 
 __all__ = ["contradiction", "follow_attempts", "job_observed", "object_deleted", "open_from_pod"]
 
 
 def open_from_pod(turn: Turn, job: Job, pod: PodObserved) -> Events:
-    """Open a job that is first seen as one of its pods."""
+    """Open a job on the first observation of one of its pods."""
     yield turn.event(
         job,
         JobOpened(
@@ -51,7 +51,7 @@ def contradiction(job: Job, seen: JobObserved) -> str | None:
 
 
 def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
-    """Take in what the job object shows: its identity and size, and the phase that its status gives."""
+    """Apply an observed job object: identity, size, and the phase of its status."""
     spec = _spec(job, seen)
     if not job.opened:
         yield turn.event(
@@ -79,10 +79,10 @@ def job_observed(turn: Turn, job: Job, seen: JobObserved) -> Events:
 
 
 def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
-    """Take in the phase that the owner's status shows.
+    """Apply the phase of the owner's status.
 
-    An end or a stop is the owner's to tell, and that it is over. Pending and Running are nearer to the truth where the attempts
-    show them: a status lags behind.
+    The owner's status decides ends and suspensions. For Pending and Running the attempts decide, because a status lags behind its
+    pods.
     """
     if seen.phase is None:
         return
@@ -107,7 +107,7 @@ def _follow_owner(turn: Turn, job: Job, seen: JobObserved) -> Events:
 
 
 def _entered(turn: Turn, seen: JobObserved, phase: JobPhase) -> int:
-    """Return when the job entered a phase: as its object says, else when it was seen."""
+    """Return when the job entered a phase: the object's time, else that of the observation."""
     stated = seen.ended if phase in FINISHED_JOB_PHASES else seen.since if phase == seen.phase else None
     return turn.now if stated is None else stated
 
@@ -121,7 +121,7 @@ def _spec(job: Job, seen: JobObserved) -> JobSpec:
 
 
 def _revision(job: Job, seen: JobObserved, spec: JobSpec) -> JobRevised | None:
-    """Return what the object says beyond what is known; `None`: nothing."""
+    """Return the facts of the object that are new; `None`: none."""
     changes = {
         "kind": seen.kind,
         "name": seen.name,

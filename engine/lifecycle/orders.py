@@ -1,4 +1,4 @@
-"""What is to be done to a job, and why."""
+"""Actions on jobs, each with its cause."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Order:
     commanded: bool = False
     """A person or the deletion of the job asks for it, not a rule."""
     cause: FailureClass | None = None
-    """Class of the failure behind it; `None`: no attempt stands behind it."""
+    """Class of the failure that caused it; `None`: no attempt caused it."""
     depth: int = 0
     """Length of the chain of custom events that asked for it."""
 

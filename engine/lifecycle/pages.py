@@ -1,4 +1,4 @@
-"""Pages of a job: a large job is written down in records of bounded size, of which an event changes one or two.
+"""Pages of a job: a large job is stored in records of bounded size; an event changes one or two of them.
 
 Each table of a job that grows with its replicas or its inputs is cut into pages. The first page of every table stands in the job's
 own record, so a small job is one record; each further page is a record of its own. Attempts and tasks keep their place for ever.
@@ -80,7 +80,7 @@ def change_spec(job: Job, spec: JobSpec) -> None:
 
 
 def keep(job: Job, table: Table, key: str, value: Any) -> None:  # noqa: ANN401 - each table has entries of its own
-    """Put an entry behind all others of a table; one that is there stays as it is."""
+    """Append an entry to a table; an existing one stays unchanged."""
     entries = _own(job, table)
     if key in entries:
         return
@@ -131,7 +131,7 @@ def _own(job: Job, table: str) -> dict[str, Any]:
 
 
 def _join(job: Job, table: Table) -> None:
-    """Begin an empty table anew, in the job's own record."""
+    """Reset a table to empty, in the job's own record."""
     assert job.apart is not None  # noqa: S101 - its callers have found the table in it
     del job.apart[table]
     job.apart = job.apart or None
@@ -147,13 +147,13 @@ def _note(job: Job, table: str, number: int) -> None:
 
 
 def _is_large(spec: JobSpec) -> bool:
-    """Tell whether a specification is a record of its own; without schemas and lists of rules it is a few kilobytes at most."""
+    """Return whether a specification has a record of its own; without schemas and lists of rules it has a few kilobytes at most."""
     rules = len(spec.policies) + len(spec.raise_rules) + sum(len(task.policies) for task in spec.tasks)
     return bool(spec.custom_events) or len(spec.tasks) + rules > SIZES["tasks"]
 
 
 def first_page(job: Job) -> Job:
-    """Return what stands in the job's own record."""
+    """Return the content of the job's own record."""
     large = _is_large(job.spec)
     if not (large or job.apart) and len(job.attempts) <= SIZES["attempts"] and len(job.tasks) <= SIZES["tasks"]:
         return job
@@ -199,7 +199,7 @@ def later_page(job: Job, page: Page) -> Job | None:
 
 
 def join(job: Job, page: Page, part: Job) -> None:
-    """Put a later page behind what is there of a job; pages come in the order of their numbers."""
+    """Append a later page to a job; pages come in the order of their numbers."""
     table, number = page
     if table == "spec":
         job.spec = part.spec

@@ -1,4 +1,4 @@
-"""Snapshot records of a shard: which there are, how each is written and read back."""
+"""Snapshot records of a shard: their names, how each is written and read back."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def records(state: ShardState) -> Iterator[str]:
 
 
 def subject_of(record: str) -> str:
-    """Return the subject that a record is of: a page belongs to its job."""
+    """Return the subject of a record; a page's subject is its job."""
     kind, _, name = record.partition("/")
     found = codec.page_named(name) if kind == "page" else None
     return record if found is None else codec.record_name(found[0])
 
 
 def dump(state: ShardState, record: str) -> bytes | None:
-    """Return what a record is to hold; `None` if there is no such thing any more.
+    """Return the content of a record; `None` if its subject is gone.
 
     A job about which nothing is under way is kept as its records from here on.
     """
@@ -130,7 +130,7 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
 
 
 def jobs(records: Iterable[tuple[str, bytes]]) -> Iterator[Job]:
-    """Yield the jobs of a snapshot, what is derived still to be rebuilt."""
+    """Yield the jobs of a snapshot; derived fields are not yet rebuilt."""
     heads, pages, _ = _sorted(records)
     return (codec.decode_job(record, pages.get(name, {})) for name, record in heads.items())
 

@@ -1,4 +1,4 @@
-"""Pods of managed jobs: ask for those that are missing, request the deletion of those that a rule names."""
+"""Pods of managed jobs: request the creation of missing ones and the deletion of those that a rule selects."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _SYNC: Final = Order("SyncJob")
 
 
 def start_missing(turn: Turn, job: Job) -> Events:
-    """Ask for the pods that are missing, and for the deletion of what is left of those that they replace.
+    """Request missing pods, and the deletion of the pods that they replace.
 
     A replica is taken until the object of its last attempt is gone. A task waits for those that it depends on.
     """
-    # Without a scheduling stage the job's group counts as Inqueue as soon as it stands.
+    # Without a scheduling stage the job's group counts as Inqueue as soon as it exists.
     if not creates_pods("Inqueue" if job.grouped else None):
         return
     if job.steps:  # it goes on by itself
@@ -90,7 +90,7 @@ def _effect(effect: str, attempt: Attempt, cause: str | None = None) -> EffectRe
 
 
 def scope_of(job: Job, effect: str, order: Order) -> KillScope | None:
-    """Return what an effect deletes; `None`: nothing."""
+    """Return the pod that an effect deletes; `None`: it deletes none."""
     if effect in {"sync", "none"}:
         return None
     if effect == "kill_target":
@@ -138,7 +138,7 @@ def kill(turn: Turn, job: Job, plan: KillPlan, scope: KillScope | None, order: O
 
 
 def rest_of_kill(job: Job, timer: Timer) -> tuple[KillPlan, Order]:
-    """Return what a step is to go on deleting, and the order behind it."""
+    """Return the kill that a step continues, and its order."""
     order = _order_of(timer)
     return plan_of(job, timer.kill, order) or KillPlan(), order
 
@@ -148,7 +148,7 @@ def _order_of(timer: Timer) -> Order:
 
 
 def is_doomed(job: Job, attempt: Attempt) -> bool:
-    """Tell whether the deletion of a pod was asked for, or will be, or would have been, by a kill that goes on step by step.
+    """Return whether the deletion of a pod was asked for, or will be, or would have been, by a kill that goes on step by step.
 
     Volcano marks all pods of a kill before it deletes the first.
     """
@@ -183,11 +183,11 @@ def when_killed(job: Job) -> tuple[Counters, dict[str, Counters]]:
 
 
 def _pods(job: Job, target: Target | None = None) -> Iterator[Pod]:
-    """Yield the pods that stand, as the rules see them; a pod is named by its index here.
+    """Yield the existing pods as the rules see them; a pod is named by its index here.
 
     Args:
         job: the job.
-        target: nothing that lies outside of it is looked at; `None`: everything is.
+        target: only pods within it are examined; `None`: all.
     """
     for task in job.tasks.values():
         if target is not None and target.task != task.spec.name:
@@ -251,12 +251,12 @@ def update_surplus(turn: Turn, job: Job) -> Events:
 
 
 def _stands(attempt: Attempt) -> bool:
-    """Tell whether the pod of an attempt stands, and its deletion is not under way."""
+    """Return whether an attempt's pod exists and is not being deleted."""
     return category(attempt) not in {None, "terminating"}
 
 
 def meet(turn: Turn, job: Job, attempt: Attempt) -> Events:
-    """Take in a pod that comes into view: one that is not wanted any more is to be deleted, now that its uid is known."""
+    """Handle the first observation of a pod: one no longer wanted is deleted, now that its uid is known."""
     if attempt.object == "exists" and (attempt.kill is not None or attempt.reason == "NeverStarted"):
         yield turn.event(job, _effect("delete_pod", attempt, attempt.kill or "KilledByAction"))
     if attempt.index >= job.tasks[attempt.task].spec.replicas and _stands(attempt):
@@ -264,7 +264,7 @@ def meet(turn: Turn, job: Job, attempt: Attempt) -> Events:
 
 
 def stray(turn: Turn, job: Job, pod: PodObserved) -> Events:
-    """Ask for the deletion of a pod made for an attempt that is another pod: it holds the name that the next one needs.
+    """Request the deletion of a duplicate pod of an attempt: it occupies the name that the next pod needs.
 
     One that says no attempt, and has another name, was made by somebody else.
     """
@@ -278,7 +278,7 @@ def ask_again(turn: Turn, job: Job, attempt: Attempt) -> Events:
     """Ask again for what failed, if it is still wanted."""
     if attempt.object in {"absent", "asked", "made"} and attempt.live and attempt.kill is None:
         yield turn.event(job, _effect("create_pod", attempt))
-    elif attempt.live and attempt.phase == "Terminating" and attempt.kill is None:  # somebody else's deletion keeps its cause
+    elif attempt.live and attempt.phase == "Terminating" and attempt.kill is None:  # a deletion requested elsewhere keeps its cause
         yield turn.event(job, _effect("delete_pod", attempt))
     elif attempt.object != "gone" and (attempt.kill is not None or attempt.replaceable):
         yield turn.event(job, _effect("delete_pod", attempt, attempt.kill or "KilledByAction"))

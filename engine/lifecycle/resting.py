@@ -1,4 +1,4 @@
-"""Since when things rest: jobs that have finished, ids that are no job. What has rested longest is forgotten first."""
+"""Idle jobs in the order in which they are forgotten: finished jobs and ids that are no job, the longest idle first."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is said of a job by those who may not speak for it, or of what is no job yet: known when it comes again, but only from them.
+"""Refused requests about a job, and requests about an id that is no job yet: recognised as repeats, but only from the same sender.
 
-An id is whatever a producer chooses. If what was refused took it from everybody, who guesses an id could make what others say a
-duplicate before they say it.
+Producers choose the ids of their inputs. If a refused input used up its id for every sender, a stranger who guesses an id could
+turn another sender's later input into a duplicate.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _WORDS: Final[dict[type[Data], str]] = {
 
 
 def asked(data: Data) -> tuple[str, str]:
-    """Return what an input asks for, and who asks as it says itself."""
+    """Return the request of an input and its stated sender."""
     if isinstance(data, CommandIssued):
         return data.action, data.by
     if isinstance(data, CustomEventRaised):
@@ -69,7 +69,7 @@ def asked(data: Data) -> tuple[str, str]:
 
 
 def manifest_digest(submission: JobSubmitted) -> str:
-    """Return what tells a manifest from another one that comes under the same id."""
+    """Return the digest that distinguishes manifests submitted under one id."""
     return _digest([submission.manifest, submission.strict])
 
 
@@ -110,7 +110,7 @@ def _digest(said: object) -> str:
 
 
 def is_known(job: Job, event: Event[Data]) -> bool:
-    """Tell whether an input was said before: by somebody who may not speak for the job, or of what was no job then."""
+    """Return whether an input repeats one that was refused, or that came before its job."""
     data, cluster = event.data, event.clusterid
     what, principal = asked(data)[0], _principal_of(data)
     if was_said(job, cluster, what, principal, event.id):
@@ -119,12 +119,12 @@ def is_known(job: Job, event: Event[Data]) -> bool:
 
 
 def was_said(job: Job, cluster: str, what: str, principal: str, ident: str, content: str | None = None) -> bool:
-    """Tell whether a job remembers something that was said."""
+    """Return whether a job remembers a request."""
     return _key(cluster, what, principal, ident, content) in job.seen
 
 
 def remember_said(job: Job, cluster: str, what: str, principal: str, ident: str, content: str | None = None) -> None:
-    """Remember what was said; of a job only while it has room for as many of its own inputs.
+    """Remember a request; for a job only while it has room for as many of its own inputs.
 
     Args:
         job: the job, or what is none.
@@ -155,14 +155,14 @@ def remember_released(job: Job, held: dict[str, Any], released: InputReleased) -
 
 
 def was_released(job: Job, event: Event[Data]) -> bool:
-    """Tell whether an input that is about another job was held by this one, which remembers what it has released."""
+    """Return whether an input that is about another job was held by this one, which remembers what it has released."""
     data = event.data
     content = manifest_digest(data) if isinstance(data, JobSubmitted) else None
     return was_said(job, event.clusterid, asked(data)[0], _principal_of(data), event.id, content)
 
 
 def _principal_of(data: Any) -> str:  # noqa: ANN401 - observations have none
-    """Return who says something."""
+    """Return the sender of an input."""
     found: str = getattr(data, "principal", "")
     return found
 

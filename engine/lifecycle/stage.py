@@ -1,4 +1,4 @@
-"""The lifecycle stage: what follows from each input, job by job.
+"""The lifecycle stage: decides the events of each input, job by job.
 
 `decide` routes an input to the rules of its kind and names its outcome; `fire` does the same for timers. Managed jobs are ruled by
 `managed`, observed ones by `observed`; what a pod shows is read by `observe` for both.
@@ -98,7 +98,7 @@ class LifecycleStage:
     # --- the three functions ---------------------------------------------------------------------------------------------
 
     def decide(self, state: ShardState, event: Event[Data], now: int) -> Decision:
-        """Say what follows from an input; returns its outcome."""
+        """Yield the events of an input; return its outcome."""
         if event.data.TOPIC == "cluster":
             return (yield from nodes.decide(Turn(state, event.id, now, event.clusterid), event))
         job = belonging.job_of(state, event)
@@ -119,7 +119,7 @@ class LifecycleStage:
         yield from self._fire(state, now, lambda turn, job, timer: self._act(turn, job, timer, error))
 
     def drop(self, state: ShardState, now: int, error: str) -> Events:
-        """Give the earliest timer up, as its job could not be parked either; an anomaly of the job says why.
+        """Drop the earliest timer because its job could not be parked either; an anomaly of the job records the reason.
 
         What is to be forgotten has no timer to be given up, and is forgotten all the same: that takes the head of its record alone.
         """
@@ -134,7 +134,7 @@ class LifecycleStage:
     absorb = staticmethod(absorb)
 
     def absorbs(self, topic: Topic) -> bool:
-        """Tell whether inputs of the topic are absorbed."""
+        """Return whether inputs of the topic are absorbed."""
         return topic == "cluster"
 
     def due(self, state: ShardState) -> int | None:
@@ -167,7 +167,7 @@ class LifecycleStage:
             raise NotKeptError(f"the cluster's fact {event.type} about {event.subject!r} could not be decided on: {error}")
         job = belonging.job_of(state, event)
         turn = _begin(state, event, job, now)
-        if isinstance(event.data, CommandIssued) and event.data.action == "Unpark":  # kept, it would be among what it releases
+        if isinstance(event.data, CommandIssued) and event.data.action == "Unpark":  # a held input would release itself
             part, principal = (turn, None) if job.opened else (turn.about(job), event.data.principal)
             yield part.event(job, CommandRefused("Unpark", f"nothing is released: {error}", event.data.by, principal))
             return "refused"
@@ -179,7 +179,7 @@ class LifecycleStage:
         return _OUTCOMES.get(type(event.data), "applied")
 
     def contains(self, state: ShardState, event: Event[Data]) -> bool:
-        """Tell whether the state already holds an event of the stage's own output."""
+        """Return whether the state already holds an event of the stage's own output."""
         ident = event.subject
         known = head(state, ident)
         if isinstance(event.data, JobForgotten):
@@ -220,7 +220,7 @@ class LifecycleStage:
     # --- timers -----------------------------------------------------------------------------------------------------------
 
     def _next_forgotten(self, state: ShardState) -> tuple[int, str] | None:
-        """Return when what is forgotten next is due, and its id."""
+        """Return the id of the next job to be forgotten, and when."""
         if len(state.strangers) > self.strangers:
             return state.oldest_strangers.first(state, resting.stranger_of)
         if not state.finished:
@@ -263,7 +263,7 @@ class LifecycleStage:
     def _act(self, turn: Turn, job: Job, timer: Timer, error: str | None) -> Events:
         if error is not None:
             yield turn.event(job, JobParked(error))
-        if job.parked or (job.held and timer.kind != "step"):  # what is still held may cancel it
+        if job.parked or (job.held and timer.kind != "step"):  # a held input may cancel it
             yield hold.set_again(turn, job, timer)
             return
         turn.depth = timer.depth
@@ -294,7 +294,7 @@ def _begin(state: ShardState, event: Event[Data], job: Job, now: int) -> Turn:
 
 
 def _take_timer(state: ShardState, now: int) -> tuple[Turn, Job, Timer]:
-    """Take the earliest timer from those that wait and begin its turn."""
+    """Take the earliest pending timer and begin its turn."""
     _, timer_id, job_id = heappop(state.timers)
     job = peek(state, job_id)
     return Turn(state, timer_fired_id(STAGE, timer_id), now, job.cluster), job, job.timers[timer_id]

@@ -1,8 +1,8 @@
-"""Work on a large job in steps: a commit each, and inputs of others are taken in between.
+"""Work on a large job in steps: one commit each, with other jobs' inputs in between.
 
-What is left to do is a timer of the job (`step`), due a little later. So it survives a restart, is decided on as the job stands
-then, and comes before or after other inputs by time alone, whether the shard is busy or not. A step that goes on with a kill says
-what it deletes; any other one does what the job lacks: inputs to be released, pods to be asked for or deleted.
+The remaining work is a timer of the job (`step`), due a little later. So it survives a restart, is decided on the job's state at
+that time, and is ordered against inputs by time alone, whether the shard is busy or not. A step that goes on with a kill says what
+it deletes; any other one does what the job lacks: inputs to be released, pods to be asked for or deleted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORK: Final = 25_000
 RAISING: Final = 10
 """Pods that an action looks at in the time that it takes a rule to raise an event. So many rules halve a step."""
 IN_VAIN: Final = "the job has not come"
-"""Reason of a step that goes on with pods which have waited for their job in vain."""
+"""Reason of a step that releases pods whose wait for their job has expired."""
 PACE: Final = 50_000
 """From one step to the next (microseconds). Longer than a step takes, so that inputs of others wait for one or two."""
 

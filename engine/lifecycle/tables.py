@@ -25,5 +25,5 @@ def empty() -> Mapping[Any, Any]:
 
 
 def own(table: Mapping[K, V]) -> dict[K, V]:
-    """Return a table to be written to: itself, or a new one in place of the shared one, to be put where that stood."""
+    """Return a writable table: itself, or a new one to replace the shared empty one."""
     return table if isinstance(table, dict) else {}

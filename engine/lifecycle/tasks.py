@@ -59,12 +59,12 @@ def _facts(job: Job, task: Task) -> TaskFacts:
 
 
 def _restarts(job: Job, task: Task) -> bool:
-    """Tell whether attempts of a task are being replaced; an abort ends that until the job is resumed."""
+    """Return whether attempts of a task are being replaced; an abort ends that until the job is resumed."""
     return task.restarting and job.phase not in {"Aborting", "Aborted"}
 
 
 def _may_be_restarted(job: Job, task: Task) -> bool:
-    """Tell whether a delayed action is to restart some of a task."""
+    """Return whether a delayed action will restart some replicas of a task."""
     return any(
         timer.action in _RESTARTS and (timer.action == "RestartJob" or timer.task == task.spec.name)
         for timer in job.timers.values()

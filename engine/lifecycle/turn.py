@@ -1,4 +1,4 @@
-"""One turn: everything that follows from one input or one fired timer.
+"""One turn: all events caused by one input or one fired timer.
 
 A turn gives its events their identity: ids are hashes of (stage, root cause, index), sequences continue the job's, the recorded
 time is the processor's `now`. Two shards that take the same inputs in the same order therefore write the same bytes.
@@ -39,23 +39,23 @@ class Turn:
         Args:
             state: the shard, read only.
             root: id of the input, or of the `timer.fired` that begins it.
-            now: recorded time of all its events (microseconds).
+            now: recorded time of its events (microseconds).
             cluster: cluster of what is new in this turn.
         """
         self.state = state
         self.root = root
-        """What ids are made of."""
+        """The source of its events' ids."""
         self.origin = root
         """Id of the input, or of the `timer.fired`."""
         self.cause = root
-        """Id of the direct cause of what is decided next."""
+        """Id of the direct cause of the next event."""
         self.now = now
         self.time = now
-        """When what is being decided about happened."""
+        """Time of the fact being decided on."""
         self.cluster = cluster
         self.index = 0
         self.last = root
-        """Id of the last event made."""
+        """Id of the last event."""
         self.depth = 0
         """Length of the chain of custom events that led to what is decided now."""
         self.work = 0
@@ -64,7 +64,7 @@ class Turn:
         """Changes of phase that the job's raise rules have not been asked about: (transition, its event, depth)."""
 
     def about(self, job: Job) -> Turn:
-        """Return the part of the turn that is about one of several jobs, or about another job than the input names.
+        """Return the part of the turn for one of several jobs, or for a job that the input does not name.
 
         A cluster fact is taken by every shard, so ids of what follows are made of the job too: they neither clash with those of
         another shard nor depend on which jobs share one. The job's sequence tells two takings of one fact apart.

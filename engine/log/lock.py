@@ -60,7 +60,7 @@ class RunLock:
             os.close(descriptor)
 
     def is_held(self) -> bool:
-        """Tell whether a live process holds the lock."""
+        """Return whether a live process holds the lock."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:

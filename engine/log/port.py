@@ -302,7 +302,7 @@ class Searchable(Protocol):
 
     @property
     def finds_by_key(self) -> bool:
-        """Tell whether `records_of` finds the outputs of stages by an index; otherwise it reads the key's whole partition."""
+        """Return whether `records_of` finds the outputs of stages by an index; otherwise it reads the key's whole partition."""
 
     def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
         """Yield all committed records with this key on some topics, in commit order.

@@ -33,7 +33,7 @@ class Accounts:
         self.received: int = 0
         """Inputs taken."""
         self.outcomes: dict[str, int] = dict.fromkeys(OUTCOMES, 0)
-        """Inputs by what has become of them so far; `parked` and `waiting` are those that still are."""
+        """Inputs by outcome so far; `parked` and `waiting` count those that still are."""
         self.accounted: int = 0
         """`shard.accounted` events written."""
         self.through: int = 0
@@ -42,15 +42,15 @@ class Accounts:
 
     @property
     def balanced(self) -> bool:
-        """Tell whether every input received has exactly one outcome."""
+        """Return whether every input received has exactly one outcome."""
         return self.received == sum(self.outcomes.values())
 
     def fold(self, event: Event[Data], basis: Vector, shardsequence: int, outcome: Callable[[Event[Any]], Outcome | None]) -> None:
-        """Take one output into account; one that was folded before changes nothing.
+        """Fold one output; folding it again changes nothing.
 
         Args:
             event: the output.
-            basis: what the shard had taken when it wrote it.
+            basis: input offsets of the shard when it wrote the output.
             shardsequence: its position among the shard's outputs.
             outcome: the stage's reading of the first event of an input.
         """

@@ -11,10 +11,11 @@ from engine.processor.inputs import Taken
 __all__ = ["Failures", "Reasons", "UndecidedError", "not_written"]
 
 Reasons = dict[tuple[int, int], list[str]]
-"""Why the stage failed on an input, once for each attempt; by the place of its partition and its offset."""
+"""Reasons why the stage failed on an input, one per attempt; keys are (index of the partition, offset)."""
 
 _MOST_REASONS: Final = 2
-"""After the first an input or the job of a timer is parked, after the second it is set aside (`ShardRun.take`, `fire`)."""
+"""The first failure parks the job of the input or timer; the second makes the input a dead letter or drops the timer
+(`ShardRun.take`, `fire`)."""
 
 Begun = Sequence[tuple[int, Taken | None]]
 """Inputs (`None`: timers), each with the shardsequence before it."""
@@ -27,10 +28,10 @@ class UndecidedError(Exception):
         """Say which.
 
         Args:
-            taken: what is to be taken again; the stage failed on the last of it, unless `timer` or `large` says otherwise.
+            taken: inputs to take again; the stage failed on the last one, unless `timer` or `large` is given.
             reason: why.
-            timer: shardsequence before the timer that it was.
-            large: the input that it was, something of it being too large for the log.
+            timer: shardsequence before the timer that failed.
+            large: the input whose output is too large for the log.
         """
         super().__init__(reason)
         self.taken: Final = taken
@@ -48,7 +49,7 @@ class Failures:
         self.timers: dict[int, list[str]] = {}
         """Why the stage failed on a timer, once for each attempt; by the shardsequence before it."""
         self.large: dict[tuple[int, int], str] = {}
-        """What the log says of inputs of which something is too large; keys as in `inputs`."""
+        """The log's errors about inputs whose outputs are too large; keys as in `inputs`."""
 
     @property
     def any(self) -> bool:
@@ -56,10 +57,10 @@ class Failures:
         return bool(self.inputs or self.timers or self.large)
 
     def note(self, failure: UndecidedError) -> None:
-        """Take in one more.
+        """Add a failure.
 
         Raises:
-            UndecidedError: it is of an input or a timer that could not be parked nor set aside either: nothing more can be done.
+            UndecidedError: its input or timer could be neither parked nor dropped; nothing more can be done.
         """
         if failure.large is not None:
             key = _key(failure.large)
@@ -76,23 +77,23 @@ class Failures:
 
 
 def not_written(begun: Begun, first: int, error: RecordTooLargeError, before: Failures) -> UndecidedError:
-    """Return what is to be done otherwise after a commit that the log did not take.
+    """Return how to retry after the log refused a commit.
 
     Args:
-        begun: what the commit was made of.
+        begun: inputs and outputs of the commit.
         first: shardsequence of its first output.
-        error: says which output it was.
+        error: names the refused output.
         before: earlier attempts.
 
     Raises:
-        RecordTooLargeError: what caused it has been set aside already: nothing more can be done.
+        RecordTooLargeError: its cause is a dead letter already; nothing more can be done.
     """
     sequence, cause = next(found for found in reversed(begun) if found[0] < first + error.place)
     taken = [found for _, found in begun if found is not None]
     if cause is None:
         if len(before.timers.get(sequence, ())) == _MOST_REASONS:
             raise error
-        # Those behind it may stand elsewhere now, and are found again.
+        # Later inputs may have other sequences now, and are found again.
         before.timers = {timer: reasons for timer, reasons in before.timers.items() if timer <= sequence}
         return UndecidedError(taken, str(error), timer=sequence)
     if _key(cause) in before.large:

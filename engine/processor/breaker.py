@@ -1,15 +1,14 @@
-"""The circuit breaker: an input or a timer in which processes end is not decided a third time.
+"""The circuit breaker: an input or a timer on which two processes have crashed is not decided a third time.
 
-Before something is decided its name is noted outside the transaction, where it outlives the process (`ShardLog.mark`). Whoever
-opens the shard next finds it there, unless the process ended in good order. What two processes have ended in while they decided
-it, by a crash or because they ran out of time (`watchdog`), is decided by a child process (`rehearsal`). If that ends too it is set
-aside: parked with its job, or, where a process ended while it parked it, a dead letter; a timer is dropped then. If it survives,
-somebody has killed the others. If the parent ends meanwhile the next start tries once more, three times at most.
+Before each decision the name of the input or timer is written outside the transaction, so that it outlives the process
+(`ShardLog.mark`). The next holder of the shard reads it, unless the process stopped cleanly. After two processes have ended in one
+decision, by a crash or the watchdog's limit (`watchdog`), a child process tries it (`rehearsal`). If the child ends too, the input
+is parked with its job, or becomes a dead letter if a process ended while parking it; a timer is dropped. If the child survives, the
+earlier processes were killed from outside. If the parent ends meanwhile, the next start tries again, three times at most.
 
-Where a mark costs nothing (a file) each input has one, and the third start sets the input aside. Where it is a round trip (Kafka) a
-shard that is open has one mark, which names nothing; only the start after a process has ended marks each input, for as many as may
-have been in the batch. There the input is decided once more: only an end of a process counts that a mark can pin on it, so that
-nothing is set aside because somebody killed processes.
+Where a mark is free (a file), each input has one, and the third start drops the input. Where a mark is a round trip (Kafka), an
+open shard has one mark without a name; only after a process has ended are the inputs of the next batch marked one by one, so an
+input is decided once more there. Only ends that a mark attributes to an input count, so killed processes drop nothing.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from engine.log.port import ShardId, ShardLog
 __all__ = ["REASON", "Breaker", "Name", "text_of"]
 
 Name: TypeAlias = tuple[str, object]
-"""Of an input: its partition and its offset; of a timer: that it is one, and its id. The same whoever decides it."""
+"""An input's partition and offset, or a timer's id with its kind; the same in every process."""
 
 REASON: Final = "processes ended twice while they decided it"
-"""Why an input or a timer is set aside."""
+"""Reason recorded with a dropped input or timer."""
 
 _FATAL: Final = 2
-"""Ends of processes in the same input after which a child process tries it; if the child ends, it is set aside."""
+"""Process ends in one input after which a child process tries it; if the child ends too, the input is dropped."""
 _HOPELESS: Final = 5
-"""Ends after which it is set aside without another trial: each child so far took its parent with it, or somebody killed the
-parent meanwhile. Making a child takes milliseconds, so kills that come soon after a start fall into a trial again and again."""
+"""Process ends after which an input is dropped without another trial: each trial has ended the parent too, or the parent was killed
+during it. Starting a child takes milliseconds, so kills soon after a start can hit several trials in a row."""
 _NOTHING: Final = ""
 _OPEN: Final = "open"
 _RECOVERY: Final = "recovery"
@@ -44,10 +43,10 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class Breaker:
-    """Marks what a holder of a shard is about to decide, and knows what earlier holders ended in."""
+    """Marks the decision that a shard's holder is about to make, and counts the ends of earlier holders."""
 
     def __init__(self, shard: ShardId, held: ShardLog, most: int, before: Breaker | None = None) -> None:
-        """Read what the holder before has left.
+        """Read the previous holder's mark.
 
         Args:
             shard: which shard.
@@ -69,10 +68,10 @@ class Breaker:
         self.ends: int = known[1]
         """How many of them."""
         self.rehearse: Callable[[], bool] = lambda: False
-        """Tells whether a child process survives what is about to be decided."""
+        """Returns whether a child process survives the next decision."""
         self._free = held.marks_are_free
         self._careful = bool(text or self.suspect)
-        """Each input and timer is marked, whatever that costs."""
+        """Marks each input and timer, even where a mark is a round trip."""
         self._left = most
         """Of those that are to be marked."""
         self._resting = _NOTHING if self._free else f"0 {_OPEN}"
@@ -104,13 +103,13 @@ class Breaker:
         self._mark(f"{self.ends} {_RECOVERY}{known}")
 
     def begin(self, name: Name) -> Sequence[str]:
-        """Note what is decided next.
+        """Mark the next decision.
 
         Args:
             name: of an input or a timer.
 
         Returns:
-            Why it is not to be decided: empty; one reason to park it; more to make it a dead letter, or to drop the timer.
+            Reasons not to decide it: none; one: park it; more: make it a dead letter, or drop the timer.
 
         Raises:
             LogError: the log cannot be written.
@@ -123,7 +122,7 @@ class Breaker:
             return ()
         ends, mark = self._mark_of(name)
         if _FATAL <= ends < _HOPELESS:
-            self._mark(mark)  # what takes this process with it counts
+            self._mark(mark)  # an end of this process counts as well
             if self.rehearse():
                 _logger.warning("shard %s: a child process survives %s: something else ended the others", self.shard, self.suspect)
                 self.suspect, self.ends = _NOTHING, 0
@@ -136,7 +135,7 @@ class Breaker:
         return (REASON,) * (ends - _HOPELESS + 1)
 
     def _mark_of(self, name: Name) -> tuple[int, str]:
-        """Return how many processes have ended in something, and the mark that says so."""
+        """Return the number of processes that ended in a decision, and the mark that records it."""
         text = text_of(name)
         ends = self.ends if text == self.suspect else 0
         return ends, f"{ends} {text}"
@@ -152,7 +151,7 @@ class Breaker:
         self._mark(self._resting)
 
     def run_out(self) -> None:
-        """Name what is being decided before the process is ended because of it; from any thread.
+        """Mark the current decision before the watchdog ends the process; callable from any thread.
 
         Raises:
             LogError: the log cannot be written.
@@ -178,7 +177,7 @@ class Breaker:
 
 
 def text_of(name: Name) -> str:
-    """Return a name as marks and messages say it."""
+    """Return the text form of a name in marks and messages."""
     where, which = name
     return f"{where}@{which}"
 

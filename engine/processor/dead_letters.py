@@ -20,12 +20,12 @@ _TEXT_LIMIT: Final = 200
 
 
 def dead_letter(shard: ShardId, record: Record, reason: str, now: int, sequence: int) -> Event[DeadLettered]:
-    """Return the event that sets an input aside.
+    """Return the dead-letter event of an input.
 
     Args:
         shard: that took it.
-        record: the input where it stands. The event's id follows from the place: what cannot be read may have no id of its own;
-            and from the shard: what all shards take, each of them sets aside.
+        record: the input and its offset. The event's id is derived from the offset, because an unreadable input may have no id, and
+            from the shard, because each shard writes its own letter for an input that all shards read.
         reason: what is wrong with it.
         now: the shard's time (microseconds).
         sequence: of the event among the shard's dead letters.
@@ -39,11 +39,11 @@ def dead_letter(shard: ShardId, record: Record, reason: str, now: int, sequence:
 
 
 def too_large(shard: ShardId, record: Record, reason: str, now: int, sequence: int) -> Event[DeadLettered]:
-    """Return the event that sets an input aside of which something is too large for the log: with its origin and a digest.
+    """Return the dead-letter event of an input whose output is too large for the log: its origin and a digest.
 
     Args:
         shard: that took it.
-        record: the input where it stands.
+        record: the input and its offset.
         reason: what the log said.
         now: the shard's time (microseconds).
         sequence: of the event among the shard's dead letters.

@@ -23,10 +23,10 @@ Taken = tuple[int, Record, int]
 
 
 class Source(Protocol):
-    """Where a batch comes from."""
+    """Source of a batch."""
 
     def peek(self) -> Taken | None:
-        """Return what is to be taken next, or `None`."""
+        """Return the next input, or `None`."""
 
     def take(self) -> None:
         """Go on behind what `peek` gave last; not after it gave `None`."""
@@ -59,7 +59,7 @@ class Inputs:
         """The log did not answer when they were last looked for."""
 
     def refresh(self) -> None:
-        """Look for what has been appended since. Only now, so that one batch takes what waited when it began.
+        """Find newly appended inputs; between calls none is added, so a batch takes only inputs that waited when it began.
 
         Raises:
             LogError: the log cannot be read; it may be asked again.
@@ -100,11 +100,11 @@ class Inputs:
             head.go_on()
 
     def oldest(self, offsets: Sequence[int]) -> list[int | None]:
-        """Return since when the oldest input at hand waits in each partition, at or behind some offsets (microseconds).
+        """Return the append time of the oldest buffered input of each partition, from given offsets on (microseconds).
 
-        That is when it was appended; its recorded time where the log keeps none such.
+        Recorded time where the log stores no append time.
 
-        May be called from any thread; it reads nothing from the log, so a partition of which nothing is at hand has `None`.
+        May be called from any thread; it does not read the log, so a partition without buffered inputs has `None`.
         """
         found: list[int | None] = [None] * len(self.partitions)
         for head in self._heads:
@@ -144,10 +144,10 @@ class _Head:
         self.partition = partition
         self.goes_first = partition.topic == "cluster"
         self.found: Taken | None = None
-        """`None`: nothing is at hand."""
+        """`None`: nothing is buffered."""
 
     def refresh(self) -> None:
-        """Read, if nothing is at hand."""
+        """Read from the log if nothing is buffered."""
         if self.found is None:
             self.fill(self._log.read(self.partition, self.next, self._batch))
 
@@ -158,13 +158,13 @@ class _Head:
         self.found = next(self.rest, None)
 
     def go_on(self) -> None:
-        """Go behind what was read. A chunk that was full may have more behind it, one that was not had none when it was read."""
+        """Advance past the chunk. After a full chunk there may be more; after a partial one there was none when it was read."""
         self.next = self._records[-1].offset + 1
         if len(self._records) == self._batch or sum(map(_SIZE, self._records)) >= READ_BYTES:
             self.refresh()
 
     def oldest(self, offset: int) -> int | None:
-        """Return since when the first record at hand waits that is not before an offset."""
+        """Return the append time of the first buffered record at or after an offset."""
         records = self._records  # a list that is never changed, only replaced
         place = bisect_left(records, offset, key=_OFFSET)
         if place == len(records):

@@ -18,7 +18,7 @@ class Membership(Protocol):
     """A process's part in a stage. Its methods may be called from any thread and return at once, except `start` and `close`."""
 
     def start(self, changed: Callable[[], object]) -> None:
-        """Take part from now on.
+        """Join.
 
         Args:
             changed: called, in some thread, whenever `shards` may answer otherwise than before.
@@ -28,44 +28,47 @@ class Membership(Protocol):
         """
 
     def shards(self) -> frozenset[int]:
-        """Return the shards that this process is to run, as far as it has heard.
+        """Return the shards last assigned to this process.
 
         Raises:
-            LogError: it takes no part any more, and waiting does not help; stop.
+            LogError: it is no longer a member and cannot rejoin; stop.
         """
 
     def is_settled(self) -> bool:
-        """Tell whether it has heard yet which shards are this process's; there may be none."""
+        """Return whether an assignment has arrived yet; it may be empty."""
 
     def fenced(self, shard: int, error: FencedError) -> None:
-        """Hear that another process has opened a shard of this one.
+        """Handle the takeover of one of this process's shards by another process.
 
-        The shard is none of `shards` until it is certain that it is still this process's; then it may be opened again.
+        The shard is left out of `shards` until its assignment to this process is confirmed; then it may be opened again.
 
         Raises:
-            FencedError: the one given: it was taken over by somebody who should not have, or who replaces this process; stop.
+            FencedError: the one given: the shard was taken over by a process outside the group, or by this process's replacement;
+                stop.
         """
 
     def close(self) -> None:
-        """Take no part any more; whoever held shards has given them back before. Idempotent."""
+        """Leave. The caller has closed its shards before. Idempotent."""
 
 
 class RebalanceObserver(Protocol):
-    """Is told how often and how long a group spreads its shards anew."""
+    """Observer of rebalances."""
 
     def rebalanced(self, stage: str, seconds: float) -> None:
-        """Note that a process has heard which shards it is to run, so long after it began to ask.
+        """Called when a process has received its assignment.
 
         Args:
             stage: whose shards.
-            seconds: from the moment when it noticed that shards are spread anew. Shards that are held are run meanwhile.
+            seconds: since it noticed the rebalance. Shards that it holds keep running meanwhile.
         """
 
 
 class StaticMembership:
-    """Shards by ordinal: of so many workers, the one with ordinal n runs shard s where s % workers == n. Nobody takes over.
+    """Shards by ordinal: of so many workers, the one with ordinal n runs shard s where s % workers == n.
 
-    A worker that is started anew, or in the place of another one, fences the one before it.
+    No other worker takes over.
+
+    A restarted or replacement worker fences its predecessor.
     """
 
     def __init__(self, ordinal: int, workers: int, shards: int) -> None:
@@ -93,7 +96,7 @@ class StaticMembership:
         return self._shards
 
     def is_settled(self) -> bool:
-        """Tell that all is known."""
+        """Return True: the assignment is fixed."""
         return True
 
     def fenced(self, shard: int, error: FencedError) -> None:  # noqa: ARG002  the error names it
@@ -105,4 +108,4 @@ class StaticMembership:
         raise error
 
     def close(self) -> None:
-        """Do nothing: there is nobody to tell."""
+        """Do nothing: there is no group."""

@@ -95,7 +95,7 @@ class Batch(NamedTuple):
     outputs: int
     """Events written."""
     position: Position
-    """Where the shard stands now."""
+    """The shard's current position."""
 
 
 class Observer(Protocol):
@@ -117,14 +117,14 @@ class Observer(Protocol):
         """A transaction is committed."""
 
     def commit_failed(self, shard: ShardId, error: LogError) -> None:
-        """A transaction was given up. The shard is closed, unless a record was too large: then what it came from is set aside."""
+        """A transaction was aborted. The shard is closed, unless a record was too large: then its input becomes a dead letter."""
 
     def closed(self, shard: ShardId) -> None:
         """A shard was given back and is no more this process's business."""
 
 
 class Observers:
-    """Several of them, told in order."""
+    """Several observers, called in order."""
 
     def __init__(self, *observers: Observer) -> None:
         """Name them."""

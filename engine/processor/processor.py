@@ -1,7 +1,7 @@
 """The processor: runs one shard of a stage on a log.
 
 One transaction takes inputs, calls the stage's `decide`, applies and writes its events and advances the input offsets. The
-processor knows nothing of jobs; the stage knows nothing of the processor.
+processor does not know jobs; the stage does not know the processor.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ class Processor(Generic[S]):
         watchdog: Watchdog | None = None,
         hosted: bool = False,
     ) -> None:
-        """Name what is to be run; nothing is touched until `open`.
+        """Describe the shard to run; the log is not touched until `open`.
 
         Args:
-            log: where inputs, outputs and snapshots stand.
+            log: holds inputs, outputs and snapshots.
             stage: what decides.
             number: which shard, from 0.
             batch: inputs a transaction.
             snapshot_every: inputs within which a changed subject is written to the snapshot.
             clock: gives the time (microseconds) by which timers fire while no input waits; `None`: only recorded times do.
-            observer: is told what it does.
+            observer: is called at each step.
             watchdog: ends the process where a decision takes too long.
             hosted: the process is somebody else's: its garbage collector is not paused.
         """
@@ -137,7 +137,7 @@ class Processor(Generic[S]):
             self._observer.opened(self, seconds, folded)
 
     def close(self) -> None:
-        """Give the shard back; what is not committed is forgotten. Idempotent."""
+        """Close the shard; uncommitted work is discarded. Idempotent."""
         if self.can_work:
             self._breaker.close()
         self._let_go()
@@ -171,11 +171,11 @@ class Processor(Generic[S]):
     def _inputs(self, offsets: Vector) -> Inputs:
         return Inputs(self.log, self.reads, offsets, self.batch)
 
-    # --- what it shows ----------------------------------------------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------------------------------
 
     @property
     def is_open(self) -> bool:
-        """Tell whether it holds its shard. After an error of the log it does not, and must be opened again.
+        """Return whether it holds its shard. After a log error it does not, and must be opened again.
 
         Where only inputs could not be read it does, and can be stepped again.
         """
@@ -183,7 +183,7 @@ class Processor(Generic[S]):
 
     @property
     def can_work(self) -> bool:
-        """Tell whether it holds its shard, and the log gave it its inputs when it last looked for them."""
+        """Return whether it holds its shard and its last read of inputs succeeded."""
         run = self._opened
         return run is not None and not run.inputs.out_of_reach
 
@@ -194,7 +194,7 @@ class Processor(Generic[S]):
 
     @property
     def accounts(self) -> Accounts:
-        """What became of the inputs."""
+        """Inputs by outcome."""
         return self._run.accounts
 
     @property
@@ -230,7 +230,7 @@ class Processor(Generic[S]):
 
     @property
     def snapshot_low(self) -> Position:
-        """Where the snapshot stands: recovery folds what comes behind it."""
+        """Position of the snapshot: recovery folds the events after it."""
         return self._run.snapshots.low
 
     @property
@@ -270,7 +270,7 @@ class Processor(Generic[S]):
     # --- working ----------------------------------------------------------------------------------------------------------
 
     def step(self) -> int:
-        """Take what waits, up to a batch, and commit what follows.
+        """Take waiting inputs, up to a batch, and commit their events.
 
         Where nothing waits, timers fire by the clock, if there is one; where none is due, a part of the snapshot is written.
 
@@ -310,7 +310,7 @@ class Processor(Generic[S]):
         return total
 
     def fire_due(self, clock_now: int) -> int:
-        """Fire the timers due by a time (microseconds) and commit what follows; for a shard that has no input waiting.
+        """Fire the timers due by a time (microseconds) and commit their events; for a shard without waiting inputs.
 
         Returns:
             How many were fired. More may be due if the commit grew too large.
@@ -339,7 +339,7 @@ class Processor(Generic[S]):
                 except UndecidedError as undecided:
                     failures.note(undecided)
                     self._breaker.recovering()
-                    # Not opened anew: that would fence a process that has taken over meanwhile.
+                    # Not reopened: that would fence a process that has taken over meanwhile.
                     self._load(self._run.held, self._breaker)
                     source = Retaken(undecided.taken)
         except BaseException as error:

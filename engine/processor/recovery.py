@@ -41,7 +41,7 @@ class StoppedRecoveryError(Exception):
 
 @dataclass(slots=True)
 class Recovered(Generic[S]):
-    """A shard that is ready to go on."""
+    """A recovered shard."""
 
     state: S
     accounts: Accounts
@@ -68,7 +68,7 @@ def recover(
         log: where the shard's inputs and outputs stand.
         stage: whose state it is.
         shard: which shard.
-        held: the right to process it; whoever had it before can write no more.
+        held: the opened shard; its previous holder is fenced.
         every: see `Snapshots`.
         hosted: the process is somebody else's: its garbage collector goes on meanwhile.
         stopped: tells that the state is not wanted any more; asked before each record.
@@ -131,20 +131,20 @@ def _unless(stopped: Callable[[], bool], items: Iterable[T]) -> Iterator[T]:
 
 
 def must_reach(log: Log, shard: ShardId, partition: Partition, taken: int) -> int:
-    """Return the end of an input partition, which must not stand before what a shard has taken.
+    """Return the end offset of an input partition, checked to be at or after the shard's offset.
 
-    What is appended to a topic that was made anew stands before that, and would never be read. It may also be that the partition's
-    new leader does not know yet how far it goes, so it may be tried again.
+    Records appended to a recreated topic would lie before the shard's offset and never be read. A new partition leader may also not
+    know its end yet, so the call may be retried.
 
     Args:
-        log: where it stands.
-        shard: which has taken it.
+        log: the log.
+        shard: the reader.
         partition: one of its inputs.
         taken: the offset behind the last one taken.
 
     Raises:
-        LogUnavailableError: it does, and may not do so for long.
-        LogDamagedError: it does, in a log that no leaders change hands in.
+        LogUnavailableError: it ends earlier, perhaps temporarily.
+        LogDamagedError: it ends earlier, in a log without leaders.
     """
     if (end := log.end(partition)) < taken:
         kind = LogUnavailableError if isinstance(log, Transactional) else LogDamagedError
@@ -158,13 +158,13 @@ def must_reach(log: Log, shard: ShardId, partition: Partition, taken: int) -> in
 def own_output(
     log: Log, shard: ShardId, partitions: Sequence[Partition], offsets: Mapping[Partition, int], after: int, up_to: int
 ) -> Iterator[Record]:
-    """Yield what a shard has written, in order.
+    """Yield a shard's outputs in order.
 
     Args:
         log: where it stands.
-        shard: whose records are wanted; others may stand between them.
+        shard: the writer; records of others are skipped.
         partitions: the shard's output partitions.
-        offsets: where to begin in each; 0 unless given.
+        offsets: first offset of each; default 0.
         after: shardsequence behind which to begin.
         up_to: shardsequence of the last record wanted.
 
@@ -226,7 +226,7 @@ class _Run:
         return self._records[self._place].shardsequence
 
     def before(self, limit: int) -> list[Record]:
-        """Take the records at hand whose shardsequence is below `limit`."""
+        """Return the buffered records whose shardsequence is below `limit`."""
         begin = self._place
         self._place = bisect_left(self._records, limit, begin, key=_SHARDSEQUENCE)
         return self._records[begin : self._place]
@@ -242,10 +242,10 @@ class _Absorbed:
         self._inputs = [(place, partition) for place, partition in enumerate(inputs) if stage.absorbs(partition.topic)]
         self._taken = taken
         self._ends = [0] * len(inputs)
-        """As last told: reads go at least that far."""
+        """End offset last returned; reads go at least that far."""
 
     def up_to(self, vector: Sequence[int], cause: Event[Data]) -> None:
-        """Absorb what was taken until the shard had taken `vector`, which is the basis of the output `cause`."""
+        """Absorb inputs up to `vector`, the basis of the output `cause`."""
         for place, partition in self._inputs:
             end = vector[place]
             if self._ends[place] < end:

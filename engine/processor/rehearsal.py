@@ -14,20 +14,22 @@ from typing import Final, NoReturn
 __all__ = ["survives"]
 
 _PATIENCE: Final = 2.0
-"""How many times as long as its processor time a child may take: a lock that another thread held is nobody's there."""
+"""Wall time allowed to a child as a multiple of its processor time: it may block for ever on a lock copied from another thread."""
 _LEAST: Final = 10.0
-"""Seconds that it may take at least, where the machine is busy."""
+"""Minimum wall time of a child on a busy machine (seconds)."""
 _LIVED: Final = b"1"
 _logger: Final = logging.getLogger(__name__)
 
 
 def survives(attempt: Callable[[], object], seconds: float, *, least: float = _LEAST) -> bool:
-    """Return whether a copy of this process does something and lives. What it changes is gone with it; what it raises is no end.
+    """Run something in a forked copy of this process; return whether the copy survives.
 
-    Where the system makes no copy, nothing is known to survive.
+    Its changes are lost; an exception counts as survival.
+
+    False where the system cannot fork.
 
     Args:
-        attempt: what to do, without input or output.
+        attempt: the function; it must do no input or output.
         seconds: of processor time that it may take.
         least: seconds that it may take on a busy machine, at least.
     """
@@ -38,7 +40,7 @@ def survives(attempt: Callable[[], object], seconds: float, *, least: float = _L
         return _untried(error)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DeprecationWarning)  # that other threads are not there is what the patience is for
+            warnings.simplefilter("ignore", DeprecationWarning)  # the wall time bounds a copied lock
             child = os.fork()
     except OSError as error:
         os.close(reader)
@@ -52,7 +54,7 @@ def survives(attempt: Callable[[], object], seconds: float, *, least: float = _L
         return bool(told) and os.read(reader, 1) == _LIVED
     finally:
         os.close(reader)
-        with suppress(OSError):  # somebody else has waited for it
+        with suppress(OSError):  # another thread has reaped it
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 

@@ -28,7 +28,7 @@ _REMARKABLE: Final = frozenset({DeadLettered.TYPE, JobParked.TYPE, JobUnparked.T
 
 
 class Remarks:
-    """Looks through what one shard has committed."""
+    """Logs one shard's commits."""
 
     def __init__(self, shard: ShardId, clock: Callable[[], float] = time.monotonic) -> None:
         """Begin with no job parked.
@@ -62,7 +62,7 @@ class Remarks:
         _logger.warning("shard %s gave up a commit: %s", self._shard, error, extra=fields)
 
     def begin(self, parked: Iterable[str]) -> None:
-        """Take in which jobs are parked where the shard stands."""
+        """Note the jobs parked at the shard's position."""
         self._parked = set(parked)
 
     def committed(self, outputs: Sequence[Output]) -> None:

@@ -44,12 +44,12 @@ class UnfiredError(Exception):
     def __init__(self, sequence: int, reason: str) -> None:
         super().__init__(reason)
         self.sequence = sequence
-        """Outputs written before it: what tells the timer apart when it fires again."""
+        """Outputs written before it: identifies the timer when it fires again."""
         self.reason = reason
 
 
 class Limit:
-    """How much of something a commit takes: less after one that failed, which may have been more than the log writes in time."""
+    """Size limit of a commit: lowered after a failed one, which may have been too large to be written in time."""
 
     def __init__(self, most: int) -> None:
         """Begin with the most."""
@@ -57,12 +57,12 @@ class Limit:
         self.now = most
 
     def failed(self, held: int) -> None:
-        """Note that a commit which held so much has failed: the next one takes half of it."""
+        """Halve the limit after a failed commit of this size."""
         if held:
             self.now = max(min(self.now, held) // 2, 1)
 
     def written(self) -> None:
-        """Note that a commit was written: the next one takes an eighth more."""
+        """Raise the limit by an eighth after a successful commit."""
         self.now = min(self.now + max(self.now // 8, 1), self._most)
 
 
@@ -80,17 +80,18 @@ class ShardRun(Generic[S]):
         begin: Callable[[Name], Sequence[str]] = lambda _name: (),
         patience: float = 0,
     ) -> None:
-        """Go on where the shard stands.
+        """Continue at the shard's position.
 
         Args:
             stage: what decides.
-            shard: whose state it is.
-            held: the right to commit.
+            shard: its name.
+            held: the opened shard, for commits.
             recovered: the state as of `held.position`.
-            inputs: what waits behind it.
+            inputs: those after it.
             limit: of the outputs of a commit.
-            begin: told the name of an input or a timer before it is decided; returns why it is not to be (`Breaker.begin`).
-            patience: processor time that a child process has for deciding what others have ended in (seconds).
+            begin: called with the name of an input or a timer before its decision; returns reasons not to decide it
+                (`Breaker.begin`).
+            patience: processor time of a child process for a trial (seconds).
         """
         position = held.position
         self.stage: Final[Stage[S]] = stage
@@ -105,7 +106,7 @@ class ShardRun(Generic[S]):
         self._begin = begin
         self._patience = patience
         self._urgent = False
-        """What processes have ended in is set aside: that is committed before another one can end."""
+        """An input was dropped because processes ended in it: committed before another one can end."""
         self._names = [f"{topic}/{number}" for topic, number in inputs.partitions]
         self.now = position.now
         self.sequence = position.shardsequence
@@ -114,7 +115,7 @@ class ShardRun(Generic[S]):
         """The vector as a tuple."""
         self.outputs: list[Output] = []
         self._bytes = 0
-        """Of what was taken and put out since the last commit."""
+        """Inputs and outputs since the last commit."""
         self.begun: list[tuple[int, Taken | None]] = []
         """What was taken since the last commit, `None` for a timer that fired, each with the shardsequence before it."""
         # For those who watch from other threads: asking the stage itself would change its state beneath the shard's thread.
@@ -137,11 +138,11 @@ class ShardRun(Generic[S]):
         self._right = [topics if is_free else set() for topics, is_free in zip(self._topics, free, strict=True)]
 
     def position(self) -> Position:
-        """Return where the shard will stand when all this is committed."""
+        """Return the shard's position after this commit."""
         return Position(self.basis, self.now, self.sequence)
 
     def full(self) -> bool:
-        """Tell whether the commit takes nothing further."""
+        """Return whether the commit is full."""
         return self._urgent or len(self.outputs) >= self._limit.now or self._bytes >= COMMIT_BYTES
 
     def fire(self, horizon: int, errors: Mapping[int, Sequence[str]]) -> int:
@@ -174,7 +175,7 @@ class ShardRun(Generic[S]):
         return fired
 
     def rehearse(self) -> bool:
-        """Return whether a child process survives what is about to be decided."""
+        """Return whether a child process survives the next decision."""
         return survives(self._decide_next, self._patience)
 
     def _decide_next(self) -> None:
@@ -196,7 +197,7 @@ class ShardRun(Generic[S]):
             raise BrokenStageError(f"stage {self.stage.name} has a timer due at {due} that fires without an event")
 
     def take(self, taken: Taken, reasons: Sequence[str]) -> None:
-        """Decide on one input, or set it aside.
+        """Decide on one input, or make it a dead letter.
 
         Args:
             taken: the input.
@@ -226,7 +227,7 @@ class ShardRun(Generic[S]):
         if fault is not None:
             self._bury(record, fault)
             return
-        if self._absorbs[place] and not reasons:  # what is set aside is no part of the state: recovery passes over it
+        if self._absorbs[place] and not reasons:  # dead letters are no part of the state: recovery skips them
             stage.absorb(state, event)
         decision = stage.park(state, event, self.now, reasons[0]) if reasons else stage.decide(state, event, self.now)
         first: Event[Any] | None = None
@@ -253,7 +254,7 @@ class ShardRun(Generic[S]):
             raise BrokenStageError(f"outcome {outcome!r}, but {first.type} stands for none")
 
     def set_aside(self, taken: Taken, reason: str) -> None:
-        """Set an input aside of which something is too large for the log.
+        """Make an input a dead letter because an output of it is too large for the log.
 
         Args:
             taken: the input.
@@ -279,7 +280,10 @@ class ShardRun(Generic[S]):
         self.begun.append((self.sequence, taken))
 
     def _fault(self, place: int, event: Event[Data]) -> str | None:
-        """Say why an event is not decided where it stands; `None`: it is. Two shards must never decide about one subject."""
+        """Return why an event is in the wrong partition or topic; `None`: it is not.
+
+        Two shards must never decide about one subject.
+        """
         topic = event.data.TOPIC
         if topic not in self._topics[place]:
             if not any(topic in topics for topics in self._topics):
@@ -291,7 +295,7 @@ class ShardRun(Generic[S]):
         return None
 
     def account(self) -> None:
-        """Write down the inputs of this commit that left no event, if there are any; to be called last before it."""
+        """Write the account of inputs without an event, if there are any; called last before the commit."""
         if not any(self._silent.values()):
             return
         event = Event(
@@ -311,7 +315,7 @@ class ShardRun(Generic[S]):
         self._write(event, self.stage.outputs[0], str(self.shard))
 
     def settle(self) -> None:
-        """Note that all that was made is committed."""
+        """Clear inputs and outputs after their commit."""
         self.outputs = []
         self._bytes = 0
         self.begun = []

@@ -38,7 +38,7 @@ _MODULUS: Final = 1 << 128
 _CYCLE_BYTES: Final = 1 << 20
 """State written in one cycle (about 10 ms), unless a single subject is larger."""
 _MARK_EVERY: Final = 2_000
-"""Outputs between two places from which a tail can be read."""
+"""Outputs between two positions from which a tail can be read."""
 
 S = TypeVar("S")
 
@@ -176,16 +176,16 @@ class _Dirty:
     """A subject that has changed since it was written."""
 
     since: Position
-    """Where the shard stood before it did."""
+    """The shard's position before it."""
     records: dict[str, None] = field(default_factory=dict)
     """Those that have changed."""
 
 
 class Snapshots:
-    """Keeps track of what is dirty and gives each commit its share of it."""
+    """Tracks dirty records and gives each commit its share of them."""
 
     def __init__(self, stage: Stage[Any], loaded: Loaded, every: int) -> None:
-        """Go on where the stored snapshot stands.
+        """Continue from the stored snapshot.
 
         Args:
             stage: encodes the records.
@@ -215,7 +215,7 @@ class Snapshots:
 
     @property
     def subjects(self) -> int:
-        """Number of records, those that are still to be written for the first time included. May be asked from any thread."""
+        """Number of records, including those not yet written. Callable from any thread."""
         return len(self._hashes) - (ACCOUNTS in self._hashes) + self._unwritten
 
     def touch(self, records: Iterable[str], before: Position) -> None:
@@ -233,7 +233,7 @@ class Snapshots:
                     self._unwritten += 1
 
     def wants_mark(self, shardsequence: int) -> bool:
-        """Tell whether it is time to `mark`."""
+        """Return whether `mark` is due."""
         return shardsequence - self._marks[-1][0] >= _MARK_EVERY
 
     def mark(self, shardsequence: int, ends: dict[Partition, int]) -> None:
@@ -245,7 +245,7 @@ class Snapshots:
 
         Args:
             state: of the stage, all of the commit's outputs applied.
-            after: where the shard stands after the commit.
+            after: the shard's position after the commit.
             accounts: as of then.
             inputs: taken by the commit; `None`: nothing else is to be done, write as much as a cycle may.
 

@@ -18,7 +18,7 @@ from engine.events import Data, Event, Topic
 __all__ = ["Decision", "Outcome", "Reads", "Stage"]
 
 Outcome = Literal["dead", "duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
-"""What became of an input; exactly one, tested in this order (design rule 4)."""
+"""Outcome of an input; exactly one, tested in this order (design rule 4)."""
 
 Reads = tuple[Topic, Literal["own", "all"]]
 """A topic that a stage takes: of each shard its own partition, or all partitions (see `engine.processor.partitions`)."""
@@ -55,7 +55,7 @@ class Stage(Protocol[S]):
         """Return the state of a shard that has taken nothing."""
 
     def decide(self, state: S, event: Event[Data], now: int) -> Decision:
-        """Say what follows from an input. `now`: largest recorded time so far, this input's included (microseconds).
+        """Yield the events of an input. `now`: largest recorded time so far, this input's included (microseconds).
 
         It may raise `NotKeptError` instead of giving the first event; the input becomes a dead letter then.
         """
@@ -66,11 +66,11 @@ class Stage(Protocol[S]):
         Args:
             state: not to be changed.
             now: the shard's time (microseconds).
-            error: why what follows from the timer could not be decided; then its job is parked, and nothing else follows.
+            error: why the timer could not be decided; then its job is parked, and no other event is written.
         """
 
     def drop(self, state: S, now: int, error: str) -> Generator[Event[Data], None, None]:
-        """Give the earliest timer up, as its job could not be parked because of it either: it is gone, and an event says why.
+        """Drop the earliest timer because its job could not be parked either; an event records the reason.
 
         Args:
             state: not to be changed.
@@ -95,7 +95,7 @@ class Stage(Protocol[S]):
         """Apply one input of the truth that the stage absorbs whole (for lifecycle: `cluster`). Total, like `evolve`."""
 
     def contains(self, state: S, event: Event[Data]) -> bool:
-        """Tell whether the state holds an event of the stage's own output already, by its `sequence`.
+        """Return whether the state holds an event of the stage's own output already, by its `sequence`.
 
         Asked at recovery only: subjects of a snapshot may be newer than the point from which the tail is folded, so the tail
         repeats what they hold. An event that changes several subjects is contained when all of them hold it, and applying it
@@ -103,15 +103,18 @@ class Stage(Protocol[S]):
         """
 
     def absorbs(self, topic: Topic) -> bool:
-        """Tell whether inputs of the topic are absorbed (before they are decided on)."""
+        """Return whether inputs of the topic are absorbed (before they are decided on)."""
 
     def due(self, state: S) -> int | None:
-        """Return when the earliest timer fires (microseconds), or `None`. Total, like `evolve`: it names nothing to set aside."""
+        """Return when the earliest timer fires (microseconds), or `None`.
+
+        Total, like `evolve`: a failure could be attributed to no input.
+        """
 
     def unfinished(self, state: S) -> int | None:
-        """Return when the stage goes on with work that it has put off (microseconds), or `None`.
+        """Return when the stage continues postponed work (microseconds), or `None`.
 
-        That is a timer like others; it is asked for by whoever runs until nothing is left to do.
+        It is a timer like others, used by callers that run a stage until it is idle.
         """
 
     def touched(self, state: S) -> list[str]:
@@ -124,7 +127,7 @@ class Stage(Protocol[S]):
         """Return the outcome that the first event of an input stands for; `None` if no input but a timer caused it."""
 
     def subject(self, record: str) -> str:
-        """Return the subject that a record is of, whether there is such a record (still) or not.
+        """Return the subject of a record name, whether the record exists or not.
 
         A subject may have several records, so that none grows with it and a change rewrites only a few. Those that have changed
         are written by one commit: a snapshot holds all of a subject as of one moment. What the stage's events are about has their
@@ -138,7 +141,10 @@ class Stage(Protocol[S]):
         """Restore records into an initial state."""
 
     def parked(self, state: S) -> Iterable[str]:
-        """Return the ids of the parked jobs. Asked when a shard is opened; from then on `JobParked` and `JobUnparked` tell."""
+        """Return the ids of the parked jobs.
+
+        Called when a shard is opened; later changes are `JobParked` and `JobUnparked` events.
+        """
 
     def records(self, state: S) -> Iterable[str]:
         """Return the names of all records of the state, in any order."""

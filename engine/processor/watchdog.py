@@ -1,4 +1,4 @@
-"""Ends the process where one input or timer takes too long to be decided; the breaker's mark names it to the next one.
+"""Ends the process when one decision takes too long; the breaker's mark names its input or timer to the next process.
 
 What counts is processor time: a machine that is busy or asleep, and a process that was frozen, are not taken for a loop. A loop
 that holds the interpreter (in a C extension) leaves no turn to the thread that looks; then the system ends the process, by a timer
@@ -50,7 +50,7 @@ class Watchdog:
         self._end: Final = end
         self._alarm: Final = alarm
         self._seen: WeakKeyDictionary[Breaker, tuple[object, float]] = WeakKeyDictionary()
-        """What each shard was deciding when it was first seen to, and its processor time then (seconds)."""
+        """Each shard's decision when first seen, and its processor time then (seconds)."""
         self._stop = threading.Event()
 
     def watch(self, breaker: Breaker) -> None:

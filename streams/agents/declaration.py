@@ -62,7 +62,7 @@ class Handler(Protocol):
         """How long one call may take (seconds)."""
 
     def wants(self, received: Received) -> bool:
-        """Tell whether a record is for it.
+        """Return whether a record is for it.
 
         Raises:
             UndecodableError: the record cannot be read.
@@ -98,7 +98,7 @@ class Agent:
         return self.function(event)
 
     def wants(self, received: Received) -> bool:
-        """Tell whether a record is selected. Its data are read only if its type does not say no."""
+        """Return whether a record is selected. Its data are read only if its type does not say no."""
         name = received.message.type
         if name and not self._wants_type(name):
             return False

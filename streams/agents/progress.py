@@ -48,7 +48,7 @@ class Progress:
         return len(self._jobs)
 
     def is_done(self, received: Received) -> bool:
-        """Tell whether a record is one that was done before."""
+        """Return whether a record is one that was done before."""
         known = self._jobs.get(received.job)
         if received.sequence and known is not None:
             return received.sequence <= known.sequence

@@ -70,7 +70,7 @@ class Usage(Collector):
         self._assigned: frozenset[Place] = frozenset()
 
     def wants(self, received: Received) -> bool:
-        """Tell whether an event changes a figure.
+        """Return whether an event changes a figure.
 
         Raises:
             UndecodableError: the record is no event.

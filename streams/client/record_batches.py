@@ -58,7 +58,7 @@ class RawRecords:
         self._head = list(islice(self._rest, 1))
 
     def __bool__(self) -> bool:
-        """Tell whether there are more."""
+        """Return whether there are more."""
         return bool(self._head)
 
     def take(self, limit: int, make: Callable[[RawRecord], T]) -> list[T]:

@@ -124,7 +124,7 @@ def _failed(pod: PodView) -> Verdict:
 
 
 def _deleted_before_end(pod: PodView) -> bool:
-    """Tell whether the deletion came before the end that the containers show (row 12a).
+    """Return whether the deletion came before the end that the containers show (row 12a).
 
     Within one second it counts as before: Kubernetes cuts times down, and a program that heeds SIGTERM ends in that second. To a
     container that has not started a kubelet gives an end without a time when its pod is deleted.
@@ -134,7 +134,7 @@ def _deleted_before_end(pod: PodView) -> bool:
 
 
 def _disrupted_after_end(pod: PodView) -> bool:
-    """Tell whether the containers had ended when somebody evicted the pod: a drain takes ended pods too."""
+    """Return whether the containers had ended when somebody evicted the pod: a drain takes ended pods too."""
     end = _last_end(pod)
     announced = moment(pod.true("DisruptionTarget").get("lastTransitionTime"))
     by_others = pod.disruption in {"EvictionByEvictionAPI", "DeletionByTaintManager"}

@@ -15,7 +15,7 @@ def _inner(level: Iterable[object]) -> list[Any]:
 
 
 def deeper_than(levels: int, value: object) -> bool:
-    """Tell whether lists and mappings are nested in more levels than that."""
+    """Return whether lists and mappings are nested in more levels than that."""
     level = [value]
     for _ in range(levels):
         level = [one for one in _inner(level) if isinstance(one, dict | list)]
@@ -25,7 +25,7 @@ def deeper_than(levels: int, value: object) -> bool:
 
 
 def more_than(values: int, value: object) -> bool:
-    """Tell whether a value holds more values than that, itself and those of its lists and mappings counted."""
+    """Return whether a value holds more values than that, itself and those of its lists and mappings counted."""
     level, found = [value], 0
     while level:
         found += len(level)

@@ -173,7 +173,7 @@ def _list_of(line: int, path: str) -> tuple[int, str] | None:
 
 
 def _lacks_kind(piece: Piece) -> bool:
-    """Tell whether only the end of its List may say what an item is."""
+    """Return whether only the end of its List may say what an item is."""
     fields, value = piece.fields, piece.value
     if fields is None or "kind" in fields or not piece.path.startswith("items") or not isinstance(value, dict):
         return False

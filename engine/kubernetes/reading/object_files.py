@@ -44,5 +44,5 @@ def open_objects(path: Path) -> Iterator[BinaryIO]:
 
 
 def unpacked(file: BinaryIO) -> bool:
-    """Tell whether a file that was opened is unpacked while it is read: a few of its bytes may become very many."""
+    """Return whether a file that was opened is unpacked while it is read: a few of its bytes may become very many."""
     return isinstance(file, gzip.GzipFile)
