@@ -1,4 +1,4 @@
-"""Callback selectors: which transitions a callback is told of."""
+"""Callback selectors: the transitions that a callback receives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIELDS: Final = ("level", "from", "to", "reason", "task", "labels")
 
 @dataclass(slots=True, frozen=True)
 class Selector:
-    """What a callback wants to be told of. An empty set asks for any value."""
+    """The transitions that a callback selects. An empty set selects any value."""
 
     levels: frozenset[str] = frozenset()
     sources: frozenset[str] = frozenset()
@@ -68,11 +68,11 @@ def _names(content: Mapping[str, Any], name: str) -> frozenset[str]:
 
 
 def selects(selector: Selector, transition: Transition, labels: Mapping[str, str]) -> bool:
-    """Return whether a callback is to be told of a transition.
+    """Return whether a callback selects a transition.
 
     Args:
-        selector: what it asked for.
-        transition: what happened.
+        selector: the callback's.
+        transition: the change of phase.
         labels: labels of the job.
     """
     return (

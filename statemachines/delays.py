@@ -41,7 +41,7 @@ def action_class(action: Action | str) -> ActionClass:
 
 
 def place(running: Iterable[Delay], new: Delay) -> tuple[Placement, list[Delay]]:
-    """Say what becomes of a new delayed action.
+    """Decide on a new delayed action.
 
     Args:
         running: timers of the job.

@@ -1,6 +1,6 @@
 """The job machine: Volcano's state table, and the two phases of preemption with notice.
 
-Triggers are the actions and what becomes of a notice. An effect (`before`) happens first; the conditions then see the pods as
+Triggers are the actions and the outcomes of a notice. An effect (`before`) happens first; the conditions then see the pods as
 the effect left them (Volcano: the function given to KillJob, KillTarget or SyncJob). Privileged behaves as Pending and
 WillEvicted as Running in every row but the notices' own.
 """
@@ -134,14 +134,14 @@ JOB_STATES: Final[Mapping[str, str]] = {
     "follow.",
     "Running": "minAvailable pods have started. Pending, Restarting, Aborting, Terminating, Completing, Completed, Failed or "
     "WillEvicted follow.",
-    "Restarting": "Pods have been killed to be made anew. Pending follows when enough are gone, Failed when no retry is left.",
+    "Restarting": "Pods have been killed to be recreated. Pending follows when enough are gone, Failed when no retry is left.",
     "Aborting": "Pods are being stopped; the job may be resumed. Aborted or Restarting follow.",
     "Aborted": "Stopped by an abort, not finished: Restarting follows on ResumeJob.",
     "Completing": "Pods are being stopped and the job counts as done. Completed follows.",
-    "Completed": "Done. Nothing follows.",
+    "Completed": "Done. Final.",
     "Terminating": "Pods are being stopped for good. Terminated follows.",
-    "Terminated": "Stopped for good. Nothing follows.",
-    "Failed": "Too few replicas succeeded, or no retry is left. Nothing follows.",
+    "Terminated": "Stopped for good. Final.",
+    "Failed": "Too few replicas succeeded, or no retry is left. Final.",
     "Privileged": "Pending, and victims have been given notice for its sake. What follows Pending follows, and Pending when the "
     "notice ends.",
     "WillEvicted": "Running, and it has been given notice. What follows Running follows; Running when the notice is withdrawn, "
@@ -150,10 +150,10 @@ JOB_STATES: Final[Mapping[str, str]] = {
 
 JOB_TRIGGERS: Final[Mapping[str, str]] = {
     "AbortJob": "Stop the pods; the job can be resumed.",
-    "RestartJob": "Kill all pods and make them anew.",
-    "RestartTask": "Kill the pods of one task and make them anew.",
-    "RestartPod": "Kill one pod and make it anew.",
-    "RestartPartition": "Kill the pods of one partition of a task and make them anew.",
+    "RestartJob": "Kill all pods and recreate them.",
+    "RestartTask": "Kill the pods of one task and recreate them.",
+    "RestartPod": "Kill one pod and recreate it.",
+    "RestartPartition": "Kill the pods of one partition of a task and recreate them.",
     "TerminateJob": "Stop the pods for good.",
     "CompleteJob": "Stop the pods; the job counts as done.",
     "ResumeJob": "Make an aborted job run again.",

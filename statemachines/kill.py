@@ -27,7 +27,7 @@ RETAIN_SOFT: Final[frozenset[str]] = frozenset({"Succeeded", "Failed"})
 RETAIN_NONE: Final[frozenset[str]] = frozenset()
 
 KillScope = Literal["all", "unfinished", "target", "surplus"]
-"""What a kill reaches: every pod, those that have not finished, those of its target, those beyond the replicas."""
+"""Scope of a kill: every pod, unfinished pods, pods of its target, pods beyond the replicas."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -121,7 +121,7 @@ def step(compiled: Compiled[F], state: str, trigger: str, facts: F) -> Row[F] | 
 
 
 def machine_of(table: MachineTable[Any], model: object, *, state: str | None = None, free: bool = False) -> Machine:
-    """Return the machine of a table as `transitions` has it, for whoever follows what has happened.
+    """Return the machine of a table as a `transitions` machine, for subscribers that follow events.
 
     Its triggers are `enter_PHASE`: which row was taken, and by which trigger, has been decided where the event was written. The
     model gets `state` and `trigger`, and its `on_enter_PHASE(event)`, `on_exit_PHASE(event)` are called.

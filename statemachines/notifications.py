@@ -1,4 +1,4 @@
-"""From what a watch shows of a pod to Volcano's lifecycle events."""
+"""Volcano's lifecycle events, from watch events of pods."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The phase of an observed job: what its owner's status shows, else what its attempts show.
+"""The phase of an observed job: its owner's status, else its attempts.
 
-Nothing is asked of anybody for such a job, so there is no effect and no policy here. An end that only the attempts show is
-inferred: a new attempt takes it back. An end that the owner states is not.
+Lahar requests nothing for such a job, so there are no effects and no policies here. An end derived from attempts alone is inferred,
+and a new attempt revokes it; an end that the owner states is final.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ObservedPhase(NamedTuple):
 
     phase: JobPhase
     inferred: bool = False
-    """It is an end that nobody stated."""
+    """It is an end that no owner stated."""
 
 
 def owner_shows(phase: JobPhase, shown: JobPhase, *, inferred: bool) -> ObservedPhase | None:

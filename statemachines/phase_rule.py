@@ -1,4 +1,4 @@
-"""The phase rule of jobs: which effect an action has in a phase, and which phase follows.
+"""The phase rule of jobs: the effect of an action in a phase, and the next phase.
 
 Volcano runs the effect first (kill or sync) and then a function of the phase on the counters that the effect left. Both halves
 are read from one table (`statemachines.job`), the first by `effect_of`, the second by `next_phase`.
@@ -61,7 +61,7 @@ def next_phase(
     cause: FailureClass | None = None,
     requeued: bool = False,
 ) -> NextPhase:
-    """Return the phase that follows an action whose effect has been carried out. Calls nothing, scans no pods.
+    """Return the phase after an action whose effect has been carried out. Calls nothing, scans no pods.
 
     Args:
         phase: phase before the action.
@@ -117,7 +117,7 @@ def notice_phase(phase: JobPhase, trigger: NoticeTrigger, spec: JobSpec, counter
 
     Args:
         phase: the job's phase.
-        trigger: what became of the notice.
+        trigger: the outcome of the notice.
         spec: the job's specification.
         counters: its pods.
 

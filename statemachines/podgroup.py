@@ -31,7 +31,7 @@ _COUNTED: Final = ("pods", "count/pods")
 
 @dataclass(slots=True)
 class GroupTask:
-    """What the minimum resources of a group are made of, of one task."""
+    """One task's part of a group's minimum resources."""
 
     replicas: int
     requests: Mapping[str, Fraction] = field(default_factory=dict)
@@ -100,7 +100,7 @@ def deletes_podgroup(plan: KillPlan | None) -> bool:
 
 
 def pod_usage(requests: Mapping[str, Fraction]) -> Resources:
-    """Return what one pod counts for against a quota: its requests, plain and as `requests.NAME`, and `pods` and `count/pods`."""
+    """Return one pod's usage of a quota: its requests, plain and as `requests.NAME`, and `pods` and `count/pods`."""
     usage: Resources = dict.fromkeys(_COUNTED, Fraction(1))
     for name, amount in requests.items():
         usage[name] = amount

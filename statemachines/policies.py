@@ -17,7 +17,7 @@ MAIN_FAILED_EVENT: Final = "MainTaskFailedEvent"
 """Raised when a task with `main: true` fails."""
 
 MAIN_ACTIONS: Final[dict[str, Action]] = {MAIN_EVENT: "CompleteJob", MAIN_FAILED_EVENT: "AbortJob"}
-"""What these two lead to where no policy says otherwise."""
+"""Default actions of these two events, where no policy matches."""
 
 
 @dataclass(slots=True)

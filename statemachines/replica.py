@@ -32,9 +32,9 @@ REPLICA_STATES: Final[Mapping[str, str]] = {
     "Bound": "It has a node and does not run: pulling, initialising, blocked. Running, Terminating or an end follow.",
     "Running": "A container has started. Terminating, Succeeded, Failed or Lost follow.",
     "Terminating": "Its deletion was asked for; it holds its node and is billed. Succeeded, Failed or Lost follow.",
-    "Succeeded": "All containers ended well. Nothing follows.",
-    "Failed": "It ended badly, or was made to end. Nothing follows.",
-    "Lost": "Its node or its object vanished without evidence of an end. Nothing follows.",
+    "Succeeded": "All containers ended well. Final.",
+    "Failed": "It failed or was killed. Final.",
+    "Lost": "Its node or its object vanished without evidence of an end. Final.",
 }
 
 _TRIGGERS: Final[Mapping[str, str]] = {

@@ -121,7 +121,7 @@ def may_start(tasks: Mapping[str, TaskPods], task: TaskSpec) -> bool:
 
 
 def sync_job(tasks: Mapping[str, TaskT]) -> Iterator[tuple[TaskT, Literal["delete", "create"], list[int]]]:
-    """Say what a sync does to a job whose group lets it create pods.
+    """Yield the pods that a sync creates and deletes, for a job whose group allows creation.
 
     Args:
         tasks: its tasks by name, in the order of its specification.

@@ -1,4 +1,4 @@
-"""The task machine: what a task's replicas amount to. It does not drive the job."""
+"""The task machine: a task's phase, from its replicas. It does not drive the job."""
 
 from __future__ import annotations
 

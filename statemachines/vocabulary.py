@@ -178,7 +178,7 @@ _NO_FAILURE: Final[frozenset[str]] = frozenset({"KilledByAction", "StoppedByUser
 
 
 def failure_class(reason: str | None, exit_code: int | None = None, permanent: frozenset[int] | None = None) -> FailureClass:
-    """Say whose fault an end was.
+    """Return the class of an end's cause.
 
     Args:
         reason: a reason of a Failed or Lost attempt; `None` (a success) is no failure.

@@ -7,9 +7,9 @@
 | `ce_subject`, `ce_sequence` (20 digits), `ce_correlationid`, `ce_causationid`, `ce_clusterid` | where there is one |
 | `lahar_shard`, `lahar_shardsequence`, `lahar_basis` | metadata of a stage's output: who wrote it, its place, what had been taken |
 
-Records of other producers are read in binary and in structured mode. What is neither comes back as a message without a type,
-its bytes untouched, and ends as a dead letter. A message that CloudEvents cannot express (it is no event, or lacks an id) stands
-under `lahar_message`, so that every message comes back as it was. The value is never empty: that would be a tombstone.
+Records of other producers are read in binary and in structured mode. Any other record is read as a message without a type, its
+bytes untouched, and ends as a dead letter. A message that CloudEvents cannot express (it is no event, or lacks an id) stands under
+`lahar_message`, so that every message comes back as it was. The value is never empty: that would be a tombstone.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Fields(NamedTuple):
 
 
 class Metadata(NamedTuple):
-    """What a record says beside its message; see `engine.log.port.Record`."""
+    """A record's metadata beside its message; see `engine.log.port.Record`."""
 
     shard: str = ""
     shardsequence: int = 0
@@ -140,7 +140,7 @@ def _metadata(shard: str, shardsequence: int, basis: Sequence[int]) -> list[Head
 
 
 def decode(key: bytes | None, value: bytes | None, headers: Iterable[Header], timestamp: int) -> tuple[Message, Metadata]:
-    """Return the message that a record holds, and its metadata.
+    """Return a record's message and metadata.
 
     Args:
         key: of the record; `None` where another producer gave none.
@@ -229,7 +229,7 @@ def _without_attributes(key: bytes | None, data: bytes, found: Mapping[str, byte
         return message
     text = _key(key)
     at = timestamp * _MILLISECOND
-    # In structured mode the message holds all of what was received; whoever decodes it looks into it.
+    # In structured mode the message holds the received bytes; decoding them is left to the reader.
     reason = (
         "" if not found.get("content-type", b"").startswith(_STRUCTURED + b"-batch") else "a batch of CloudEvents in one record"
     )
@@ -300,7 +300,7 @@ def _text(name: str) -> bytes:
 
 
 def _name(text: bytes) -> str:
-    # What is long is no name of ours, and would be kept for good.
+    # A long name is none of ours, and would be interned for good.
     return _known(text) if len(text) <= _LONGEST_NAME else text.decode()
 
 

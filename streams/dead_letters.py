@@ -1,4 +1,4 @@
-"""Dead letters as Kafka's own tools know them: the original bytes are the value, reason and origin stand in headers.
+"""Dead letters in Kafka Connect's form: the original bytes are the value, reason and origin are headers.
 
 The headers are those of Kafka Connect's dead letter queues (`__connect.errors.*`). Beside them stand the CloudEvents headers of
 the event that a shard wrote; event and record are two forms of the same thing.
@@ -24,14 +24,14 @@ _ATTRIBUTES: Final = "lahar_attributes"
 
 
 def unpack(key: str, data: bytes) -> tuple[bytes, list[tuple[str, bytes]]] | None:
-    """Return the original bytes and the headers that stand for the rest of a dead letter.
+    """Return the original bytes, and headers for the other fields of a dead letter.
 
     Args:
         key: of the record.
         data: of the event.
 
     Returns:
-        `None` where `pack` would not give the same data back: then the event is written as all others are.
+        `None` where the headers could not represent the data: then the event is written as JSON.
     """
     try:
         letter = adapter(DeadLettered).validate_json(data)
@@ -52,7 +52,7 @@ def unpack(key: str, data: bytes) -> tuple[bytes, list[tuple[str, bytes]]] | Non
 
 
 def pack(key: str, original: bytes, headers: Mapping[str, bytes]) -> bytes:
-    """Return the data of the event that a dead letter stands for.
+    """Return the event data of a dead letter.
 
     Raises:
         ValueError: a header is missing or no number.

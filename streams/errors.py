@@ -49,7 +49,7 @@ _REMEDIES: Final[_Remedies] = {
     TransactionalIdAuthorizationFailed: "let this user describe and write the transactional ids that begin with the prefix",
     ClusterAuthorizationFailedError: "let this user write to the topics",
 }
-"""What brokers refuse for good: waiting does not help, somebody has to do something."""
+"""Permanent refusals of brokers: waiting does not help, an operator has to act."""
 
 
 REFUSALS: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError)
@@ -69,7 +69,7 @@ class TopicsMissingError(LogUnavailableError):
 
 
 class TopicsDifferError(LogError):
-    """Raised when topics differ from what is declared and cannot be brought there."""
+    """Raised when topics differ from their declaration in a way that cannot be changed in place."""
 
     def __init__(self, differences: Sequence[str], remedies: Sequence[str]) -> None:
         super().__init__("; ".join([*differences, *remedies]))
@@ -79,9 +79,9 @@ def unavailable(what: str, error: BaseException, remedies: _Remedies | None = No
     """Return the log's own error for one of the client or of the network.
 
     Args:
-        what: could not be done.
-        error: why. Its text names hosts and topics, never what a client authenticates with.
-        remedies: what to do about some errors, where it is not what is to be done elsewhere.
+        what: the operation that failed.
+        error: its cause. The text names hosts and topics, never credentials.
+        remedies: advice for some errors, where it differs from the usual one.
     """
     name = type(error).__name__
     # aiokafka's errors begin with their own names, some with a number before it.

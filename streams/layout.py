@@ -1,4 +1,4 @@
-"""Partition counts: which ones shards need, and what can be read after somebody added partitions."""
+"""Partition counts: those that shards need, and those that remain readable after partitions were added."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def equal(found: Mapping[Topic, int], names: Mapping[Topic, str]) -> dict[Topic,
 
 
 def narrowed(found: Mapping[Topic, int], written: Callable[[int], int | None]) -> dict[Topic, int]:
-    """Return the numbers of partitions in which a log can be read: what stands in later ones was never taken by a shard.
+    """Return the partition counts up to which a log can be read; no shard has read later partitions.
 
     Args:
         found: in the cluster.

@@ -1,8 +1,8 @@
-"""Shards by consumer group: Kafka tells each process which partitions of a topic are its share, and so which shards.
+"""Shards by consumer group: Kafka assigns each process partitions of a topic, and so the shards of the same numbers.
 
-The group `{prefix}lahar-{stage}` only spreads shards; their offsets stand in groups of their own, and what keeps two processes from
-running one shard is the fence of its transactional id. So shards that are held are run on while the group spreads them anew, and a
-process that hears nothing from the group goes on with what it has: whoever takes a shard over stops it.
+The group `{prefix}lahar-{stage}` only assigns shards; offsets are in a group per shard, and the fence of the shard's transactional
+id keeps two processes from running it. So held shards keep running during a rebalance, and a process cut off from the group keeps
+its shards until another process fences it.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PATIENCE_SECONDS: Final = 5.0
 _CLOSE_SECONDS: Final = 2.0
 
 _SPREAD_ANEW: Final = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
-"""What a member hears that is to join again."""
+"""Errors after which a member rejoins."""
 
 _FINAL: Final = (
     MemberReplacedError,
@@ -64,13 +64,13 @@ class MembershipError(LogError):
 
 
 class _Share(NamedTuple):
-    """What a process has heard. Other threads read it, so it is replaced as a whole."""
+    """A process's assignment. Other threads read it, so it is replaced as a whole."""
 
     turn: int
     """0: nothing yet."""
     shards: frozenset[int]
     until: float
-    """Until then nobody else is given the shards (`time.monotonic`)."""
+    """Until then no other process is assigned the shards (`time.monotonic`)."""
 
 
 class GroupMembership:
@@ -87,17 +87,17 @@ class GroupMembership:
         leave: bool = False,
         observer: RebalanceObserver | None = None,
     ) -> None:
-        """Describe it; nothing happens until `start`.
+        """Describe the membership; nothing is sent before `start`.
 
         Args:
             background: where it lives.
-            settings: where the cluster is; how long a session lasts.
-            stage: whose group it is.
+            settings: of the cluster; length of a session.
+            stage: the stage of the group.
             topic: the number of a shard is that of a partition of this topic.
             instance: names the process among those of the group; the same after a restart.
-            leave: `close` leaves the group, and shards are spread anew at once. Otherwise they wait until the process comes back,
-                or its session ends: right for a restart of what has state to read.
-            observer: is told of rebalances.
+            leave: `close` leaves the group, which rebalances at once. Otherwise the shards wait until the process restarts or its
+                session ends: right for a restart that has state to recover.
+            observer: of rebalances.
         """
         self._background = background
         self._settings = settings
@@ -110,7 +110,7 @@ class GroupMembership:
         self._changed: Callable[[], object] = lambda: None
         self._share = _Share(0, frozenset(), 0.0)
         self._doubted: dict[int, float] = {}
-        """Shards that another process has opened, and when that was heard."""
+        """Shards that another process has opened, and when this was noticed."""
         self._failure: LogError | None = None
         self._member: GroupMember | None = None
         self._task: asyncio.Task[None] | None = None
@@ -119,7 +119,7 @@ class GroupMembership:
     # --- the port ---------------------------------------------------------------------------------------------------------
 
     def start(self, changed: Callable[[], object]) -> None:
-        """Take part from now on.
+        """Join the group.
 
         Args:
             changed: called, in the background loop, whenever `shards` may answer otherwise than before.
@@ -132,17 +132,17 @@ class GroupMembership:
             self._background.run(self._start())
 
     def shards(self) -> frozenset[int]:
-        """Return the shards that this process is to run, as far as it has heard.
+        """Return the shards last assigned to this process.
 
         Raises:
-            MembershipError: another process has taken its place, or the group does not let it in.
+            MembershipError: another process has taken its membership, or the group refuses it.
         """
         if self._failure is not None:
             raise self._failure
         return self._share.shards.difference(list(self._doubted))
 
     def is_settled(self) -> bool:
-        """Return whether it has heard yet which shards are this process's; there may be none."""
+        """Return whether an assignment has arrived yet; it may be empty."""
         return self._share.turn > 0
 
     def fenced(self, shard: int, error: FencedError) -> None:
@@ -152,14 +152,14 @@ class GroupMembership:
         self._background.call(self._asked.set)
 
     def turn(self) -> int | None:
-        """Return the number of the time during which it has had these shards and no other process was given them.
+        """Return the number of the turn in which this process has had its shards exclusively.
 
-        For what no fence stops: it may only be done in one turn, and is begun anew in the next one. `None`: it is not certain that
-        at this moment no other process is given the shards. That is so while they are spread anew, and when the group was not heard
-        for half a session: so long it waits for a silent member before it gives its shards to others. The same turn goes on when it
-        is certain that nobody else had them; otherwise another one begins, whatever shards it has.
+        For work that no fence protects: it runs within one turn and restarts in the next one. `None`: another process may have been
+        assigned the shards. That is so during a rebalance, and after half a session without an answer of the group, which waits
+        that long for a silent member before it reassigns its shards. The turn continues if no other process can have had them;
+        otherwise a new one begins.
 
-        It rests on instances that differ: a process that joins as the same instance has the shards at once, and this one hears of
+        It relies on distinct instance names: a process that joins with the same name has the shards at once, and this one learns of
         it with its next heartbeat.
         """
         share = self._share
@@ -215,7 +215,7 @@ class GroupMembership:
         self._changed()
 
     def _doubt(self) -> None:
-        """Be sure no longer that nobody else is given the shards."""
+        """End the certainty that no other process is assigned the shards."""
         self._share = self._share._replace(until=0.0)
 
     async def _join(self, member: GroupMember) -> None:
@@ -244,7 +244,7 @@ class GroupMembership:
         self._changed()
 
     async def _stay(self, member: GroupMember) -> None:
-        """Be a member until shards are spread anew."""
+        """Send heartbeats until the next rebalance."""
         pause = interval = min(self._session / 10, _LONGEST_HEARTBEAT)
         told = False
         while True:
@@ -259,7 +259,7 @@ class GroupMembership:
             except _FINAL:
                 raise
             except (KafkaError, OSError, TimeoutError) as error:
-                # Those who hold shards go on. The group will know this member, or not, when it answers again.
+                # Held shards keep running. The group's next answer shows whether it still knows this member.
                 if not told:
                     silent = unavailable(f"the group {self._group} does not answer", error)
                     _logger.info("%s; trying again until it does", silent)
@@ -267,7 +267,7 @@ class GroupMembership:
                 continue
             told, pause = False, interval
             self._share = self._share._replace(until=began + member.patience)
-            # Whoever opened them before this was answered was not to have them, or has lost them again.
+            # A process that opened them before this answer was not assigned them, or has lost them again.
             if settled := [shard for shard, heard in list(self._doubted.items()) if heard <= began]:
                 for shard in settled:
                     del self._doubted[shard]

@@ -1,7 +1,7 @@
 """The position of a shard, written twice in each of its transactions.
 
 Once as a record of its snapshot, so that both are always of one moment; once as offsets of its own consumer group, with the rest
-in their metadata, so that Kafka's tools show how far it is. Either outlives the loss of the other: brokers forget a group's offsets
+in their metadata, so that Kafka's tools show how far it is. Each survives the loss of the other: brokers forget a group's offsets
 after a week without a commit, and a snapshot may be deleted.
 """
 
@@ -35,7 +35,7 @@ def to_record(stored: Stored) -> bytes:
 
 
 def to_group(stored: Stored) -> dict[Partition, tuple[int, str]]:
-    """Return what the group commits: input → (next offset, metadata)."""
+    """Return the offsets for the group: input → (next offset, metadata)."""
     rest = _dump(stored, {}).decode()
     return {
         partition: (offset, "" if place else rest)
@@ -53,7 +53,7 @@ def from_record(value: bytes) -> Stored | None:
 
 
 def from_group(committed: Mapping[Partition, tuple[int, str]]) -> Stored | None:
-    """Read a group's offsets; `None` if they are not all there or somebody else has set them."""
+    """Read a group's offsets; `None` if some are missing or were set by another tool."""
     found: list[Stored] = []
     for _, metadata in committed.values():
         try:
@@ -66,7 +66,7 @@ def from_group(committed: Mapping[Partition, tuple[int, str]]) -> Stored | None:
 
 
 def latest(*found: Stored | None) -> Stored | None:
-    """Return the one that has come furthest."""
+    """Return the most advanced position."""
     return max((stored for stored in found if stored is not None), key=_progress, default=None)
 
 

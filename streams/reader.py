@@ -30,8 +30,8 @@ from streams.errors import unavailable_if
 __all__ = ["Reader", "record_of"]
 
 _VISIBLE_SECONDS: Final = 5.0
-"""How long to wait until what this process has committed can be read: some milliseconds, unless another producer's transaction
-stands open before it in the same partition."""
+"""How long to wait until this process's own commit is readable: some milliseconds, unless another producer's transaction is open
+before it in the same partition."""
 _PAUSE_SECONDS: Final = 0.002
 _new_record: Final = cast(
     "Callable[[tuple[Partition, int, Message, str, int, Vector, int, int]], Record]", partial(tuple.__new__, Record)
@@ -40,7 +40,7 @@ _new_record: Final = cast(
 
 
 class _Buffer:
-    """What a fetch has brought and nobody has read yet."""
+    """Fetched records not yet read."""
 
     __slots__ = ("at", "behind", "records")
 
@@ -48,20 +48,20 @@ class _Buffer:
         self.records = chunk.records
         self.behind = chunk.behind
         self.at = 0
-        """Where the next read begins if it goes on."""
+        """Next offset."""
 
 
 class Reader:
-    """Reads what is committed; what this process has written at once, unless another's transaction stands open before it."""
+    """Reads committed records; this process's own at once, unless another transaction is open before them."""
 
     def __init__(self, background: BackgroundLoop, wire: Wire, name: Callable[[Partition], TopicPartition], where: str) -> None:
-        """Read over connections that stand.
+        """Read over open connections.
 
         Args:
-            background: where they live.
+            background: their event loop's thread.
             wire: the connections.
             name: gives a partition's name in the cluster.
-            where: the cluster, for people.
+            where: the cluster, for messages.
         """
         self._background = background
         self._wire = wire
@@ -71,7 +71,7 @@ class Reader:
         self._buffers: dict[Partition, _Buffer] = {}
         self._written: dict[TopicPartition, int] = {}
         self._held_up: set[TopicPartition] = set()
-        """Where what this process has written was waited for in vain: it is not waited for again until it can be read."""
+        """Partitions whose wait for own records timed out: there is no further wait until these are readable."""
         self._gone: dict[Partition, tuple[int, int]] = {}
         """How many offsets were skipped, and where the last of them ended."""
 
@@ -92,7 +92,7 @@ class Reader:
         return self._read(partition, start, limit, self._at_hand(partition, start), None)
 
     def read_each(self, places: Sequence[tuple[Partition, int]], limit: int) -> list[list[Record]]:
-        """Return what `read` returns, of several partitions, none twice; what is not at hand is asked for at once.
+        """Return what `read` returns, of several partitions, none twice; all missing records are fetched together.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -114,20 +114,20 @@ class Reader:
         ]
 
     def _at_hand(self, partition: Partition, start: int) -> _Buffer | None:
-        """Return what was fetched before, if it goes on at `start`. It is the caller's from now on."""
+        """Return and drop the buffered chunk, if it begins at `start`."""
         with self._lock:
             buffer = self._buffers.pop(partition, None)
         return buffer if buffer is not None and buffer.at == start else None
 
     def _read(self, partition: Partition, start: int, limit: int, buffer: _Buffer | None, chunk: Chunk | None) -> list[Record]:
-        """Read on from what is at hand.
+        """Read from the buffered records.
 
         Args:
             partition: to be read.
             start: first offset wanted.
             limit: how many records, at most.
-            buffer: from an earlier call; `None`: there is nothing.
-            chunk: fetched during this call, behind the buffer; `None`: not yet.
+            buffer: from an earlier call; `None`: none.
+            chunk: fetched during this call, after the buffer; `None`: not yet.
         """
         found: list[Record] = []
         size = 0
@@ -139,7 +139,7 @@ class Reader:
                     chunk = self._chunk(partition, begin)
                     self._note_gone(partition, begin, chunk.first)
                 buffer = _Buffer(chunk)
-                # Fewer than asked for say that there was no more: readers of several partitions merge them by that.
+                # Fewer than `limit` means that there are no more: merging readers rely on that.
                 at_end = chunk.behind >= chunk.stable
                 chunk = None
             if buffer.records:
@@ -154,7 +154,7 @@ class Reader:
         return found
 
     def gone(self, partition: Partition) -> int:
-        """Return how many offsets `read` and `read_each` have skipped because what stood there is gone; each is counted once."""
+        """Return how many offsets `read` and `read_each` have skipped because retention had deleted them; each is counted once."""
         with self._lock:
             return self._gone.get(partition, (0, 0))[0]
 
@@ -234,7 +234,7 @@ class Reader:
         return partition not in self._held_up
 
     async def _fetch_each(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Chunk]:
-        """Return what there is of some partitions; without those of which more is to be waited for, or asked again."""
+        """Fetch some partitions; those that need a wait or a retry are left out."""
         found = await self._wire.fetch_each(places)
         return {partition: chunk for partition, chunk in found.items() if not self._hides(partition, chunk.stable) or chunk.records}
 

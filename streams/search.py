@@ -1,8 +1,8 @@
-"""Reading many partitions as one: in the order in which brokers appended, causes before their effects.
+"""Merged reading of many partitions: in append order, causes before effects.
 
 Each broker stamps what it appends by its own clock, so times alone may put an output before an input that it follows from, or one
-transaction's outputs on several topics in another order than that in which they were written. Where a record says what stands
-before it (its shard's sequence, its basis), that counts.
+transaction's outputs on several topics in another order than that in which they were written. Where a record names its predecessors
+(its shard's sequence, its basis), these decide.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ Wanted = Callable[[RawRecord], bool]
 
 
 class Placed(NamedTuple):
-    """A record and its place in time."""
+    """A record with its sort key."""
 
     time: int
-    """When it was appended (milliseconds), never less than those before it in its partition."""
+    """Append time (milliseconds), never less than that of earlier records in its partition."""
     follows: bool
-    """Whether a stage wrote it: of one millisecond, inputs come before what follows from them."""
+    """Whether a stage wrote it: within one millisecond, inputs come before outputs."""
     record: Record
 
 
@@ -47,7 +47,7 @@ def scan(
     Args:
         reader: over the log's connections.
         partitions: to be read.
-        wanted: which records; `None`: all. It is asked before a record is decoded.
+        wanted: selects records; `None`: all. Called before a record is decoded.
         start: first offset of each; a partition that is not named is read from its beginning.
         standing: returns where shards stand, by their names, once all that they have written can be read; those that are not named
             are read as far as can be.
@@ -65,7 +65,7 @@ def scan(
 
 
 def _run(reader: Reader, partition: Partition, start: int, end: int, wanted: Wanted | None) -> Iterator[Placed]:
-    """Yield the records of a partition with their places."""
+    """Yield the records of a partition with their sort keys."""
     latest = 0
     follows = partition.topic not in INPUT_TOPICS
     for chunk in reader.chunks(partition, start, end):
@@ -77,9 +77,9 @@ def _run(reader: Reader, partition: Partition, start: int, end: int, wanted: Wan
 
 
 def merged(runs: Mapping[Partition, Iterator[Placed]], shards: Mapping[str, Stored]) -> Iterator[Record]:
-    """Yield the records of several partitions by time, except that causes go first.
+    """Yield the records of several partitions by time, causes first.
 
-    Each partition and each shard keeps its order, and an output stands behind all inputs that its shard had taken.
+    Each partition and each shard keeps its order, and an output comes after all inputs in its basis.
 
     Args:
         runs: the records of each partition.
@@ -90,7 +90,7 @@ def merged(runs: Mapping[Partition, Iterator[Placed]], shards: Mapping[str, Stor
         before: list[Partition] = [partition]
         while before:
             cause = merge.cause_of(before[-1])
-            # Records that another producer has written with our metadata may each stand before the other.
+            # Foreign records with our metadata may form a cycle.
             if cause is None or cause in before:
                 record = merge.take(before.pop())
                 if record is not None:
@@ -135,7 +135,7 @@ class _Merge:
         return None
 
     def cause_of(self, partition: Partition) -> Partition | None:
-        """Return a partition whose next record stands before the next one of this; `None` if there is none."""
+        """Return a partition whose next record must come before this one's; `None` if there is none."""
         record = self._heads[partition].record
         if not record.shard:
             return None
@@ -153,7 +153,7 @@ class _Merge:
         return None
 
     def take(self, partition: Partition) -> Record | None:
-        """Return the next record of a partition and go on behind it; `None` if it is to be left out."""
+        """Return and consume the next record of a partition; `None` if it is left out."""
         record = self._heads.pop(partition).record
         if record.shard:
             del self._by_shard[record.shard][partition]

@@ -1,4 +1,4 @@
-"""How to reach a Kafka cluster, from the environment variables that Kafka's clients usually take.
+"""Connection settings of a Kafka cluster, from the usual environment variables of Kafka clients.
 
 | variable | meaning |
 |---|---|
@@ -37,7 +37,7 @@ _TRIES: Final = 3
 
 
 class KafkaSettings(BaseSettings):
-    """One Kafka cluster, and Lahar's place in it. Secrets show in no text that it gives of itself."""
+    """One Kafka cluster, and Lahar's names in it. Its `repr` shows no secrets."""
 
     model_config = SettingsConfigDict(env_prefix="KAFKA_", extra="ignore", frozen=True, hide_input_in_errors=True)
 
@@ -60,12 +60,12 @@ class KafkaSettings(BaseSettings):
     request_seconds: Annotated[float, Field(gt=0)] = 30.0
     """How long the log tries to reach a broker before it is unavailable."""
     start_seconds: Annotated[float, Field(ge=0)] = 60.0
-    """How long a process that goes on waits for brokers and topics that are not there when it starts."""
+    """How long a long-running process waits at its start for missing brokers and topics."""
     session_seconds: Annotated[float, Field(ge=1)] = 30.0
     """After which a group gives the shards of a worker that is silent to others. A restart should take less; brokers allow 6 s to
     30 min unless they are told otherwise (`group.min.session.timeout.ms`, `group.max.session.timeout.ms`)."""
     transaction_seconds: Annotated[float, Field(gt=0)] = 15.0
-    """After which the broker ends a transaction whose producer is silent. So long a frozen worker can hold up readers; a commit
+    """After which the broker ends a transaction whose producer is silent. A frozen worker can block readers for that long; a commit
     that takes longer is lost."""
 
     @field_validator("bootstrap_servers")
@@ -110,7 +110,7 @@ class KafkaSettings(BaseSettings):
     def group(self, *parts: object) -> str:
         """Return the name of a group or transactional id: `{prefix}lahar-lifecycle-0`.
 
-        It depends on nothing else: who opens a shard of these topics under another name would fence nobody.
+        It depends on nothing else: a shard opened under another name would fence no other holder.
         """
         return self.topic_prefix + "-".join(["lahar", *map(str, parts)])
 
@@ -165,7 +165,7 @@ class _Concealed(str):
 
 
 def _named(fault: ErrorDetails) -> str:
-    """Say what does not fit, by the name of its variable; what holds of several says so itself."""
+    """Return the message for an invalid setting, with the name of its variable."""
     if not fault["loc"]:
         return fault["msg"].removeprefix("Value error, ")
     return f"KAFKA_{str(fault['loc'][0]).upper()}: {fault['msg']}"

@@ -1,4 +1,4 @@
-"""The topics: how many partitions, how long kept, in one place; and what a cluster has of them.
+"""The topics: declared partitions and retention, and their comparison with a cluster.
 
 `pods jobs decisions job-events billing`, and what is kept beside them by shard, have equal partition counts. Nothing here changes a
 count: keys would move to other partitions and lose their order.
@@ -51,7 +51,7 @@ _REMEDIES: Final = {
     "what stood before, to be imported under another KAFKA_TOPIC_PREFIX",
     "replication": "if it is to stay so, name that number (--replication); Kafka's kafka-reassign-partitions changes the copies",
 }
-"""What to do about what is never changed in place."""
+"""Advice for differences that are never changed in place."""
 _RIGHTS_TO_PLAN: Final = "let this user describe the topics and their configs"
 _RIGHTS_TO_APPLY: Final = "let this user create the topics, describe them, and describe and alter their configs"
 
@@ -100,12 +100,12 @@ TOPICS: Final[dict[Topic, Kept]] = {
     # A dead letter is an output as all others: without it a shard's output has a gap, and could neither be folded from its
     # beginning nor be restored from an export.
     "dead-letters": Kept(_FOREVER),
-    # Read whole when a shard is opened: what has been replaced is to be gone soon.
+    # Opening a shard reads all of it, so replaced records should be compacted soon.
     "snapshots": Kept(
         _FOREVER, "compact", {"segment.bytes": str(64 << 20), "segment.ms": str(_DAY_MS), "min.cleanable.dirty.ratio": "0.2"}
     ),
 }
-"""Every topic. An input is kept shorter than a finished job is remembered (30 days), so that what is read twice is known."""
+"""Every topic. Inputs are retained for less time than finished jobs are remembered (30 days), so repeats are recognised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ class Difference:
 
     @property
     def can_be_applied(self) -> bool:
-        """Return whether `apply` brings it about."""
+        """Return whether `apply` can change it."""
         return self.setting not in _REMEDIES
 
     def __str__(self) -> str:
@@ -160,7 +160,7 @@ def declared(settings: KafkaSettings, partitions: int, replication: int = 3) -> 
 
 
 async def plan(settings: KafkaSettings, wanted: list[Declared]) -> list[Difference]:
-    """Return how a cluster differs from what is declared; nothing is changed.
+    """Return how a cluster differs from the declaration; nothing is changed.
 
     Raises:
         LogUnavailableError: the cluster cannot be reached, or says no.
@@ -171,10 +171,10 @@ async def plan(settings: KafkaSettings, wanted: list[Declared]) -> list[Differen
 
 
 async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Difference]:
-    """Make missing topics and set what differs.
+    """Create missing topics and set differing settings.
 
     Returns:
-        What was changed.
+        The changes made.
 
     Raises:
         TopicsDifferError: a count of partitions or copies differs; nothing was changed.
@@ -276,8 +276,7 @@ async def _set(admin: Any, wanted: list[Declared], differences: list[Difference]
 
 
 async def _must_be_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa: ANN401  aiokafka has no types
-    # The controller has said yes; brokers learn of it a little later, one after the other. Whoever is told that the topics are
-    # made asks any of them next.
+    # The controller has accepted; brokers learn of it at different times, and the caller may ask any of them next.
     counts = {topic.name: topic.partitions for topic in wanted}
     client = client_of(admin)
     await client.force_metadata_update()
@@ -292,7 +291,7 @@ async def _must_be_seen(admin: Any, wanted: list[Declared]) -> None:  # noqa: AN
 
 
 def _must_be_known(topics: Collection[str], *answers: Collection[str]) -> None:
-    # Of several brokers, the next one may not have heard of a topic that the last one named; or it has been deleted meanwhile.
+    # The next broker may not know a topic that the last one named; or it has been deleted meanwhile.
     if unknown := sorted(name for name in topics if any(name not in answer for answer in answers)):
         raise StaleMetadata(f"not every broker knows {', '.join(unknown)}")
 

@@ -1,4 +1,4 @@
-"""How a conformance case's expectation is compared with what the rules gave.
+"""Compares a conformance case's expectation with the outcome of the rules.
 
 Only the expectation's keys count. Names of pods are sets, resources and durations compare by value, and `reason_contains` is not
 compared at all.
@@ -32,7 +32,7 @@ class Failure:
 
 
 def compare(expected: Mapping[str, Any], actual: Mapping[str, Any], epsilon: float = 0) -> list[Failure]:
-    """Compare an outcome with what a case expects.
+    """Compare an outcome with a case's expectation.
 
     Args:
         expected: the case's `expected`.

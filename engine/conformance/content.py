@@ -1,6 +1,6 @@
-"""Reading the content of conformance cases into what the rules take.
+"""Reads the content of conformance cases into arguments of the rules.
 
-What a case leaves out is 0, null or empty; names are Volcano's in snake case.
+Absent fields are 0, null or empty; names are Volcano's in snake case.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def _partition(pod: Content) -> str | None:
 
 
 def read_target(content: Content | None) -> Target | None:
-    """Read what a targeted kill is about."""
+    """Read the target of a kill."""
     if not content or not content.get("type"):
         return None
     partition = content.get("partition")

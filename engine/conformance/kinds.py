@@ -1,4 +1,4 @@
-"""Conformance cases: what each kind of case asks, put to the rules that the stages call.
+"""Kinds of conformance cases, each run by the rules that the stages call.
 
 A case is JSON; what it leaves out is 0, null or empty. Nothing is defaulted as a manifest's fields would be: `max_retry: 0` is 0.
 """

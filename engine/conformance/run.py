@@ -14,7 +14,7 @@ __all__ = ["CaseResult", "run_cases", "shown"]
 
 @dataclass(slots=True)
 class CaseResult:
-    """What became of one case."""
+    """Outcome of one case."""
 
     name: str
     kind: str
@@ -69,5 +69,5 @@ def _run_line(line: bytes, number: int, place: str) -> CaseResult:
 
 
 def shown(value: object) -> str:
-    """Return what a case expects, or what the rules gave, as JSON."""
+    """Return an expectation or an outcome as JSON."""
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The edge: from what was read to the inputs that a log takes.
+"""The edge: turns items that were read into inputs of the log.
 
 Every item ends as exactly one of three: `Taken`, `Ignored` with a reason, or `Refused`, which carries the original bytes so that
 the shard that takes them writes the dead letter with its origin.
@@ -50,9 +50,9 @@ class Ignored(NamedTuple):
 
     reason: str
     kind: str = ""
-    """Of the object; empty of what is no object of a kind, as a bookmark."""
+    """Kind of the object; empty for bookmarks and items without a kind."""
     error: bool = False
-    """The server says that it could not do what it was asked for."""
+    """The server reported that its request failed."""
 
 
 class Refused(NamedTuple):
@@ -69,7 +69,7 @@ _LARGE: Final = 8 << 10
 """Bytes from which on an input is read again here, so that one beyond a bound is refused with its place; the shard that takes it
 checks all."""
 _KEPT: Final = 4096
-"""Bytes that are kept of what is larger than an input may be."""
+"""Bytes kept of an item that is larger than an input may be."""
 
 IGNORED_KINDS: Final[dict[str, str]] = {
     "Event": "Kubernetes' Events are best effort, limited in rate and expire: no state is driven from them",
@@ -81,12 +81,12 @@ IGNORED_KINDS: Final[dict[str, str]] = {
 
 
 def to_inputs(item: Document | Unreadable, cluster: str, recordedtime: int) -> Outcome:
-    """Say what becomes of an item that was read.
+    """Return the outcome of an item that was read.
 
     Args:
-        item: an object, or what was no object.
+        item: an object, or an unreadable piece.
         cluster: name of the cluster that it comes from.
-        recordedtime: stamped on what carries no time of recording (microseconds).
+        recordedtime: stamped on inputs without one (microseconds).
     """
     if isinstance(item, Unreadable):
         return _refuse("pods", item.content, item.reason, recordedtime, cluster)
@@ -104,7 +104,7 @@ def to_inputs(item: Document | Unreadable, cluster: str, recordedtime: int) -> O
 
 
 def _told(status: dict[str, Any]) -> str:
-    """Return what a server says in a Status: `too old resource version (reason Expired, code 410)`."""
+    """Return the message of a Status: `too old resource version (reason Expired, code 410)`."""
     details = (("reason", text(status.get("reason"))), ("code", whole(status.get("code"))))
     known = ", ".join(f"{name} {value}" for name, value in details if value is not None)
     message = (text(status.get("message")) or "no message")[:TEXT_CHARACTERS]
@@ -112,7 +112,7 @@ def _told(status: dict[str, Any]) -> str:
 
 
 def line_to_inputs(line: bytes, cluster: str, recordedtime: int) -> Outcome:
-    """Say what becomes of one line of a watch: a JSON object, in a watch envelope or not.
+    """Return the outcome of one line of a watch: a JSON object, in a watch envelope or not.
 
     Args:
         line: the bytes.

@@ -34,7 +34,7 @@ class DurationError(KubernetesError):
 
 
 class ManifestError(KubernetesError):
-    """Raised when a text is no YAML, or a page holds no manifest; the text says what was looked for."""
+    """Raised when a text is no YAML, or a page holds no manifest; the message names what was expected."""
 
 
 class ProjectionError(KubernetesError):

@@ -1,4 +1,4 @@
-"""What one List shows, as inputs of one moment: whatever the order of its items, the same inputs in the same order."""
+"""The inputs of one List, as of one moment: the same inputs in the same order, whatever the order of its items."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.events.inputs import PodObserved
 __all__ = ["ListMoments", "of_one_moment"]
 
 _ORDER: Final[tuple[Topic, ...]] = ("cluster", "jobs", "pods")
-"""What a pod is judged by stands before it: its node, and the owner who tells the end of its job."""
+"""Order of kinds: nodes and owners come first, because pods are judged by them."""
 
 _Place = tuple[int, str, str]
 _Group = tuple[str, str, str]
@@ -32,11 +32,11 @@ class ListMoments:
         self._bytes = 0
 
     def take(self, of_list: tuple[int, str] | None, inputs: Sequence[tuple[Topic, Message]]) -> list[tuple[Topic, Message]]:
-        """Take what an item became and return what may be appended now.
+        """Add an item's inputs and return those that may be appended now.
 
         Args:
-            of_list: the List that it is an item of (`Document.of_list`); `None`: none.
-            inputs: what it became.
+            of_list: the item's List (`Document.of_list`); `None`: none.
+            inputs: those of the item.
         """
         done = [] if of_list == self._list else self.end()
         self._list = of_list

@@ -1,4 +1,4 @@
-"""How many objects of an input were read, and what became of them."""
+"""Counts of an input's objects, by outcome."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from engine.kubernetes.reading.documents import Document, Unreadable
 __all__ = ["Tally"]
 
 _KINDS: Final = 20
-"""Kinds that are counted each for itself: whoever writes an object chooses its kind."""
+"""Most kinds counted separately: the author of an object chooses its kind, so their number is unbounded."""
 _OTHERS: Final = "of other kinds"
 
 
@@ -20,10 +20,10 @@ class Tally:
 
     Attributes:
         objects: all of them.
-        taken: inputs that followed from them.
-        ignored: objects from which nothing follows, bookmarks too.
+        taken: inputs made of them.
+        ignored: objects without an input, bookmarks included.
         kinds: ignored objects by kind.
-        unreadable: objects that are none, or of which nothing can be made.
+        unreadable: pieces that are no object or give no input.
         first: of these the first one: `pods.json: line 12: metadata.uid: missing`.
         errors: errors that servers reported instead of objects.
         error: the first of these.
@@ -41,16 +41,16 @@ class Tally:
 
     @property
     def complete(self) -> bool:
-        """All of the input could be read, and no server says that some of it is missing."""
+        """The whole input was readable, and no server reported an error."""
         return not self.unreadable and not self.errors
 
     def add(self, prefix: str, item: Document | Unreadable, outcome: Outcome | None = None) -> str:
-        """Count an object; returns what is wrong with it, with its place, if something is.
+        """Count an object; return its fault with its place, if it has one.
 
         Args:
             prefix: of its place, `pods.json: `.
-            item: the object, or what was none.
-            outcome: what follows from it; `None`: nothing is made of it.
+            item: the object, or an unreadable piece.
+            outcome: its inputs; `None`: it is not used.
         """
         self.objects += 1
         if isinstance(outcome, Refused):
@@ -79,7 +79,7 @@ class Tally:
         return fault
 
     def shortfall(self) -> str:
-        """Say what could not be read: `3 of 10 objects could not be read; the first: …`; empty: all could."""
+        """Return a summary of unreadable objects: `3 of 10 objects could not be read; the first: …`; empty: none."""
         counts = f"{self.unreadable:,} of {self.objects:,} objects"
         return f"{counts} could not be read; the first: {self.first}" if self.unreadable else ""
 

@@ -34,7 +34,7 @@ class LogUnavailableError(LogError):
     """Raised when the log cannot be reached, or not be written (full disk, no permission)."""
 
     transient: bool = False
-    """Nobody answers, or the log has not been made yet: a process that starts may wait for it (`engine.log.start`)."""
+    """The log does not answer or does not exist yet: a starting process may wait for it (`engine.log.start`)."""
 
 
 class LogBusyError(LogUnavailableError):
@@ -42,7 +42,7 @@ class LogBusyError(LogUnavailableError):
 
 
 class FencedError(LogError):
-    """Raised when another holder has opened the shard; whoever gets it must stop at once."""
+    """Raised when another holder has opened the shard; the caller must stop at once."""
 
     def __init__(self, shard: str, mine: int, current: int | None = None) -> None:
         """Name the shard and the holders' epochs; that of the current one is not always known."""
@@ -55,11 +55,11 @@ class RecordTooLargeError(LogError):
     """Raised when a record is larger than the log takes; nothing was written."""
 
     def __init__(self, place: int, text: str) -> None:
-        """Say which one.
+        """Describe it.
 
         Args:
             place: of the message among those that were appended, of the output among those of the commit, from 0.
-            text: what the log says of it.
+            text: the log's own message.
         """
         super().__init__(text)
         self.place = place

@@ -1,4 +1,4 @@
-"""What SQLite's errors mean to whoever runs Lahar, and what to do about them."""
+"""SQLite's errors as errors of the log, with remedies for operators."""
 
 from __future__ import annotations
 

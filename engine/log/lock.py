@@ -1,4 +1,4 @@
-"""The lock beside an embedded log that says which live process runs it.
+"""The lock beside an embedded log, held by the process that runs it.
 
 It does not protect the log (epochs do): it tells commands like `lahar job submit` whether somebody will process what they
 append, or whether they must do it themselves.

@@ -1,7 +1,7 @@
 """The marks of a SQLite log's shards, in a file beside it: `lahar.db-marks`.
 
 They are written before each input, so without a transaction and without waiting for the disk: the system keeps what a process has
-written when the process dies. What a machine that lost its power leaves here is not relied on.
+written when the process dies. Marks are not relied on after a loss of power.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class MarkFile:
         self._file: int | None = None
 
     def read(self) -> str:
-        """Return what an earlier holder has marked last.
+        """Return the last mark of an earlier holder.
 
         Raises:
             LogUnavailableError: the file cannot be opened or read.
@@ -50,7 +50,7 @@ class MarkFile:
         return text if epoch.isdecimal() and int(epoch) < self._epoch else ""
 
     def write(self, text: str) -> None:
-        """Put a mark in the place of the one before it.
+        """Replace the mark.
 
         Raises:
             LogUnavailableError: the file cannot be opened or written.

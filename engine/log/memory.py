@@ -112,12 +112,12 @@ class MemoryLog:
             return None if held is None else ShardView(held.position, list(held.snapshot.items()))
 
     def cursor(self, name: str) -> dict[Partition, int]:
-        """Return how far a consumer has come: partition → next offset."""
+        """Return a consumer's position: partition → next offset."""
         with self._changed:
             return dict(self._cursors.get(name, {}))
 
     def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
-        """Note how far a consumer has come in some partitions."""
+        """Store a consumer's next offsets in some partitions."""
         with self._changed:
             self._cursors.setdefault(name, {}).update(positions)
 
@@ -224,11 +224,11 @@ class MemoryShard:
     marks_are_free: Final = False  # nothing here outlives a process
 
     def mark(self, text: str) -> None:
-        """Note what is being done, outside of all transactions."""
+        """Write a mark, outside of all transactions."""
         self._held.mark = text
 
     def marked(self) -> str:
-        """Return the mark that an earlier holder has made last."""
+        """Return the last mark of an earlier holder."""
         return self._held.mark
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Which partition a key belongs to: Kafka's own choice, so that a log moves between stores without changing its layout."""
+"""The partition of a key, chosen as Kafka does, so that a log keeps its layout when it moves between stores."""
 
 from __future__ import annotations
 

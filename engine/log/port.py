@@ -1,9 +1,9 @@
-"""The log, as a port: what a stage's processor and everybody who asks about the past may rely on.
+"""The log, as a port: the guarantees for processors and for readers of the past.
 
 A log holds topics; a topic has partitions; a partition is an ordered sequence of messages, each at its offset. Three
 implementations pass one contract suite (`tests/contract`): memory, SQLite, Kafka.
 
-- Anybody may `append` inputs, beside a running processor and from another process.
+- Any process may `append` inputs, also beside a running processor.
 - Only the holder of a shard may `commit` outputs. Opening a shard fences the holder before it: its next commit raises
   `FencedError` and leaves nothing behind.
 - Outputs, the input offsets they follow from and snapshot changes become visible together or not at all.
@@ -64,7 +64,7 @@ Vector = tuple[int, ...]
 
 
 class Record(NamedTuple):
-    """A message where it stands, with the metadata of its record (never part of the event)."""
+    """A message at its offset, with the metadata of its record (never part of the event)."""
 
     partition: Partition
     offset: int
@@ -110,7 +110,7 @@ class Output(NamedTuple):
 
 
 class Position(NamedTuple):
-    """How far a shard has come; all zeros for one that never ran."""
+    """Position of a shard; all zeros for one that never ran."""
 
     vector: Vector
     now: int = 0
@@ -121,7 +121,7 @@ class Position(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ShardView:
-    """How a shard stood at one moment, for those who only look."""
+    """Position and snapshot of a shard at one moment, read only."""
 
     position: Position
     records: list[tuple[str, bytes]]
@@ -146,7 +146,7 @@ class Commit:
 
 @runtime_checkable
 class ShardLog(Protocol):
-    """The right to process one shard, from `Log.open` until somebody else opens it."""
+    """The right to process one shard, from `Log.open` until another process opens it."""
 
     @property
     def position(self) -> Position:
@@ -167,13 +167,13 @@ class ShardLog(Protocol):
 
     @property
     def marks_are_free(self) -> bool:
-        """`mark` takes some microseconds; otherwise it is a question to a server."""
+        """`mark` takes some microseconds; otherwise it is a request to a server."""
 
     def mark(self, text: str) -> None:
-        """Note what is being done, outside of all transactions.
+        """Write a mark that names the current decision, outside of all transactions.
 
-        Whoever opens the shard next finds it, whatever has become of the transaction. It outlives the process, but may not
-        outlive a loss of power.
+        The shard's next holder reads it, whether the transaction committed or not. It outlives the process, but perhaps not a loss
+        of power.
 
         Args:
             text: at most 200 characters of ASCII; it replaces the mark before it.
@@ -183,7 +183,7 @@ class ShardLog(Protocol):
         """
 
     def marked(self) -> str:
-        """Return the mark that an earlier holder has made last; empty: none, or one that cannot be read.
+        """Return the last mark of an earlier holder; empty: none, or an unreadable one.
 
         Raises:
             LogUnavailableError: the log cannot be read.
@@ -234,14 +234,14 @@ class Log(Protocol):
         """
 
     def cursor(self, name: str) -> dict[Partition, int]:
-        """Return how far a consumer has come: partition → next offset. A partition that it never moved in is not named.
+        """Return a consumer's position: partition → next offset, without partitions that it never read.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
         """
 
     def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
-        """Note how far a consumer has come in some partitions, all or none; in the others it stays where it is.
+        """Store a consumer's next offsets in some partitions, all or none; its other offsets stay.
 
         A cursor is bookkeeping of one consumer outside the truth: it may be moved back, and nothing fences its writers.
 
@@ -289,7 +289,7 @@ class Expiring(Protocol):
     """A log that lets records go when they are old, whether they were taken or not: Kafka."""
 
     def gone(self, partition: Partition) -> int:
-        """Return how many offsets `Log.read` has skipped since the log was opened because what stood there is gone."""
+        """Return how many offsets `Log.read` has skipped since the log was opened because retention had deleted them."""
 
 
 @runtime_checkable
@@ -331,7 +331,7 @@ class Searchable(Protocol):
 
 @runtime_checkable
 class Transactional(Protocol):
-    """What is asked of a log in which transactions of several partitions stand open for a while: Kafka."""
+    """A log whose transactions over several partitions can stay open for a while: Kafka."""
 
     def stable_ends(self, partitions: Sequence[Partition]) -> Mapping[Partition, tuple[int, int]]:
         """Return, of each partition, the offset behind the last record that may be read, and that behind the last one there is.

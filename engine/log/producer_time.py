@@ -1,8 +1,7 @@
 """The recorded time of an input, which its producer stamps and the log bounds.
 
-A shard's time is that of the latest input and never falls. One input of a producer whose clock is ahead would make timers of
-everybody due, and what is timed after it would wait until that time has come. So every log caps what a producer says at the moment
-at which it appended the input, but for a second: clocks that are kept in step are believed.
+A shard's time is that of the latest input and never falls. One input from a producer whose clock is ahead would fire every job's
+timers early, and delay timers set after it. So every log caps producer timestamps at one second past append time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The file of a SQLite log: its tables, how it is made and how it is recognised.
+"""The file of a SQLite log: its tables, creation and recognition.
 
 One table a partition, `"job-events/0"`, one row a record, its rowid the offset. Measured (200,000 records of 450 B, 1,000 a
 transaction, one core): 140,000 to 155,000 rows/s appended with the index by key, 240,000 without it; 540,000 to 680,000 rows/s
@@ -97,7 +97,7 @@ def partition_counts(partitions: int) -> dict[Topic, int]:
 
 
 def make_file(path: Path, partitions: int) -> None:
-    """Make a new log, whole or not at all; leave alone what another process has made there meanwhile.
+    """Create a new log atomically; keep one that another process has created meanwhile.
 
     Raises:
         LogUnavailableError: the folder does not exist or cannot be written, or the disk is full.

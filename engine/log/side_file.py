@@ -1,4 +1,4 @@
-"""Files of ours beside the file of a SQLite log, for whoever may use the log and for nobody else."""
+"""Files beside a SQLite log, with the log's owner and permissions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def path_beside(log: str | Path, ending: str) -> Path:
 
 
 def open_beside(path: Path, log: str | Path) -> int:
-    """Open a side file to read and write, made if it is not there; returns its descriptor.
+    """Open a side file to read and write, created if missing; return its descriptor.
 
     It gets the mode of the log's file, whatever the umask, and its owner where root opens it, as SQLite does it with `PATH-wal` and
     `PATH-shm`. One of another owner stays as it is.

@@ -158,7 +158,7 @@ class SqliteLog:
         self._file.compact()
 
     def cursor(self, name: str) -> dict[Partition, int]:
-        """Return how far a consumer has come: partition → next offset.
+        """Return a consumer's position: partition → next offset.
 
         Raises:
             LogDamagedError: what is stored does not match its checksum.
@@ -172,7 +172,7 @@ class SqliteLog:
         return found
 
     def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
-        """Note how far a consumer has come in some partitions, all or none.
+        """Store a consumer's next offsets in some partitions, all or none.
 
         Raises:
             LogUnavailableError: the log cannot be written; nothing was moved.

@@ -46,18 +46,18 @@ class SqliteFile:
         self._seen = threading.local()
 
     def all(self, query: str, parameters: Sequence[object] = ()) -> list[Row]:
-        """Return the rows of a query over what is committed."""
+        """Return the committed rows of a query."""
         with self._reading, translated(self.path):
             return self._reader.execute(query, parameters).fetchall()
 
     def some(self, query: str, parameters: Sequence[object], read: Callable[[Iterator[Row]], T]) -> T:
-        """Return what a function makes of the rows of a query over what is committed; it may leave some of them unread."""
+        """Apply a function to the committed rows of a query; it may leave some unread."""
         # A statement that is not closed would keep its read transaction.
         with self._reading, translated(self.path), closing(self._reader.execute(query, parameters)) as rows:
             return read(rows)
 
     def one(self, query: str) -> Row:
-        """Return the only row of a query over what is committed."""
+        """Return the only committed row of a query."""
         found = self.all(query)
         return found[0]
 
@@ -97,9 +97,9 @@ class SqliteFile:
             self._changed.notify_all()
 
     def wait(self, timeout: float) -> None:
-        """Return as soon as anybody has written since this thread's last call, after `timeout` seconds at the latest.
+        """Return as soon as the file was written since this thread's last call, after `timeout` seconds at the latest.
 
-        What this process writes is noticed at once, what others write within 50 ms.
+        Writes of this process are noticed at once, others within 50 ms.
         """
         end = time.monotonic() + timeout
         while True:

@@ -38,7 +38,7 @@ class SqliteShard:
             file: the log's.
             counts: partitions of each topic.
             shard: which shard.
-            inputs: what it takes.
+            inputs: the partitions that it reads.
 
         Raises:
             LogUnavailableError: the log cannot be written.
@@ -134,7 +134,7 @@ class SqliteShard:
     marks_are_free: Final = True
 
     def mark(self, text: str) -> None:
-        """Note what is being done, outside of all transactions.
+        """Write a mark, outside of all transactions.
 
         Raises:
             LogUnavailableError: the file of the marks cannot be written.
@@ -142,7 +142,7 @@ class SqliteShard:
         self._marks.write(text)
 
     def marked(self) -> str:
-        """Return the mark that an earlier holder has made last.
+        """Return the last mark of an earlier holder.
 
         Raises:
             LogUnavailableError: the file of the marks cannot be read.

@@ -1,4 +1,4 @@
-"""A process that starts before its log waits for it, for a bounded time."""
+"""The bounded wait of a process that starts before its log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class StartWait:
 
         Args:
             seconds: after which there is no other attempt; 0: there is one attempt.
-            warn: is called once, with what is waited for and how long.
+            warn: called once, with the reason and length of the wait.
             monotonic: a clock (seconds).
         """
         self._seconds = seconds

@@ -1,6 +1,6 @@
-"""The file of a projection: where it lies, how it is made, and that whoever may not read the log may not read it either.
+"""The file of a projection: its path, creation and permissions, which are no wider than the log's.
 
-It holds nothing that the log does not: it may be deleted at any time, and is made anew by whoever asks next.
+It holds nothing that the log does not: it may be deleted at any time, and the next query rebuilds it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A read model: some tables of the projection, and the events that they are made of."""
+"""A read model: tables of the projection, and the events that they are folded from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ReadModel(Protocol):
 
     NAME: ClassVar[str]
     VERSION: ClassVar[int]
-    """Raised whenever events lead to other rows than before: the projection is then made anew."""
+    """Incremented whenever the same events give other rows: the projection is then rebuilt."""
     TABLES: ClassVar[str]
     """SQL that makes its tables."""
     TOPICS: ClassVar[tuple[Topic, ...]]
@@ -27,10 +27,10 @@ class ReadModel(Protocol):
         """Take the connection of the projection; the tables may not be there yet."""
 
     def apply(self, event: Event[Data]) -> None:
-        """Take one event, in commit order, within a transaction of the projection. It cannot fail on what a log holds."""
+        """Apply one event, in commit order, within a transaction of the projection. It cannot fail on any event of a log."""
 
     def write(self) -> None:
-        """Write what the events since the last call have changed, in the same transaction."""
+        """Write the changes of the events since the last call, in the same transaction."""
 
     def forget(self) -> None:
-        """Drop what is kept in memory: another process has written since, or what was applied is undone."""
+        """Drop cached state: another process has written since, or the transaction was rolled back."""

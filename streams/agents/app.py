@@ -35,12 +35,12 @@ _SESSION_SECONDS: Final = 10.0
 """After which the partitions of a process that was killed go to others. Heartbeats come from a thread that runs no agent."""
 _WATCH_SECONDS: Final = 0.5
 _SEEK_SECONDS: Final = 24 * 3_600.0
-"""How long finding the place to go on from may take: without a broker, snapshots are tried again and again. Faust would go on from
-a wrong place when this is over."""
+"""Time limit for finding the starting offsets: without a broker, snapshots are retried. After it Faust would start at wrong
+offsets."""
 _POLL_RECORDS: Final = 2_000
 """Taken over at once. Without a bound, all that was fetched lies about as objects: 0.7 GB with four partitions instead of 0.15."""
 
-# Without a handler Python would print what they have to say about brokers that come and go.
+# Without a handler Python would print their messages about unreachable brokers.
 for _name in ("faust", "mode"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 
@@ -100,7 +100,7 @@ class AgentApp(faust.App):
         self._seeding = 0
         self._turned: float | None = None
         self.replaced = False
-        """Another process of the group has this one's name; its place in the group is lost."""
+        """Another process of the group has taken this one's name and membership."""
         super().__init__(
             settings.group("agents", declared.name),
             # Faust reads settings of its own from the environment: other ones than Lahar's, and other defaults.
@@ -157,18 +157,18 @@ class AgentApp(faust.App):
         return reasons
 
     def hangs(self, patience: float) -> list[str]:
-        """Say why no agent runs, if their loop has not turned for so long (seconds). Waits for nothing; for any thread."""
+        """Return why no agent runs, if their loop has not turned for so long (seconds). Never blocks; callable from any thread."""
         still = 0.0 if self._turned is None else time.monotonic() - self._turned
         return [f"the agents' loop has not moved for {still:.0f} s: one of them blocks it"] if still > patience else []
 
     async def resumed(self, offsets: Mapping[TP, int | None]) -> dict[TP, int | None]:
-        """Note which partitions this process has from now on.
+        """Set this process's partitions.
 
         Args:
-            offsets: where it would go on in each; `None`: at the beginning.
+            offsets: the next offset of each; `None`: the beginning.
 
         Returns:
-            Where it goes on: partitions that are new begin with a snapshot where that can be.
+            The starting offsets: new partitions begin with a snapshot where one can be used.
         """
         self._lose((self._assigned or set()) - set(offsets))
         for delivery in self.deliveries:
@@ -176,7 +176,7 @@ class AgentApp(faust.App):
         new = set(offsets) - (self._assigned or set())
         seeds: dict[TP, list[Seed]] = {}
         if self.agents_declared.from_beginning and new:
-            # Another rebalance may cancel what takes time; then they are still new.
+            # Another rebalance may cancel the seeding; then they are still new.
             seeds = await self._seeds(new)
             ends = await self.consumer.highwaters(*new)
             self._forget(new)
@@ -204,7 +204,7 @@ class AgentApp(faust.App):
             self._forget(tps)
 
     def _forget(self, tps: set[TP]) -> None:
-        """Forget what is known of partitions; of new ones too: a record on its way while they were lost may have left something."""
+        """Forget the state of partitions, new ones included: a record in flight while they were lost may have left some."""
         places = {Place(*tp) for tp in tps}
         for delivery in self.deliveries:
             delivery.progress.forget(places)
@@ -256,21 +256,21 @@ class AgentApp(faust.App):
 
 
 def _tell(handler: Handler, what: Literal["assigned", "lost", "rebuilt"], places: set[Place]) -> None:
-    """Tell a handler that keeps something of each partition."""
+    """Notify a handler that keeps state per partition."""
     listener = cast("Callable[[set[Place]], None] | None", getattr(handler, what, None))
     if listener is not None:
         listener(places)
 
 
 def _actor(delivery: Delivery) -> Callable[[Any], AsyncIterator[str]]:
-    """Return a delivery as Faust runs it: what it yields is what became of a record, which `Agent.test_context` shows."""
+    """Return a delivery as Faust runs it; it yields each record's outcome, which `Agent.test_context` shows."""
 
     async def take(stream: Any) -> AsyncIterator[str]:  # noqa: ANN401  a stream of Faust
         stream.enable_acks = False
         async for event in stream.events():
             outcome = await delivery.take(event.value)
             if outcome is None:
-                # Not done, so not acknowledged: whoever comes next is given it. Faust ends this when the app stops.
+                # Not done, so not acknowledged: the partition's next owner receives it. Faust ends this when the app stops.
                 await asyncio.Event().wait()
                 return
             event.ack()

@@ -35,7 +35,7 @@ Function = Callable[[Event[Any]], Awaitable[object]]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A topic that agents can be told of."""
+    """A topic that agents can consume."""
 
     topic: Topic
 
@@ -47,7 +47,7 @@ dead_letters: Final = Source("dead-letters")
 
 
 class Handler(Protocol):
-    """Somebody who takes the records of a topic one after the other: a declared agent, or the built-in counters."""
+    """Consumer of a topic's records, one after another: a declared agent, or the built-in counters."""
 
     @property
     def name(self) -> str:
@@ -55,14 +55,14 @@ class Handler(Protocol):
 
     @property
     def source(self) -> Source:
-        """Where its records stand."""
+        """The topic of its records."""
 
     @property
     def time_limit(self) -> float:
         """How long one call may take (seconds)."""
 
     def wants(self, received: Received) -> bool:
-        """Return whether a record is for it.
+        """Return whether it selects a record.
 
         Raises:
             UndecodableError: the record cannot be read.
@@ -70,7 +70,7 @@ class Handler(Protocol):
         """
 
     async def handle(self, received: Received) -> None:
-        """Take a record that it wants. Whatever it raises means: not done, to be given again."""
+        """Process a selected record. Any exception means: not done, deliver it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class Agent:
     source: Source
     function: Function
     selector: Selector | None = None
-    """Which transitions; `None`: also what is no transition."""
+    """Transitions selected; `None`: also events that are no transitions."""
     types: frozenset[str] = frozenset()
     """Current names of the types wanted; empty: all."""
     time_limit: float = TIME_LIMIT
@@ -89,7 +89,7 @@ class Agent:
 
     @property
     def origin(self) -> str:
-        """Where the function stands: `module:name`."""
+        """The function's location: `module:name`."""
         place: Any = self.function if hasattr(self.function, "__qualname__") else type(self.function)
         return f"{place.__module__}:{place.__qualname__}"
 
@@ -103,7 +103,7 @@ class Agent:
         if name and not self._wants_type(name):
             return False
         if self.selector is None:
-            # Also what is selected by nothing is read before it is given.
+            # Records selected without a condition are also decoded before delivery.
             return received.event is not None
         found = transition_of(received.event.data)
         return found is not None and selects(self.selector, found, {})

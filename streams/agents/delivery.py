@@ -1,4 +1,4 @@
-"""Giving records to one agent: each exactly in turn, again until it is done, never twice within what is remembered."""
+"""Delivery of records to one agent: in order, repeated until done, without repeats of remembered ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from streams.agents.received import Received
 __all__ = ["Delivery"]
 
 _MOST_NAMES: Final = 1_000
-"""Unknown types that are told of once each; a producer could make up any number."""
+"""Most unknown types that are logged, once each; a producer could invent any number."""
 
 _log = logging.getLogger("lahar.agents")
 
@@ -45,7 +45,7 @@ class Delivery:
         self._back_off = back_off
         self._stops = False
         self._at: Place | None = None
-        """Where the record stands that is taken now."""
+        """Partition and offset of the current record."""
         self._enough = asyncio.Event()
         """Set when what has failed is not to be given again here."""
         self._idle = asyncio.Event()
@@ -57,7 +57,7 @@ class Delivery:
         """Take the next record; return when it is done.
 
         Returns:
-            What became of it; `None`: nothing, for the agent stops. It is not done then.
+            Its outcome; `None`: the agent stops and the record is not done.
         """
         if self._stops:
             return None
@@ -82,7 +82,7 @@ class Delivery:
         await self._idle.wait()
 
     def lost(self, places: Collection[Place]) -> None:
-        """Give no event of these partitions again: another process is given it, and what is behind it here need not wait."""
+        """Stop retries in these partitions: another process owns them now, so later records here need not wait."""
         if self._at in places:
             self._enough.set()
 
@@ -162,7 +162,7 @@ class Delivery:
 
 
 def _about(received: Received) -> dict[str, object]:
-    """Return what a line of the log is about."""
+    """Return the fields of a log line."""
     message = received.message
     return {
         "job": message.subject,

@@ -10,7 +10,7 @@ __all__ = ["AgentError", "AgentModuleError"]
 
 
 class AgentError(ValueError):
-    """Raised when an agent is declared in a way that cannot work, or cannot be told of what it wants."""
+    """Raised when an agent's declaration is invalid, or selects events that it cannot receive."""
 
 
 class AgentModuleError(AgentError):

@@ -9,8 +9,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 __all__ = ["AgentMetrics", "Outcome"]
 
 Outcome = Literal["done", "unselected", "duplicate", "unknown", "unreadable", "lost"]
-"""What became of a record: the function has returned; not asked for; done before; of a type that this release does not know;
-broken; it failed, and its partition is another process's now."""
+"""Outcome of a record: the function has returned; not selected; done before; of a type unknown to this release; unreadable; failed
+while its partition moved to another process."""
 
 _SECONDS: Final = (0.001, 0.005, 0.02, 0.1, 0.5, 2.0, 10.0, 30.0, 120.0)
 
@@ -21,9 +21,7 @@ class AgentMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         """Register them; one of these a registry."""
         label = ("agent",)
-        self.events = Counter(
-            "lahar_agent_events", "Records taken, by what became of them.", (*label, "outcome"), registry=registry
-        )
+        self.events = Counter("lahar_agent_events", "Records taken, by outcome.", (*label, "outcome"), registry=registry)
         self.missing = Counter("lahar_agent_missing", "Events that should have come and did not.", label, registry=registry)
         self.failures = Counter("lahar_agent_failures", "Calls that failed.", label, registry=registry)
         self.failing = Gauge("lahar_agent_failing", "1 while an event is given again and again.", label, registry=registry)

@@ -11,7 +11,7 @@ from streams.agents.received import Received
 __all__ = ["KEPT", "Place", "Progress"]
 
 KEPT: Final = 100_000
-"""Jobs remembered at most, those heard of last: about 25 MB."""
+"""Most jobs remembered, the most recent ones: about 25 MB."""
 
 
 class Place(NamedTuple):
@@ -48,14 +48,14 @@ class Progress:
         return len(self._jobs)
 
     def is_done(self, received: Received) -> bool:
-        """Return whether a record is one that was done before."""
+        """Return whether a record was done before."""
         known = self._jobs.get(received.job)
         if received.sequence and known is not None:
             return received.sequence <= known.sequence
         return received.offset < self._next.get(_place(received), received.offset)
 
     def missing(self, received: Received) -> int:
-        """Return how many events of its job should stand before this one and never came."""
+        """Return how many events of its job are missing before this one."""
         known = self._jobs.get(received.job)
         if not received.sequence or known is None or known.span != self._span(_place(received)):
             return 0
@@ -73,7 +73,7 @@ class Progress:
                 self._jobs.popitem(last=False)
 
     def resumed(self, offsets: Mapping[Place, int | None]) -> None:
-        """Note where reading goes on after a rebalance.
+        """Set the starting offsets after a rebalance.
 
         Args:
             offsets: next offset of each partition of this process; `None`: the beginning.

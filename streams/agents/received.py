@@ -10,7 +10,7 @@ __all__ = ["Received"]
 
 
 class Received:
-    """One record of a topic; its data are read when somebody asks for the event."""
+    """One record of a topic; its data are decoded when `event` is first read."""
 
     __slots__ = ("_event", "message", "offset", "partition", "topic")
 
@@ -58,5 +58,5 @@ class Received:
 
     @property
     def place(self) -> str:
-        """Where it stood, for people."""
+        """Its topic, partition and offset, for messages."""
         return f"{self.topic}/{self.partition} offset {self.offset}"

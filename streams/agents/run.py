@@ -72,11 +72,11 @@ def _all_in(module: ModuleType) -> Agents:
 
 
 def run(app: AgentApp, stopped: Callable[[], bool]) -> None:
-    """Run agents until somebody wants them stopped; then the calls that run are finished and the position is committed.
+    """Run agents until `stopped`; then finish running calls and commit the position.
 
     Args:
         app: the agents.
-        stopped: asked 20 times a second.
+        stopped: polled 20 times a second.
 
     Raises:
         LogUnavailableError: Kafka cannot be reached or has no such topics (after `KAFKA_START_SECONDS`), does not let this user
@@ -140,7 +140,7 @@ async def _must_have_topics(app: AgentApp) -> None:
     with unavailable_if(f"{settings.where} cannot be reached"):
         async with administrator(settings) as admin:
             client, seconds = client_of(admin), settings.request_seconds
-            # Of several brokers, one may not have heard of topics that were made a moment ago.
+            # A broker may not know topics that were created a moment ago.
             told = await retried(lambda: known(client, app.topics_read, seconds), seconds, client)
     must_be_described(sorted(told.refused), settings.where)
     if missing := [name for name in app.topics_read if name not in told.partitions]:

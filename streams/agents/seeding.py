@@ -35,10 +35,10 @@ class Seed(Protocol):
 
 @runtime_checkable
 class Seeded(Protocol):
-    """A handler that can begin a partition in another place than its beginning."""
+    """A handler that can start a partition from a snapshot."""
 
     def seed(self, log: Log, number: int) -> Seed | None:
-        """Read what a partition is to be begun with; `None`: there is nothing, it is to be read from its beginning.
+        """Read the seed of a partition; `None`: there is none, read the partition from its beginning.
 
         Called in a thread of its own.
 
@@ -47,7 +47,7 @@ class Seeded(Protocol):
         """
 
     def begin(self, place: Place, seed: Any) -> None:  # noqa: ANN401  what its own `seed` has returned
-        """Forget what is known of a partition, and take this instead."""
+        """Replace the state of a partition by this seed."""
 
 
 async def read_seeds(settings: KafkaSettings, handlers: Sequence[object], numbers: Collection[int]) -> dict[int, list[Seed]]:

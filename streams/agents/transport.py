@@ -1,9 +1,9 @@
-"""How agents read Kafka: Faust's transport, with what Faust would do otherwise put right.
+"""Faust's Kafka transport for agents, with fixes for lost and uncommitted records.
 
-Faust 0.15 with `at_least_once` reads uncommitted records, so an agent would be told of what was then aborted. It can also commit
-the offset of a record that no agent has finished: when a codec refuses one behind it, when aborted records stand before it, or
-when a rebalance throws it out of an agent's queue. Here the consumer is made from Lahar's own settings and reads committed records
-only, and an offset is committed when all agents are done with all records before it.
+Faust 0.15 with `at_least_once` reads uncommitted records, so an agent would receive events of aborted transactions. It can also
+commit the offset of a record that no agent has finished: when a codec refuses one behind it, when aborted records stand before it,
+or when a rebalance throws it out of an agent's queue. Here the consumer is made from Lahar's own settings and reads committed
+records only, and an offset is committed when all agents are done with all records before it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ __all__ = ["Consumer", "Given", "Standing", "Transport"]
 _FETCH_WAIT_MS: Final = 500
 _POSITION_SECONDS: Final = 0.5
 _MAX_POLL_MS: Final = 24 * 3_600_000
-"""How long agents may leave what was fetched alone before the group believes them dead: an event that fails again and again holds
-its partition, and no other process would fare better with it."""
+"""`max.poll.interval` of agents: an event that keeps failing blocks its partition, and would fail in any other process too."""
 
 _log = logging.getLogger("lahar.agents")
 
@@ -43,7 +42,7 @@ class Standing(NamedTuple):
     """How far a partition has been read."""
 
     at: int
-    """Offset of what is next."""
+    """Next offset."""
     end: int
     """Offset behind what may be read, as far as is known."""
 
@@ -61,7 +60,7 @@ class Given(ConsumerMessage):
 
 
 class _Thread(driver.AIOKafkaConsumerThread):
-    """Talks to Kafka in a thread of its own, so that heartbeats go on whatever agents do."""
+    """Talks to Kafka in a thread of its own, so that heartbeats continue while agents run."""
 
     app: Any
     """An `AgentApp`, which imports this module."""
@@ -129,7 +128,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
         return await as_ever()
 
     async def on_thread_stop(self) -> None:
-        """Leave the group, if a broker hears it."""
+        """Leave the group, if a broker answers."""
         try:
             async with asyncio.timeout(self.app.settings.request_seconds):
                 await super().on_thread_stop()
@@ -157,7 +156,7 @@ class _Thread(driver.AIOKafkaConsumerThread):
                 consumer.seek(TopicPartition(*tp), offset)
 
     async def standings(self, tps: Collection[TP]) -> dict[TP, Standing]:
-        """Return how far partitions have been fetched, without those that are no longer this process's."""
+        """Return the fetch positions of this process's partitions."""
         found: dict[TP, Standing] = await self.call_thread(self._standings, tps)
         return found
 
@@ -212,7 +211,7 @@ class Consumer(driver.Consumer):
         return self._thread.refused if self._thread else None
 
     async def standings(self, tps: Collection[TP]) -> dict[TP, Standing]:
-        """Return how far partitions are done, without those that are no longer this process's."""
+        """Return the done positions of this process's partitions."""
         found = await self._thread.standings(tps)
         for tp, standing in found.items():
             waiting = next((given.offset for given in self._given[tp] if not given.done), None)
@@ -223,7 +222,7 @@ class Consumer(driver.Consumer):
     def _new_offset(self, tp: TP) -> int | None:
         self._acked[tp].clear()
         self._acked_index[tp].clear()
-        # While Faust empties its queues it acknowledges what it throws away.
+        # While Faust empties its queues it acknowledges the records that it discards.
         if not self.app.flow_control.is_active():
             return None
         given = self._given[tp]
@@ -236,16 +235,16 @@ class Consumer(driver.Consumer):
         return True
 
     async def _add_gap(self, tp: TP, offset_from: int, offset_to: int) -> None:
-        """Holes between offsets need no book: what counts is what was given."""
+        """Gaps between offsets need no bookkeeping: only delivered records count."""
 
     async def on_partitions_revoked(self, revoked: set[TP]) -> None:
-        """Commit what is done before the partitions go to others."""
+        """Commit done records before the partitions move."""
         await self.commit()
         self._forget()
         await super().on_partitions_revoked(revoked)
 
     async def on_partitions_assigned(self, assigned: set[TP], generation_id: int = 0) -> None:
-        """Let nothing pass until it is known where to go on. Faust does so only where there was a partition before."""
+        """Deliver nothing until the starting offsets are known. Faust waits only where it had a partition before."""
         self.stop_flow()
         self.app.flow_control.suspend()
         await super().on_partitions_assigned(assigned, generation_id)
@@ -259,7 +258,7 @@ class Consumer(driver.Consumer):
                 await self.app.resumed({})
 
     async def perform_seek(self) -> None:
-        """Go back to what is not done; what was fetched comes again. Faust may ask for it twice at a time."""
+        """Seek back to the first record not done; fetched records come again. Faust may call it twice at a time."""
         async with self._seeking:
             self._forget()
             await super().perform_seek()

@@ -91,7 +91,7 @@ class Usage(Collector):
         self._assigned = frozenset(places)
 
     def seed(self, log: Log, number: int) -> UsageSeed | None:
-        """Read what a partition begins with; called in another thread.
+        """Read the seed of a partition; called in another thread.
 
         Raises:
             LogError: the log fails.

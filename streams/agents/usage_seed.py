@@ -1,4 +1,4 @@
-"""The book of a partition as the lifecycle stage's snapshot has it: a start reads what lives, not all that ever happened.
+"""A partition's book from the lifecycle stage's snapshot, so that a start reads live jobs instead of the whole history.
 
 The snapshot is fuzzy: its records were written by different commits. From `offset` on, `job-events` holds what is in no record yet,
 and some events that are; these are known by the sequence of their job.
@@ -23,7 +23,7 @@ _log = logging.getLogger("lahar.agents")
 
 @dataclass(frozen=True, slots=True)
 class UsageSeed:
-    """A book, and from where on events stand that it may lack."""
+    """A book, and the offset from which events may be missing in it."""
 
     book: UsageBook
     offset: int

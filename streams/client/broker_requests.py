@@ -2,8 +2,8 @@
 
 aiokafka's consumer fetches ahead by itself, so it cannot say that a partition has nothing more; a log must. These requests can: a
 fetch that comes back empty was answered by the partition's leader at that moment, and costs less than a look at the end (0.2 ms
-against 0.6 ms). They use aiokafka's connections and its knowledge of who leads what, below its documented surface: a new minor
-version of it is to be tried against the tests of this package first.
+against 0.6 ms). They use aiokafka's connections and its metadata of partition leaders, below its documented surface: run this
+package's tests against each new minor version first.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Wire:
         self._beyond: set[TopicPartition] = set()
         """Partitions that end before the place at which they are read."""
         self._ended: dict[TopicPartition, int] = {}
-        """The farthest end of what is committed that `ends` has told, of each partition."""
+        """The highest committed end that `ends` has returned, of each partition."""
         self._client: Any = None
 
     async def start(self, topics: Iterable[str]) -> None:
@@ -85,21 +85,21 @@ class Wire:
             await client.close()
 
     def count(self, topic: str) -> int:
-        """Return the number of partitions of a topic as last heard of (every 10 s); 0 if there is no such topic."""
+        """Return a topic's partition count in the last metadata (every 10 s); 0 if there is no such topic."""
         return max(len(self._client.cluster.partitions_for_topic(topic) or ()), self._counts.get(topic, 0))
 
     @property
     def refused(self) -> list[str]:
-        """The topics that the brokers do not let this user describe, whether they are there or not; as last heard of."""
+        """Topics that this user may not describe, whether they exist or not; from the last metadata."""
         return sorted(self._client.cluster.unauthorized_topics.intersection(self._topics))
 
     async def learn(self) -> None:
-        """Ask all brokers for the numbers of partitions: some hear later than others that a topic was made, or has grown."""
+        """Ask all brokers for partition counts; brokers learn of changes at different times."""
         for topic, count in (await known(self._client, self._topics, self._seconds)).partitions.items():
             self._counts[topic] = max(count, self._counts.get(topic, 0))
 
     async def fetch(self, partition: TopicPartition, start: int) -> Chunk:
-        """Return committed records from `start` on; none only if none is there at this moment.
+        """Return committed records from `start` on; none only if there is none at this moment.
 
         A leader that has just taken over may not know for half a second how far its partition goes: an answer that ends before what
         `ends` told earlier is not taken, and the question is asked again.
@@ -115,7 +115,7 @@ class Wire:
     async def fetch_each(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, Chunk]:
         """Return committed records of several partitions, from an offset on each; one question to each leader.
 
-        A partition whose answer does not settle what there is at this moment is left out: `fetch` it.
+        A partition with an inconclusive answer is left out: `fetch` it.
         """
         return await self._retry(lambda: self._fetch_each_once(places))
 
@@ -130,7 +130,7 @@ class Wire:
         return await self._retry(lambda: self._offsets(wanted, _LATEST, _COMMITTED if committed else _UNCOMMITTED))
 
     async def group_offsets(self, group: str) -> dict[TopicPartition, tuple[int, str]]:
-        """Return what a group has committed: partition → (offset, metadata)."""
+        """Return a group's committed offsets: partition → (offset, metadata)."""
         return await self._retry(lambda: self._group_offsets(group))
 
     async def commit_group(self, group: str, offsets: Mapping[TopicPartition, int], metadata: str = "") -> None:

@@ -21,7 +21,7 @@ __all__ = ["administrator", "client_of", "connect"]
 _PAUSE_SECONDS: Final = 0.1
 _TOKENS: Final = "sasl_oauth_token_provider"
 _TOKEN_TRIES: Final = 5
-"""How often a login by token ends in nothing before it counts as refused."""
+"""Unanswered logins by token after which the login counts as refused."""
 _SOON: Final = 0.5
 """Share of the time for a request within which connecting has failed at once: it was refused, or there is nobody."""
 
@@ -75,17 +75,17 @@ async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> 
             async with limit:
                 server = await _server_that_names_brokers(arguments)
             if server is not None:
-                # It asks each server once, silent ones too, and says only to the log why one has failed.
+                # It asks each server once, silent ones too, and only logs why one has failed.
                 client._bootstrap_servers = server  # noqa: SLF001
                 await client.bootstrap()
                 if client.cluster.brokers():
                     return
                 await client.close()
-        except Exception as error:  # noqa: BLE001  whatever it is, it is the reason
+        except Exception as error:  # noqa: BLE001  any error is the reason
             if tokens is not None and tokens.failure is not None:
                 raise tokens.failure from None
             if limit.expired():
-                # What was said before says more than that time is over.
+                # An earlier error tells more than the timeout.
                 break
             # Without the frames of the login: they hold what was sent.
             reason = error.with_traceback(None)
@@ -97,14 +97,14 @@ async def connect(client: Any, arguments: Mapping[str, Any], seconds: float) -> 
             if tokens is not None and nobody == _TOKEN_TRIES:
                 # aiokafka takes the answer that refuses a token for one that accepts it, and understands nothing from then on.
                 raise SaslAuthenticationFailed("no broker names itself after the login: is the token refused?")
-            # One that stood still was thrown out, and is let in again as soon as it is heard.
+            # A broker that was frozen is fenced, and readmitted with its next heartbeat.
             failed = KafkaConnectionError("a broker answers, but none takes part in the cluster at this moment")
         await asyncio.sleep(_PAUSE_SECONDS)
     raise failed
 
 
 async def _server_that_names_brokers(arguments: Mapping[str, Any]) -> str | None:
-    """Return the first server that names brokers of its cluster; `None` if those that answer name none.
+    """Return the first server that names brokers of its cluster; `None` if no answer names any.
 
     If none answers, raises what the last one has failed by.
     """

@@ -1,7 +1,7 @@
-"""An event loop whose connections end with it.
+"""An event loop that closes its connections at its end.
 
-aiokafka lets go of a connection that fails without waiting until it is closed. TLS takes a while to say goodbye, and a loop that is
-closed meanwhile would leave the socket open until it is collected. The thread in which Faust reads has a loop of Faust's own.
+aiokafka drops a failed connection without waiting until it is closed. A TLS shutdown takes a while, and a loop closed meanwhile
+would leave the socket open until it is garbage-collected. The thread in which Faust reads has a loop of Faust's own.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class EventLoop(asyncio.SelectorEventLoop):
-    """Ends the connections that still stand when it is closed."""
+    """Closes open connections when it is closed."""
 
     def __init__(self) -> None:
         """Make it; `close` must be called."""
@@ -31,7 +31,7 @@ class EventLoop(asyncio.SelectorEventLoop):
         return transport, protocol
 
     def close(self) -> None:
-        """End what is connected or says goodbye, and close. Idempotent; not for a thread in which another loop runs."""
+        """Abort all connections, and close. Idempotent; not for a thread in which another loop runs."""
         try:
             if not self.is_closed():
                 for transport in tuple(self._opened):

@@ -1,9 +1,9 @@
-"""One member of a consumer group that reads nothing: the group only spreads partitions over its members.
+"""One member of a consumer group that only assigns partitions; it reads no records.
 
-aiokafka's consumer would fetch what it is given, forgets which error ended a membership, and joins again when another process has
-taken its place, which then takes it back, without end. So this speaks the group's protocol itself, with the range assignor:
-joining, heartbeats, leaving. Members are static: one that comes back within its session finds its place, and nobody else is
-disturbed.
+aiokafka's consumer would fetch its partitions, does not report which error ended a membership, and rejoins after another process
+has taken its membership, which then takes it back, without end. So this implements the group protocol itself, with the range
+assignor: joining, heartbeats, leaving. Members are static: one that comes back within its session finds its place, and nobody else
+is disturbed.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ class Heartbeat(Request[_HeartbeatStruct]):  # type: ignore[misc]  # aiokafka ha
 
 
 class Joined(NamedTuple):
-    """What a member hears when it has joined."""
+    """The assignment of a member that has joined."""
 
     partitions: frozenset[int]
     """Those that are its own."""
     began: float
     """It was a member at this moment at the earliest (`time.monotonic`)."""
     follows: bool
-    """It has missed nothing: since it heard last which partitions are its own, they were spread anew once at most."""
+    """It has missed no assignment: at most one rebalance since the last one that it received."""
 
 
 class GroupMember:
@@ -100,15 +100,14 @@ class GroupMember:
         """
         self.group: Final = group
         self.patience: Final = session / 2
-        """How long the group waits for a silent member when partitions are spread anew (seconds), before it goes on without it and
-        gives its partitions to others: that does not take a whole session."""
+        """How long a rebalance waits for a silent member (seconds) before its partitions go to others; shorter than a session."""
         self._topic = topic
         self._instance = instance
         self._session = session
         self._member = ""
         self._generation = -1
         self._heard = ("", -1)
-        """As which member it heard last which partitions are its own, and in which generation."""
+        """Member id and generation of its last assignment."""
         self._coordinator: int | None = None
         self._arguments = arguments
         self._client: Any = AIOKafkaClient(**arguments)
@@ -134,11 +133,11 @@ class GroupMember:
         await self._client.close()
 
     async def join(self) -> Joined:
-        """Join, or join again when partitions are spread anew. From then on others may be given those that were this member's.
+        """Join, or rejoin in a rebalance. From then on this member's former partitions may be assigned to others.
 
         Raises:
             MemberReplacedError: another process is this instance now.
-            RebalanceInProgressError: members have changed meanwhile: join again.
+            RebalanceInProgressError: members have changed meanwhile: rejoin.
             KafkaError: the group cannot be reached, or says no.
         """
         protocol = (RangePartitionAssignor.name, RangePartitionAssignor.metadata([self._topic]).encode())
@@ -161,15 +160,15 @@ class GroupMember:
         return Joined(frozenset(found.partition for found in given if found.topic == self._topic), began, follows)
 
     async def heartbeat(self) -> float:
-        """Show that this member is there.
+        """Send a heartbeat.
 
         Returns:
-            A moment at which its partitions were its own (`time.monotonic`): nobody else is given them for `patience` from then on.
+            A moment at which its partitions were its own (`time.monotonic`): no other member gets them for `patience` from then on.
 
         Raises:
             MemberReplacedError: another process is this instance now.
-            RebalanceInProgressError: partitions are spread anew: join.
-            IllegalGenerationError: they have been spread anew without this member: join.
+            RebalanceInProgressError: a rebalance runs: join.
+            IllegalGenerationError: a rebalance went by without this member: join.
             UnknownMemberIdError: the session has ended, others may have its partitions: join.
             KafkaError: the group cannot be reached, or says no.
         """
@@ -189,7 +188,7 @@ class GroupMember:
 
     async def _shares(self, members: list[Any]) -> list[tuple[str, bytes]]:
         wanted = {member: ConsumerProtocol.METADATA.decode(metadata) for member, _, metadata in members}
-        # Counts of partitions as they are now: what has grown is refused by whoever opens it.
+        # Present partition counts: opening a shard refuses a topic that has grown.
         await self._client.force_metadata_update()
         return [(name, share.encode()) for name, share in RangePartitionAssignor.assign(self._client.cluster, wanted).items()]
 

@@ -23,7 +23,7 @@ _CLOSE_SECONDS: Final = 5.0
 
 
 class TaskOwner:
-    """Knows the tasks that were begun on its behalf, so that a client that no longer obeys can be ended.
+    """Tracks the tasks started on its behalf, so that an unresponsive client can be stopped.
 
     An aiokafka producer retries for ever by design; while its broker is away it cannot be stopped in good order.
     """
@@ -64,7 +64,7 @@ class BackgroundLoop:
         """
         self._loop = EventLoop()
         self._loop.set_task_factory(_make_task)
-        # Failures reach their callers as exceptions; what nobody waits for any more is of no interest.
+        # Failures reach their callers as exceptions; results without a caller are dropped.
         self._loop.set_exception_handler(lambda _loop, _context: None)
         self._thread = threading.Thread(target=self._live, name=name, daemon=True)
         self._thread.start()
@@ -87,7 +87,7 @@ class BackgroundLoop:
         try:
             return found.result()
         except BaseException:
-            # KeyboardInterrupt among others: nobody waits for the answer any more.
+            # KeyboardInterrupt among others: the caller is gone.
             found.cancel()
             raise
 

@@ -15,16 +15,16 @@ _ANSWER_SECONDS: Final = 5.0
 
 
 class Heard(NamedTuple):
-    """What a broker says of the topics that it was asked about."""
+    """One broker's metadata of topics."""
 
     partitions: dict[str, int]
-    """Topic → number of partitions, of those that it has heard of."""
+    """Topic → partition count, for topics that it knows."""
     refused: frozenset[str]
     """Those that it does not let us describe, whether they are there or not."""
 
 
 async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int, Heard | Exception]:  # noqa: ANN401  aiokafka has no types
-    """Ask every broker that the cluster names about topics.
+    """Fetch topic metadata from every broker of the cluster.
 
     Args:
         client: aiokafka's, connected.
@@ -32,7 +32,7 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
         seconds: how long one broker is waited for, to be connected and then to answer; 5 s at most, for there may be others.
 
     Returns:
-        what each broker says, or what kept it from answering, by its number.
+        each broker's metadata or error, by broker id.
     """
     seconds = min(seconds, _ANSWER_SECONDS)
     request = MetadataRequest(list(topics), allow_auto_topic_creation=False)
@@ -41,7 +41,7 @@ async def heard(client: Any, topics: Sequence[str], seconds: float) -> dict[int,
         try:
             async with asyncio.timeout(seconds):
                 answer = await client.send(broker, request)
-        except Exception as error:  # noqa: BLE001  whatever it is, this broker does not say
+        except Exception as error:  # noqa: BLE001  any error: this broker gives no metadata
             return error
         partitions = {topic: len(found) for code, topic, _, found in answer.topics if not code}
         refused = (topic for code, topic, *_ in answer.topics if for_code(code) is TopicAuthorizationFailedError)

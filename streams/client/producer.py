@@ -36,12 +36,12 @@ class BatchTooLargeError(Exception):
     """Raised when a broker does not take records because they are too large."""
 
     def __init__(self, partition: TopicPartition, first: int, count: int) -> None:
-        """Say which.
+        """Describe them.
 
         Args:
-            partition: for which they were meant.
+            partition: their partition.
             first: place of the first of them among the records for that partition.
-            count: how many the broker was asked to take at once.
+            count: records in the request.
         """
         super().__init__(f"{partition.topic} does not take records of that size")
         self.partition: Final = partition
@@ -87,9 +87,9 @@ class Producer:
         """Connect.
 
         Args:
-            background: where it lives.
-            settings: where the cluster is.
-            transactional_id: fences whoever has the same; `None`: records are written without transactions, each batch once.
+            background: its event loop's thread.
+            settings: of the cluster.
+            transactional_id: fences other producers with the same id; `None`: idempotent without transactions.
             batch_bytes: of records that are sent together.
 
         Raises:
@@ -104,7 +104,7 @@ class Producer:
         if transactional_id:
             more = {
                 "transactional_id": transactional_id,
-                # Longer than a commit may take here: a transaction is not ended behind the back of one who still hopes.
+                # Longer than a commit may take here, so that no broker aborts a transaction whose commit is still awaited.
                 "transaction_timeout_ms": int(settings.transaction_seconds * 1000) + 1_000,
             }
         try:
@@ -144,7 +144,7 @@ class Producer:
         return self._run(self._transaction(batches, offsets, group), self._seconds)
 
     def abort(self) -> None:
-        """Give the transaction at hand up.
+        """Abort the current transaction.
 
         Raises:
             ProducerFenced: another producer has the transactional id.
@@ -153,7 +153,7 @@ class Producer:
         self._run(self._producer.abort_transaction(), self._seconds)
 
     def close(self) -> None:
-        """End it, whatever it is doing. Idempotent."""
+        """Stop it, also within a request. Idempotent."""
         self._background.run(self._stop(), self._owner)
 
     def _run(self, coroutine: Coroutine[Any, Any, T], seconds: float) -> T:
@@ -208,12 +208,12 @@ class Producer:
         try:
             async with asyncio.timeout(_STOP_SECONDS):
                 await producer.stop()
-        except (Exception, asyncio.CancelledError):  # noqa: BLE001  it is given up, whatever it has to say
+        except (Exception, asyncio.CancelledError):  # noqa: BLE001  it is stopped, whatever the error
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_STOP_SECONDS):
                     await producer.client.close()
         finally:
-            # It retries for ever what it could not send.
+            # It would retry unsent batches for ever.
             self._owner.cancel()
 
 

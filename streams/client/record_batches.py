@@ -47,7 +47,7 @@ class RawRecord(Protocol):
 
 
 class RawRecords:
-    """Records that are taken out of their batches when they are asked for, once.
+    """Records that are decoded from their batches on demand, once.
 
     A fetch brings thousands, each made of a dozen objects; the garbage collector would look at all that wait.
     """
@@ -62,9 +62,9 @@ class RawRecords:
         return bool(self._head)
 
     def take(self, limit: int, make: Callable[[RawRecord], T]) -> list[T]:
-        """Return what is made of the next ones, so many at most, one at least; each of them is let go before the next one.
+        """Apply a function to the next records, at most so many and at least one; each record is freed before the next one.
 
-        Not to be used again after an error: what was being made is gone.
+        Not to be used again after an error: the current record is lost.
         """
         found = [make(raw) for raw in chain(self._head, islice(self._rest, limit - 1))]
         self._head = list(islice(self._rest, 1))
@@ -105,11 +105,11 @@ class Chunk(NamedTuple):
     records: RawRecords
     """Committed ones, at or behind the offset asked for."""
     behind: int
-    """Where to go on. Larger than the last record's offset + 1 where markers and aborted records follow."""
+    """Next offset. Larger than the last record's offset + 1 where markers and aborted records follow."""
     stable: int
     """Behind the last record that is committed or aborted; nothing at or behind it may be read yet."""
     first: int = 0
-    """What stood before it, from the offset asked for on, is gone; 0: nothing is."""
+    """First retained offset, if records from the requested offset on were deleted; 0: none were."""
 
 
 def committed(content: bytes, aborted: Iterable[tuple[int, int]] | None, start: int) -> tuple[RawRecords, int]:

@@ -45,7 +45,7 @@ async def retried(ask: Callable[[], Awaitable[T]], seconds: float, client: Any) 
                 return await ask()
         except TimeoutError:
             if limit.expired():
-                # What was said before says more than silence.
+                # An earlier error tells more than a timeout.
                 raise last from None
             last = RequestTimedOutError()
         except KafkaError as error:

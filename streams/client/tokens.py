@@ -1,7 +1,7 @@
 """Tokens for OAUTHBEARER from a function of the deployment, with its failures turned into errors of the client.
 
-aiokafka asks for a token in the task that keeps up with who leads what, and expects no errors there but its own: any other would
-end that task unheard, and a call without an end would hold it for ever.
+aiokafka asks for a token in its metadata task and expects only its own errors there: any other would end that task silently, and an
+endless call would block it for ever.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.effects.modules import MODULE_NAME, import_named
 __all__ = ["TokenError", "TokenProvider"]
 
 _MOST_CALLS: Final = 32
-"""At a time, those included that nobody waits for any more: one that never returns keeps its thread."""
+"""Most calls at a time, abandoned ones included: a call that never returns keeps its thread."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka ha
         return token
 
     def _asked(self) -> Future[tuple[str, str]]:
-        """Begin a call; its result is a token, or what is wrong."""
+        """Start a call; its result is a token or an error."""
         answer: Future[tuple[str, str]] = Future()
         answer.set_running_or_notify_cancel()
         if self._free.acquire(blocking=False):

@@ -1,4 +1,4 @@
-"""Two questions that many rules ask of a field."""
+"""Two checks of fields, shared by many rules."""
 
 from __future__ import annotations
 

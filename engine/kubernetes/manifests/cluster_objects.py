@@ -66,7 +66,7 @@ class QueueSpec(Shape):
     preemption_delay_seconds: NotNegative = 300
     """From a notice to its execution."""
     reservation_seconds: NotNegative = 60
-    """How long what a notice freed is kept for the preemptor."""
+    """How long resources freed by a notice are reserved for the preemptor."""
     min_run_seconds: NotNegative | None = None
     """Age below which a job that names no limit of its own is no victim."""
 
@@ -96,7 +96,7 @@ class TenantSpec(Shape):
     priority: Int32 = 0
     """Compared before the priorities of jobs when victims are chosen."""
     may_preempt: bool = False
-    """Its privileged jobs may take the place of others."""
+    """Its privileged jobs may preempt others."""
     description: str | None = None
 
 
@@ -135,7 +135,7 @@ Names = Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)
 
 
 class GrantSpec(Shape):
-    """`spec` of a grant: who may speak for which jobs. As soon as a cluster has one, nobody else may."""
+    """`spec` of a grant: which principals may act on which jobs. In a cluster with a grant, all other principals are refused."""
 
     principals: Names
     namespaces: Names | None = None

@@ -29,7 +29,7 @@ _VALUES_OF_DATA: Final = frozenset({"const", "default", "enum", "examples"})
 
 
 def schema_fault(schema: dict[str, Any], budget: PatternBudget | None = None) -> str | None:
-    """Say what is wrong with a schema, or `None`.
+    """Return the fault of a schema, or `None`.
 
     It must satisfy the meta-schema, stay within the bounds, and refer to nothing but itself: the engine fetches nothing.
 
@@ -69,7 +69,7 @@ def schema_fault(schema: dict[str, Any], budget: PatternBudget | None = None) ->
 
 
 def data_fault(schema: dict[str, Any] | None, data: dict[str, Any]) -> str | None:
-    """Say why the data of an event are not taken, or `None`: they break the schema that its job declares, or a bound.
+    """Return why an event's data are refused, or `None`: they break the schema that its job declares, or a bound.
 
     Args:
         schema: one that has been judged; `None` takes any data.

@@ -40,7 +40,7 @@ def compiled(pattern: str) -> Any:  # noqa: ANN401 - RE2's binding has no types
 
 
 class PatternBudget:
-    r"""What the patterns of one job may cost together: 400 of them, each thirty times `\pL`, would take 7 s to compile."""
+    r"""Cost limit of all patterns of one job: 400 patterns of thirty `\pL` each would take 7 s to compile."""
 
     __slots__ = ("_characters", "_instructions")
 
@@ -49,7 +49,7 @@ class PatternBudget:
         self._instructions = SCHEMA_PATTERN_INSTRUCTIONS
 
     def fault(self, pattern: str) -> str | None:
-        """Say why a pattern is refused, or `None`. Beyond the budget it is refused without being compiled."""
+        """Return why a pattern is refused, or `None`. Beyond the budget it is refused without being compiled."""
         self._characters -= len(pattern)
         if self._characters < 0:
             return f"the patterns of a job's schemas may have {SCHEMA_PATTERN_CHARACTERS:,} characters together"

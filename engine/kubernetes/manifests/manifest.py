@@ -1,8 +1,8 @@
-"""Job manifests: what a user submits, read into the specification that the rules work on.
+"""Job manifests as submitted, read into the specification that the rules use.
 
     manifest ─► shape (types) ─► defaults ─► rules ─► statemachines.spec.JobSpec
 
-Nothing here raises, whatever the manifest: what is wrong is a fault with its path, what is only doubtful a warning.
+Nothing here raises, whatever the manifest: an error is a fault with its path, a doubtful value a warning.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def read_manifest(
         manifest: a decoded manifest: a vcjob (`batch.volcano.sh/*`) or a `batch/v1` Job, anything else is a fault.
         strict: warnings are faults.
         queues: the queues that exist beside Volcano's own (`default` and `root`): `name`, `parent`, `state` of each.
-        seed: what tells two submissions of one `generateName` apart, such as the command's id.
+        seed: distinguishes two submissions of one `generateName`, such as the command's id.
         most_replicas: how many replicas a job may have, all tasks together.
     """
     job, warnings = _read(manifest, list(_known(queues)), seed, most_replicas)
@@ -102,7 +102,7 @@ def update_spec(old: JobSpec, manifest: object, most_replicas: int = REPLICAS) -
     Returns:
         The new specification, without templates where the old one has none, and no faults; or the old one and the faults.
     """
-    # A job that runs stays in its queue, whatever has become of the queue.
+    # A running job stays in its queue, even if the queue was closed or deleted.
     job, _ = _read(manifest, [{"name": old.queue, "state": "Open"}], "", most_replicas)
     faults = job.faults or first_faults(change_faults(old, job.spec))
     if faults:

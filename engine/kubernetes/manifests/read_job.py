@@ -12,7 +12,7 @@ __all__ = ["ReadJob"]
 
 @dataclass(slots=True)
 class ReadJob:
-    """A manifest as read: the job it describes, and what is wrong with it."""
+    """A manifest as read: its job, faults and warnings."""
 
     kind: str = ""
     """`VCJob` (Volcano's) or `Job` (batch/v1); empty where the manifest is neither."""

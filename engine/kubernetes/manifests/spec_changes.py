@@ -31,11 +31,11 @@ _OWN_OF_TASK: Final = frozenset({"main", "min_succeeded", "max_failed"})
 
 
 def change_faults(old: JobSpec, new: JobSpec) -> Iterator[Fault]:
-    """Yield a fault for each field that differs and may not; one for all that only its digest shows.
+    """Yield a fault for each changed immutable field; one for all changes known by digest alone.
 
     Args:
-        old: the specification as it stands; its templates may have been dropped.
-        new: the specification as it is to be.
+        old: the present specification; its templates may have been dropped.
+        new: the new specification.
     """
     if [task.name for task in old.tasks] != [task.name for task in new.tasks]:
         yield Fault("spec.tasks", "job updates may not add, remove, rename or reorder tasks")

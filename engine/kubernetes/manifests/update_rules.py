@@ -1,4 +1,4 @@
-"""What of a vcjob may change while it lives (Volcano: its validating webhook on update).
+"""Rules for updates of a vcjob (Volcano: its validating webhook on update).
 
 One rule for `lahar conform`, which has both manifests, for `lahar apply`, which has the one that the job was given, and for the
 stage, which has kept the digest of it.
@@ -35,9 +35,9 @@ def update_faults(spec: VolcanoJobSpec, old: Mapping[str, Any], new: Mapping[str
     the controller fills in itself. The numbers are judged anew.
 
     Args:
-        spec: the shape of what is to be.
-        old: `spec` of the manifest as it stands.
-        new: `spec` of the manifest as it is to be.
+        spec: the shape of the new manifest.
+        old: `spec` of the present manifest.
+        new: `spec` of the new manifest.
     """
     tasks = spec.tasks or []
     for index, task in enumerate(tasks):
@@ -59,7 +59,7 @@ def update_faults(spec: VolcanoJobSpec, old: Mapping[str, Any], new: Mapping[str
 
 
 def fixed_digest(spec: Mapping[str, Any]) -> str:
-    """Return what is another text as soon as `spec` of a manifest differs in a field that may not change."""
+    """Return a text that differs whenever a manifest's `spec` differs in an immutable field."""
     content = dumps(_plain(_fixed(spec)), sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
     return sha256(content.encode(errors="surrogatepass")).hexdigest()[:32]
 

@@ -31,7 +31,7 @@ LIVES: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """What is kept of a thing that is gone, so that an observation of before does not bring it back."""
+    """Record of a deleted object, so that an older observation does not restore it."""
 
     version: str
     """The newest resourceVersion that is known of it."""
@@ -62,7 +62,7 @@ Known: TypeAlias = NodeObserved | ObjectApplied | Deletion
 
 @dataclass(slots=True)
 class ClusterFacts:
-    """What the facts of all clusters say together: the newest one about a thing stands, in whatever order those of a life arrive.
+    """The merged facts of all clusters: the newest fact about an object wins, in whatever order facts of one uid arrive.
 
     Without a resourceVersion the order of arrival decides, and nothing is kept of what is gone.
     """
@@ -76,12 +76,12 @@ class ClusterFacts:
     oldest: Oldest[Thing] = field(default_factory=Oldest, compare=False)
     """The same by when it was recorded. Derived."""
     former: dict[Thing, Former] = field(default_factory=dict)
-    """What there was before what is known."""
+    """Former lives of the objects: earlier uids of the same names."""
     oldest_former: Oldest[Thing] = field(default_factory=Oldest, compare=False)
     """The same by when it was recorded. Derived."""
 
     def absorb(self, event: Event[Data]) -> list[Thing]:
-        """Take one fact; return the things of which something else is known now. None: it is older than what is known."""
+        """Apply one fact; return the objects whose known state changed. None changes if the fact is older."""
         data, now = event.data, event.recordedtime
         if not isinstance(data, NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted):
             return []
@@ -113,13 +113,13 @@ class ClusterFacts:
         yield from self.deleted
 
     def known(self, thing: Thing) -> Known | None:
-        """Return what is known of a thing."""
+        """Return the known state of an object."""
         cluster, kind, name = thing
         standing = self.nodes.get((cluster, name)) if kind == NODE else self.objects.get(thing)
         return standing or self.deleted.get(thing)
 
     def know(self, thing: Thing, known: Known | None, former: Former | None) -> None:
-        """Replace what is known of a thing, and of its former lives; `None`: nothing is any more."""
+        """Replace the known state of an object and its former lives; `None`: delete it."""
         cluster, kind, name = thing
         if kind == NODE:
             self.nodes.pop((cluster, name), None)
@@ -157,11 +157,11 @@ def _at(kept: Mapping[Thing, Deletion | Former], thing: Thing) -> int | None:
 def _observed(
     data: NodeObserved | ObjectApplied, known: Known | None, other: str | None, lives: dict[str, str | None]
 ) -> Known | None:
-    """Return what is known after an observation.
+    """Return the known state after an observation.
 
     Args:
         data: the observation.
-        known: what is known.
+        known: the state before.
         other: uid of the life that is known, if the observation is of another one.
         lives: see `Former`; what is over then is added.
     """
@@ -183,7 +183,7 @@ def _observed(
 def _deleted(
     data: NodeDeleted | ObjectDeleted, known: Known | None, other: str | None, lives: dict[str, str | None], at: int
 ) -> Known | None:
-    """Return what is known after a deletion that was recorded at `at` (microseconds); else as `_observed`."""
+    """Return the known state after a deletion recorded at `at` (microseconds); else as `_observed`."""
     last = None if known is None else known.version
     gone = isinstance(known, Deletion)
     # a deletion is newer than the observation of its own version; older ones are of an earlier life

@@ -1,4 +1,4 @@
-"""What `lahar inspect` shows of a file: how the pod table judges each pod, what each job asks for. Keys stand in a fixed order."""
+"""Rows of `lahar inspect`: the pod table's verdict on each pod, the requests of each job. Keys have a fixed order."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _JOB_KEYS: Final = ("phase", "reason", "queue", "min_available", "tasks", "total
 
 
 def inspect_pod(document: Document) -> dict[str, Any]:
-    """Return the row of one object: who it is and, if it is a pod, how the engine sees it; the rest is `None`.
+    """Return the row of one object: its identity and, for a pod, the pod table's verdict; the rest is `None`.
 
     `phase` is Kubernetes' own, `state` and `reason` are the pod table's. A pod whose watch envelope says DELETED is judged as one
     that is gone.
@@ -62,7 +62,7 @@ def inspect_pod(document: Document) -> dict[str, Any]:
 
 
 def inspect_job(document: Document) -> dict[str, Any]:
-    """Return the row of one object: who it is and, if it is a job of a kind that is read, what it asks for and how it stands.
+    """Return the row of one object: its identity and, for a job of a supported kind, its requests and phase.
 
     `phase` and `reason` are ours; `requests` are of one pod; anything else has `supported: false` and the rest is `None`.
     """

@@ -1,4 +1,4 @@
-"""Job objects of every kind that Lahar reads: what their specification asks for and what their own status says."""
+"""Job objects of every kind that Lahar reads: requests from their specification, phase from their status."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TaskFacts:
 
 @dataclass(slots=True)
 class JobFacts:
-    """What a job object says; `None`: it does not say."""
+    """Facts of a job object; `None`: absent."""
 
     kind: str
     """`Job` (batch/v1), `VCJob`, or the kind as it stands."""
@@ -56,7 +56,7 @@ _MAIN: Final = "main"
 
 
 def read_job_facts(content: dict[str, Any]) -> JobFacts | None:
-    """Return what a job object says; `None` for a kind that Lahar reads no jobs of.
+    """Return the facts of a job object; `None` for a kind that Lahar does not read.
 
     Args:
         content: Job (batch/v1 and Volcano's), JobSet, PyTorchJob, TFJob, MPIJob, RayJob or Framework. What cannot be read counts as
@@ -76,7 +76,7 @@ def read_job_facts(content: dict[str, Any]) -> JobFacts | None:
 
 
 def observe_job(content: dict[str, Any]) -> JobObserved:
-    """Project a job object that somebody else controls.
+    """Project a job object of another controller.
 
     Raises:
         ProjectionError: Lahar reads no jobs of this kind, or `metadata.name` is missing.
@@ -217,7 +217,7 @@ _READERS: Final[dict[str, _Reader]] = {
 
 
 def _conclude(facts: JobFacts, status: dict[str, Any], ends: dict[str, JobPhase]) -> None:
-    """Take what the first terminal condition says, else that the job is suspended."""
+    """Use the first terminal condition, else the suspension."""
     for kind, phase in ends.items():
         for condition in _condition(status, kind):
             facts.phase, facts.reason, facts.message = phase, text(condition.get("reason")), _message(condition)

@@ -1,4 +1,4 @@
-"""What a pod says for people about the state that it is in: the scheduler's, the kubelet's and the containers' own words."""
+"""Messages of a pod about its state, from scheduler, kubelet and containers."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["pod_message"]
 
 
 def pod_message(pod: PodView, phase: AttemptPhase) -> str:
-    """Return an excerpt of all that a pod says about its state, each thing once; empty: nothing.
+    """Return an excerpt of a pod's messages, each once; empty: none.
 
     Args:
         pod: the pod.
-        phase: what the pod table says of it.
+        phase: the pod table's verdict.
     """
     over = phase == "Succeeded"
     parts = [text(pod.status.get("message"))]
@@ -26,7 +26,7 @@ def pod_message(pod: PodView, phase: AttemptPhase) -> str:
     if not over and "DisruptionTarget" in pod.conditions:
         parts.append(text(pod.true("DisruptionTarget").get("message")))
     several = len(pod.containers) + len(pod.inits) > 1
-    # One that runs as it was started has nothing to say, and most do.
+    # Most pods run as started and have no message.
     talking = [one for one in pod.containers if not one.running or one.status.get("lastState")]
     parts.extend(_named(one, several, _said(one, over=over)) for one in talking)
     if not over:
@@ -51,7 +51,7 @@ def _said(one: Container, *, over: bool) -> str | None:
 
 
 def _failed(one: Container) -> str | None:
-    """Return how an init container failed, of which a pod's own exit code says nothing; `None`: it did not."""
+    """Return how an init container failed, which the pod's exit code does not show; `None`: it did not."""
     return _end(mapping(mapping(one.status.get("state")).get("terminated"))) if one.exit_code else None
 
 

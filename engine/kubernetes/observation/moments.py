@@ -1,4 +1,4 @@
-"""When a pod entered its phases, read from the times that stand in the object."""
+"""Times at which a pod entered its phases, read from the object."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
 
     Args:
         pod: the pod.
-        phase: what the pod table says of it.
+        phase: the pod table's verdict.
 
     Raises:
-        ProjectionError: no time at all stands in the object.
+        ProjectionError: the object holds no time at all.
     """
     started, finished, seen = _containers(pod)
     start_time = moment(pod.status.get("startTime"))

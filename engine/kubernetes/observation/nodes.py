@@ -1,4 +1,4 @@
-"""From a node object to the fact that the engine takes in."""
+"""Projects a node object to the engine's input."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _name(metadata: dict[str, Any]) -> str:
 
 
 def _amount(size: dict[str, Any], name: str) -> Fraction:
-    """Return how much of a resource there is; none where it is left out or cannot be read."""
+    """Return the amount of a resource; 0 where it is absent or unreadable."""
     try:
         return max(Fraction(0), parse_quantity(size.get(name)))
     except QuantityError:

@@ -1,4 +1,4 @@
-"""Which of many keys has stood longest: what is kept for a while, or in a bounded number, is forgotten in that order."""
+"""Keys by age: expiry and eviction forget the oldest key first."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ S = TypeVar("S")
 
 
 class Oldest(list[tuple[int, K]]):
-    """A heap of (since when, key). What `since` says of the state and a key is what holds; `None`: the key does not stand.
+    """A heap of (since when, key). `since` of the state and a key is authoritative; `None`: the key is gone.
 
-    An entry that holds no longer is dropped when it comes to the top, or when such entries outnumber those that hold.
+    A stale entry is dropped when it comes to the top, or when stale entries outnumber valid ones.
     """
 
     def first(self, state: S, since: Callable[[S, K], int | None]) -> tuple[int, K] | None:
-        """Return what has stood longest: since when, and its key."""
+        """Return the oldest key and its time."""
         while self:
             entry = self[0]
             if since(state, entry[1]) == entry[0]:
@@ -28,7 +28,7 @@ class Oldest(list[tuple[int, K]]):
         return None
 
     def note(self, at: int, key: K, state: S, since: Callable[[S, K], int | None], most: int) -> None:
-        """Note that a key stands since `at`; at most so many do."""
+        """Add a key with its time; `most` bounds the number of valid keys."""
         heappush(self, (at, key))
         if len(self) > 2 * most + 64:  # fewer are not worth a search
             self[:] = {entry for entry in self if since(state, entry[1]) == entry[0]}

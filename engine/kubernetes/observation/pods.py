@@ -1,4 +1,4 @@
-"""From a pod object to the fact that the engine takes in."""
+"""Projects a pod object to the engine's input."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES, Rank
 __all__ = ["delete_pod", "observe_pod"]
 
 _BY_CONTROL_PLANE: Final = "NodeLost"
-"""Ends with this reason are written by the control plane, for a kubelet that cannot speak any more."""
+"""The control plane writes ends with this reason, for a kubelet that no longer reports."""
 
 
 def observe_pod(pod: object) -> PodObserved:
@@ -40,7 +40,7 @@ def delete_pod(pod: object, *, inferred: bool = False) -> PodDeleted:
 
     Args:
         pod: the object as decoded JSON.
-        inferred: nobody saw the deletion, a full state lacks the pod.
+        inferred: the deletion was not observed; a full state lacks the pod.
 
     Raises:
         ProjectionError: as for `observe_pod`.
@@ -124,7 +124,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
 
 
 def _rank(verdict: Verdict, *, ended: bool, inferred: bool) -> Rank:
-    """Return who vouches for the end, if there is one."""
+    """Return the source of the end's evidence, if the pod has ended."""
     if ended or verdict.phase not in TERMINAL_ATTEMPT_PHASES:
         return "node"
     if verdict.row == 15:

@@ -16,7 +16,7 @@ __all__ = ["Verdict", "exit_code", "judge"]
 
 
 class Verdict(NamedTuple):
-    """What the table says of a pod."""
+    """The table's verdict on a pod."""
 
     phase: AttemptPhase
     reason: str | None
@@ -33,7 +33,7 @@ _BY_STATUS: Final[dict[str, tuple[AttemptPhase, str]]] = {
 _BY_DISRUPTION: Final[dict[str, tuple[AttemptPhase, str, int]]] = {
     "PreemptionByScheduler": ("Failed", "PreemptedByScheduler", 2),
     "EvictionByEvictionAPI": ("Failed", "EvictedByApi", 3),
-    # Whether the node was lost stands in no pod: the lifecycle stage corrects row 4 by what it knows of the node.
+    # No pod shows whether its node was lost: the lifecycle stage corrects row 4 by the node's state.
     "DeletionByTaintManager": ("Failed", "EvictedByTaint", 4),
     "DeletionByPodGC": ("Lost", "NodeLost", 5),
 }
@@ -47,8 +47,8 @@ def judge(pod: PodView, *, deleted: bool = False, inferred: bool = False) -> Ver
 
     Args:
         pod: its last known state.
-        deleted: the object is gone; a terminal state that it shows stands all the same.
-        inferred: nobody saw the deletion, a full state lacks the pod.
+        deleted: the object is gone; a terminal state that it shows remains valid.
+        inferred: the deletion was not observed; a full state lacks the pod.
     """
     phase = pod.phase
     if phase == "Succeeded":
@@ -74,7 +74,7 @@ def judge(pod: PodView, *, deleted: bool = False, inferred: bool = False) -> Ver
 def exit_code(pod: PodView) -> int | None:
     """Return the exit code that decides (row 14): of the first container by time of its end that did not exit with 0.
 
-    What a kubelet invents for a container whose end it has not seen is none.
+    A code that a kubelet invents for a container whose end it did not see does not count.
     """
     bad = [one for one in pod.containers if one.exit_code and one.reason != _UNKNOWN_END]
     if len(bad) > 1:
@@ -84,7 +84,7 @@ def exit_code(pod: PodView) -> int | None:
 
 
 def _disrupted(pod: PodView) -> Verdict | None:
-    """Rows 2 to 6: what the condition DisruptionTarget says."""
+    """Rows 2 to 6: the condition DisruptionTarget."""
     reason = pod.disruption
     if reason is None:
         return None

@@ -1,1 +1,1 @@
-"""Bytes and documents read into plain values, and what every object has: names, quantities, owners, what it asks for."""
+"""Bytes and documents read into plain values, and the fields that every object has: names, quantities, owners, requests."""

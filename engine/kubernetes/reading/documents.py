@@ -1,8 +1,8 @@
 """Files and streams of Kubernetes objects, read one by one.
 
-Taken as they come: YAML documents, JSON, JSON Lines, pretty-printed JSON one object after the other (what
-`kubectl get -w -o json` prints), arrays (successive versions of one object), Lists, watch envelopes, CloudEvents. What cannot be
-read is an item of its own, with its place, and reading goes on behind it.
+Accepted in any mixture: YAML documents, JSON, JSON Lines, concatenated pretty-printed JSON (`kubectl get -w -o json`), arrays
+(successive versions of one object), Lists, watch envelopes, CloudEvents. An unreadable piece is an item of its own, with its place,
+and reading continues after it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from engine.kubernetes.reading.yaml_values import UnreadableYamlError, read_yaml
 __all__ = ["Change", "Document", "DocumentReader", "Unreadable", "kind_of", "read_documents", "read_stream"]
 
 Change = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"]
-"""What a watch says of an object."""
+"""Event type of a watch."""
 
 _CHANGES: Final = frozenset({"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"})
 _MARKS: Final = frozenset({"kind", "apiVersion", "metadata", "spec", "status", "specversion"})
@@ -35,7 +35,7 @@ class Document(NamedTuple):
     line: int
     """Line on which its piece of the stream begins, from 1; 0: it was not read from a stream, and `path` says which it is."""
     path: str
-    """Where in that piece it stands, `items[3]`; empty: it is all of it."""
+    """Path within that piece, `items[3]`; empty: the whole piece."""
     content: dict[str, Any]
     change: Change | None = None
     """From its watch envelope; `None`: it stands for itself."""

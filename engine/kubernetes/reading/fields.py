@@ -1,4 +1,4 @@
-"""Total reading of decoded JSON: what is missing or of the wrong type counts as absent, nothing raises.
+"""Total reading of decoded JSON: a missing or wrongly typed field counts as absent; nothing raises.
 
 An API server never sends a wrongly typed field, but files, proxies and other programs do; an object is worth what can be read
 of it.

@@ -48,7 +48,7 @@ _QUEUE_NAMES: Final = (
 
 
 def job_kind(kind: str | None, api_version: object) -> str | None:
-    """Return the kind of a job: Volcano's `Job` is a `VCJob`; `None` for what is no batch work."""
+    """Return the kind of a job: Volcano's `Job` is a `VCJob`; `None` for other objects."""
     if kind == "Job" and isinstance(api_version, str) and api_version.startswith("batch.volcano.sh/"):
         return "VCJob"
     return kind if kind in BATCH_KINDS else None
@@ -65,10 +65,10 @@ def controller(metadata: dict[str, Any]) -> dict[str, Any]:
 def slot_of(
     name: str, annotations: dict[str, Any], labels: dict[str, Any], join: Join | None = None
 ) -> tuple[str | None, int | None]:
-    """Return task and index of a pod; `None` for what it does not say.
+    """Return task and index of a pod, each `None` where the pod does not name it.
 
-    Lahar's own annotations win; then Volcano's (a pod without an index annotation is named JOB-TASK-INDEX), then what an owner
-    above the controller says, then the completion index of an indexed Job, then the labels of other operators.
+    Lahar's own annotations win; then Volcano's (a pod without an index annotation is named JOB-TASK-INDEX), then those of an owner
+    above the controller, then the completion index of an indexed Job, then the labels of other operators.
 
     Args:
         name: of the pod.

@@ -19,7 +19,7 @@ _MISMATCH: Final = "brackets or quotes that do not match"
 _HEAD: Final = re.compile(
     rb'(\{(?:\s*"(?:apiVersion|kind)"\s*:\s*"[^"\\\r\n]*"\s*,|\s*"metadata"\s*:\s*\{[^{}]*\}\s*,)*)\s*"items"\s*:\s*\[|\['
 )
-"""What stands before the items as servers and kubectl write it."""
+"""The start of a List up to its items, as servers and kubectl write it."""
 _BETWEEN: Final = re.compile(rb"[\s,]*")
 _USUAL_BYTES: Final = 64 << 10
 """An item of that size at most is found by the standard library in one go, a larger one token by token."""
@@ -27,19 +27,19 @@ _DECODER: Final = json.JSONDecoder()
 
 
 class NoListError(ValueError):
-    """Raised when no List stands somewhere whose items can be taken one by one; it is read as a whole."""
+    """Raised when a value is no List whose items can be split off; it is read as a whole."""
 
 
 class ListItems:
     """Splits a List into its items, whatever the chunking of its bytes.
 
     Attributes:
-        length: bytes of what stands before the items.
-        path: where items stand in it, `items`; empty for an array.
-        fields: what it has beside its items, as far as is known; all of it once `over`.
+        length: bytes before the items.
+        path: the field with the items, `items`; empty for an array.
+        fields: its other fields as far as read; all of them once `over`.
         count: items so far.
-        over: all of it was read.
-        fault: why its rest cannot be read.
+        over: it was read to its end.
+        fault: why the rest is unreadable.
         too_deep: up to there in the buffer it is nested too deep.
     """
 
@@ -64,7 +64,7 @@ class ListItems:
         self.too_deep = 0
         self._others = 0
         self._behind = False
-        """All items were taken; what stands behind them was not read yet."""
+        """All items were taken; the fields after them were not read yet."""
 
     def skip(self, buffer: bytearray) -> int:
         """Return how many bytes stand before the next item, one less if it has not begun: a stream may end there."""

@@ -1,4 +1,4 @@
-"""Manifests that stand in a page of markdown, as on the Kubernetes blog."""
+"""Manifests in a page of markdown, as on the Kubernetes blog."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What labels and annotations say of a pod's owners: the owner above its controller, its task and its replica, as tables."""
+"""Labels and annotations that name a pod's owner above its controller, its task and its replica, as tables."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ JOINS: Final = (
 
 
 class TaskLabel(NamedTuple):
-    """Where the pods of a kind of job, whose controller is that job, say of which task they are."""
+    """Labels that name a pod's task, by kind of the job that controls it."""
 
     task: str
     replica: str | None = None
@@ -91,7 +91,7 @@ def join_of(controller: str | None, annotations: dict[str, Any], labels: dict[st
 
 
 def task_of(annotations: dict[str, Any], labels: dict[str, Any]) -> tuple[str | None, int | None]:
-    """Return the task and the index that `TASK_LABELS` find; `None` for what is not said."""
+    """Return the task and the index by `TASK_LABELS`; `None` where no label names it."""
     for row in TASK_LABELS:
         value = label(row.task, annotations, labels)
         found = None if value is None else re.search(row.pattern, value)
@@ -102,7 +102,7 @@ def task_of(annotations: dict[str, Any], labels: dict[str, Any]) -> tuple[str | 
 
 
 def joined_slot(join: Join, annotations: dict[str, Any], labels: dict[str, Any]) -> tuple[str | None, int | None]:
-    """Return task and index of a pod of an owner above its controller; `None` for what is not said.
+    """Return task and index of a pod of an owner above its controller; `None` where no label names it.
 
     Of n objects in between, the one with index i has the pods i, n + i, 2n + i, …: how many each has stands on no pod.
     """

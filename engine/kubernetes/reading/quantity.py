@@ -28,7 +28,7 @@ _NANO: Final = 10**9
 LARGEST: Final = 2**63 - 1
 """Kubernetes counts no resource any further."""
 _LONGEST: Final = 256
-"""Characters; Kubernetes has no bound, but nobody writes a longer number in good faith, and exact arithmetic has its price."""
+"""Characters; Kubernetes has no bound, but no real manifest has a longer number, and exact arithmetic on one is slow."""
 
 
 def parse_quantity(value: object) -> Fraction:

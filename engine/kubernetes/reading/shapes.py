@@ -1,7 +1,7 @@
-"""Shapes: what a manifest may look like, field by field, before any rule asks whether it makes sense.
+"""Shapes: the fields and types of manifests, checked before any rule.
 
-A shape is a pydantic model with Kubernetes' names. Types are strict, as the API server's are (`"3"` is no integer), `null`
-means left out, and what a shape does not know is kept apart, to be named in a warning.
+A shape is a pydantic model with Kubernetes' names. Types are strict, as the API server's are (`"3"` is no integer), `null` means
+absent, and unknown fields are kept apart for a warning.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Shape(BaseModel):
     """Fields that Kubernetes knows and that are passed on without a look into them."""
 
     def written(self) -> dict[str, Any]:
-        """Return what it says as a manifest would, defaults that were filled in and unknown fields included."""
+        """Return it as a manifest, with defaults and unknown fields."""
         return self.model_dump(by_alias=True, exclude_none=True)
 
 

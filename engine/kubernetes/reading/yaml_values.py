@@ -1,4 +1,4 @@
-"""YAML as Kubernetes means it: JSON in other clothes. Whatever the bytes, the answer is plain JSON values or a reason.
+"""YAML as Kubernetes uses it, a notation for JSON. Any bytes give plain JSON values or a reason.
 
 Values are built from libyaml's events, not by its composer: that one recurses in C as deeply as a text nests, without a guard,
 and keeps a node of some 500 bytes for each scalar. Here nesting, size and expansion of aliases are counted as the text is read.
@@ -21,7 +21,7 @@ _KINDS: Final = {"map": "mapping", "set": "mapping", "seq": "sequence", "omap": 
 
 
 class UnreadableYamlError(ValueError):
-    """Raised when bytes are no YAML, or YAML that no JSON can stand for."""
+    """Raised when bytes are no YAML, or YAML without an equivalent in JSON."""
 
 
 # libyaml is ten times faster; PyYAML is at times built without it.
@@ -29,7 +29,7 @@ _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class _Loader(_Base):  # type: ignore[misc]  # the base is chosen at run time
-    """Reads times as the strings that stand there."""
+    """Reads times as strings."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -39,7 +39,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 class _Built(NamedTuple):
-    """A value and what an alias of it costs."""
+    """A value and the cost of an alias of it."""
 
     value: object
     values: int
@@ -136,7 +136,7 @@ class _Documents:
         self._add(_Built(value, ended.values, ended.levels + 1), ended.anchor)
 
     def _add(self, built: _Built, anchor: str | None) -> None:
-        """Put a value where it belongs."""
+        """Add a value to its parent."""
         self._spend(1)
         if anchor is not None:
             self._anchors[anchor] = built

@@ -1,4 +1,4 @@
-"""What follows from the rows of a trace: inputs, in the order in which they became known.
+"""Inputs made from the rows of a trace, in the order in which they became known.
 
 A row gives at most five kinds of facts: its job is submitted; each pod waits, runs, ends; the job ends. `recordedtime` is the
 trace's time. Rows are kept, facts are made one by one: a trace of 100,000 rows fits in memory many times over.
