@@ -96,7 +96,7 @@ class KafkaSettings(BaseSettings):
             raise ValueError(f"{url!r} is no Kafka log; write kafka://HOST:PORT")
         servers = url.removeprefix(URL_SCHEME).rstrip("/")
         if any(sign in servers for sign in "/?#"):
-            raise ValueError(f"{url!r} may name hosts and ports only; the rest stands in KAFKA_… variables")
+            raise ValueError(f"{url!r} may name hosts and ports only; set the rest in KAFKA_… variables")
         try:
             return cls(bootstrap_servers=servers) if servers else cls()
         except ValidationError as error:

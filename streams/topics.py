@@ -47,7 +47,7 @@ _FOREVER: Final = -1
 _SEEN_SECONDS: Final = 30.0
 
 _REMEDIES: Final = {
-    "partitions": "if the log was made so, name that number (--partitions); where a topic has grown since, `lahar export` reads "
+    "partitions": "if the log was created so, pass that number (--partitions); where a topic has grown since, `lahar export` reads "
     "what stood before, to be imported under another KAFKA_TOPIC_PREFIX",
     "replication": "if it is to stay so, name that number (--replication); Kafka's kafka-reassign-partitions changes the copies",
 }
@@ -192,7 +192,7 @@ async def apply(settings: KafkaSettings, wanted: list[Declared]) -> list[Differe
             missing = {difference.topic for difference in found if difference.setting == "topic"}
             await _retried(admin, lambda: _create(admin, [topic for topic in wanted if topic.name in missing]), seconds)
             await _retried(admin, lambda: _set(admin, wanted, found), seconds)
-            shown = f"the topics of {settings.where} are made, but do not show everywhere"
+            shown = f"the topics of {settings.where} are created, but not known to every broker"
             with unavailable_if(shown, {TopicAuthorizationFailedError: _RIGHTS_TO_APPLY}):
                 await _retried(admin, lambda: _must_be_seen(admin, wanted), _SEEN_SECONDS)
     return found

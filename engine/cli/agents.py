@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["agents"]
 
-agents = group("agents", Panel.RUN, "Run agents: functions and counters that are told of job events, on Kafka.")
+agents = group("agents", Panel.RUN, "Run agents: functions and counters that consume job events, on Kafka.")
 
 
 @agents.command(

@@ -35,9 +35,7 @@ from engine.runtime.settings import Settings
 
 __all__ = ["as_of", "diff_command", "history", "summary", "timeline_command", "why"]
 
-KnownOption = Annotated[
-    bool, typer.Option("--known", help="By what had been recorded by then (recordedtime), not by what is known today.")
-]
+KnownOption = Annotated[bool, typer.Option("--known", help="By recordedtime: what Lahar knew then, not what it knows today.")]
 
 
 @app.command(rich_help_panel=Panel.ASK, examples=["lahar summary", "lahar summary --json | jq .gpu_seconds"])
@@ -135,7 +133,7 @@ def history(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell everything that happened to a job, in order.
+    """Show everything that happened to a job, in order.
 
     With --json: its events as CloudEvents.
     """

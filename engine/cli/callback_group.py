@@ -22,7 +22,7 @@ from statemachines.callbacks import Selector
 
 __all__ = ["callbacks"]
 
-callbacks = group("callbacks", Panel.OPERATE, "See how the registered callbacks stand; let a disabled one go on.")
+callbacks = group("callbacks", Panel.OPERATE, "List the registered callbacks; resume a disabled one.")
 
 
 @callbacks.command("list")

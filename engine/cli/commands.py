@@ -19,25 +19,23 @@ class Place(NamedTuple):
 
 
 COMMANDS: Final[dict[str, Place]] = {
-    "run": Place("run", Panel.RUN, "Process inputs, fire timers and tell callbacks until interrupted."),
+    "run": Place("run", Panel.RUN, "Process inputs, fire timers and call callbacks until interrupted."),
     "worker": Place(
         "worker", Panel.RUN, "Run one stage of a log on Kafka until interrupted; as many of these as are wanted share its work."
     ),
-    "agents": Place("agents", Panel.RUN, "Run agents: functions and counters that are told of job events, on Kafka."),
+    "agents": Place("agents", Panel.RUN, "Run agents: functions and counters that consume job events, on Kafka."),
     "apply": Place("apply", Panel.PUT, "Give Lahar jobs to manage, and queues, nodes, tenants, priority classes and grants."),
     "ingest": Place("feed", Panel.PUT, "Take in what Kubernetes shows, as it comes."),
     "import-trace": Place("feed", Panel.PUT, "Import the trace of a real cluster: its jobs and pods become history."),
     "summary": Place("ask", Panel.ASK, "Sum up the log: jobs, attempts, phases, reasons, GPU time, waits and runs."),
     "why": Place("ask", Panel.ASK, "Explain why a job, a replica, a node or an event is as it is."),
     "timeline": Place("ask", Panel.ASK, "Draw a job's three levels with their attempts over time."),
-    "history": Place("ask", Panel.ASK, "Tell everything that happened to a job, in order."),
+    "history": Place("ask", Panel.ASK, "Show everything that happened to a job, in order."),
     "as-of": Place("ask", Panel.ASK, "Show a job, a queue or the cluster as it was at a moment."),
     "diff": Place("ask", Panel.ASK, "Show what changed between two moments, field by field, at all levels."),
     "events": Place("events", Panel.ASK, "Show job events as they were committed, and follow them."),
     "job": Place("jobs", Panel.ASK, "List and show jobs; submit, command and release them."),
-    "verify": Place(
-        "operate", Panel.OPERATE, "Check that the snapshots are what the history says, and that each input taken has one outcome."
-    ),
+    "verify": Place("operate", Panel.OPERATE, "Check that snapshots equal the history, and that each input taken has one outcome."),
     "export": Place("operate", Panel.OPERATE, "Write the log to standard output: all of it, one job or a range."),
     "import": Place("operate", Panel.OPERATE, "Restore an export into an empty log."),
     "status": Place("run", Panel.OPERATE, "Show how far the engine has come."),

@@ -52,15 +52,11 @@ def events(
     context: typer.Context,
     start: Annotated[
         str,
-        typer.Option(
-            "--from", metavar="beginning|now|TIME|TOKEN", help="Where to begin: a time counts by when events were recorded."
-        ),
+        typer.Option("--from", metavar="beginning|now|TIME|TOKEN", help="Where to begin; a time selects by recordedtime."),
     ] = "beginning",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is committed from now on.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Follow new events after the existing ones.")] = False,
     job: JobOption = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Begin with what was recorded since then: 2h, -1h, 2026-03-01.")
-    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Events recorded since then: 2h, -1h, 2026-03-01.")] = None,
     namespace: NamespaceOption = None,
     queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this queue.")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only jobs of this tenant.")] = None,
@@ -134,7 +130,7 @@ def _show(output: Output, item: Record | CaughtUp) -> None:
     elif output.as_json:
         output.record({"caught_up": True, "token": item.token})
     else:
-        output.notes.print(f"caught up; --from {item.token} goes on from here", style="dim", soft_wrap=True)
+        output.notes.print(f"caught up; --from {item.token} continues from here", style="dim", soft_wrap=True)
 
 
 def _say_where(output: Output, subscription: Subscription) -> None:
@@ -142,4 +138,4 @@ def _say_where(output: Output, subscription: Subscription) -> None:
     if output.as_json:
         output.record({"stopped": True, "token": subscription.token})
     else:
-        output.notes.print(f"stopped; --from {subscription.token} goes on from here", style="dim", soft_wrap=True)
+        output.notes.print(f"stopped; --from {subscription.token} continues from here", style="dim", soft_wrap=True)

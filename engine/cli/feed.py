@@ -111,7 +111,7 @@ class _Stream:
         read = cast("BufferedReader", source).read1
         while data := read(_CHUNK):
             if not self._take(prefix, reader.feed(data)) and unpacked(source):
-                self._output.warn(f"{prefix}what stands behind is not read: a few bytes may unpack to very many")
+                self._output.warn(f"{prefix}the rest is not read: a few bytes may unpack to very many")
                 return
             if len(data) < _CHUNK and not unpacked(source) and not reader.in_list:
                 self._pause()

@@ -34,7 +34,7 @@ log_group = group("log", Panel.OPERATE, "Look after the log's file: backup, comp
 
 @app.command(rich_help_panel=Panel.OPERATE)
 def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """Check that the snapshots are what the history says, and that each input taken has one outcome.
+    """Check that snapshots equal the history, and that each input taken has one outcome.
 
     Reads all inputs, folds the log from its beginning and compares; exit code 1 where they part, with the first event and the
     jobs concerned, or where an input is damaged or unaccounted for.
@@ -150,7 +150,7 @@ def export(
             sys.stdout.buffer.write(line + b"\n")
     sys.stdout.buffer.flush()
     if damages:
-        output.fail(f"{damages:,} records are damaged and left out; `lahar import` goes on without them")
+        output.fail(f"{damages:,} records are damaged and left out; `lahar import` continues without them")
         raise typer.Exit(FINDING)
 
 

@@ -38,7 +38,7 @@ def render_job(output: Output, job: JobView) -> None:
     counts = f"restarts {job.restarts}, retries {job.retry_count}"
     output.console.print(Text.assemble((job.phase, "bold"), f"{reason} since {moment(job.since)}; {counts}"), soft_wrap=True)
     if job.parked is not None:
-        output.console.print(f"parked: {job.parked}; `lahar job unpark {job.id}` lets it go on", soft_wrap=True)
+        output.console.print(f"parked: {job.parked}; `lahar job unpark {job.id}` resumes it", soft_wrap=True)
     tasks = _table("TASK", "PHASE", "REASON", "REPLICAS", "MINIMUM")
     for task in job.tasks.values():
         tasks.add_row(task.name, task.phase, task.reason or "-", str(task.replicas), _known(task.min_available))

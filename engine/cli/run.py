@@ -39,7 +39,7 @@ def run(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Process inputs, fire timers and tell callbacks until interrupted.
+    """Process inputs, fire timers and call callbacks until interrupted.
 
     One process runs a log at a time; others may append and ask meanwhile. SIGTERM ends it with code 0, Ctrl-C with 130, both
     between two transactions. Where the log cannot be reached or written (a full disk, a busy file) it waits, at most 10 s at a
@@ -64,7 +64,7 @@ def _say_processed(output: Output, done: int) -> None:
 
 @app.command(rich_help_panel=Panel.OPERATE)
 def status(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """Show how far the engine has come.
+    """Show the engine's position and lag, shard by shard.
 
     For each shard: offsets, lag, outcomes of all inputs, parked jobs, dead letters, the next timer, the age of the snapshot.
     """

@@ -29,7 +29,7 @@ __all__ = ["worker"]
 def worker(
     context: typer.Context,
     stage: Annotated[
-        str, typer.Option("--stage", metavar="STAGE", help="What it does: run a stage (lifecycle), or tell callbacks (effects).")
+        str, typer.Option("--stage", metavar="STAGE", help="Its work: run a stage (lifecycle), or call callbacks (effects).")
     ],
     instance: Annotated[
         str | None,

@@ -2,7 +2,7 @@
 
 Each receiver has a cursor in the log, for each partition of `job-events`, which moves behind a notice when it has arrived. Nothing
 is ever dropped because something like it was told before. A receiver that fails keeps its place and is tried again with back-off;
-the others go on. After 24 hours, or when it asks for it, it is disabled by an event; `resume` lets it go on where it stands.
+the others go on. After 24 hours, or when it asks for it, it is disabled by an event; `resume` resumes it where it stands.
 
 `step` reads no clock: the time is given. What runs receivers is given too (`engine.effects.executor`).
 """

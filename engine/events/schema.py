@@ -87,7 +87,7 @@ def _attributes(cls: type[Data]) -> tuple[dict[str, JsonSchemaValue], list[str]]
         "time": _TIME | {"description": "When it happened."},
         "recordedtime": _TIME | {"description": "When Lahar recorded it; never falls within a shard."},
         "correlationid": {"type": "string", "description": "The job; empty for what belongs to none."},
-        "causationid": _TEXT | {"description": "Id of the event that is the direct cause; absent for what comes from outside."},
+        "causationid": _TEXT | {"description": "Id of the direct cause; absent for inputs."},
         "clusterid": _TEXT | {"description": "The cluster."},
         "partitionkey": {"type": "string", "description": "The key of the record, where that is not the correlation id."},
         "datacontenttype": {"const": "application/json"},

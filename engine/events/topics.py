@@ -28,7 +28,7 @@ TOPICS: Final[dict[Topic, About]] = {
     "jobs": About(
         "Jobs",
         "job id",
-        text="Jobs given to Lahar or seen elsewhere, commands, custom events, and what became of requested effects.",
+        text="Jobs submitted or observed, commands, custom events, and reports on requested effects.",
     ),
     "cluster": About(
         "Cluster",

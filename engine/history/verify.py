@@ -83,7 +83,7 @@ class Verdict:
             return f"{self.shard}: {count} in the inputs; {'; '.join(self.input_faults)}"
         folded = f"{self.outputs:,} outputs folded into {plural(self.subjects, 'subject')}"
         if self.fault:
-            told = f"no snapshot to compare: {self.fault}, so the next run makes it anew"
+            told = f"no snapshot to compare: {self.fault}, so the next run rebuilds it"
             return f"{self.shard}: ok, {folded} ({self.from_history}); {told}"
         if self.ok:
             return f"{self.shard}: ok, {folded}; history and snapshot agree ({self.from_history})"

@@ -81,7 +81,7 @@ class Remarks:
             self._tell(decode(message), limit.passed_over())
 
     def _tell(self, event: Event[Any], passed_over: int) -> None:
-        more = f" ({passed_over} more like it since the last one told)" if passed_over else ""
+        more = f" ({passed_over} more like it since the last one logged)" if passed_over else ""
         fields = {"shard": self._shard, "event_id": event.id, "cause": event.causationid}
         data = event.data
         if isinstance(data, DeadLettered):

@@ -96,7 +96,7 @@ class Callbacks:
                     f"callback {callback.name} is disabled ({callback.disabled}); {callback.lag:,} events wait for it"
                 )
             elif callback.failing is not None:
-                self._reporter.warn(f"callback {callback.name} failed ({callback.failing}); it is told again by the next command")
+                self._reporter.warn(f"callback {callback.name} failed ({callback.failing}); the next command calls it again")
 
     def step(self) -> None:
         """Tell them what is due without waiting for any of them (for a process that goes on).

@@ -67,11 +67,13 @@ class ProcessorMetrics(Collector):
         self._shards = Gauge("lahar_shards", "Shards of the stage.", ("stage",), registry=registry)
         self._folded = Gauge("lahar_recovery_events", "Events folded when it was last opened.", _SHARD, registry=registry)
         self._rebalance = Histogram(
-            "lahar_rebalance_seconds", "Time to hear which shards to run.", ("stage",), buckets=_LONG_SECONDS, registry=registry
+            "lahar_rebalance_seconds", "Duration of rebalances.", ("stage",), buckets=_LONG_SECONDS, registry=registry
         )
         self._failures = Counter("lahar_commit_failures", "Commits that the log refused.", (*_SHARD, "error"), registry=registry)
-        self._aborts = Counter("lahar_aborts", "Transactions given up.", _SHARD, registry=registry)
-        self._fences = Counter("lahar_fences", "Transactions given up to another process.", _SHARD, registry=registry)
+        self._aborts = Counter("lahar_aborts", "Transactions aborted.", _SHARD, registry=registry)
+        self._fences = Counter(
+            "lahar_fences", "Transactions aborted because another process took over the shard.", _SHARD, registry=registry
+        )
         self._watched: dict[ShardId, Watched] = {}
         self._ends = Ends()
         registry.register(self)
@@ -213,20 +215,22 @@ class _Page:
             "lahar_partition_lag_seconds", "Age of the oldest input that waits in a partition.", labels=partition
         )
         self.unstable = GaugeMetricFamily(
-            "lahar_lso_lag_records", "What stands behind an open transaction.", labels=("topic", "partition")
+            "lahar_lso_lag_records", "Records behind an open transaction.", labels=("topic", "partition")
         )
         self.gone = CounterMetricFamily(
-            "lahar_inputs_gone", "Inputs that were gone before they were taken.", labels=("topic", "partition")
+            "lahar_inputs_gone", "Inputs deleted by retention before they were taken.", labels=("topic", "partition")
         )
         self.received = CounterMetricFamily("lahar_inputs_received", "Inputs taken.", labels=_SHARD)
-        self.settled = CounterMetricFamily("lahar_inputs", "Inputs by what became of them.", labels=(*_SHARD, "outcome"))
+        self.settled = CounterMetricFamily("lahar_inputs", "Inputs by outcome.", labels=(*_SHARD, "outcome"))
         self.held = GaugeMetricFamily("lahar_inputs_held", "Inputs kept until they are released.", labels=(*_SHARD, "outcome"))
         self.dead = CounterMetricFamily("lahar_dead_letters", "Inputs that could not be read.", labels=_SHARD)
         self.parked = GaugeMetricFamily("lahar_parked_jobs", "Jobs on which nothing is decided.", labels=_SHARD)
         self.outputs = CounterMetricFamily("lahar_outputs", "Events written.", labels=_SHARD)
         self.subjects = GaugeMetricFamily("lahar_state_subjects", "Subjects of the state.", labels=_SHARD)
         self.tail = GaugeMetricFamily("lahar_snapshot_tail_records", "Outputs that recovery would fold.", labels=_SHARD)
-        self.age = GaugeMetricFamily("lahar_snapshot_age_seconds", "Recorded time behind which the snapshot stands.", labels=_SHARD)
+        self.age = GaugeMetricFamily(
+            "lahar_snapshot_age_seconds", "Recorded time by which the snapshot is behind the shard.", labels=_SHARD
+        )
         self.dirty = GaugeMetricFamily("lahar_snapshot_dirty_subjects", "Subjects that wait for the snapshot.", labels=_SHARD)
         self.timer = GaugeMetricFamily("lahar_timer_due_timestamp_seconds", "When the earliest timer fires.", labels=_SHARD)
 

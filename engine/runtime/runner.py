@@ -89,7 +89,7 @@ class Runner:
         """
         for number, thread in self._threads.items():
             if number not in shards and not thread.stopped:
-                _logger.info("shard %s is given back", thread.shard)
+                _logger.info("shard %s is stopped", thread.shard)
                 thread.stop()
         for number in sorted(shards):
             if number not in self._threads:
@@ -142,7 +142,7 @@ class Runner:
         left = sorted((thread.number, thread.shard) for thread in self._threads.values() if not thread.ended)
         for thread in self._threads.values():
             if thread.ended and thread.error is not None and not isinstance(thread.error, FencedError):
-                _logger.error("shard %s could not be given back in order: %s", thread.shard, thread.error)
+                _logger.error("shard %s could not be closed cleanly: %s", thread.shard, thread.error)
         if left:
             names = ", ".join(shard for _, shard in left)
             _logger.warning("shards %s have not ended in time and are left behind", names)

@@ -94,7 +94,7 @@ def run_effects(settings: Settings, reporter: Reporter, signals: Signals, addres
         monitoring = stack.enter_context(Monitoring(settings))
         callbacks = Callbacks(settings, reporter, monitoring.executor)
         if not callbacks.any:
-            reporter.warn("no callbacks are registered: nobody is told of anything")
+            reporter.warn("no callbacks are registered: none will be called")
         effects: CallbackTurn | None = None
 
         def waiting() -> Sequence[str]:

@@ -112,7 +112,7 @@ async def _run(app: AgentApp, stopped: Callable[[], bool]) -> None:
             f"agents {app.conf.id}: another process was started as {name}; give each an --instance of its own"
         )
     if refused is not None:
-        raise unavailable(f"agents {app.conf.id} cannot be told of anything", refused)
+        raise unavailable(f"agents {app.conf.id} receive nothing", refused)
     if (reason := life.exception() or app.crash_reason) is not None:
         raise LogUnavailableError(f"agents {app.conf.id}: {describe(reason)}") from reason
     _log.info("agents %s: stopped", app.conf.id)

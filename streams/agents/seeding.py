@@ -93,7 +93,7 @@ def _read(
     except LogUnavailableError as error:
         if not isinstance(error, TopicsMissingError) and not isinstance(error.__cause__, REFUSALS):
             raise
-        _log.warning("no snapshots are at hand, so all of the past is read: %s", error)
+        _log.warning("no snapshots are available, so the whole history is read: %s", error)
     return found
 
 

@@ -181,10 +181,10 @@ class Wire:
                 if partition not in self._beyond:
                     self._beyond.add(partition)
                     _logger.warning(
-                        "%s ends before %d, where it is read; if it stays so, it was made anew or cut", partition, start
+                        "%s ends before %d, where it is read; if this persists, it was recreated or truncated", partition, start
                     )
                 return Chunk(RawRecords([], start), start, start)
-            _logger.warning("%s from %d to %d is gone: its retention is over", partition, start, first - 1)
+            _logger.warning("%s from %d to %d was deleted by retention", partition, start, first - 1)
             return Chunk(RawRecords([], first), first, first + 1, first)
         _raise_for(code)
         if stable < ended:
@@ -249,7 +249,7 @@ class Wire:
     def _leader(self, partition: TopicPartition) -> int:
         leader: int | None = self._client.cluster.leader_for_partition(partition)
         if leader is None or leader < 0:
-            raise StaleMetadata(f"nobody leads {partition.topic}/{partition.partition} at this moment")
+            raise StaleMetadata(f"no broker leads {partition.topic}/{partition.partition} at this moment")
         return leader
 
     async def _retry(self, ask: Callable[[], Awaitable[T]]) -> T:
@@ -264,7 +264,9 @@ def _fetch_request(wanted: Mapping[str, list[Place]]) -> FetchRequest:
 
 def _ends_before(partition: TopicPartition, ended: int) -> StaleMetadata:
     name = f"{partition.topic}/{partition.partition}"
-    return StaleMetadata(f"who leads {name} does not know {ended} offsets of it; if it stays so, the topic was made anew or cut")
+    return StaleMetadata(
+        f"the leader of {name} does not know {ended} of its offsets; if this persists, the topic was recreated or cut"
+    )
 
 
 def _raise_for(code: int) -> None:

@@ -73,7 +73,7 @@ async def known(client: Any, topics: Sequence[str], seconds: float) -> Heard:  #
     failed = [answer for answer in told.values() if isinstance(answer, Exception)]
     if len(failed) == len(told):
         reason = f": {type(failed[0]).__name__}" if failed else ""
-        raise KafkaConnectionError(f"no broker says what it has{reason}") from next(iter(failed), None)
+        raise KafkaConnectionError(f"no broker returned metadata{reason}") from next(iter(failed), None)
     partitions: dict[str, int] = {}
     refused: set[str] = set()
     for answer in told.values():

@@ -100,7 +100,7 @@ def test_an_answer_in_json_holds_nothing_that_callbacks_print(folder):
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        ('ValueError("no chat")', "warning: callback announce failed (ValueError: no chat); it is told again by the next command"),
+        ('ValueError("no chat")', "warning: callback announce failed (ValueError: no chat); the next command calls it again"),
         ('Disable("no pager")', "warning: callback announce is disabled ("),
     ],
 )

@@ -32,7 +32,7 @@ class TestDamagedRecords:
         damage(folder / "lahar.db", f"{topic}/0", offset)
         done = filled("export", code=1)
         assert f"warning: left out: {topic}/0 at {offset}: it does not match its checksum\n" in done.err
-        assert done.err.endswith("lahar: 1 records are damaged and left out; `lahar import` goes on without them\n")
+        assert done.err.endswith("lahar: 1 records are damaged and left out; `lahar import` continues without them\n")
         kept = [line for line in done.out.splitlines() if "lahar.record.left_out.v1" not in line]
         (gone,) = set(whole[:-1]) - set(kept)
         assert f'"topic":"{topic}","partition":0,"offset":{offset}' in gone

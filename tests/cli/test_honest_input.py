@@ -141,7 +141,7 @@ class TestFiles:
         read: list[int] = []
         monkeypatch.setattr(object_files.gzip.GzipFile, "read1", _counting(object_files.gzip.GzipFile.read1, read))
         done = lahar("ingest", "a.gz", code=1)
-        assert "a.gz: what stands behind is not read: a few bytes may unpack to very many" in done.err
+        assert "a.gz: the rest is not read: a few bytes may unpack to very many" in done.err
         assert sum(read) < 2 << 20
         assert names(lahar) == ["a"]
 

@@ -233,7 +233,7 @@ def test_a_token_that_cannot_be_had_for_a_while_is_asked_for_again(secured: Secu
     failing.set()
     try:
         log.background.run(cut())
-        with pytest.raises(KafkaConnectionError, match="no broker says what it has"):
+        with pytest.raises(KafkaConnectionError, match="no broker returned metadata"):
             log.background.run(log.wire.learn())
     finally:
         failing.clear()

@@ -372,9 +372,7 @@ def test_inputs_in_a_topic_that_was_made_anew_are_not_passed_over(
     make_anew(settings, "pods")
     other = open_log()
     other.append("pods", [message("a", 9)])
-    with pytest.raises(
-        LogUnavailableError, match=r"pods/0 ends at 1, but shard lifecycle/0 has taken what stood before 3;.*made anew"
-    ):
+    with pytest.raises(LogUnavailableError, match=r"pods/0 ends at 1, but shard lifecycle/0 has read up to 3;.*recreated"):
         Processor(other, LifecycleStage()).open()
     # Whoever reads there without taking the shard is told as well.
     assert other.read(PODS, 3, 10) == []

@@ -121,7 +121,7 @@ def test_a_broker_that_does_not_hear_of_them_is_named(cluster: Cluster, prefix: 
     settings = settings_of(cluster, prefix)
     Late(monkeypatch, prefix, 1_000_000, cluster.broker(2))
     monkeypatch.setattr(topics, "_SEEN_SECONDS", 5)
-    with pytest.raises(LogUnavailableError, match=r"are made, but do not show everywhere: StaleMetadata: not at broker 2$"):
+    with pytest.raises(LogUnavailableError, match=r"are created, but not known to every broker: StaleMetadata: not at broker 2$"):
         asyncio.run(topics.apply(settings, topics.declared(settings, 2, 3)))
 
 

@@ -109,4 +109,4 @@ def test_of_a_flood_some_are_told_with_the_number_of_the_others(caplog: pytest.L
     assert len(told(caplog)) == 20
     now[0] += 2
     remarks.committed(outputs)
-    assert [line.partition("(")[2] for line in told(caplog)] == ["80 more like it since the last one told)", ""]
+    assert [line.partition("(")[2] for line in told(caplog)] == ["80 more like it since the last one logged)", ""]

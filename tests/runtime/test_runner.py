@@ -422,7 +422,7 @@ def test_a_shard_that_is_not_assigned_any_more_finishes_its_transaction_and_is_g
     assert gate.reached.wait(PATIENCE)
     runner.assign([1])
     assert 0 not in log.given_back
-    assert caplog.messages == ["shard counting/0 is given back"]
+    assert caplog.messages == ["shard counting/0 is stopped"]
     gate.open()
     log.until(lambda: runner.open == {1})
     runner.collect()
@@ -554,7 +554,7 @@ def test_what_goes_wrong_while_closing_is_told(log: PlannedLog, runner: Runner, 
         gate.open()
     closing.join(PATIENCE)
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
-        "shard counting/0 could not be given back in order: torn"
+        "shard counting/0 could not be closed cleanly: torn"
     ]
 
 

@@ -146,7 +146,7 @@ class GrantSpec(Shape):
     @model_validator(mode="after")
     def _limited(self) -> GrantSpec:
         if self.namespaces is None and self.tenants is None:
-            raise ValueError("name namespaces or tenants; '*' stands for all")
+            raise ValueError("name namespaces or tenants; '*' means all")
         return self
 
 

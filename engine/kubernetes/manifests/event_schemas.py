@@ -62,7 +62,7 @@ def schema_fault(schema: dict[str, Any], budget: PatternBudget | None = None) ->
         try:
             found = resolver.lookup(reference).contents
         except Exception:  # noqa: BLE001 - a pointer into a text or a number ends in whatever Python says of that
-            return f"refers to {_short(reference)}, which it does not hold: a schema must stand on its own"
+            return f"refers to {_short(reference)}, which it does not contain: a schema must be self-contained"
         if not isinstance(found, dict | bool):
             return f"refers to {_short(reference)}, which is no schema"
     return None

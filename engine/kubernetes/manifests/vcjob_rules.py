@@ -209,9 +209,7 @@ def _volume_faults(volumes: list[VolumeSpec]) -> Iterator[Fault]:
         elif volume.volume_claim is None and not claim:
             yield Fault(path, "either VolumeClaim or VolumeClaimName must be specified")
         elif volume.volume_claim is not None and claim:
-            yield Fault(
-                path, "conflict: volumeClaimName is for a claim that exists, volumeClaim for one to be made; give one of them"
-            )
+            yield Fault(path, "conflict: volumeClaimName is for a claim that exists, volumeClaim for a new one; give one of them")
         elif claim and (message := subdomain_fault(claim)):
             yield Fault(child(path, "volumeClaimName"), message)
         if volume.mount_path:

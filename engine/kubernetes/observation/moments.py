@@ -47,7 +47,7 @@ def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
     if created is None:
         # A kubelet's own list shows its static pods without one.
         if not seen:
-            raise ProjectionError("metadata.creationTimestamp", "missing, and no other time stands in the pod")
+            raise ProjectionError("metadata.creationTimestamp", "missing, and the pod holds no other time")
         created = min(seen)
     latest = created
     bound = running = terminating = ended = None
