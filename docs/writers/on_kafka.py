@@ -1,6 +1,6 @@
-"""What a record on Kafka holds beside the data of its event, for the documents that subscribers read.
+"""Headers and keys of records on Kafka, for the subscribers' documents.
 
-`streams.codec` writes the records; its tests compare them with what is told here.
+`streams.codec` writes the records; its tests compare them with these tables.
 """
 
 from __future__ import annotations

@@ -132,7 +132,7 @@ class Lahar:
         return ingested(tally, feed.processed)
 
     def submit(self, manifest: Mapping[str, Any], *, command: str = "", strict: bool = False) -> Taken:
-        """Give Lahar a job to manage.
+        """Submit a job to manage.
 
         Args:
             manifest: a Volcano or batch/v1 Job.

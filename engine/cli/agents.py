@@ -1,4 +1,4 @@
-"""`lahar agents run`: agents, those who build on the truth, in a process of their own."""
+"""`lahar agents run`: agents, consumers of the truth, in a process of their own."""
 
 from __future__ import annotations
 
@@ -55,11 +55,11 @@ def run(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Tell agents of job events, as they are committed, until interrupted.
+    """Deliver committed job events to agents until interrupted.
 
-    Each event is given at least once, in the order of its job; docs/agents.md says what is promised. SIGTERM ends it with code 0,
-    Ctrl-C with 130, both when the calls that run have returned and the position is committed. Needs Faust, which the extra
-    `agents` installs.
+    Each event is delivered at least once, in the order of its job; docs/agents.md lists the guarantees. SIGTERM ends it with code
+    0, Ctrl-C with 130, both after running calls have returned and the position is committed. Needs Faust, which the extra `agents`
+    installs.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)

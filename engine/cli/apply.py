@@ -35,11 +35,11 @@ def apply(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give Lahar jobs to manage, and queues, nodes, tenants, priority classes and grants.
+    """Apply jobs to manage, and queues, nodes, tenants, priority classes and grants.
 
-    Applying a file twice changes nothing. A job that is known by its name and has not finished is updated, also one that nobody has
-    processed yet; one that was rejected is judged anew. An object of the cluster is as the file says from now on, whatever version
-    it has kept. Nothing is applied unless all files can be read.
+    Applying a file twice changes nothing. An unfinished job of the same name is updated, also one that is not processed yet; a
+    rejected one is judged again. Cluster objects are replaced by the file's, whatever resourceVersion it carries. Nothing is
+    applied unless all files are readable.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)

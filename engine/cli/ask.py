@@ -82,8 +82,8 @@ def why(
 ) -> None:
     """Explain why a job, a replica, a node or an event is as it is.
 
-    Of what does not run: what happened to it, since when, what it waits for, what to do. The chain of causes goes back to the input
-    that began it. `lahar history JOB --json` and `lahar events --json` show the ids of events.
+    For each replica that does not run: its last event, since when, what it waits for, what to do. The chain of causes goes back to
+    the first input. `lahar history JOB --json` and `lahar events --json` show the ids of events.
     """
     if (what is None) == (node is None):
         raise ValueError("give a job, an event or --node NAME, and only one of them")

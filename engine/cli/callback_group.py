@@ -1,4 +1,4 @@
-"""`lahar callbacks …`: how the registered callbacks stand; let a disabled one go on."""
+"""`lahar callbacks …`: list the registered callbacks; resume a disabled one."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ callbacks = group("callbacks", Panel.OPERATE, "List the registered callbacks; re
 
 @callbacks.command("list")
 def list_callbacks(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """List the registered callbacks: what they select, how far they are behind, whether they are disabled.
+    """List the registered callbacks: selection, lag, and whether they are disabled.
 
-    The last failure is that of the last delivery that was given up. Failures that are still tried again are told by the process
-    that tells the callbacks, in its messages and metrics.
+    The last failure is that of the last abandoned delivery. Failures still being retried are in the log lines and metrics of the
+    process that calls the callbacks.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -65,10 +65,9 @@ def resume(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a disabled callback go on with the notice that it could not take.
+    """Resume a disabled callback with the notice that failed.
 
-    A `lahar run` that runs the log goes on telling it; without one it is told at once. On Kafka an
-    effects worker goes on telling it.
+    A running `lahar run`, or on Kafka an effects worker, then calls it; without one it is called at once.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -106,7 +105,7 @@ def _state(standing: Standing) -> str:
 
 
 def _selected(selector: Selector) -> dict[str, Any]:
-    """Return what a selector asks for, in the words in which it is declared."""
+    """Return a selector as it is declared."""
     content: dict[str, Any] = {
         "level": sorted(selector.levels),
         "from": sorted(selector.sources),

@@ -1,4 +1,4 @@
-"""Which module a command stands in: it is imported when the command is called, so that none waits for what only others need."""
+"""The module of each command, imported when the command is called, so that none waits for the imports of others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["COMMANDS", "Place"]
 
 
 class Place(NamedTuple):
-    """Where a command is, and what `lahar --help` says of it."""
+    """A command's module and its line in `lahar --help`."""
 
     module: str
     """In `engine.cli`."""
@@ -20,12 +20,10 @@ class Place(NamedTuple):
 
 COMMANDS: Final[dict[str, Place]] = {
     "run": Place("run", Panel.RUN, "Process inputs, fire timers and call callbacks until interrupted."),
-    "worker": Place(
-        "worker", Panel.RUN, "Run one stage of a log on Kafka until interrupted; as many of these as are wanted share its work."
-    ),
+    "worker": Place("worker", Panel.RUN, "Run one stage of a log on Kafka until interrupted; any number of workers share it."),
     "agents": Place("agents", Panel.RUN, "Run agents: functions and counters that consume job events, on Kafka."),
-    "apply": Place("apply", Panel.PUT, "Give Lahar jobs to manage, and queues, nodes, tenants, priority classes and grants."),
-    "ingest": Place("feed", Panel.PUT, "Take in what Kubernetes shows, as it comes."),
+    "apply": Place("apply", Panel.PUT, "Apply jobs to manage, and queues, nodes, tenants, priority classes and grants."),
+    "ingest": Place("feed", Panel.PUT, "Read Kubernetes objects from files or standard input."),
     "import-trace": Place("feed", Panel.PUT, "Import the trace of a real cluster: its jobs and pods become history."),
     "summary": Place("ask", Panel.ASK, "Sum up the log: jobs, attempts, phases, reasons, GPU time, waits and runs."),
     "why": Place("ask", Panel.ASK, "Explain why a job, a replica, a node or an event is as it is."),

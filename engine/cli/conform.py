@@ -1,4 +1,4 @@
-"""`lahar conform`: run cases that say what must follow from an input, and report what does not (`engine.conformance`)."""
+"""`lahar conform`: run cases with expected outcomes, and report differences (`engine.conformance`)."""
 
 from __future__ import annotations
 

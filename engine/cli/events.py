@@ -76,8 +76,8 @@ def events(
 ) -> None:
     """Show job events as they were committed, and follow them.
 
-    With --json CloudEvents. Behind what there was stands a marker with a token: --from TOKEN goes on there, without gap or repeat.
-    Who follows gets another token at the end, whatever ends it: SIGTERM (code 0), Ctrl-C (130), or a log that is gone (4).
+    With --json: CloudEvents. After the existing events comes a marker with a token: --from TOKEN continues there, without gap or
+    repeat. --follow prints another token at its end: on SIGTERM (code 0), Ctrl-C (130), or loss of the log (4).
     """
     output = output_of(context, as_json)
     labels: dict[str, str] = {}
@@ -134,7 +134,7 @@ def _show(output: Output, item: Record | CaughtUp) -> None:
 
 
 def _say_where(output: Output, subscription: Subscription) -> None:
-    """Say where following has ended."""
+    """Print the token at the end of following."""
     if output.as_json:
         output.record({"stopped": True, "token": subscription.token})
     else:

@@ -1,4 +1,4 @@
-"""Shows what became of the inputs that a command has put in."""
+"""Shows the outcomes of a command's inputs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def new_feed(log: SearchableLog, settings: Settings, output: Output, *, process:
 
 
 def finish(feed: Feed, output: Output) -> None:
-    """Process, and say what became of the inputs that were expected.
+    """Process, and show the outcomes of the expected inputs.
 
     Raises:
         typer.Exit: one of them was rejected or refused (exit code 2).

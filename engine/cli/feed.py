@@ -63,10 +63,10 @@ def ingest(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take in what Kubernetes shows, as it comes.
+    """Read Kubernetes objects from files or standard input.
 
-    Objects, Lists, watch events or CloudEvents; JSON or YAML. What cannot be read is kept as a dead letter and the rest goes on;
-    exit code 1 then, and where a server reports an error. Plain objects show no deletions: prefer --output-watch-events.
+    Objects, Lists, watch events or CloudEvents; JSON or YAML. Unreadable pieces become dead letters and reading continues; exit
+    code 1 then, and if a server reports an error. Plain objects show no deletions: prefer --output-watch-events.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -208,7 +208,7 @@ def import_trace_command(
 ) -> None:
     """Import the trace of a real cluster: its jobs and pods become history.
 
-    Importing twice changes nothing. Rows that make no sense are rejected with their line number, and the rest goes on.
+    Importing twice changes nothing. Invalid rows are rejected with their line number; the others are imported.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)

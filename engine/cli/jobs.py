@@ -123,7 +123,7 @@ def _ran(line: JobLine) -> str:
 
 @jobs.command("show")
 def show(context: typer.Context, job: JobArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
-    """Show a job as it stands: phase, tasks, attempts, timers."""
+    """Show a job's present state: phase, tasks, attempts, timers."""
     output, settings = output_of(context, as_json), settings_of(context, log)
     with opened(settings) as source:
         view = fold(events_of(source, meant(settings, source, job)))
@@ -146,9 +146,9 @@ def submit(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give Lahar a job to manage.
+    """Submit a job to manage.
 
-    Every call submits anew, unless --id says that it is the same submission. `lahar apply` updates a job that is known.
+    Every call is a new submission unless --id repeats one. `lahar apply` updates a known job.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -209,7 +209,7 @@ def unpark(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Let a parked job go on: its inputs are decided again, in order."""
+    """Resume a parked job: its inputs are decided again, in order."""
     _issue(context, log, job, CommandIssued("Unpark", by), by_id, at, as_json=as_json, process=not no_process)
 
 

@@ -36,8 +36,8 @@ log_group = group("log", Panel.OPERATE, "Look after the log's file: backup, comp
 def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Check that snapshots equal the history, and that each input taken has one outcome.
 
-    Reads all inputs, folds the log from its beginning and compares; exit code 1 where they part, with the first event and the
-    jobs concerned, or where an input is damaged or unaccounted for.
+    Reads all inputs, folds the log from its beginning and compares. Exit code 1 on a difference, with its first event and jobs, or
+    on a damaged or unaccounted input.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -127,8 +127,8 @@ def export(
 ) -> None:
     """Write the log to standard output: all of it, one job or a range.
 
-    The output is always JSON Lines of CloudEvents, from which `lahar import` restores the log without loss. Records that are
-    damaged are left out and named on standard error; exit code 1 then.
+    The output is always JSON Lines of CloudEvents, from which `lahar import` restores the log without loss. Damaged records are
+    omitted and named on standard error; exit code 1 then.
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
     damages = 0

@@ -1,4 +1,4 @@
-"""Where a command's answer goes: JSON lines for programs, rich text for people.
+"""A command's output: JSON lines for programs, rich text for people.
 
 Answers go to standard output, everything about the way there (progress, warnings, errors) to standard error, so that a pipe
 only ever carries answers.
@@ -45,7 +45,7 @@ class _Console(Console):
 
 
 class Output:
-    """One command's way to speak.
+    """The output of one command.
 
     Attributes:
         as_json: the caller wants JSON lines; nothing else may be written to standard output then.
@@ -73,21 +73,21 @@ class Output:
         sys.stdout.flush()
 
     def note(self, text: str) -> None:
-        """Say on standard error what goes on."""
+        """Print progress on standard error."""
         if is_json():
             _logger.info("%s", text)
             return
         self.notes.print(text, style="dim", soft_wrap=True)
 
     def warn(self, text: str) -> None:
-        """Say on standard error that something is odd but was dealt with."""
+        """Print a warning on standard error."""
         if is_json():
             _logger.warning("%s", text)
             return
         self.notes.print(Text.assemble(("warning: ", "yellow"), text), soft_wrap=True)
 
     def fail(self, text: str) -> None:
-        """Say on standard error why the command gives up."""
+        """Print the command's error on standard error."""
         self.notes.print(Text.assemble(("lahar: ", "red"), text), soft_wrap=True)
 
     def busy(self, what: str) -> AbstractContextManager[object]:

@@ -1,4 +1,4 @@
-"""`lahar run`: the engine at work; `lahar status`: how it stands."""
+"""`lahar run`: run the engine; `lahar status`: show its position."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def run(
     """Process inputs, fire timers and call callbacks until interrupted.
 
     One process runs a log at a time; others may append and ask meanwhile. SIGTERM ends it with code 0, Ctrl-C with 130, both
-    between two transactions. Where the log cannot be reached or written (a full disk, a busy file) it waits, at most 10 s at a
-    time, and goes on when it can. A log on Kafka may be shared with nobody while this runs it; `lahar worker` shares.
+    between two transactions. While the log cannot be reached or written (a full disk, a busy file) it retries, at most 10 s apart.
+    It needs a log on Kafka for itself; `lahar worker` shares one.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)

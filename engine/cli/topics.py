@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["topics"]
 
-topics = group("topics", Panel.OPERATE, "Kafka's topics and their settings: see what differs, make them.")
+topics = group("topics", Panel.OPERATE, "Kafka's topics and their settings: compare, create.")
 
 PartitionsOption = Annotated[
     int,
@@ -42,7 +42,7 @@ def show_plan(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Say how the cluster differs from what Lahar needs; exit code 1 if it does. Nothing is changed."""
+    """Show how the cluster differs from Lahar's needs; exit code 1 if it does. Nothing is changed."""
     output = output_of(context, as_json)
     settings = _kafka_settings(settings_of(context, log).log)
     from streams.client.event_loop import run  # noqa: PLC0415  an extra that most installations do without

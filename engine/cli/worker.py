@@ -57,12 +57,12 @@ def worker(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Run one stage of a log on Kafka until interrupted; as many of these as are wanted share its work.
+    """Run one stage of a log on Kafka until interrupted; any number of workers share it.
 
-    `lifecycle`: workers spread the shards among themselves, and one that is gone for longer than its session (30 s, or
-    KAFKA_SESSION_SECONDS) loses its own to the others; or each has its own by ordinal. `effects`: one worker tells the callbacks,
-    the others stand by. SIGTERM ends it with code 0, Ctrl-C with 130, both after the transactions at hand. It leaves with code 4
-    when it was replaced.
+    `lifecycle`: the workers' group assigns the shards, and reassigns those of a worker that is silent for longer than its session
+    (30 s, or KAFKA_SESSION_SECONDS); or each worker has fixed shards by ordinal. `effects`: one worker calls the callbacks, the
+    others stand by. SIGTERM ends it with code 0, Ctrl-C with 130, both after the current transactions. A replaced worker ends with
+    code 4.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)

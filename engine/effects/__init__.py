@@ -1,4 +1,4 @@
-"""Effects: what is done in the world because of committed events, by consumers that know whether they are live.
+"""Effects: actions outside the log on committed events, by consumers that distinguish live events from replays.
 
 A module that declares callbacks needs no more than what this package shows.
 """

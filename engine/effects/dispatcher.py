@@ -1,8 +1,8 @@
-"""The dispatcher: tells receivers of committed transitions, in the order of the log, at least once.
+"""The dispatcher: delivers committed transitions to receivers, in the order of the log, at least once.
 
-Each receiver has a cursor in the log, for each partition of `job-events`, which moves behind a notice when it has arrived. Nothing
-is ever dropped because something like it was told before. A receiver that fails keeps its place and is tried again with back-off;
-the others go on. After 24 hours, or when it asks for it, it is disabled by an event; `resume` resumes it where it stands.
+Each receiver has a cursor for each partition of `job-events`, which moves past a notice when it is delivered. Similar notices are
+not merged. A failing receiver keeps its cursor and is retried with back-off; the others continue. After 24 hours, or on its
+request, an event disables it; `resume` continues it at its cursor.
 
 `step` reads no clock: the time is given. What runs receivers is given too (`engine.effects.executor`).
 """
@@ -79,11 +79,11 @@ class Dispatcher:
         executor: Executor | None = None,
         our_turn: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Begin where each receiver's cursor stands; for one that never ran, at the beginning of the log.
+        """Begin at each receiver's cursor; a new one begins at the beginning of the log.
 
         Args:
-            log: where the job events and the cursors stand, and where reports go.
-            registry: who is told.
+            log: holds job events and cursors, and takes reports.
+            registry: the receivers.
             started: when this process began (microseconds); what was recorded before is delivered as `catchup`.
             mode: `replay`: begin at the beginning, deliver nothing, only count; no cursor and no report is written.
             executor: what runs the receivers; `None`: threads.
@@ -114,7 +114,7 @@ class Dispatcher:
     # --- what the process calls -------------------------------------------------------------------------------------------
 
     def step(self, now: int) -> int:
-        """Take in what has arrived, read on, send what is due.
+        """Collect ended calls, read new events, start due deliveries.
 
         Args:
             now: the time (microseconds).
@@ -169,7 +169,7 @@ class Dispatcher:
         return sum(line.delivered for line in self._lines.values()) - before
 
     def resume(self, name: str, now: int) -> None:
-        """Let a disabled receiver go on at its cursor, by an event.
+        """Resume a disabled receiver at its cursor, by an event.
 
         Raises:
             UnknownCallbackError: no receiver has this name.
@@ -216,7 +216,7 @@ class Dispatcher:
         return {name: line.withheld for name, line in self._lines.items()}
 
     def status(self) -> list[CallbackStatus]:
-        """Return how each receiver stands, as of the last step. May be called from any thread."""
+        """Return each receiver's status as of the last step. Callable from any thread."""
         return [
             CallbackStatus(
                 name,

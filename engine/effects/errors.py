@@ -1,4 +1,4 @@
-"""Errors of effects, and what a Python callable may raise to say what is to be done with a delivery.
+"""Errors of effects, and exceptions by which a Python callable controls its delivery.
 
 EffectError
 ├── CallbackError                a callback that cannot be registered
@@ -100,4 +100,4 @@ class RetryLater(Exception):  # noqa: N818  read at the place where it is raised
 
 
 class Disable(Exception):  # noqa: N818  read at the place where it is raised: `raise Disable("…")`
-    """Raised by a callable that is not to be called again until somebody resumes it; this notice is then delivered first."""
+    """Raised by a callable to be disabled until it is resumed; this notice is then delivered first."""

@@ -43,7 +43,7 @@ class Delivery(Protocol):
     """A run of notices on its way to one receiver."""
 
     def collect(self) -> Progress:
-        """Return what has happened since the last call; one that overran is given up."""
+        """Return the results since the last call; a call that overran has failed."""
 
     def stop(self) -> None:
         """Start no more calls; a running one continues and is collected as usual."""
@@ -56,7 +56,7 @@ class Executor(Protocol):
         """Begin to deliver some notices, one after another.
 
         Args:
-            receiver: who is told.
+            receiver: the receiver.
             notices: in order.
             may_call: asked before each call, in the thread that makes it; false ends the delivery.
         """

@@ -14,7 +14,7 @@ __all__ = ["CallbackStatus", "EffectMetrics"]
 
 @dataclass(slots=True, frozen=True)
 class CallbackStatus:
-    """How a callback stands."""
+    """Status of a callback."""
 
     name: str
     lag: int

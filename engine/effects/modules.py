@@ -1,4 +1,4 @@
-"""Modules that a deployment names: those of its callbacks, of its agents, of its provider of tokens."""
+"""Import of modules named by a deployment: callbacks, agents, token provider."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is told: the port that Python callables implement now, and that webhooks and other consumers join.
+"""Receiver, the port of consumers of notices: Python callables now, webhooks later.
 
 A receiver answers each notice with an outcome. A webhook's answers fit: 2xx is `done`; a transport error or 5xx is `retry`, with
 `after` where it sends Retry-After; 410 is `disable`.
@@ -21,7 +21,7 @@ _LONGEST: Final = 500
 
 @dataclass(slots=True, frozen=True)
 class Outcome:
-    """What became of one delivery."""
+    """Outcome of one delivery."""
 
     kind: Literal["done", "retry", "disable"]
     """Delivered; to be tried again with the same notice; not to be tried before somebody resumes the receiver."""
@@ -35,11 +35,11 @@ DONE: Final = Outcome("done")
 
 
 class Receiver(Protocol):
-    """Somebody who is told of the transitions that he selects."""
+    """Consumer of the transitions that it selects."""
 
     @property
     def name(self) -> str:
-        """Unique; the cursor stands under it, so a receiver with another name begins anew."""
+        """Unique; the key of its cursor, so a renamed receiver begins at the beginning."""
 
     @property
     def origin(self) -> str:
@@ -47,7 +47,7 @@ class Receiver(Protocol):
 
     @property
     def selector(self) -> Selector:
-        """What it wants to be told of."""
+        """The transitions that it selects."""
 
     @property
     def time_limit(self) -> int:
@@ -61,7 +61,7 @@ class Receiver(Protocol):
 
 
 def tell(receiver: Receiver, notice: Notice) -> Outcome:
-    """Deliver one notice; whatever the receiver raises becomes an outcome, except for an interrupt of the user."""
+    """Deliver one notice; exceptions become outcomes, except for an interrupt of the user."""
     try:
         return receiver.receive(notice)
     except KeyboardInterrupt:

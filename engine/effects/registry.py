@@ -4,8 +4,8 @@
     def ring(notice: Notice) -> None:
         print(notice)
 
-They are found in the modules that the configuration names and through the entry points of installed packages, never by a path and
-never by anything that an event says.
+They are found in the modules that the configuration names and through the entry points of installed packages, never by a path or by
+the content of an event.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Names = str | Sequence[str] | None
 
 @dataclass(slots=True, frozen=True)
 class Callback:
-    """A Python callable that is told of transitions (a `Receiver`). Calling it calls the function, for tests."""
+    """A Python callable as a `Receiver` of transitions. Calling it calls the function, for tests."""
 
     name: str
     selector: Selector
@@ -62,7 +62,7 @@ class Callback:
 
     @property
     def origin(self) -> str:
-        """Where the function stands: `module:name`."""
+        """The function's location: `module:name`."""
         place: Any = self.function if hasattr(self.function, "__qualname__") else type(self.function)
         return f"{place.__module__}:{place.__qualname__}"
 
@@ -71,7 +71,7 @@ class Callback:
         return self.function(notice)
 
     def receive(self, notice: Notice) -> Outcome:
-        """Call the function and read what it raises; what it returns is ignored."""
+        """Call the function; its exception decides the outcome, its return value is ignored."""
         try:
             self.function(notice)
         except RetryLater as later:

@@ -1,4 +1,4 @@
-"""What is reported of callbacks.
+"""Reports on callbacks, as inputs.
 
 That a delivery failed is an input of its job, so that the job's history shows it. That a receiver is disabled or resumed belongs to
 no job: its subject is the receiver, so that these reports are in order and outlive the job, which may be parked or forgotten.
@@ -26,7 +26,7 @@ def delivery_id(name: str, event: str) -> str:
 
 @dataclass(slots=True, frozen=True)
 class Stop:
-    """Where a receiver is not to go on before somebody resumes it."""
+    """Where a disabled receiver waits for its resume."""
 
     job: str
     """Whose delivery it is; empty where the receiver alone matters."""
@@ -45,7 +45,7 @@ class Stop:
 def report(
     name: str, stop: Stop, outcome: Literal["failed", "disabled", "resumed"], now: int, cause: str = "", principal: str = ""
 ) -> Message:
-    """Return the input that says what became of a delivery or its receiver.
+    """Return the input that reports the outcome of a delivery or its receiver's state.
 
     Args:
         name: of the receiver.

@@ -1,4 +1,4 @@
-"""How the registered callbacks stand, by what the log holds: for whoever looks, beside the process that tells them."""
+"""Status of the registered callbacks, read from the log, beside the process that calls them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["Failure", "Standing", "standings"]
 
 @dataclass(slots=True, frozen=True)
 class Failure:
-    """What a callback could not take."""
+    """A failed delivery."""
 
     time: int
     """When it was given up (microseconds)."""
@@ -48,7 +48,7 @@ class Standing:
 
 
 def standings(log: SearchableLog, receivers: Iterable[Receiver]) -> list[Standing]:
-    """Return how each receiver stands, in the order given. Nothing is written.
+    """Return the status of each receiver, in the order given. Nothing is written.
 
     Raises:
         LogDamagedError: something in the log does not match its checksum.

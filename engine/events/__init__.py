@@ -1,6 +1,6 @@
-"""The vocabulary: what can happen, what it is called, how it is written down.
+"""The vocabulary: event types, their names and encoding.
 
-`inputs` come from outside, `jobs` are what the lifecycle stage says. Everything else in Lahar speaks in these.
+`inputs` come from outside, `jobs` are the lifecycle stage's events. All of Lahar exchanges these.
 """
 
 from engine.events import inputs, jobs

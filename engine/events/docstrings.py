@@ -1,4 +1,4 @@
-"""The documentation that stands under a class's fields, read from its source.
+"""Docstrings of a class's fields, read from its source.
 
 Python keeps a class's docstring but forgets the string that follows a field. Schemas and the catalogue of events are made
 from these strings, so that what a field means is written once.
@@ -19,7 +19,7 @@ __all__ = ["field_docs", "summary"]
 
 
 def field_docs(cls: type[Any]) -> dict[str, str]:
-    """Return what each field of a dataclass means: what stands under it, there or in a base, else what the glossary says."""
+    """Return the docstring of each field of a dataclass: its own, that of a base, else the glossary's."""
     docs = {field.name: COMMON[field.name] for field in fields(cls) if field.name in COMMON}
     for base in reversed(cls.__mro__):
         docs |= _module_docs(base.__module__).get(base.__qualname__, {})

@@ -1,4 +1,4 @@
-"""The envelope around every event, and the form in which a log keeps it.
+"""The envelope of events, and its form in a log.
 
 `Event` is what stages decide on and evolve with; `Message` is the same thing with its data as JSON bytes, as it stands in a
 log: CloudEvents 1.0 in binary mode (attributes beside the data). `to_cloudevent` and `from_cloudevent` are the structured mode
@@ -83,7 +83,7 @@ _ATTRIBUTE_CHARACTERS: Final = 8 * NAME_CHARACTERS
 _LONGEST_NAME: Final = 2 * NAME_CHARACTERS
 """Characters of an input's id, subject, source and cluster: each event that follows repeats them, several times."""
 SMALL: Final = _LONGEST_NAME
-"""Bytes of a message that is within every bound, whatever it is."""
+"""Bytes of a message that is within the bounds of every type."""
 _SEQUENCE_DIGITS: Final = 20
 _LARGEST_SEQUENCE: Final = 2**63 - 1  # what a log can keep
 
@@ -208,7 +208,7 @@ def decode(message: Message, *, bounded: bool = True) -> Event[Data]:
 
 
 def _unwrapped(message: Message) -> Message:
-    """Return the message that stands in the data of one without attributes."""
+    """Return the message in the data of one without attributes."""
     if message.source:
         raise UndecodableError(message.source)
     found = from_cloudevent(message.data, message.recordedtime)

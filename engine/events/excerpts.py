@@ -1,4 +1,4 @@
-"""Messages of schedulers, kubelets and programs: how much of one is kept, and when two of them say the same."""
+"""Excerpts of messages from schedulers, kubelets and programs, and their comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PUNCTUATION: Final = ".,;:"
 
 
 def excerpt(message: str) -> str:
-    """Return a message that is short, else its beginning and its end with the size of what is left out between them.
+    """Return a short message unchanged, else its beginning and end with the size of the omitted middle.
 
     It is cut between characters of Unicode; what is no Unicode becomes `?`. An excerpt is its own excerpt.
     """

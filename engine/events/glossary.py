@@ -1,7 +1,6 @@
-"""What a field means wherever it stands without words of its own.
+"""Default descriptions of fields, by name.
 
-Names are used for one thing throughout the vocabulary; where a class means something narrower, it says so under the field and
-that text wins.
+A name means one thing throughout the vocabulary; a field with a narrower meaning has its own docstring, which wins.
 """
 
 from __future__ import annotations

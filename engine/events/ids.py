@@ -1,6 +1,6 @@
 """Identity of events and jobs: hashes of what caused them, never random, never dependent on the order of arrival.
 
-An id says what a thing *is*, so the same inputs give the same ids on any machine and any log (design rule 3).
+An id is derived from the thing's identity, so the same inputs give the same ids on any machine and any log (design rule 3).
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ _CLAIMED: Final = "~"
 
 
 def separate_job_id(claimed: str, cluster: str, namespace: str, identity: str) -> str:
-    """Id of the job of somebody who names a job of another cluster or namespace: `UUID~CLAIMED`.
+    """Id of the separate job for an input that names a job of another cluster or namespace: `UUID~CLAIMED`.
 
     Args:
         claimed: the id that was named.
-        cluster: where whoever names it is.
+        cluster: of the input.
         namespace: its namespace there.
         identity: the uid of the pod, or of the object that owns it.
     """

@@ -1,6 +1,6 @@
 """Inputs: what happened outside. Observations of pods, jobs and nodes, commands, custom events, reports.
 
-Their producers give them ids that say what they are (design rule 3), so taking one twice changes nothing.
+Producers derive their ids from their content (design rule 3), so taking one twice changes nothing.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class PodObserved(Data):
     proof: StatedMicros | None = None
     """Latest time in the object: proof of life up to then."""
     rank: Rank = "node"
-    """Who vouches for the end."""
+    """Source of the evidence of the end."""
     disruption: Name | None = None
     """Reason of the condition DisruptionTarget=True, if it stands."""
     queue: Name | None = None
@@ -111,7 +111,7 @@ class PodObserved(Data):
     """Its place among the pods of its job that one List shows together: more follow, or it is the last of them. The List shows one
     moment, so nothing has ended before its last pod is known."""
     message: Text = ""
-    """What scheduler, kubelet and containers say of its state; an excerpt of it goes into the events."""
+    """Messages of scheduler, kubelet and containers about its state; the events carry an excerpt."""
 
 
 @event("lahar.pod.deleted.v1", topic="pods")
@@ -123,7 +123,7 @@ class PodDeleted(Data):
 
     last: PodObserved
     inferred: bool = False
-    """Missing from a full state: nobody saw the deletion."""
+    """Missing from a full state: the deletion was not observed."""
 
 
 @event("lahar.job.submitted.v1", topic="jobs", largest=INPUT_BYTES)
@@ -159,7 +159,7 @@ class JobDeleted(Data):
 
 @event("lahar.job.observed.v1", topic="jobs")
 class JobObserved(Data):
-    """A job object that somebody else controls, as a watch or a trace showed it; or the status of one of ours."""
+    """A job object of another controller, from a watch or a trace; or the status of a managed job."""
 
     name: Name
     kind: Name
@@ -183,7 +183,7 @@ class JobObserved(Data):
     without_end: bool = False
     """The source knows no end of this job's run (a trace row without a run time)."""
     message: Text = ""
-    """What its status says of the phase; an excerpt of it goes into the events."""
+    """Its status's message about the phase; the events carry an excerpt."""
 
 
 @event("lahar.command.issued.v2", topic="jobs")
@@ -195,7 +195,7 @@ class CommandIssued(Data):
 
     action: Literal[Action, "Unpark", "Discard"]
     by: Text = ""
-    """Who asks, as they say themselves."""
+    """Stated sender."""
     reason: Text = ""
     task: Name | None = None
     index: Count | None = None
@@ -232,7 +232,7 @@ class CustomEventRaised(Data):
 
 @event("lahar.effect.reported.v1", topic="jobs")
 class EffectReported(Data):
-    """What became of a requested effect or of a callback."""
+    """Outcome of a requested effect or of a callback."""
 
     effect: Name
     """Id of the `lahar.effect.requested`, or of the callback's delivery."""

@@ -1,4 +1,4 @@
-"""Job events: the truth. Every change at the three levels, why it came about, and what became of each input.
+"""Job events: the truth. Every change at the three levels, its cause, and the outcome of each input.
 
 They are written by the lifecycle stage only, to `job-events`, keyed by job id; within a job they are ordered and gapless
 (`sequence`). State is the fold of these events.
@@ -111,9 +111,9 @@ class JobRevised(Data):
     """When the job object was created, which may be before its first pod was seen."""
     version: str | None = None
     reason: str | None = None
-    """Why it is in its phase, as its object says now (`JobSuspended`); empty: no reason is given any more."""
+    """Reason of its phase in the present object (`JobSuspended`); empty: the object gives none."""
     message: str | None = None
-    """An excerpt of what its object says of that."""
+    """An excerpt of the object's message."""
 
 
 @event("lahar.job.phase_changed.v1", topic="job-events")
@@ -134,7 +134,7 @@ class JobPhaseChanged(Data):
     """An observed job's end that its owner did not state: it follows from its attempts and may be taken back by a new one."""
     without_end: bool = False
     message: str = ""
-    """An excerpt of what the owner's status says of the phase."""
+    """An excerpt of the owner's message about the phase."""
 
 
 @event("lahar.task.phase_changed.v1", topic="job-events")
@@ -158,7 +158,7 @@ class AttemptEvent(Data):
     version: str | None = field(default=None, kw_only=True)
     """resourceVersion of the observation it comes from."""
     message: str = field(default="", kw_only=True)
-    """An excerpt of what scheduler, kubelet and containers say of the state that it is in now."""
+    """An excerpt of the messages of scheduler, kubelet and containers about its state."""
 
 
 @event("lahar.attempt.started.v1", topic="job-events")
@@ -186,7 +186,7 @@ class AttemptBound(AttemptEvent):
 
     node: str = ""
     node_type: str | None = None
-    """What the cluster facts taken so far say; `None`: unknown."""
+    """From the cluster facts taken so far; `None`: unknown."""
     gpu_model: str | None = None
     reason: str | None = None
     previous: AttemptPhase = "Pending"
@@ -290,7 +290,7 @@ class AttemptObjectChanged(AttemptEvent):
     replaceable: bool = False
     """The replica is open for another attempt as soon as the object is gone (Volcano: a failed pod that somebody deletes)."""
     why: str = ""
-    """Why it counts as gone though nobody saw it go; empty: it was seen."""
+    """Why it counts as gone without an observed deletion; empty: it was observed."""
 
 
 @event("lahar.event.raised.v1", topic="job-events")
@@ -369,9 +369,9 @@ class TimerSet(Data):
     node: str | None = None
     """The node that is gone (`lost`)."""
     kill: KillScope | None = None
-    """The step goes on with a kill that reaches this; `None`: with whatever the job lacks."""
+    """Target of the kill that the step continues; `None`: the step does the job's other pending work."""
     reason: str | None = None
-    """Reason of the ends that the kill leads to; or why the step goes on."""
+    """Reason of the ends by the kill; or of the step."""
     held: bool = False
     """The job is parked, or inputs of it are held: the timer stands still until it is unparked and none is."""
     depth: int = 0
@@ -429,7 +429,7 @@ class EffectRequested(Data):
 
 @event("lahar.effect.settled.v1", topic="job-events")
 class EffectSettled(Data):
-    """What became of a requested effect or a callback."""
+    """Outcome of a requested effect or a callback."""
 
     effect: str
     outcome: Literal["done", "failed", "disabled", "resumed"]
@@ -458,7 +458,7 @@ class JobRejected(Data):
     faults: list[Fault]
     update: bool = False
     principal: str | None = None
-    """Of a submission: who made it. Only from them is it known when it comes again."""
+    """Sender of a submission. It is recognised as a repeat from this sender only."""
     manifest: str | None = None
     """Digest of what was submitted: with another manifest the same submission is judged anew."""
     input: str | None = None
@@ -473,7 +473,8 @@ class CommandRefused(Data):
     reason: str
     by: str = ""
     principal: str | None = None
-    """Who asks without a right to, or for what is no job; only from them is it known when it comes again. `None`: who may."""
+    """Sender without the right, or about an id that is no job; the request is recognised as a repeat from this sender only. `None`:
+    an authorised sender."""
     cluster: str | None = None
     """Cluster that they ask from; `None`: the job's."""
 
@@ -490,9 +491,9 @@ class JobForgotten(Data):
     """Long after its end the job leaves the engine's state; its history stays in the log. Later facts about it are late."""
 
     finished: Micros
-    """When it finished; of what was aborted or no job, when it was last heard of."""
+    """When it finished; for an aborted job or an id that is no job, time of its last event."""
     opened: bool = True
-    """False: it was no job, only an id that somebody named. What comes about it later is decided on anew."""
+    """False: it was an id without a job. Later inputs about it are decided from scratch."""
 
 
 @event("lahar.job.parked.v1", topic="job-events")
@@ -504,12 +505,12 @@ class JobParked(Data):
 
 @event("lahar.job.unparked.v1", topic="job-events")
 class JobUnparked(Data):
-    """The job goes on; its parked inputs are decided again, in order, and then its timers stand still no longer."""
+    """The job is resumed: its parked inputs are decided again in order, then its timers run again."""
 
     inputs: int
     by: str = ""
     principal: str | None = None
-    """Who asks for it of what is no job; only from them is it known when it comes again. `None`: the job knows it."""
+    """Sender, if the id is no job; the request is recognised as a repeat from this sender only. `None`: the job remembers it."""
 
 
 @event("lahar.input.parked.v1", topic="job-events", stability="operational")
@@ -529,7 +530,7 @@ class InputOrphaned(Data):
 
 @event("lahar.input.released.v1", topic="job-events", stability="operational")
 class InputReleased(Data):
-    """A parked or waiting input was decided again, with this outcome; what follows from it stands before this event."""
+    """A parked or waiting input was decided again, with this outcome; its events come before this one."""
 
     input: str
     """Id of the input."""
@@ -562,7 +563,7 @@ class RowRejected(Data):
 
 @event("lahar.shard.dead_lettered.v1", topic="dead-letters", stability="operational")
 class DeadLettered(Data):
-    """Bytes that could not be read, with where they stood.
+    """Unreadable bytes, with their origin.
 
     On Kafka the bytes are the value of the record and the rest stands in headers; only a letter without bytes is JSON there.
     """
@@ -578,8 +579,8 @@ class DeadLettered(Data):
     attributes: dict[str, str] = field(default_factory=dict)
     """CloudEvents attributes that came with them."""
     digest: str = ""
-    """SHA-256 of the data, hexadecimal, in place of content and attributes: what follows from the record is too large for the log.
-    The record itself stands where it stood."""
+    """SHA-256 of the data, hexadecimal, in place of content and attributes: the record's output is too large for the log. The
+    record itself is still in its topic."""
 
 
 @event("lahar.dead_letter.discarded.v1", topic="job-events", stability="operational")

@@ -1,4 +1,4 @@
-"""Which events are changes of phase, seen as raise rules and callback selectors see them."""
+"""Events that are changes of phase, as transitions for raise rules and callback selectors."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ __all__ = [
 Topic = Literal[
     "pods", "jobs", "cluster", "job-events", "decisions", "preemptions", "scheduling", "billing", "dead-letters", "snapshots"
 ]
-"""Where an event is written."""
+"""Writers of events."""
 
 INPUT_TOPICS: Final[frozenset[Topic]] = frozenset({"pods", "jobs", "cluster"})
 """Written by producers outside the engine. Their events carry no sequence and may leave their times to whoever appends them."""

@@ -34,7 +34,7 @@ _REST_SECONDS: Final = 0.2
 
 
 class Callbacks:
-    """The registered callbacks of one process. The caller of `tell` and `step` holds the log's run lock."""
+    """The registered callbacks of one process. Callers of `tell` and `step` hold the log's run lock."""
 
     def __init__(self, settings: Settings, reporter: Reporter, executor: Callable[[], Executor] = ThreadExecutor) -> None:
         """Find them.

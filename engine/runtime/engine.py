@@ -47,7 +47,7 @@ def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -
 
 
 def run_lock(settings: Settings) -> RunLock | None:
-    """Return the lock that says who runs the log; `None` for a log that needs none: one in memory, or one that workers share."""
+    """Return the run lock of a log; `None` for a log that needs none: one in memory, or one that workers share."""
     scheme, _, rest = settings.log.partition(":")
     return RunLock(Path(rest)) if scheme == "sqlite" else None
 

@@ -1,6 +1,6 @@
 """Errors of the command: one line for a person and one documented exit code each.
 
-NotFoundError         what the user named is not in the log
+NotFoundError         the named thing is not in the log
 UnreadableFileError   objects of a file could not be read
 
 | code | meaning                                                         |

@@ -34,7 +34,7 @@ class StoppedError(Exception):
 
 
 def is_shared(url: str) -> bool:
-    """Tell whether a log is processed by workers of its own: commands then only append to it."""
+    """Return whether workers process a log: commands then only append to it."""
     return url.startswith(KAFKA)
 
 

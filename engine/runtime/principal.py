@@ -1,4 +1,4 @@
-"""Who runs the command: the principal of what it puts into a log."""
+"""The command's user, as the principal of its inputs."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ class Reporter(Protocol):
     """Standard output is for programs: what callbacks print does not belong there."""
 
     def note(self, text: str) -> None:
-        """Say what goes on."""
+        """Report progress."""
 
     def warn(self, text: str) -> None:
         """Say that something is odd but was dealt with."""
 
     def flush(self) -> None:
-        """Send what was said on its way."""
+        """Flush."""

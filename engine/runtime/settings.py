@@ -1,4 +1,4 @@
-"""What a deployment may set, and where it is set: `--log`, then `LAHAR_LOG`, then a configuration file, then the default.
+"""Settings of a deployment and their precedence: `--log`, then `LAHAR_LOG`, then a configuration file, then the default.
 
 The file is the one that `--config` or `LAHAR_CONFIG` names, and no other. Where none is named, `lahar.toml` is read from
 `/etc/lahar`, from `lahar` in the user's configuration folder (`$XDG_CONFIG_HOME`, `~/.config`) and from the working directory,
@@ -85,7 +85,7 @@ def duration(value: object) -> int:
 
 
 class _File(BaseModel):
-    """What a configuration file may say."""
+    """Keys of a configuration file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

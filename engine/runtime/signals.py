@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT end a process after the transaction at hand; the same signal again ends it at once."""
+"""SIGTERM and SIGINT end a process after its current transaction; a second signal ends it at once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Signals:
             signal.signal(number, handler)
 
     def wait(self, seconds: float) -> None:
-        """Return when the process is told to stop or somebody calls `wake`, after some seconds at the latest."""
+        """Return on a signal or `wake`, after some seconds at the latest."""
         with suppress(Empty):
             self._told.get(timeout=seconds)
 
