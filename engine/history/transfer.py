@@ -29,7 +29,7 @@ from engine.events.ids import digest
 from engine.history.errors import TransferError
 from engine.history.surviving import Damage, surviving
 from engine.log.port import Commit, Log, Output, Partition, Record, SearchableLog, ShardId, ShardLog, Vector
-from engine.processor.partitions import input_partitions, shard_count, width
+from engine.processor.partitions import input_partitions, partition_count, shard_count
 from engine.processor.stage import Stage
 
 __all__ = ["Contents", "contents_of", "export_job", "export_log", "import_log"]

@@ -69,7 +69,7 @@ class Follower:
             if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
                 return _IDLE_SECONDS
             if not self._stop.is_set():
-                _logger.warning("the projection is followed no further: %s; whoever asks catches it up", error)
+                _logger.warning("the projection is no longer followed: %s; queries catch it up", error)
             return None
         self._failures = 0
         return _IDLE_SECONDS if taken < self._most else (thread_time() - began) * (1 / _SHARE - 1)

@@ -323,7 +323,7 @@ def test_a_follower_keeps_the_file_near_the_end_and_leaves_it_to_others_where_it
         other.execute("CREATE TRIGGER full BEFORE INSERT ON jobs BEGIN SELECT raise(ABORT, 'full'); END")
     other.close()
     assert follower.step() is None
-    assert caplog.messages == ["the projection is followed no further: full; whoever asks catches it up"]
+    assert caplog.messages == ["the projection is no longer followed: full; queries catch it up"]
 
 
 def test_a_follower_takes_what_is_new_once_more_before_it_ends(log: SqliteLog, path: Path) -> None:
