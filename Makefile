@@ -38,7 +38,7 @@ run: $(STAMP) ## Import real cluster history into run/lahar.db, show what became
 	@echo '  $(BIN)/lahar --log sqlite:run/lahar.db why default/openb-pod-8096            how a real job failed'
 	@echo '  $(BIN)/lahar --log sqlite:run/lahar.db timeline default/openb-pod-8096       when it waited and ran'
 	@echo '  $(BIN)/lahar --log sqlite:run/ensemble.db history search/ranking-ensemble   every event of the story'
-	@echo 'docs/tutorial.md goes on from here.'
+	@echo 'docs/tutorial.md continues from here.'
 
 kafka: .kafka/$(KAFKA_VERSION)/.complete ## Fetch Apache Kafka's jars for the tests (needs Maven; running them needs Java 17).
 

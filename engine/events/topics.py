@@ -38,7 +38,7 @@ TOPICS: Final[dict[Topic, About]] = {
     "job-events": About(
         "Job events",
         "job id",
-        text="The truth: every change of jobs, tasks and attempts, why it came about, and what became of each input. "
+        text="The truth: every change of jobs, tasks and attempts, its cause, and the outcome of each input. "
         "Ordered and gapless within a job.",
     ),
     "dead-letters": About(

@@ -14,7 +14,15 @@ from engine.events import Topic
 from engine.log.port import Log, Partition
 from engine.processor.stage import Reads, Stage
 
-__all__ = ["input_partitions", "is_whole", "output_partitions", "read_partitions", "shard_count", "sharded_by", "width"]
+__all__ = [
+    "input_partitions",
+    "output_partitions",
+    "partition_count",
+    "read_partitions",
+    "shard_count",
+    "sharded_by",
+    "single_shard",
+]
 
 
 def sharded_by(stage: Stage[Any]) -> Topic | None:
