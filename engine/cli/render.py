@@ -32,7 +32,8 @@ def render_job(output: Output, job: JobView) -> None:
     """Show a job as it stands: who it is, its tasks, attempts and timers."""
     output.console.print(Text.assemble((f"{job.namespace}/{job.name}", "bold"), (f"  {job.id}", "dim")), soft_wrap=True)
     control = "managed" if job.managed else "observed"
-    whose = f"queue {job.queue}, user {job.user or '-'}, tenant {job.tenant or '-'}"
+    whose = f"queue {job.queue}, user {job.user or '-'}, tenant {job.tenant or '-'}, cluster {job.cluster}"
+    whose += f", project {job.project}" if job.project else ""
     output.console.print(f"{job.kind}, {control}, {whose}", soft_wrap=True)
     reason = f" ({job.reason})" if job.reason else ""
     counts = f"restarts {job.restarts}, retries {job.retry_count}"
@@ -42,11 +43,13 @@ def render_job(output: Output, job: JobView) -> None:
     tasks = _table("TASK", "PHASE", "REASON", "REPLICAS", "MINIMUM")
     for task in job.tasks.values():
         tasks.add_row(task.name, task.phase, task.reason or "-", str(task.replicas), _known(task.min_available))
-    attempts = _table("ATTEMPT", "PHASE", "REASON", "EXIT", "NODE", "RESTARTS", "RAN")
+    rows = []
     for attempt in job.attempts.values():
         ran = None if attempt.running is None or attempt.ended is None else length(attempt.ended - attempt.running)
-        row = (attempt.reason, attempt.exit_code, attempt.node, attempt.restarts, ran)
-        attempts.add_row(attempt.name, attempt.phase, *map(_known, row))
+        known = (attempt.reason, attempt.exit_code, attempt.node, attempt.restarts, ran, attempt.pod or None)
+        rows.append([attempt.name, attempt.phase, *map(_known, known)])
+    headings = ("ATTEMPT", "PHASE", "REASON", "EXIT", "NODE", "RESTARTS", "RAN", "POD")
+    attempts = whole_table(output, headings, rows, {"NODE", "POD"})
     timers = _table("TIMER", "DUE", "ACTION", "POLICY")
     for timer in job.timers.values():
         timers.add_row(timer.kind, "stands still" if timer.held else moment(timer.due), _known(timer.action), _known(timer.policy))

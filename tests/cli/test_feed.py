@@ -119,6 +119,19 @@ class TestIngest:
         assert lahar("summary", "--all", "--json").record["so_far_until"] == "2026-01-01T02:00:05.000000Z"
         assert [line["run_seconds_so_far"] for line in lahar("job", "list", "--all", "--json").records] == [7200, 0]
 
+    def test_a_job_is_shown_with_the_names_of_its_pods(self, lahar):
+        """A long one is shortened in the middle, no other column is."""
+        for name, columns in (("short", "120"), ("a" * 100 + "b" * 100, "100")):
+            lahar("ingest", given=json.dumps(pod(name)))
+            (job,) = lahar("job", "list", "--all", "--json").records[-1:]
+            shown = lahar("job", "show", job["id"], COLUMNS=columns).out.splitlines()
+            assert ", cluster default" in shown[1]
+            heading, attempt = (line.split() for line in shown[-2:])
+            assert (heading[0], heading[-1], attempt[1]) == ("ATTEMPT", "POD", "Running")
+            start, _, end = attempt[-1].partition("…")
+            assert name.startswith(start)
+            assert name.endswith(end)
+
     @pytest.mark.parametrize("columns", [60, 80, 200])
     def test_the_phase_of_a_job_is_shown_whatever_names_are_like(self, lahar, columns):
         """And in the first line of a narrow terminal."""
