@@ -49,7 +49,7 @@ _SEEN_SECONDS: Final = 30.0
 _REMEDIES: Final = {
     "partitions": "if the log was created so, pass that number (--partitions); where a topic has grown since, `lahar export` reads "
     "what stood before, to be imported under another KAFKA_TOPIC_PREFIX",
-    "replication": "if it is to stay so, name that number (--replication); Kafka's kafka-reassign-partitions changes the copies",
+    "replication": "if it is to stay so, pass that number (--replication); Kafka's kafka-reassign-partitions changes the copies",
 }
 """Advice for differences that are never changed in place."""
 _RIGHTS_TO_PLAN: Final = "let this user describe the topics and their configs"

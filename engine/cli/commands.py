@@ -40,7 +40,7 @@ COMMANDS: Final[dict[str, Place]] = {
     "callbacks": Place("callback_group", Panel.OPERATE, "List the registered callbacks; resume a disabled one."),
     "dead-letters": Place("letters", Panel.OPERATE, "Inputs that could not be read: list them, put them in again, discard them."),
     "log": Place("operate", Panel.OPERATE, "Look after the log's file: backup, compact."),
-    "topics": Place("topics", Panel.OPERATE, "Kafka's topics and their settings: see what differs, make them."),
+    "topics": Place("topics", Panel.OPERATE, "Kafka's topics and their settings: compare, create."),
     "bench": Place("bench", Panel.TOOLS, "Measure speed, memory and pauses beside their budgets; exit code 1 if one is not met."),
     "diagram": Place("machines", Panel.TOOLS, "Draw the state machines of job, task and replica as Mermaid."),
     "conform": Place("tools", Panel.TOOLS, "Run conformance cases by the engine's own rules."),

@@ -149,8 +149,8 @@ def must_reach(log: Log, shard: ShardId, partition: Partition, taken: int) -> in
     if (end := log.end(partition)) < taken:
         kind = LogUnavailableError if isinstance(log, Transactional) else LogDamagedError
         raise kind(
-            f"{partition.topic}/{partition.number} ends at {end}, but shard {shard} has read up to {taken}; if it "
-            "stays so, the topic was made anew or cut: restore it from a backup, or start a new log"
+            f"{partition.topic}/{partition.number} ends at {end}, but shard {shard} has read up to {taken}; if this "
+            "persists, the topic was recreated or cut: restore it from a backup, or start a new log"
         )
     return end
 

@@ -9,7 +9,7 @@ import pytest
 from lifecycle_driver import Driver, vcjob
 
 from engine.events.jobs import DelaysCancelled, TimerCancelled
-from engine.lifecycle import inputs, pods
+from engine.lifecycle import inputs, pod_inputs, pods
 
 REPLICAS = 24
 """More than are begun in one step here."""
@@ -36,7 +36,7 @@ class Counting(Driver):
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pods, "PODS", 3)
-    monkeypatch.setattr(inputs, "PODS", 3)
+    monkeypatch.setattr(pod_inputs, "PODS", 3)
     monkeypatch.setattr(inputs, "RELEASED", 3)
 
 

@@ -48,9 +48,9 @@ def test_another_number_is_refused_with_what_to_do_about_it(
 ) -> None:
     lahar("topics", "apply", *topics)
     said = lahar("topics", "apply", *topics, f"--{number}", "3", code=4).err
-    assert f"name that number (--{number})" in said
+    assert f"pass that number (--{number})" in said
     assert remedy in said
-    assert said.count("name that number") == 1
+    assert said.count("pass that number") == 1
 
 
 def test_more_copies_than_brokers_are_refused_with_what_to_do_about_it(lahar: Command) -> None:

@@ -54,9 +54,9 @@ def refusing(notice):
 async def given(event):
     print(f"given {event.type}", flush=True)
 """
-READING: Final = "what only reads"
-APPENDING: Final = "what only appends"
-BOTH: Final = "what reads and appends"
+READING: Final = "readers"
+APPENDING: Final = "appenders"
+BOTH: Final = "commands that read and append"
 LIFECYCLE: Final = "worker --stage lifecycle"
 EFFECTS: Final = "worker --stage effects"
 OWN: Final = "agents run of your own"
@@ -341,7 +341,7 @@ def test_usage_is_counted_from_the_beginning_by_who_may_read_no_snapshots(guarde
     given = without(rights(USAGE), *taken)
     with guarded.process(given, "agents", "run", "streams.agents.usage:app") as agents:
         agents.until(lambda: agents.is_ready and 'lahar_usage_jobs{phase="Pending"' in agents.page("/metrics"))
-        assert "no snapshots are at hand, so all of the past is read: " in agents.said
+        assert "no snapshots are available, so the whole history is read: " in agents.said
 
 
 def test_a_worker_that_may_not_read_the_log_says_so_and_ends(guarded: Guarded) -> None:

@@ -131,8 +131,8 @@ def test_a_partition_that_was_cut_below_what_it_had_is_not_taken_for_read(
     make_anew(settings, "pods")
     # It is asked for so long.
     monkeypatch.setattr(log.wire, "_seconds", 2)
-    with pytest.raises(LogUnavailableError, match=rf"pods/0 .*does not know {end} offsets of it; if it stays so"):
+    with pytest.raises(LogUnavailableError, match=rf"pods/0 .*does not know {end} of its offsets; if this persists"):
         log.read(pods, end, 100)
     log.append("pods", jobs(1))
-    with pytest.raises(LogUnavailableError, match=rf"pods/0 .*does not know {end} offsets of it; if it stays so"):
+    with pytest.raises(LogUnavailableError, match=rf"pods/0 .*does not know {end} of its offsets; if this persists"):
         log.read(pods, 0, 100)
