@@ -6,12 +6,15 @@ STAMP := .venv/.installed
 KAFKA_VERSION ?= 4.3.0
 OLDEST_KAFKA := 3.9.1
 PROMETHEUS_VERSION ?= 0.313.5
+FOCUS_VALIDATOR_VERSION := 2.2.1
+# The first Python 3.12 or newer that runs; pyenv's shims exist even where they do not.
+PYTHON312 ?= $(firstword $(foreach python,python3.12 python3.13 $(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python),$(shell $(python) -c pass 2>/dev/null && echo $(python))))
 # As many tests at once as there are processors, at most four: each process has a broker of its own. A file stays in one process.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help run kafka broker promtool kafka-if-possible test test-slow chaos mutants lint bench docs check-generated wheel-check lock clean
+.PHONY: help run kafka broker promtool focus-validator kafka-if-possible test test-slow chaos mutants lint bench docs check-generated wheel-check lock clean
 
 help: ## Show what there is to make.
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -26,10 +29,19 @@ $(STAMP): requirements.lock pyproject.toml
 
 .venv: $(STAMP) ## Create or update the environment.
 
-run: $(STAMP) ## Import real cluster history into run/lahar.db, show what became of it, and play a story.
+run: $(STAMP) ## Import real cluster history into run/lahar.db, show what became of it and what it costs, and play a story.
 	@rm -rf run && mkdir -p run
-	@$(BIN)/lahar --log sqlite:run/lahar.db import-trace --format openb
+	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db apply examples/prices/prices.yaml --at 2020-01-01T00:00:00Z
+	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db import-trace --format openb --tenants 5
 	@$(BIN)/lahar --log sqlite:run/lahar.db summary
+	@echo
+	@echo 'What each tenant owes (tenant = user modulo 5; docs/billing.md):'
+	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db billing invoice
+	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db billing verify
+	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db billing report > run/bill.html
+	@echo 'One line of them, and the events behind it:'
+	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db billing explain bfbf4af952bc
+	@echo 'The log is run/lahar.db, the bill as a page run/bill.html.'
 	@echo
 	@echo 'A story: an ensemble is done when its combiner is (examples/ensemble)'
 	@PATH="$(abspath $(BIN)):$$PATH" LAHAR_LOG="sqlite:$(CURDIR)/run/ensemble.db" examples/ensemble/play.sh
@@ -58,6 +70,15 @@ promtool: .promtool/.$(PROMETHEUS_VERSION) ## Build promtool and Prometheus for 
 	cd .promtool && go mod init promtool
 	cd .promtool && go get $(foreach program,promtool prometheus,github.com/prometheus/prometheus/cmd/$(program)@v$(PROMETHEUS_VERSION))
 	cd .promtool && go build -trimpath -ldflags '-s -w' -o . $(foreach program,promtool prometheus,github.com/prometheus/prometheus/cmd/$(program))
+	touch $@
+
+focus-validator: .focus-validator/.$(FOCUS_VALIDATOR_VERSION) ## Install the validator of FOCUS files for the tests of exports (needs Python 3.12).
+
+.focus-validator/.$(FOCUS_VALIDATOR_VERSION):
+	@test -n "$(PYTHON312)" || { echo 'no Python 3.12: make focus-validator PYTHON312=/path/to/python3.12'; exit 1; }
+	rm -rf .focus-validator
+	$(PYTHON312) -m venv .focus-validator
+	.focus-validator/bin/python -m pip install --disable-pip-version-check --quiet focus-validator==$(FOCUS_VALIDATOR_VERSION) 'pyarrow<22'
 	touch $@
 
 kafka-if-possible:
@@ -94,6 +115,7 @@ docs: $(STAMP) ## Write anew what is generated in docs: schemas, AsyncAPI, catal
 	$(BIN)/python docs/writers/documents.py
 	$(BIN)/lahar diagram --out docs/machines.md
 	$(BIN)/python tests/documentation_pages.py
+	$(BIN)/python tests/billing/exports/exports_page.py
 
 check-generated: docs ## Fail if the committed documents are not what `make docs` writes.
 	@test -z "$$(git status --porcelain -- docs)" || \
@@ -110,5 +132,5 @@ lock: ## Resolve the dependencies anew and write requirements.lock.
 	rm -rf .venv-lock
 
 clean: ## Remove everything that was made.
-	rm -rf .venv .venv-lock .kafka .promtool run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
+	rm -rf .venv .venv-lock .kafka .promtool .focus-validator run build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

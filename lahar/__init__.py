@@ -11,14 +11,18 @@ What stands here keeps its meaning within a major version; see docs/library.md.
 
 from engine import __version__
 from engine.application.applying import AppliedObject
+from engine.application.billing import Bills, PeriodError
 from engine.application.client import Lahar
 from engine.application.feed import Taken
 from engine.application.ingesting import Ingested
 from engine.application.opening import open_lahar as open  # noqa: A004 - `lahar.open` reads as what it does
 from engine.application.subscribing import Events
+from engine.billing.invoice import Invoice
+from engine.billing.records import Record
 from engine.events import Event
 from engine.events.jobs import Fault
 from engine.history.asof import ClusterAsOf
+from engine.history.billing import Finding
 from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
 from engine.history.letters import Letter
 from engine.history.listing import Filter, JobLine
@@ -30,20 +34,25 @@ from engine.log.errors import LogError
 __all__ = [
     "AmbiguousError",
     "AppliedObject",
+    "Bills",
     "ClusterAsOf",
     "Event",
     "Events",
     "Explanation",
     "Fault",
     "Filter",
+    "Finding",
     "HistoryError",
     "Ingested",
+    "Invoice",
     "JobLine",
     "JobView",
     "Lahar",
     "Letter",
     "LogError",
     "NotFoundError",
+    "PeriodError",
+    "Record",
     "Taken",
     "Timeline",
     "TokenError",

@@ -9,9 +9,12 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from engine.application.feed import Feed
 from engine.application.known_jobs import KnownJobs
 from engine.application.messages import manifest_digest, submission, update
+from engine.billing.book import Book, book_faults
+from engine.billing.book import applied as applied_book
 from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.ids import observation_id
 from engine.events.inputs import NodeObserved, ObjectApplied
+from engine.events.prices import read_book
 from engine.history.reading import cluster_facts
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
 from engine.kubernetes.manifests.manifest import read_manifest, replacement_faults
@@ -27,7 +30,7 @@ _HINT: Final = (
     "what differs from the manifest that the job was given, such as labels, is not taken over while it runs; submit it under "
     "another name"
 )
-_KINDS: Final = ("Job", "Queue", "Node", "Tenant", "PriorityClass", "Grant")
+_KINDS: Final = ("Job", "Queue", "Node", "Tenant", "PriorityClass", "Grant", "PriceBook")
 
 
 class Part(NamedTuple):
@@ -135,14 +138,15 @@ def _judge_objects(
     log: SearchableLog, cluster: str, parts: Iterable[Part]
 ) -> tuple[list[AppliedObject], list[tuple[Topic, Message]], Collection[Data]]:
     """Return what becomes of objects that are no jobs, what is to be appended, and what the log knows then."""
-    facts = ClusterFacts()
+    facts, book = ClusterFacts(), Book()
     for event in cluster_facts(log):
+        book = applied_book(book, event) or book
         if event.clusterid == cluster:
             facts.absorb(event)
     applied: list[AppliedObject] = []
     changed: list[tuple[Topic, Message]] = []
-    for topic, messages, _ in (part.inputs for part in parts if part.inputs is not None):
-        for message in messages:
+    for part in parts:
+        for message in () if part.inputs is None else part.inputs.messages:
             event, data = _as_given(message)
             kind, name = _named(data)
             before = facts.known((cluster, kind, name))
@@ -150,10 +154,24 @@ def _judge_objects(
             if isinstance(before, NodeObserved | ObjectApplied):
                 outcome = "unchanged" if replace(before, version=None, uid=None) == data else "changed"
             if outcome != "unchanged":
-                changed.append((topic, encode(event, message.key)))
+                book = _next_book(book, event, part.place)
+                changed.append(("cluster", encode(event, message.key)))
                 facts.absorb(event)
             applied.append(AppliedObject(kind, name, outcome))
     return applied, changed, [*facts.nodes.values(), *facts.objects.values()]
+
+
+def _next_book(book: Book, event: Event[Data], place: str) -> Book:
+    """Return the price book once an object is applied.
+
+    Raises:
+        ValueError: it is a price book that changes what was charged by.
+    """
+    data = event.data
+    if isinstance(data, ObjectApplied) and data.kind == "PriceBook" and (given := read_book(data.spec)[0]) is not None:
+        for path, message in book_faults(book, given, event.recordedtime):
+            raise ValueError(f"{place}: {path}: {message}")
+    return applied_book(book, event) or book
 
 
 def _as_given(message: Message) -> tuple[Event[Data], NodeObserved | ObjectApplied]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import TypeVar
@@ -21,11 +22,12 @@ __all__ = ["Questions", "answered", "asked", "meant"]
 
 Behind = Callable[[int, Exception], object]
 
+M = TypeVar("M")
 T = TypeVar("T")
 
 
 class Questions:
-    """Questions about all jobs of a log, of one projection that stays open from the first to `close`; in one thread at a time."""
+    """Questions about a log, asked of one projection that stays open from the first to `close`; in one thread at a time."""
 
     def __init__(self, settings: Settings, source: SearchableLog) -> None:
         """Open nothing yet.
@@ -44,7 +46,7 @@ class Questions:
             self._projection.close()
             self._projection = None
 
-    def ask(self, question: Callable[[JobTables], T], behind: Behind | None = None) -> T:
+    def ask(self, model: Callable[[sqlite3.Connection], M], question: Callable[[M], T], behind: Behind | None = None) -> T:
         """Return the answer to a question, as of now; see `Projection.ask`.
 
         Raises:
@@ -53,7 +55,7 @@ class Questions:
         """
         if self._projection is None:
             self._projection = Projection(place_of(self._settings.log, os.environ))
-        return self._projection.ask(self._source, JobTables, question, behind=behind)
+        return self._projection.ask(self._source, model, question, behind=behind)
 
     def meant(self, given: str) -> str:
         """Return the id of the job that somebody means.
@@ -64,15 +66,21 @@ class Questions:
             LogError: the log cannot be read to its end.
         """
         try:
-            return self.ask(lambda jobs: resolve_known(jobs, given))
+            return self.ask(JobTables, lambda jobs: resolve_known(jobs, given))
         except (LogError, EventError):  # what cannot be read may say nothing about names
             return resolve(self._source, given)
 
 
-def asked(settings: Settings, source: SearchableLog, question: Callable[[JobTables], T], behind: Behind | None = None) -> T:
+def asked(
+    settings: Settings,
+    source: SearchableLog,
+    model: Callable[[sqlite3.Connection], M],
+    question: Callable[[M], T],
+    behind: Behind | None = None,
+) -> T:
     """Return the answer to one question; arguments and errors as of `Questions`."""
     with closing(Questions(settings, source)) as questions:
-        return questions.ask(question, behind)
+        return questions.ask(model, question, behind)
 
 
 def meant(settings: Settings, source: SearchableLog, given: str) -> str:
@@ -101,6 +109,6 @@ def answered(
         troubles.append(error)
         warn(f"the answer is as of {format_time(recorded)}; the log cannot be read further")
 
-    yield asked(settings, source, question, behind)
+    yield asked(settings, source, JobTables, question, behind)
     for error in troubles[-1:]:
         raise error

@@ -13,10 +13,12 @@ from uuid import uuid4
 
 from engine.application.applying import AppliedObject, apply_parts, part_of
 from engine.application.asking import Questions
+from engine.application.billing import Bills, close_period
 from engine.application.feed import Feed, Taken
 from engine.application.ingesting import Ingested, append_objects, ingested
 from engine.application.messages import command_message, submission
 from engine.application.subscribing import Events, start_at
+from engine.billing.calendar import Month
 from engine.events import Data, Event, Message
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.times import to_micros
@@ -38,6 +40,7 @@ from engine.kubernetes.tally import Tally
 from engine.log.errors import LogUnavailableError
 from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock
+from engine.projection.job_tables import JobTables
 from engine.runtime.engine import Engine
 from engine.runtime.settings import Settings
 from statemachines.vocabulary import Action, Level
@@ -231,6 +234,21 @@ class Lahar:
             raise AmbiguousError(letter, found, "dead letters")
         return self._command(self._settings.cluster, found[0], letter, CommandIssued("Discard", by, reason), command)
 
+    def close_month(self, period: str, *, by: str = "") -> Month:
+        """Close a month, `YYYY-MM`: its invoices and exports never change again, what is learnt later corrects a later month.
+
+        Args:
+            period: which month.
+            by: who closes it; kept in the history.
+
+        Raises:
+            PeriodError: it is no month, has not ended, is closed already, or nothing was used in it.
+        """
+        with self._feed() as feed:
+            month = close_period(feed, self.bills, self._settings.cluster, period, by, wall_clock())
+            self._finish(feed)
+        return month
+
     def _issue(self, job: str, data: CommandIssued | CustomEventRaised, command: str) -> Taken:
         ident = self._questions.meant(job)
         return self._command(cluster_of(self.log, ident), ident, job, data, command)
@@ -262,7 +280,7 @@ class Lahar:
 
     def jobs(self, wanted: Filter | None = None) -> list[JobLine]:
         """Return the jobs that pass a filter, by time of submission."""
-        return self._questions.ask(lambda jobs: jobs.lines(wanted))
+        return self._questions.ask(JobTables, lambda jobs: jobs.lines(wanted))
 
     def job(self, job: str) -> JobView:
         """Return a job as it stands.
@@ -315,11 +333,16 @@ class Lahar:
             cluster: only jobs of this one.
             other: count jobs of kind `Other` (services, single pods) too.
         """
-        return self._questions.ask(lambda jobs: jobs.summary(include_other=other, cluster=cluster))
+        return self._questions.ask(JobTables, lambda jobs: jobs.summary(include_other=other, cluster=cluster))
 
     def dead_letters(self, *, discarded: bool = False) -> list[Letter]:
         """Return the dead letters that are open, oldest first; with `discarded` the others too."""
         return [letter for letter in latest_letters(self.log) if discarded or letter.discarded is None]
+
+    @property
+    def bills(self) -> Bills:
+        """What stands recorded of the use of resources: records, invoices, quotes, and whether they follow from the job events."""
+        return Bills(self._questions, self.log)
 
     # --- subscribing ------------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ def open_lahar(
     forget_after: str | int | None = None,
     orphan_wait: str | int | None = None,
     decide_limit: str | int | None = None,
+    billing: bool = False,
     callbacks: Sequence[str] = (),
 ) -> Lahar:
     """Open a log.
@@ -39,6 +40,7 @@ def open_lahar(
         forget_after: `30d`, `1h30m`, or seconds.
         orphan_wait: the same.
         decide_limit: the same.
+        billing: run the billing stage as well.
         callbacks: modules.
 
     Raises:
@@ -52,6 +54,7 @@ def open_lahar(
         "forget_after": forget_after,
         "orphan_wait": orphan_wait,
         "decide_limit": decide_limit,
+        "billing": billing,
         "callbacks": tuple(callbacks),
     }
     try:

@@ -35,7 +35,7 @@ def apply(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Apply jobs to manage, and queues, nodes, tenants, priority classes and grants.
+    """Apply jobs to manage, and queues, nodes, tenants, priorities, grants and price books.
 
     Applying a file twice changes nothing. An unfinished job of the same name is updated, also one that is not processed yet; a
     rejected one is judged again. Cluster objects are replaced by the file's, whatever resourceVersion it carries. Nothing is

@@ -29,7 +29,7 @@ from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
 from engine.runtime.errors import FINDING
 from engine.runtime.settings import Settings
-from engine.simulation.traces import FORMATS, cluster_of, import_rows, read_trace, sample_trace
+from engine.simulation.traces import FORMATS, cluster_of, import_rows, read_trace, sample_trace, with_tenants
 
 __all__ = ["import_trace_command", "ingest"]
 
@@ -202,6 +202,12 @@ def import_trace_command(
         str, typer.Option("--format", metavar="F", help="One of " + ", ".join(FORMATS) + ".")
     ] = "philly-status",
     cluster: Annotated[str | None, typer.Option(metavar="NAME", help="Cluster name; the file's name unless given.")] = None,
+    tenants: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Spread the jobs over N tenants, user modulo N; without it their tenant is `default`."
+        ),
+    ] = None,
     no_process: NoProcessOption = False,
     log: LogOption = None,
     as_json: JsonOption = False,
@@ -214,16 +220,20 @@ def import_trace_command(
     settings = settings_of(context, log)
     if file is None:
         with sample_trace(source_format) as sample:
-            _import(output, settings, sample, source_format, cluster, process=not no_process)
+            _import(output, settings, sample, source_format, cluster, tenants, process=not no_process)
     else:
-        _import(output, settings, file, source_format, cluster, process=not no_process)
+        _import(output, settings, file, source_format, cluster, tenants, process=not no_process)
 
 
-def _import(output: Output, settings: Settings, file: Path, source_format: str, cluster: str | None, *, process: bool) -> None:
+def _import(
+    output: Output, settings: Settings, file: Path, source_format: str, cluster: str | None, tenants: int | None, *, process: bool
+) -> None:
     name = cluster or cluster_of(file)
     began = now()
     with output.busy(f"reading {file}"):
         rows = read_trace(file, source_format)
+        if tenants is not None:
+            rows = with_tenants(rows, tenants)
     with opened(settings, create=True, readonly=False) as target:
         feed = new_feed(target, settings, output, process=process)
         with output.progress("facts") as progress:

@@ -4,6 +4,10 @@
 """
 
 from engine.events import inputs, jobs
+
+# isort: split
+# Types stand in the order in which they are defined.
+from engine.events import billing
 from engine.events.envelope import SMALL, Event, Message, decode, encode, from_cloudevent, raw_message, to_cloudevent
 from engine.events.errors import EventError, NotKeptError, UndecodableError, UnknownTypeError
 from engine.events.vocabulary import TYPES, UPCASTERS, Data, Topic
@@ -20,6 +24,7 @@ __all__ = [
     "Topic",
     "UndecodableError",
     "UnknownTypeError",
+    "billing",
     "decode",
     "encode",
     "from_cloudevent",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.events import ids, inputs, jobs
+from engine.events import billing, ids, inputs, jobs
 from engine.events.envelope import Event
 from engine.events.times import SECOND, parse_time
 from engine.events.topics import level
@@ -156,6 +156,47 @@ _DATA: Final[tuple[Data, ...]] = (
     ),
     jobs.LetterDiscarded(by="ada", reason="a probe of the ingress", principal="ada"),
     jobs.Accounted(now=_START + 1_860 * SECOND, duplicate=3, unchanged=41),
+    billing.UsageRecorded(
+        "worker",
+        1,
+        1,
+        _POD,
+        record="usage",
+        start=_START + 540 * SECOND,
+        end=_START + 1_470 * SECOND,
+        length=930 * SECOND,
+        kind="running",
+        begun=ids.output_id("lifecycle", "began", 0),
+        period="2026-03",
+        ended=ids.output_id("lifecycle", "ended", 0),
+        cpu_milli=_WORKER.cpu_milli,
+        memory_bytes=_WORKER.memory_bytes,
+        gpu=_WORKER.gpu,
+        charges=[
+            billing.Charge("gpu_seconds", "8", "0.0005", "7440", "3.72"),
+            billing.Charge("cpu_seconds", "16", "0.00001", "14880", "0.1488"),
+            billing.Charge("memory_byte_seconds", "137438953472", None, "127818226728960"),
+        ],
+        currency="EUR",
+        price_version="2026",
+        factors={"queue=research": "0.5"},
+        worth="failed",
+        tenant="ml",
+        queue="research",
+        user="ada",
+        namespace="ml",
+        job_kind="VCJob",
+        job_name="llama-finetune",
+        labels={"lahar/tenant": "ml"},
+        node="gpu-07",
+        gpu_model="A100-80GB",
+    ),
+    billing.UsageWithdrawn(
+        "worker", 1, 1, _POD, record="usage", start=_START + 540 * SECOND, end=_START + 1_470 * SECOND, period="2026-03", revision=1
+    ),
+    billing.UsageFailed("worker", 1, 1, _POD, error="KeyError: '2025'"),
+    billing.UsageReviewed(64),
+    billing.PeriodClosed("2026-02", "finance"),
 )
 
 EXAMPLES: Final[dict[str, Data]] = {data.TYPE: data for data in _DATA}

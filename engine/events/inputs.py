@@ -290,9 +290,9 @@ class NodeDeleted(Data):
 
 @event("lahar.object.applied.v1", topic="cluster", largest=INPUT_BYTES)
 class ObjectApplied(Data):
-    """A Queue, Tenant, PriorityClass or Grant was given with `lahar apply` or observed."""
+    """A Queue, Tenant, PriorityClass, Grant or PriceBook was given with `lahar apply` or observed."""
 
-    kind: Literal["Queue", "Tenant", "PriorityClass", "Grant"]
+    kind: Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook"]
     name: Name
     spec: JsonObject = field(default_factory=dict)
     """Its specification, validated at the edge."""
@@ -302,9 +302,9 @@ class ObjectApplied(Data):
 
 @event("lahar.object.deleted.v1", topic="cluster")
 class ObjectDeleted(Data):
-    """A Queue, Tenant, PriorityClass or Grant is gone."""
+    """A Queue, Tenant, PriorityClass, Grant or PriceBook is gone."""
 
-    kind: Literal["Queue", "Tenant", "PriorityClass", "Grant"]
+    kind: Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook"]
     name: Name
     version: Name | None = None
     uid: Name | None = None

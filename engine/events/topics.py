@@ -33,12 +33,18 @@ TOPICS: Final[dict[Topic, About]] = {
     "cluster": About(
         "Cluster",
         "cluster",
-        text="Nodes, queues, tenants and priority classes. One partition, read by every shard.",
+        text="Nodes, queues, tenants, priority classes, price books and closed months. One partition, read by every shard.",
     ),
     "job-events": About(
         "Job events",
         "job id",
         text="The truth: every change of jobs, tasks and attempts, its cause, and the outcome of each input. "
+        "Ordered and gapless within a job.",
+    ),
+    "billing": About(
+        "Billing",
+        "job id",
+        text="What attempts used and what it costs: never overwritten, but corrected by later events. "
         "Ordered and gapless within a job.",
     ),
     "dead-letters": About(
@@ -51,7 +57,7 @@ TOPICS: Final[dict[Topic, About]] = {
 
 LEVELS: Final[tuple[Scope, ...]] = get_args(Scope)
 
-_BY_PREFIX: Final[dict[str, Scope]] = {"pod": "replica", "attempt": "replica", "task": "task", "shard": "shard"}
+_BY_PREFIX: Final[dict[str, Scope]] = {"pod": "replica", "attempt": "replica", "task": "task", "shard": "shard", "usage": "replica"}
 
 
 def level(cls: type[Data]) -> Scope:

@@ -74,7 +74,6 @@ _KEPT: Final = 4096
 IGNORED_KINDS: Final[dict[str, str]] = {
     "Event": "Kubernetes' Events are best effort, limited in rate and expire: no state is driven from them",
     "PodGroup": "groups follow from jobs and pods",
-    "PriceBook": "price books are taken by billing",
     "Status": "a server's answer, not an object",
 }
 """Kinds that are known and from which nothing follows, with the reason."""

@@ -289,6 +289,8 @@ class ShardRun(Generic[S]):
             if not any(topic in topics for topics in self._topics):
                 return f"{event.type} is no input: it belongs on the topic {topic}"
             return f"{event.type} belongs on the topic {topic}, not on {self.inputs.partitions[place].topic}"
+        if isinstance(event.data, Accounted):  # of the shard that writes the partition, whatever its name as a key
+            return None
         partition, count = self.inputs.partitions[place].number, self._counts[place]
         if count > 1 and not self._single and (right := partition_of(event.subject, count)) != partition:
             return f"its subject {event.subject!r} belongs to partition {right}: use the subject as the key"

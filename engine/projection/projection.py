@@ -25,13 +25,14 @@ from engine.log.port import Partition, Record, SearchableLog
 from engine.projection.file import delete_file, open_connection
 from engine.projection.job_tables import JobTables
 from engine.projection.read_model import ReadModel
+from engine.projection.usage_tables import UsageTables
 
 __all__ = ["READ_MODELS", "Projection"]
 
 M = TypeVar("M")
 T = TypeVar("T")
 
-READ_MODELS: Final[tuple[type[ReadModel], ...]] = (JobTables,)
+READ_MODELS: Final[tuple[type[ReadModel], ...]] = (JobTables, UsageTables)
 """What a projection is made of; a stage that has listings of its own adds their tables here."""
 
 _MOST: Final = 20_000

@@ -15,7 +15,7 @@ where credentials go: while the environment holds a login to Kafka, hosts that t
     ready_lag = "60s"
     decide_limit = "60s"
 
-`LAHAR_LOG_FORMAT`, `LAHAR_READY_LAG` and `LAHAR_DECIDE_LIMIT` win over the last three.
+`LAHAR_LOG_FORMAT`, `LAHAR_READY_LAG`, `LAHAR_DECIDE_LIMIT` and `LAHAR_BILLING` win over the keys of these names.
 """
 
 from __future__ import annotations
@@ -60,7 +60,12 @@ _CREDENTIALS: Final = frozenset(
 )
 """What the environment holds to prove to brokers who the user is. In any case of letters, as `streams.settings` reads them."""
 
-_VARIABLES: Final = {"LAHAR_LOG_FORMAT": "log_format", "LAHAR_READY_LAG": "ready_lag", "LAHAR_DECIDE_LIMIT": "decide_limit"}
+_VARIABLES: Final = {
+    "LAHAR_LOG_FORMAT": "log_format",
+    "LAHAR_READY_LAG": "ready_lag",
+    "LAHAR_DECIDE_LIMIT": "decide_limit",
+    "LAHAR_BILLING": "billing",
+}
 
 _DAY: Final = 86_400 * SECOND
 _DAYS: Final = re.compile(r"\d{1,6}d", re.ASCII)
@@ -99,6 +104,8 @@ class _File(BaseModel):
     """How long a pod that names an unknown managed job waits for it before it becomes an observed job."""
     max_replicas: Annotated[int, Field(strict=True, ge=1, le=INT32)] = REPLICAS
     """How many replicas a job may have, all tasks together."""
+    billing: bool = False
+    """Run the billing stage as well. A log keeps being billed from where that stage stopped, or from its beginning."""
     callbacks: tuple[str, ...] = ()
     """Modules whose callbacks are registered, beside those of installed entry points."""
     log_format: LogFormat = "text"

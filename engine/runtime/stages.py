@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from engine.billing.stage import BillingStage
+from engine.billing.turn import STAGE as BILLING
 from engine.lifecycle.stage import LifecycleStage
 from engine.processor.stage import Stage
 from engine.runtime.settings import Settings
 
-__all__ = ["STAGES", "lifecycle", "stages_of"]
+__all__ = ["STAGES", "billing", "lifecycle", "stages_of"]
 
 
 def lifecycle(settings: Settings) -> LifecycleStage:
@@ -17,10 +19,15 @@ def lifecycle(settings: Settings) -> LifecycleStage:
     return LifecycleStage(forget_after=settings.forget_after, orphan_wait=settings.orphan_wait, max_replicas=settings.max_replicas)
 
 
-STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle]
+def billing(_settings: Settings) -> BillingStage:
+    """Return the billing stage."""
+    return BillingStage()
+
+
+STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, billing]
 """What makes each stage."""
 
 
 def stages_of(settings: Settings) -> list[Stage[Any]]:
     """Return all stages as configured."""
-    return [make(settings) for make in STAGES]
+    return [stage for stage in (make(settings) for make in STAGES) if settings.billing or stage.name != BILLING]

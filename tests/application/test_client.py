@@ -348,6 +348,8 @@ CALLS: dict[str, Callable[[lahar.Lahar], object]] = {
     "ingest": lambda log: log.ingest([pod("Running", 1)]),
     "discard": lambda log: log.discard("x"),
     "jobs": lambda log: log.jobs(),
+    "bills": lambda log: log.bills,
+    "close_month": lambda log: log.close_month("2023-05"),
     "job": lambda log: log.job("ml/train"),
     "history": lambda log: log.history("ml/train"),
     "why": lambda log: log.why("ml/train"),

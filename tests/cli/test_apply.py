@@ -193,7 +193,7 @@ class TestApply:
         [
             (
                 "kind: ConfigMap\nmetadata: {name: x}",
-                "ConfigMap cannot be applied; Lahar takes Job, Queue, Node, Tenant, PriorityClass and Grant",
+                "ConfigMap cannot be applied; Lahar takes Job, Queue, Node, Tenant, PriorityClass, Grant and PriceBook",
             ),
             ("metadata: {name: x}", "an object without `kind` cannot be applied"),
             ("", "x.yaml: there is no object in it"),

@@ -244,7 +244,7 @@ def test_what_has_no_name_is_refused() -> None:
 
 def test_objects_of_other_kinds_are_errors_where_a_kind_is_asked_for() -> None:
     with pytest.raises(ObjectError, match="kind: must be one of Queue, Tenant, PriorityClass"):
-        apply_object({"kind": "PriceBook"})
+        apply_object({"kind": "ConfigMap"})
     with pytest.raises(ProjectionError, match="kind: none is no kind of job"):
         observe_job({})
 

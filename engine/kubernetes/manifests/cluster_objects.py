@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, cast
 from pydantic import AfterValidator, Field, model_validator
 
 from engine.events.inputs import ObjectApplied, ObjectDeleted
+from engine.events.prices import read_book
 from engine.kubernetes.errors import ObjectError
 from engine.kubernetes.reading.fields import mapping, text
 from engine.kubernetes.reading.quantity import parse_quantity
@@ -26,7 +27,7 @@ __all__ = [
     "delete_object",
 ]
 
-ObjectKind = Literal["Queue", "Tenant", "PriorityClass", "Grant"]
+ObjectKind = Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook"]
 
 NotNegative = Annotated[Int32, Field(ge=0)]
 
@@ -150,6 +151,15 @@ class GrantSpec(Shape):
         return self
 
 
+class PriceBook(Shape):
+    """What usage costs; its `spec` is that of `engine.events.prices`."""
+
+    PASSED = fields("apiVersion kind")
+
+    metadata: Metadata
+    spec: dict[str, Any]
+
+
 class Grant(Shape):
     """Whom the cluster lets submit, update, delete and command jobs, raise their events and report about them."""
 
@@ -159,16 +169,17 @@ class Grant(Shape):
     spec: GrantSpec
 
 
-OBJECT_KINDS: Final[dict[str, type[Queue | Tenant | PriorityClass | Grant]]] = {
+OBJECT_KINDS: Final[dict[str, type[Queue | Tenant | PriorityClass | Grant | PriceBook]]] = {
     "Queue": Queue,
     "Tenant": Tenant,
     "PriorityClass": PriorityClass,
     "Grant": Grant,
+    "PriceBook": PriceBook,
 }
 
 
 def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
-    """Validate a Queue, Tenant, PriorityClass or Grant.
+    """Validate a Queue, Tenant, PriorityClass, Grant or PriceBook.
 
     Returns:
         The fact, its `spec` with all defaults, in Kubernetes' spelling; and a warning for each field that is not known.
@@ -182,16 +193,28 @@ def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
         raise ObjectError(kind, [(fault.path or "object", fault.message) for fault in faults])
     if not found.metadata.name:
         raise ObjectError(kind, [("metadata.name", "missing")])
-    part = found if isinstance(found, PriorityClass) else found.spec
-    known = set(type(part).model_fields) - {"metadata"}
-    spec = part.model_dump(mode="json", by_alias=True, exclude_none=True, include=known)
+    spec = _price_book(found) if isinstance(found, PriceBook) else _spec(found)
     warnings = [f"{path}: unknown field, left out" for path in unknown_fields(found)]
     uid = text(mapping(content.get("metadata")).get("uid"))
     return ObjectApplied(kind, found.metadata.name, spec, found.metadata.resource_version, uid), warnings
 
 
+def _spec(found: Queue | Tenant | PriorityClass | Grant) -> dict[str, Any]:
+    part = found if isinstance(found, PriorityClass) else found.spec
+    known = set(type(part).model_fields) - {"metadata"}
+    return part.model_dump(mode="json", by_alias=True, exclude_none=True, include=known)
+
+
+def _price_book(found: PriceBook) -> dict[str, Any]:
+    """Return the specification of a price book as it was given: its numbers are texts."""
+    book, faults = read_book(found.spec)
+    if book is None:
+        raise ObjectError("PriceBook", faults)
+    return found.spec
+
+
 def delete_object(content: dict[str, Any]) -> ObjectDeleted:
-    """Return the fact that a Queue, Tenant, PriorityClass or Grant is gone.
+    """Return the fact that a Queue, Tenant, PriorityClass, Grant or PriceBook is gone.
 
     Raises:
         ObjectError: `metadata.name` is missing, or the kind is another one.

@@ -113,6 +113,7 @@ def _job(row: TraceRow, *, finished: bool) -> JobObserved:
         ended=row.end if finished else None,
         queue=row.queue,
         user=row.user or None,
+        tenant=row.tenant or None,
         min_available=len(row.pods),
         tasks={TASK: len(row.pods)},
         without_end=finished and row.without_end,
@@ -143,6 +144,7 @@ def _pod(row: TraceRow, job: str, step: _Step, pod: int) -> PodObserved:
         rank="inferred" if row.without_end else "scheduler",
         queue=row.queue,
         user=row.user or None,
+        tenant=row.tenant or None,
     )
 
 

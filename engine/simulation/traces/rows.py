@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final, Literal, Protocol
+from zlib import crc32
 
 from engine.events.bounds import NAME_CHARACTERS
 from engine.events.times import SECOND, parse_time
@@ -49,6 +50,8 @@ class TraceRow:
     pods: Sequence[Requests]
     queue: str = "default"
     user: str = ""
+    tenant: str = ""
+    """No trace tells one (`with_tenants`)."""
     reason: str | None = None
     """How it ended, where the trace says more than the phase does."""
     without_end: bool = False
@@ -251,3 +254,18 @@ def split(total: int, parts: int) -> list[int]:
     """Divide a number of things among `parts`; where that leaves a rest, the first ones take one more."""
     each, rest = divmod(total, parts)
     return [each + 1] * rest + [each] * (parts - rest)
+
+
+def with_tenants(rows: Iterable[TraceRow | BadRow], tenants: int) -> list[TraceRow | BadRow]:
+    """Spread the jobs of a trace over tenants, which no trace tells: user modulo their number.
+
+    A user that is no number, and the job's name where there is no user, counts by its CRC-32.
+    """
+    return [
+        replace(row, tenant=f"tenant-{_number(row.user or row.name) % tenants}") if isinstance(row, TraceRow) else row
+        for row in rows
+    ]
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and text.isascii() else crc32(text.encode())

@@ -1,0 +1,133 @@
+"""Questions about the bill, and the closing of a month."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TypeVar
+
+from engine.application.asking import Questions
+from engine.application.feed import Feed
+from engine.billing.book import Book, applied
+from engine.billing.calendar import Month, month_named
+from engine.billing.invoice import Invoice, invoices
+from engine.billing.records import Record
+from engine.events import Event, encode
+from engine.events.billing import PeriodClosed
+from engine.events.ids import digest
+from engine.events.times import Micros, format_time, to_micros
+from engine.history.billing import Finding, check_billing, quote
+from engine.history.reading import cluster_facts
+from engine.log.port import SearchableLog
+from engine.projection.usage_tables import RunFilter, UsageTables
+
+__all__ = ["Bills", "PeriodError", "close_period", "month_of_name", "price_book"]
+
+T = TypeVar("T")
+
+
+class PeriodError(ValueError):
+    """Raised when a month cannot be closed."""
+
+
+class Bills:
+    """What stands recorded in a log, and what follows from it. Methods raise `LogError` where the log cannot be read."""
+
+    def __init__(self, questions: Questions, source: SearchableLog) -> None:
+        """Ask nothing yet.
+
+        Args:
+            questions: of the log.
+            source: the log.
+        """
+        self._questions = questions
+        self._source = source
+
+    def ask(self, question: Callable[[UsageTables], T]) -> T:
+        """Return the answer to a question about the tables of what stands; see `Questions.ask`."""
+        return self._questions.ask(UsageTables, question)
+
+    def records(
+        self, *, period: str | None = None, tenant: str | None = None, job: str | None = None, other: bool = False
+    ) -> list[Record]:
+        """Return the records that stand, in the order of exports.
+
+        Args:
+            period: only those on the invoices of this month, `YYYY-MM`.
+            tenant: only this one's.
+            job: only this one's.
+            other: those of jobs of kind `Other` (services, single pods) too.
+        """
+        meant = None if job is None else self._questions.meant(job)
+        return self.ask(lambda usage: list(usage.records(RunFilter(period, tenant, meant, other or job is not None))))
+
+    def invoices(self, *, period: str | None = None, tenant: str | None = None, other: bool = False) -> list[Invoice]:
+        """Return invoices by month and tenant; arguments as of `records`."""
+        return self.ask(lambda usage: invoices(usage.runs(RunFilter(period, tenant, other=other))))
+
+    def closed(self) -> dict[str, Micros]:
+        """Return the months that are closed, and when each closing was recorded (microseconds)."""
+        return self.ask(lambda usage: usage.closed())
+
+    def quote(self, until: datetime | Micros, *, tenant: str | None = None) -> list[Invoice]:
+        """Return what open attempts have used up to a moment that is not recorded yet, as invoices."""
+        moment = to_micros(until) if isinstance(until, datetime) else until
+        return invoices(run for run in quote(self._source, moment) if tenant in (None, run.data.tenant))
+
+    def verify(self) -> Iterator[Finding]:
+        """Yield where what stands is not what follows from the job events, recomputed."""
+        return check_billing(self._source)
+
+    def price_book(self) -> Book:
+        """Return the price book in force."""
+        return price_book(self._source)
+
+
+def price_book(source: SearchableLog) -> Book:
+    """Return the price book in force."""
+    book = Book()
+    for event in cluster_facts(source):
+        book = applied(book, event) or book
+    return book
+
+
+def month_of_name(name: str, book: Book) -> Month:
+    """Return a month of the price book's time zone.
+
+    Raises:
+        PeriodError: that is no month.
+    """
+    if (month := month_named(name, book.time_zone)) is not None:
+        return month
+    raise PeriodError(f"{name!r} is no month: write YYYY-MM, as 2026-10")
+
+
+def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now: Micros) -> Month:
+    """Close a month: its invoices are final from then on.
+
+    What waits in the log is processed first, where that is done here, so that as little as may be is a correction later.
+
+    Args:
+        feed: into the log.
+        bills: of the same log.
+        cluster: from which it is closed.
+        name: `YYYY-MM`.
+        by: who closes it; kept in the history.
+        now: recorded time of the closing (microseconds).
+
+    Raises:
+        PeriodError: it is no month, has not ended, is closed already, or nothing was used in it.
+    """
+    feed.process()
+    month = month_of_name(name, bills.price_book())
+    closed, used = bills.ask(lambda usage: (usage.closed(), usage.periods()))
+    if name in closed:
+        raise PeriodError(f"{name} was closed at {format_time(closed[name])}; what is learnt of it since stands on later invoices")
+    if month.end > now:
+        raise PeriodError(f"{name} ends at {format_time(month.end)}; close it then")
+    if name not in used:
+        raise PeriodError(f"nothing is recorded of {name}: there is {', '.join(used) or 'no month at all'}")
+    data = PeriodClosed(name, by)
+    event = Event(digest(f"period/{name}".encode()), f"command/{by}", data.TYPE, cluster, now, now, 0, "", "", cluster, data)
+    feed.append("cluster", [encode(event, cluster)])
+    return month

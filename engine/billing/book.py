@@ -1,0 +1,128 @@
+"""The price book in force: its versions by time, and what may still be changed about them.
+
+A version is immutable as soon as it is in force: a book that is applied later must agree with all that was charged before it.
+Its name never stands for other rules: where a node's clock is ahead, an attempt has ended in it before it is in force.
+Where no version was in force a later book may price the past, which gives corrections.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from engine.events import Event
+from engine.events.billing import Charge
+from engine.events.inputs import ObjectApplied
+from engine.events.prices import PriceBook, PriceVersion, read_book
+from engine.events.times import Micros, format_time
+
+__all__ = ["NO_PRICES", "Book", "applied", "book_faults"]
+
+NO_PRICES: Final = PriceVersion.model_validate({"version": "-", "from": 0})
+"""The rules without a price book: running time, and the time of a deletion after it; nothing has a price."""
+
+
+@dataclass(slots=True)
+class Book:
+    """All price versions by time."""
+
+    book: PriceBook | None = None
+    spec: Mapping[str, Any] = field(default_factory=dict)
+    """As it was applied."""
+    names: dict[str, PriceVersion] = field(default_factory=dict)
+    cuts: list[Micros] = field(default_factory=list)
+    """Moments from which another version is in force, or none."""
+    versions: list[PriceVersion | None] = field(default_factory=list)
+    """In force from the cut of the same place on."""
+    charges: dict[object, list[Charge]] = field(default_factory=dict, compare=False)
+    """See `charges_of`."""
+
+    @classmethod
+    def of(cls, book: PriceBook, spec: Mapping[str, Any]) -> Book:
+        """Return the book of what was applied."""
+        made = cls(book, spec, {version.version: version for version in book.versions})
+        ordered = sorted(book.versions, key=lambda version: version.since)
+        for place, version in enumerate(ordered):
+            made.cuts.append(version.since)
+            made.versions.append(version)
+            following = ordered[place + 1].since if place + 1 < len(ordered) else None
+            if version.until is not None and version.until != following:
+                made.cuts.append(version.until)
+                made.versions.append(None)
+        return made
+
+    @property
+    def bills_bound(self) -> bool:
+        """Whether some version charges from when a node was given."""
+        return any(version.billable_from == "bound" for version in self.names.values())
+
+    @property
+    def bills_queued(self) -> bool:
+        """Whether some version charges for waiting."""
+        return any(version.bill_queued for version in self.names.values())
+
+    @property
+    def time_zone(self) -> str:
+        """Of the months."""
+        return "UTC" if self.book is None else self.book.time_zone
+
+    def at(self, moment: Micros) -> tuple[PriceVersion | None, Micros | None]:
+        """Return the version in force at a moment, and until when it is; `None`: no version, no end."""
+        place = bisect_right(self.cuts, moment)
+        version = self.versions[place - 1] if place else None
+        return version, self.cuts[place] if place < len(self.cuts) else None
+
+
+def applied(known: Book, event: Event[Any]) -> Book | None:
+    """Return the book that a fact of the cluster makes; `None`: it makes none, the same, or one that may not be."""
+    data = event.data
+    if not isinstance(data, ObjectApplied) or data.kind != "PriceBook" or data.spec == known.spec:
+        return None
+    book, _ = read_book(data.spec)
+    return None if book is None or book_faults(known, book, event.recordedtime) else Book.of(book, data.spec)
+
+
+def book_faults(known: Book, book: PriceBook, recorded: Micros) -> list[tuple[str, str]]:
+    """Return what a new book may not change any more.
+
+    Args:
+        known: what is in force.
+        book: what is to be.
+        recorded: when it is applied (microseconds).
+    """
+    before = known.book
+    if before is None:
+        return []
+    faults = [
+        (f"spec.{name}", f"is {getattr(before, name)}; what was charged so far cannot be changed")
+        for name in ("currency", "time_zone")
+        if getattr(before, name) != getattr(book, name)
+    ]
+    made = Book.of(book, {})
+    for cut in sorted({*known.cuts, *made.cuts}):
+        old, _ = known.at(cut)
+        if old is None or cut > recorded:
+            continue
+        new, _ = made.at(cut)
+        if new is None or _rules(new) != _rules(old):
+            what = "is left out" if new is None or new.version != old.version else "has other rules"
+            faults.append(
+                (
+                    f"spec.versions ({old.version})",
+                    f"{what}, but was in force from {format_time(cut)} on; add a version that begins later",
+                )
+            )
+            break
+    faults += [
+        (f"spec.versions ({name})", "has other rules than the version of that name before; give it another name")
+        for name, old in known.names.items()
+        if not faults and name in made.names and _rules(made.names[name]) != _rules(old)
+    ]
+    return faults
+
+
+def _rules(version: PriceVersion) -> PriceVersion:
+    """Return a version without the times at which it begins and ends."""
+    return version.model_copy(update={"since": 0, "until": None})

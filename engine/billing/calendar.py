@@ -1,0 +1,77 @@
+"""Where time is cut: hours of UTC, and calendar months in the price book's time zone."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Final, NamedTuple
+from zoneinfo import ZoneInfo
+
+from engine.events.times import EARLIEST, LATEST, SECOND, Micros, to_micros
+
+__all__ = ["HOUR", "Month", "floor_hour", "following", "month_named", "month_of", "next_hour"]
+
+HOUR: Final = 3600 * SECOND
+
+_NAME: Final = re.compile("[0-9]{4}-(0[1-9]|1[0-2])", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Month(NamedTuple):
+    """A period: what one invoice covers."""
+
+    name: str
+    """`2026-10`"""
+    start: Micros
+    end: Micros
+    """Exclusive."""
+
+
+def floor_hour(moment: Micros) -> Micros:
+    """Return the beginning of the hour in which a moment lies."""
+    return moment - moment % HOUR
+
+
+def next_hour(moment: Micros) -> Micros:
+    """Return the first hour mark behind a moment."""
+    return moment - moment % HOUR + HOUR
+
+
+def month_named(name: str, zone: str) -> Month | None:
+    """Return the month called `YYYY-MM` in a time zone; `None`: it is none of the years 1 to 9999."""
+    if _NAME.fullmatch(name) is None or name[:4] == "0000":
+        return None
+    return _month(int(name[:4]), int(name[5:]), zone)
+
+
+_last: dict[str, Month] = {}
+
+
+def following(name: str) -> str:
+    """Return the name of the month behind one."""
+    year, month = int(name[:4]), int(name[5:])
+    return f"{year + month // 12:04d}-{month % 12 + 1:02d}"
+
+
+def month_of(moment: Micros, zone: str) -> Month:
+    """Return the month in which a moment lies, in a time zone."""
+    found = _last.get(zone)
+    if found is None or not found.start <= moment < found.end:
+        local = (_EPOCH + timedelta(microseconds=min(max(moment, EARLIEST + 48 * HOUR), LATEST - 48 * HOUR))).astimezone(
+            ZoneInfo(zone)
+        )
+        found = _last[zone] = _month(local.year, local.month, zone)
+    return found
+
+
+@lru_cache(4096)
+def _month(year: int, month: int, zone: str) -> Month:
+    following = (year + month // 12, month % 12 + 1)
+    end = LATEST + 1 if following[0] > 9999 else _midnight(*following, zone)
+    return Month(f"{year:04d}-{month:02d}", _midnight(year, month, zone), end)
+
+
+def _midnight(year: int, month: int, zone: str) -> Micros:
+    """Return the first moment of a month; where its midnight is skipped, the moment at which the clock goes on."""
+    return max(to_micros(datetime(year, month, 1, tzinfo=ZoneInfo(zone)).astimezone(UTC)), EARLIEST)

@@ -1,0 +1,103 @@
+"""What a run costs: a charge for each meter of which its pod takes something. All arithmetic is exact."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from decimal import Context, Decimal, Inexact
+from typing import Final
+
+from engine.billing.state import Run, Size, Terms
+from engine.events.billing import Charge
+from engine.events.prices import METERS, Meter, Multiplier, PriceVersion
+
+__all__ = ["EXACT", "FREE", "charges_of", "factors_of", "plain", "quantity"]
+
+EXACT: Final = Context(prec=400, traps=[Inexact])
+"""Digits for any price, all its factors and any quantity; a digit that is lost is an error, never a rounded amount."""
+
+_ZERO: Final = Decimal(0)
+_KNOWN: Final = 10_000
+FREE: Final = "preempted_free_seconds"
+"""Name of the factor 0 of an attempt that a preemption makes free."""
+
+
+def plain(number: Decimal) -> str:
+    """Return a decimal number without an exponent and without trailing zeros: one number, one text."""
+    text = format(number, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text
+
+
+def quantity(size: Decimal, length: int) -> Decimal:
+    """Return how much a length of time (microseconds) takes of a meter."""
+    return EXACT.multiply(size, Decimal(length)).scaleb(-6, EXACT)
+
+
+def factors_of(rules: PriceVersion | None, terms: Terms, run: Run) -> dict[str, str]:
+    """Return what the prices of a run are multiplied by, by name and in the order of the book."""
+    found = {} if rules is None else {one.name: plain(one.factor) for one in rules.multipliers if _fits(one, terms)}
+    return found | {FREE: "0"} if run.free else found
+
+
+def _fits(multiplier: Multiplier, terms: Terms) -> bool:
+    return (
+        multiplier.queue in (None, terms.queue)
+        and multiplier.tenant in (None, terms.tenant)
+        and multiplier.priority_class in (None, terms.priority_class)
+        and multiplier.preemptible in (None, terms.preemptible)
+    )
+
+
+def charges_of(
+    rules: PriceVersion | None, run: Run, length: int, factors: Mapping[str, str], known: dict[object, list[Charge]]
+) -> list[Charge]:
+    """Return what a length of time of a run costs (microseconds).
+
+    Args:
+        rules: by which price version; `None`: by no price.
+        run: the run.
+        length: the time.
+        factors: of the price.
+        known: what was computed before by the same price book. Many attempts of one shape are charged for the same hour.
+    """
+    key = (run.price_version, run.size, run.node_type, run.gpu_model, length, *factors.items())
+    found = known.get(key)
+    if found is None:
+        if len(known) >= _KNOWN:
+            known.clear()
+        found = known[key] = [_charge(rules, run, length, factors, meter, size) for meter, size in _sizes(rules, run)]
+    return found
+
+
+def _charge(rules: PriceVersion | None, run: Run, length: int, factors: Mapping[str, str], meter: Meter, size: Decimal) -> Charge:
+    used = quantity(size, length)
+    price = None if rules is None else rules.rate("prices", meter, run.node_type, run.gpu_model)
+    if price is None:
+        return Charge(meter, plain(size), None, plain(used), "0")
+    for factor in factors.values():
+        price = EXACT.multiply(price, Decimal(factor))
+    return Charge(meter, plain(size), plain(price), plain(used), plain(EXACT.multiply(price, used)))
+
+
+def _sizes(rules: PriceVersion | None, run: Run) -> Iterator[tuple[Meter, Decimal]]:
+    """Yield what a second takes of each meter, those of which it takes nothing left out."""
+    weighted = _ZERO
+    for meter in METERS:
+        if meter == "weighted_seconds":
+            size = weighted
+        else:
+            size = _size(run.size, meter)
+            weight = None if rules is None else rules.rate("weights", meter, run.node_type, run.gpu_model)
+            if weight is not None:
+                weighted = EXACT.add(weighted, EXACT.multiply(weight, size))
+        if size:
+            yield meter, size
+
+
+def _size(size: Size, meter: Meter) -> Decimal:
+    if meter == "gpu_seconds":
+        return Decimal(size.gpu)
+    if meter == "cpu_seconds":
+        return Decimal(size.cpu_milli).scaleb(-3)
+    return Decimal(size.memory_bytes)

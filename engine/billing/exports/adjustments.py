@@ -1,0 +1,87 @@
+"""What rounding adds to an invoice or takes from it: a record of its own, so that the records of an invoice add up to its total."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from hashlib import blake2b
+from typing import Any, Final
+
+from engine.billing.calendar import Month
+from engine.billing.charges import EXACT, plain
+from engine.billing.exports.seller import Seller
+from engine.billing.invoice import invoice_id, rounded
+from engine.billing.records import Record
+from engine.events.times import format_time
+
+__all__ = ["Adjustment", "adjustment_json", "with_adjustments"]
+
+_ZERO: Final = Decimal(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """The rounded total of an invoice less its exact one."""
+
+    tenant: str
+    month: Month
+    currency: str
+    amount: Decimal
+
+    @property
+    def invoice(self) -> str:
+        """Id of the invoice."""
+        return invoice_id(self.tenant, self.month.name)
+
+    @property
+    def id(self) -> str:
+        """Id of the record: there is one for an invoice."""
+        return blake2b(f"adjustment\x1f{self.invoice}".encode(), digest_size=16).hexdigest()
+
+
+def with_adjustments(records: Iterable[Record], seller: Seller) -> Iterator[Record | Adjustment]:
+    """Yield records as they come, then the adjustment of each invoice that is not even, by month and tenant."""
+    sums: dict[tuple[str, str], Decimal] = {}
+    for record in records:
+        key = (record.run.period, record.run.tenant)
+        sums[key] = EXACT.add(sums.get(key, _ZERO), record.amount)
+        yield record
+    if seller.currency is None:
+        return
+    for (period, tenant), amount in sorted(sums.items()):
+        residue = EXACT.subtract(rounded(amount, seller.currency), amount)
+        if residue:
+            yield Adjustment(tenant, seller.month(period), seller.currency, residue)
+
+
+def adjustment_json(adjustment: Adjustment) -> dict[str, Any]:
+    """Return an adjustment as a line of JSON has it: the fields of a record, null where they say nothing of an invoice."""
+    return {
+        "id": adjustment.id,
+        "record": "adjustment",
+        "meter": None,
+        "quantity": None,
+        "unit": None,
+        "amount": plain(adjustment.amount),
+        "currency": adjustment.currency,
+        "tenant": adjustment.tenant,
+        "project": None,
+        "queue": None,
+        "user": None,
+        "job": None,
+        "attempt": None,
+        "task": None,
+        "replica": None,
+        "node_type": None,
+        "gpu_model": None,
+        "start": format_time(adjustment.month.start),
+        "end": format_time(adjustment.month.end),
+        "kind": None,
+        "class": None,
+        "price_version": None,
+        "inferred": False,
+        "revision": 0,
+        "reverses": None,
+        "events": [],
+    }

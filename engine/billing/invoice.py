@@ -1,0 +1,172 @@
+"""Invoices: what stands of one tenant and month, added up exactly and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from decimal import ROUND_HALF_EVEN, Context, Decimal
+from hashlib import blake2b
+from typing import Any, Final
+
+from engine.billing.charges import EXACT, plain, quantity
+from engine.events import Event
+from engine.events.billing import Charge, UsageRecorded, Worth
+from engine.events.currencies import CURRENCIES
+from engine.events.prices import METERS, Meter
+
+__all__ = ["Invoice", "InvoiceLine", "Sum", "invoice_id", "invoices", "rounded", "used"]
+
+_ZERO: Final = Decimal(0)
+_ROUNDED: Final = Context(prec=400, rounding=ROUND_HALF_EVEN)
+
+
+def invoice_id(tenant: str, period: str) -> str:
+    """Id of the invoice of a tenant and month."""
+    return blake2b(f"invoice\x1f{tenant}\x1f{period}".encode(), digest_size=16).hexdigest()
+
+
+def rounded(amount: Decimal, currency: str | None) -> Decimal:
+    """Return an amount as it is to be paid: half to even to the currency's decimals."""
+    return _ROUNDED.quantize(amount, Decimal(1).scaleb(-CURRENCIES.get(currency or "", 2)))
+
+
+def used(data: UsageRecorded) -> Iterator[tuple[Charge, Decimal, Decimal]]:
+    """Yield the charges of a run, with its quantity and amount: the sum of its records."""
+    for charge in data.charges:
+        taken = quantity(Decimal(charge.size), data.length)
+        yield charge, taken, _ZERO if charge.price is None else EXACT.multiply(Decimal(charge.price), taken)
+
+
+@dataclass(slots=True)
+class Sum:
+    """Quantities by meter, and the amount."""
+
+    quantities: dict[Meter, Decimal] = field(default_factory=dict)
+    amount: Decimal = _ZERO
+
+    def take(self, meter: Meter, taken: Decimal, amount: Decimal) -> None:
+        """Add a charge."""
+        self.quantities[meter] = EXACT.add(self.quantities.get(meter, _ZERO), taken)
+        self.amount = EXACT.add(self.amount, amount)
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON: quantities by meter, in the meters' order, and `amount`, all as text."""
+        return {meter: plain(self.quantities[meter]) for meter in METERS if meter in self.quantities} | {
+            "amount": plain(self.amount)
+        }
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InvoiceLine:
+    """What one line of an invoice is about."""
+
+    queue: str
+    project: str
+    user: str
+    namespace: str
+    name: str
+    job: str
+
+
+@dataclass(slots=True)
+class Invoice:
+    """What a tenant used in a month."""
+
+    tenant: str
+    period: str
+    currency: str | None = None
+    lines: dict[InvoiceLine, Sum] = field(default_factory=dict)
+    worths: dict[Worth, Sum] = field(default_factory=dict)
+    """What the use was worth: all but `useful` is waste."""
+    corrections: dict[str, Sum] = field(default_factory=dict)
+    """Of what is corrected here of closed months, by month; the lines include it."""
+    price_versions: set[str] = field(default_factory=set)
+    unpriced: dict[tuple[Meter, str, str], Decimal] = field(default_factory=dict)
+    """Quantities without a price by meter, node type and GPU model (empty: not known)."""
+    total: Sum = field(default_factory=Sum)
+
+    @property
+    def id(self) -> str:
+        """What it is, whoever computes it."""
+        return invoice_id(self.tenant, self.period)
+
+    @property
+    def rounded(self) -> Decimal:
+        """The total as it is to be paid: rounded once."""
+        return rounded(self.total.amount, self.currency)
+
+    def take(self, event: Event[UsageRecorded]) -> None:
+        """Add a run that stands."""
+        data = event.data
+        line = InvoiceLine(data.queue, data.project, data.user, data.namespace, data.job_name, event.subject)
+        sums = [self.total, self.lines.setdefault(line, Sum()), self.worths.setdefault(data.worth, Sum())]
+        if data.month is not None or data.reverses is not None:
+            sums.append(self.corrections.setdefault(data.month or data.period, Sum()))
+        if data.price_version is not None:
+            self.price_versions.add(data.price_version)
+        self.currency = self.currency or data.currency
+        for charge, taken, amount in used(data):
+            for one in sums:
+                one.take(charge.meter, taken, amount)
+            if charge.price is None and charge.meter != "weighted_seconds":
+                place = (charge.meter, data.node_type or "", data.gpu_model or "")
+                self.unpriced[place] = EXACT.add(self.unpriced.get(place, _ZERO), taken)
+
+    def document(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        groups = {
+            f"by_{name}": {key: sums.document() for key, sums in sorted(self._grouped(name).items())}
+            for name in ("queue", "project", "user")
+        }
+        return {
+            "invoice": self.id,
+            "tenant": self.tenant,
+            "period": self.period,
+            "currency": self.currency,
+            "total": plain(self.rounded),
+            "amount": plain(self.total.amount),
+            "adjustment": plain(EXACT.subtract(self.rounded, self.total.amount)),
+            "price_versions": sorted(self.price_versions),
+            "sum": self.total.document(),
+            "useful": self.worths.get("useful", Sum()).document(),
+            "wasted": {worth: sums.document() for worth, sums in sorted(self.worths.items()) if worth != "useful"},
+            **groups,
+            "lines": [
+                {
+                    "job": line.job,
+                    "namespace": line.namespace,
+                    "name": line.name,
+                    "queue": line.queue,
+                    "project": line.project,
+                    "user": line.user,
+                    **self.lines[line].document(),
+                }
+                for line in sorted(self.lines)
+            ],
+            "corrections": {month: sums.document() for month, sums in sorted(self.corrections.items())},
+            "unpriced": [
+                {"meter": meter, "node_type": node or None, "gpu_model": model or None, "quantity": plain(taken)}
+                for (meter, node, model), taken in sorted(self.unpriced.items())
+            ],
+        }
+
+    def _grouped(self, name: str) -> dict[str, Sum]:
+        found: dict[str, Sum] = {}
+        for line, sums in self.lines.items():
+            group = found.setdefault(getattr(line, name), Sum())
+            for meter, taken in sums.quantities.items():
+                group.take(meter, taken, _ZERO)
+            group.amount = EXACT.add(group.amount, sums.amount)
+        return found
+
+
+def invoices(runs: Iterable[Event[UsageRecorded]]) -> list[Invoice]:
+    """Return the invoices of runs that stand, by month and tenant."""
+    found: dict[tuple[str, str], Invoice] = {}
+    for event in runs:
+        key = (event.data.period, event.data.tenant)
+        invoice = found.get(key)
+        if invoice is None:
+            invoice = found[key] = Invoice(key[1], key[0])
+        invoice.take(event)
+    return [found[key] for key in sorted(found)]

@@ -1,0 +1,171 @@
+"""The state of a billing shard as records of its snapshot: a job is a head and pages of attempts, so no record grows with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify
+from typing import Final
+
+from msgspec import Struct, msgpack
+
+from engine.billing.book import Book
+from engine.billing.state import PAGE, Attempt, Job, Known, Node, State
+from engine.events.prices import read_book
+from engine.events.times import Micros
+
+__all__ = ["BOOK", "dump", "head_record", "known_of", "load", "node_record", "page_record", "records", "subject_of"]
+
+_JOB: Final = "job/"
+_PAGE: Final = "attempts/"
+_NODE: Final = "node/"
+BOOK: Final = "book"
+"""The price book, the closed months, and how far a review of all jobs has come."""
+
+
+class _Rest(Struct, array_like=True):
+    """What is no job and no node."""
+
+    book: dict[str, object] | None
+    periods: dict[str, str]
+    sweep_at: Micros | None
+    sweeps: int
+    sweep: str | None
+    books: list[str]
+
+
+_read_job: Final = msgpack.Decoder(Job).decode
+_read_page: Final = msgpack.Decoder(list[Attempt]).decode
+_read_node: Final = msgpack.Decoder(Node).decode
+_read_rest: Final = msgpack.Decoder(_Rest).decode
+_write: Final = msgpack.Encoder().encode
+
+
+def head_record(job: str) -> str:
+    """Name the record of a job without its attempts."""
+    return _JOB + job
+
+
+def page_record(job: str, ordinal: int) -> str:
+    """Name the record in which an attempt stands."""
+    return f"{_PAGE}{ordinal // PAGE}/{job}"
+
+
+def node_record(node: tuple[str, str]) -> str:
+    """Name the record of a node: its cluster and name, each with its slashes doubled."""
+    return _NODE + "/".join(part.replace("%", "%25").replace("/", "%2F") for part in node)
+
+
+def subject_of(record: str) -> str:
+    """Return the subject that a record is of: a page belongs to its job."""
+    return head_record(record.split("/", 2)[2]) if record.startswith(_PAGE) else record
+
+
+def records(state: State) -> Iterator[str]:
+    """Yield the name of every record."""
+    counts = [(ident, known.job.count) for ident, known in state.jobs.items()]
+    counts += [(ident, PAGE * (len(parts) - 1)) for ident, parts in state.closed.items()]
+    for ident, count in counts:
+        yield head_record(ident)
+        for ordinal in range(0, count, PAGE):
+            yield page_record(ident, ordinal)
+    yield from map(node_record, list(state.nodes))
+    yield BOOK
+
+
+def dump(state: State, record: str) -> bytes | None:
+    """Return what a record is to hold; `None` if there is no such thing. A job that is over is kept as its records from then on."""
+    kind, _, name = record.partition("/")
+    if kind == "job":
+        _close(state, name)
+        return _part(state, name, 0)
+    if kind == "attempts":
+        page, _, ident = name.partition("/")
+        return _part(state, ident, int(page) + 1) if page.isdecimal() else None
+    if kind == "node":
+        cluster, _, node = name.partition("/")
+        found = state.nodes.get((_unescaped(cluster), _unescaped(node)))
+        return None if found is None else _write(found)
+    book = dict(state.book.spec) if state.book.book is not None else None
+    return _write(_Rest(book, state.periods, state.sweep_at, state.sweeps, state.sweep, state.books)) if record == BOOK else None
+
+
+def _unescaped(part: str) -> str:
+    return part.replace("%2F", "/").replace("%25", "%")
+
+
+def _part(state: State, ident: str, place: int) -> bytes | None:
+    parts = state.closed.get(ident)
+    if parts is not None:
+        return parts[place] if place < len(parts) else None
+    known = state.jobs.get(ident)
+    if known is None:
+        return None
+    if place == 0:
+        return _write(known.job)
+    page = known.attempts[(place - 1) * PAGE : place * PAGE]
+    return _write(page) if page else None
+
+
+def _close(state: State, ident: str) -> None:
+    known = state.jobs.get(ident)
+    if known is None or not known.job.finished or known.job.open or known.job.review >= 0:
+        return
+    pages = [_write(known.attempts[at : at + PAGE]) for at in range(0, len(known.attempts), PAGE)]
+    state.closed[ident] = [_write(known.job), *pages]
+    del state.jobs[ident]
+
+
+def known_of(state: State, ident: str) -> Known | None:
+    """Return a job; one that was kept as its records is at hand from then on, until they are written again."""
+    known = state.jobs.get(ident)
+    if known is None and (parts := state.closed.pop(ident, None)) is not None:
+        known = state.jobs[ident] = _known(_read_job(parts[0]), parts[1:])
+        state.touched[head_record(ident)] = None
+    return known
+
+
+def _known(job: Job, pages: Iterable[bytes]) -> Known:
+    attempts = [attempt for page in pages for attempt in _read_page(page)]
+    return Known(job, attempts, {(attempt.task, attempt.index, attempt.number): attempt for attempt in attempts})
+
+
+def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
+    """Restore records into an initial state."""
+    heads: dict[str, bytes] = {}
+    pages: dict[str, dict[int, bytes]] = {}
+    for record, content in records:
+        kind, _, name = record.partition("/")
+        if kind == "job":
+            heads[name] = content
+        elif kind == "attempts":
+            page, _, ident = name.partition("/")
+            pages.setdefault(ident, {})[int(page)] = content
+        elif kind == "node":
+            cluster, _, node = name.partition("/")
+            state.nodes[_unescaped(cluster), _unescaped(node)] = _read_node(content)
+        elif record == BOOK:
+            rest = _read_rest(content)
+            state.periods, state.sweep_at = rest.periods, rest.sweep_at
+            state.sweeps, state.sweep, state.books = rest.sweeps, rest.sweep, rest.books
+            if rest.book is not None and (book := read_book(rest.book)[0]) is not None:
+                state.book = Book.of(book, rest.book)
+    for ident, head in heads.items():
+        job, parts = _read_job(head), [content for _, content in sorted(pages.get(ident, {}).items())]
+        for node in job.unknown:
+            state.unknown.setdefault((job.cluster, node), {})[ident] = None
+        if job.finished and not job.open and job.review < 0:
+            state.closed[ident] = [head, *parts]
+            continue
+        known = state.jobs[ident] = _known(job, parts)
+        if job.review >= 0:
+            state.reviews.append((job.review_at, ident))
+        for attempt in known.attempts:
+            if attempt.due is not None:
+                state.at_mark(attempt.due, ident, attempt.ordinal)
+    gone = [(node.gone, place) for place, node in state.nodes.items() if node.gone is not None]
+    for _, place in sorted(gone):
+        state.nodes[place] = state.nodes.pop(place)
+    heapify(state.reviews)
+    if state.sweep is not None:
+        state.sweeping = [ident for ident in state.ids() if ident > state.sweep]
+        heapify(state.sweeping)

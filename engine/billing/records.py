@@ -1,0 +1,139 @@
+"""Records: one slice times one meter, each with an id of its own; what billing systems take and exports are made of.
+
+A recorded run stands for a slice in each hour that it touches (`lahar.usage.recorded`). Taking it apart here, where it is read,
+keeps the log small: a month in one state is one event and 720 slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from hashlib import blake2b
+from typing import Any, Final
+
+from engine.billing.calendar import next_hour
+from engine.billing.charges import EXACT, plain, quantity
+from engine.events import Event
+from engine.events.billing import Charge, UsageRecorded
+from engine.events.prices import Meter
+from engine.events.times import Micros, format_time
+
+__all__ = ["UNITS", "Record", "clipped", "json_of", "record_id", "records_of"]
+
+UNITS: Final[dict[Meter, str]] = {
+    "gpu_seconds": "GPU-Seconds",
+    "cpu_seconds": "vCPU-Seconds",
+    "memory_byte_seconds": "Byte-Seconds",
+    "weighted_seconds": "Weighted-Seconds",
+}
+"""Unit of each meter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One line of a bill."""
+
+    id: str
+    run: UsageRecorded
+    """What all records of the run share."""
+    job: str
+    cluster: str
+    charge: Charge
+    """Meter, size, price."""
+    start: Micros
+    end: Micros
+    quantity: Decimal
+    amount: Decimal
+    inferred: bool
+    events: tuple[str, ...]
+    """Ids of the job events that start the slice, and end it if one does."""
+    reverses: str | None = None
+    """Id of the record that it takes back."""
+
+
+def record_id(record: str, meter: str, uid: str, start: Micros, begun: str, revision: int) -> str:
+    """Id of a record: what it is, never when it was written."""
+    return blake2b(f"{record}\x1f{meter}\x1f{uid}\x1f{start}\x1f{begun}\x1f{revision}".encode(), digest_size=16).hexdigest()
+
+
+def clipped(data: UsageRecorded, start: Micros, end: Micros) -> UsageRecorded:
+    """Return what a run is from one slice boundary to another; the quantities and amounts of its charges are those of the whole."""
+    if (start, end) == (data.start, data.end):
+        return data
+    sign = -1 if data.reverses is not None else 1
+    return replace(
+        data,
+        start=start,
+        end=end,
+        length=sign * (end - start),
+        ended=data.ended if end == data.end else None,
+        inferred_start=data.inferred_start and start == data.start,
+        inferred_end=data.inferred_end and end == data.end,
+    )
+
+
+def records_of(event: Event[UsageRecorded]) -> Iterator[Record]:
+    """Yield the records of a run: slice after slice, the meters of each in their order."""
+    data = event.data
+    whole = data.record == "excess" or (data.reverses is not None and data.reverses.record == "excess")
+    sign = -1 if data.reverses is not None else 1
+    # The last slice may have an excess of the same start, and both may be reversed at once.
+    name = "reversal/excess" if data.reverses is not None and data.reverses.record == "excess" else data.record
+    start = data.start
+    while start < data.end:
+        end = data.end if whole else min(next_hour(start), data.end)
+        length = data.length if whole else sign * (end - start)
+        first, last = start == data.start, end == data.end
+        events = (data.begun, data.ended) if last and data.ended is not None else (data.begun,)
+        for charge in data.charges:
+            used = quantity(Decimal(charge.size), length)
+            given = (charge.meter, data.uid, start, data.begun)
+            yield Record(
+                record_id(name, *given, data.revision),
+                data,
+                event.subject,
+                event.clusterid,
+                charge,
+                start,
+                end,
+                used,
+                Decimal(0) if charge.price is None else EXACT.multiply(Decimal(charge.price), used),
+                (first and data.inferred_start) or (last and data.inferred_end),
+                events,
+                None if data.reverses is None else record_id(data.reverses.record, *given, data.reverses.revision),
+            )
+        start = end
+
+
+def json_of(record: Record) -> dict[str, Any]:
+    """Return a record as a line of JSON has it (`lahar billing export --format jsonl`)."""
+    run, charge = record.run, record.charge
+    return {
+        "id": record.id,
+        "record": run.record,
+        "meter": charge.meter,
+        "quantity": plain(record.quantity),
+        "unit": UNITS[charge.meter],
+        "amount": plain(record.amount),
+        "currency": run.currency,
+        "tenant": run.tenant,
+        "project": run.project,
+        "queue": run.queue,
+        "user": run.user,
+        "job": record.job,
+        "attempt": run.attempt,
+        "task": run.task,
+        "replica": run.index,
+        "node_type": run.node_type,
+        "gpu_model": run.gpu_model,
+        "start": format_time(record.start),
+        "end": format_time(record.end),
+        "kind": run.kind,
+        "class": run.worth,
+        "price_version": run.price_version,
+        "inferred": record.inferred,
+        "revision": run.revision,
+        "reverses": record.reverses,
+        "events": list(record.events),
+    }

@@ -1,0 +1,168 @@
+"""The bill as one page of HTML, with everything in it: what each tenant and queue cost, day by day, and what of it was wasted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from html import escape
+from typing import Final
+
+from engine.billing.charges import EXACT
+from engine.billing.invoice import used
+from engine.billing.records import clipped
+from engine.events import Event
+from engine.events.billing import UsageRecorded
+from engine.events.times import SECOND, Micros, format_time
+
+__all__ = ["Costs", "report"]
+
+_DAY: Final = 86_400 * SECOND
+_ZERO: Final = Decimal(0)
+_SHOWN: Final = 20
+"""Tenants, queues or jobs in one chart; the rest is one bar."""
+_DAYS: Final = 400
+"""Days in the chart of days, the last ones."""
+
+_STYLE: Final = """
+body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1c2733; }
+h1 { font-size: 1.5rem; margin-bottom: 0; } h2 { font-size: 1.1rem; margin: 2.2rem 0 .4rem; } p { margin: .3rem 0; color: #52606d; }
+table { border-collapse: collapse; width: 100%; } td, th { padding: .25rem .5rem; text-align: right; white-space: nowrap; }
+th { color: #52606d; font-weight: 600; border-bottom: 1px solid #cbd2d9; } td:first-child, th:first-child { text-align: left;
+white-space: normal; overflow-wrap: anywhere; } td.bar { width: 45%; min-width: 12rem; } .bar div { display: flex; height: .9rem; }
+.useful { background: #2f7d5b; } .wasted { background: #d9822b; } svg { width: 100%; height: 11rem; } svg text { font-size: 11px;
+fill: #52606d; } .key span { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 1rem; vertical-align: -1px; }
+@media print { body { margin: 0; } }
+"""
+
+
+@dataclass(slots=True)
+class _Cost:
+    useful: Decimal = _ZERO
+    wasted: Decimal = _ZERO
+
+    def take(self, amount: Decimal, *, is_useful: bool) -> None:
+        if is_useful:
+            self.useful = EXACT.add(self.useful, amount)
+        else:
+            self.wasted = EXACT.add(self.wasted, amount)
+
+    @property
+    def total(self) -> Decimal:
+        return EXACT.add(self.useful, self.wasted)
+
+
+@dataclass(slots=True)
+class Costs:
+    """What runs that stand cost, by tenant, queue, job and day of UTC; where nothing has a price, GPU seconds stand for cost."""
+
+    currency: str | None = None
+    amounts: dict[str, dict[str, _Cost]] = field(default_factory=lambda: {"tenant": {}, "queue": {}, "job": {}})
+    days: dict[Micros, _Cost] = field(default_factory=dict)
+    gpu: _Cost = field(default_factory=_Cost)
+    """GPU seconds."""
+
+    def take(self, event: Event[UsageRecorded]) -> None:
+        """Add a run."""
+        data = event.data
+        is_useful = data.worth == "useful"
+        self.currency = self.currency or data.currency
+        names = {"tenant": data.tenant, "queue": data.queue, "job": f"{data.namespace}/{data.job_name}"}
+        for start, end in _days(data):
+            charges = list(used(data if data.record == "excess" else clipped(data, start, end)))
+            amount = sum((amount for _, _, amount in charges), _ZERO)
+            for kind, name in names.items():
+                self.amounts[kind].setdefault(name, _Cost()).take(amount, is_useful=is_useful)
+            self.days.setdefault(start - start % _DAY, _Cost()).take(amount, is_useful=is_useful)
+            gpu = sum((taken for charge, taken, _ in charges if charge.meter == "gpu_seconds"), _ZERO)
+            self.gpu.take(gpu, is_useful=is_useful)
+
+
+def _days(data: UsageRecorded) -> Iterator[tuple[Micros, Micros]]:
+    """Yield the parts of a run by day; an excess is one part."""
+    start = data.start
+    while start < data.end:
+        end = data.end if data.record == "excess" else min(start - start % _DAY + _DAY, data.end)
+        yield start, end
+        start = end
+
+
+def report(runs: Iterable[Event[UsageRecorded]], title: str) -> str:
+    """Return the page.
+
+    Args:
+        runs: that stand.
+        title: of the page.
+    """
+    costs = Costs()
+    for event in runs:
+        costs.take(event)
+    unit = costs.currency or ""
+
+    def money(amount: Decimal) -> str:
+        return f"{amount:,.2f} {escape(unit)}".strip()
+
+    total = _Cost()
+    for cost in costs.days.values():
+        total.take(cost.useful, is_useful=True)
+        total.take(cost.wasted, is_useful=False)
+    hours, wasted_hours = costs.gpu.total / 3600, costs.gpu.wasted / 3600
+    sums = f"{money(total.total)} in all, {money(total.wasted)} of it wasted; {hours:,.1f} GPU hours, {wasted_hours:,.1f} wasted."
+    parts = [
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>",
+        f"<h1>{escape(title)}</h1>",
+        f"<p>{sums}</p>",
+        "<p class=key><span class=useful></span>useful<span class=wasted></span>wasted: failed, preempted or restarted</p>",
+        "<h2>Cost per day</h2>",
+        _chart(costs.days, money),
+    ]
+    for kind, heading in (("tenant", "Tenants"), ("queue", "Queues"), ("job", "Dearest jobs")):
+        parts += [f"<h2>{heading}</h2>", _table(kind.capitalize(), costs.amounts[kind], money)]
+    parts.append("<p>Amounts here are rounded for reading; invoices and exports are exact.</p></html>")
+    return "\n".join(parts)
+
+
+def _table(heading: str, costs: Mapping[str, _Cost], money: Callable[[Decimal], str]) -> str:
+    ordered = sorted(costs.items(), key=lambda item: (-item[1].total, item[0]))
+    shown, rest = ordered[:_SHOWN], ordered[_SHOWN:]
+    if rest:
+        other = _Cost()
+        for _, cost in rest:
+            other.take(cost.useful, is_useful=True)
+            other.take(cost.wasted, is_useful=False)
+        shown.append((f"{len(rest):,} others", other))
+    most = max((cost.total for _, cost in shown), default=_ZERO) or Decimal(1)
+    rows = [
+        f"<tr><td>{escape(name or '-')}<td>{money(cost.total)}<td>{money(cost.wasted)}<td class=bar><div>"
+        f'<div class=useful style="width:{_percent(cost.useful, most)}%"></div>'
+        f'<div class=wasted style="width:{_percent(cost.wasted, most)}%"></div></div>'
+        for name, cost in shown
+    ]
+    return f"<table><tr><th>{heading}<th>Cost<th>Wasted<th>{''.join(rows)}</table>"
+
+
+def _percent(part: Decimal, whole: Decimal) -> str:
+    return f"{max(part, _ZERO) * 100 / whole:.2f}"
+
+
+def _chart(days: Mapping[Micros, _Cost], money: Callable[[Decimal], str]) -> str:
+    if not days:
+        return "<p>Nothing is recorded.</p>"
+    last = max(days)
+    shown: Sequence[Micros] = range(max(min(days), last - (_DAYS - 1) * _DAY), last + 1, _DAY)
+    most = max((days[day].total for day in shown if day in days), default=_ZERO) or Decimal(1)
+    width = Decimal(960) / len(shown)
+    bars = []
+    for place, day in enumerate(shown):
+        cost = days.get(day)
+        if cost is None:
+            continue
+        useful, wasted = (max(amount, _ZERO) * 150 / most for amount in (cost.useful, cost.wasted))
+        x, bar = f"{place * width:.2f}", f"{width * Decimal('0.8'):.2f}"
+        told = f"{format_time(day)[:10]}: {money(cost.total)}, {money(cost.wasted)} wasted"
+        wasted_bar = f'<rect x={x} width={bar} y={155 - useful - wasted:.2f} height={wasted:.2f} fill="#d9822b"/>'
+        useful_bar = f'<rect x={x} width={bar} y={155 - useful:.2f} height={useful:.2f} fill="#2f7d5b"/>'
+        bars.append(f"<g><title>{told}</title>{useful_bar}{wasted_bar}</g>")
+    labels = f"<text x=0 y=172>{format_time(shown[0])[:10]}</text><text x=960 y=172 text-anchor=end>{format_time(last)[:10]}</text>"
+    top = f"<text x=0 y=10>{money(most)}</text>"
+    return f'<svg viewBox="0 0 960 176" role=img aria-label="Cost per day">{top}{"".join(bars)}{labels}</svg>'

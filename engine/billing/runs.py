@@ -1,0 +1,193 @@
+"""From what is known of an attempt to the runs that are to stand recorded: the whole bill is this one pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from engine.billing.book import NO_PRICES, Book
+from engine.billing.calendar import HOUR, floor_hour, month_of
+from engine.billing.state import Attempt, End, NodeFact, Point, Run
+from engine.events.billing import SegmentKind, Worth
+from engine.events.prices import PriceVersion
+from engine.events.times import Micros, format_time
+from statemachines.vocabulary import failure_class
+
+__all__ = ["LONGEST", "Segment", "is_billable", "node_at", "runs_of", "segments", "worth_of"]
+
+LONGEST: Final = 10 * 366 * 24 * HOUR
+"""From an attempt's beginning to its end: 120 months. A clock of the year 9999 would fill 95,000 invoices in one step."""
+
+T = TypeVar("T")
+
+Timeline = Sequence[tuple[Micros, str, T]]
+"""What is so since when, and the event that says it; the first entry from the beginning."""
+
+
+class Segment(NamedTuple):
+    """A stretch between two changes of phase."""
+
+    kind: SegmentKind
+    start: Micros
+    end: Micros
+    begun: str
+    ended: str | None
+    inferred_start: bool
+    inferred_end: bool
+
+
+def segments(attempt: Attempt, until: Micros) -> Iterator[Segment]:
+    """Yield the phases of an attempt, without gaps, from its beginning to its end, or to `until` while it has none.
+
+    Each phase's time is raised to that of the phase before it; a phase that would begin behind the end is empty there.
+    """
+    end = attempt.end
+    last = attempt.created.time
+    stop = until if end is None else max(end.time, last)
+    open_: tuple[SegmentKind, Micros, str, bool] | None = None
+    for kind, point in _phases(attempt):
+        if point is None:
+            continue
+        last = min(max(point.time, last), max(stop, last))
+        if open_ is not None and open_[1] < min(last, stop):
+            yield Segment(*open_[:2], min(last, stop), open_[2], point.id, open_[3], point.inferred)
+        open_ = (kind, last, point.id, point.inferred)
+    if open_ is not None and open_[1] < stop:
+        ident, inferred = (None, False) if end is None else (end.id, end.inferred)
+        yield Segment(*open_[:2], stop, open_[2], ident, open_[3], inferred)
+
+
+def _phases(attempt: Attempt) -> tuple[tuple[SegmentKind, Point | None], ...]:
+    return (
+        ("queued", attempt.created),
+        ("bound", attempt.bound),
+        ("running", attempt.running),
+        ("terminating", attempt.terminating),
+    )
+
+
+def is_billable(kind: SegmentKind, version: PriceVersion, *, ran: bool) -> bool:
+    """Tell whether a segment of a kind is charged; `ran`: the attempt had run before."""
+    if kind == "running":
+        return True
+    if kind == "bound":
+        return version.billable_from == "bound"
+    if kind == "terminating":
+        return version.bill_terminating and ran
+    return version.bill_queued
+
+
+def node_at(facts: Sequence[NodeFact], moment: Micros) -> NodeFact | None:
+    """Return what a node was at a moment; before anything is known of it, what is known first."""
+    found = facts[0] if facts else None
+    for fact in facts:
+        if fact.since <= moment:
+            found = fact
+    return found
+
+
+def runs_of(attempt: Attempt, terms: Timeline[int], nodes: Sequence[NodeFact], book: Book, until: Micros) -> list[Run]:
+    """Return the runs of an attempt, in order; the last one may be what increments and minimum add.
+
+    Args:
+        attempt: what is known of it.
+        terms: of its job, by number.
+        nodes: what is known of its node, oldest first.
+        book: the price versions.
+        until: of an attempt that has not ended: as far as it is to be recorded.
+
+    Raises:
+        ValueError: it lasts longer than any attempt does.
+    """
+    begin, last = attempt.created.time, until if attempt.end is None else attempt.end.time
+    if last - begin > LONGEST:
+        told = "now" if attempt.end is None else format_time(last)  # one that is open is not told anew each hour
+        raise ValueError(f"it lasts from {format_time(begin)} to {told}; more than ten years are not charged")
+    node_type, gpu_model = attempt.node_type, attempt.gpu_model
+    if nodes and attempt.bound is not None and (fact := node_at(nodes, attempt.bound.time)) is not None:
+        node_type, gpu_model = fact.node_type or node_type, fact.gpu_model or gpu_model
+    worth, ran = worth_of(attempt.end), attempt.running is not None
+    zone, sizes = book.time_zone, attempt.sizes
+    found: list[Run] = []
+    for kind, start, end, begun, ended, inferred_start, inferred_end in segments(attempt, until):
+        at = start
+        while at < end:
+            version, cut = book.at(at)
+            month = month_of(at, zone)
+            stop = min(end, month.end) if cut is None else min(end, month.end, cut)
+            sized, termed = _place(sizes, at), _place(terms, at)
+            cause, since, because = begun, start, ended
+            for timeline, place in ((sizes, sized), (terms, termed)):
+                if timeline[place][0] > since:
+                    since, cause = timeline[place][:2]
+                if place + 1 < len(timeline) and timeline[place + 1][0] < stop:
+                    stop, because = timeline[place + 1][:2]
+            if is_billable(kind, version or NO_PRICES, ran=ran):
+                found.append(
+                    Run(
+                        "usage",
+                        at,
+                        stop,
+                        stop - at,
+                        kind,
+                        cause,
+                        because if stop == end or because is not ended else None,
+                        sizes[sized][2],
+                        terms[termed][2],
+                        attempt.node,
+                        node_type,
+                        gpu_model,
+                        None if version is None else version.version,
+                        month.name,
+                        worth,
+                        free=False,
+                        inferred_start=inferred_start and at == start,
+                        inferred_end=inferred_end and stop == end,
+                    )
+                )
+            at = stop
+    return found if attempt.end is None or not found else _closed(found, book)
+
+
+def _place(timeline: Timeline[T], moment: Micros) -> int:
+    place = len(timeline) - 1
+    while place and timeline[place][0] > moment:
+        place -= 1
+    return place
+
+
+def worth_of(end: End | None) -> Worth:
+    """Return what the use of an attempt was worth. One that was stopped on demand and is not replaced has done what was wanted."""
+    if end is None or end.phase == "Succeeded":
+        return "useful"
+    reason = end.reason or ""
+    if reason.startswith("Preempted"):
+        return "preempted"
+    if end.phase == "Failed" and failure_class(reason) == "none":
+        return "restarted" if end.replaceable else "useful"
+    return "failed"
+
+
+def _closed(runs: list[Run], book: Book) -> list[Run]:
+    """Apply the rules that look at the whole of an attempt that has ended: free preemptions, increments, minimum."""
+    last = runs[-1]
+    rules = book.names[last.price_version] if last.price_version is not None else NO_PRICES
+    total = sum(run.length for run in runs)
+    if last.worth == "preempted" and total <= rules.preempted_free_seconds:
+        return [replace(run, free=True) for run in runs]
+    charged = max(_in_increments(total, rules), rules.minimum_seconds)
+    if charged == total:
+        return runs
+    begin = max(floor_hour(last.end - 1), last.start)
+    return [*runs, replace(last, record="excess", start=begin, length=charged - total)]
+
+
+def _in_increments(total: int, rules: PriceVersion) -> int:
+    whole, rest = divmod(total, rules.increment_seconds)
+    if rules.round == "up":
+        whole += rest > 0
+    elif 2 * rest > rules.increment_seconds or (2 * rest == rules.increment_seconds and whole % 2):
+        whole += 1
+    return whole * rules.increment_seconds

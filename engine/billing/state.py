@@ -1,0 +1,242 @@
+"""What a billing shard knows: of each attempt its times, sizes and ends, and what was recorded of it.
+
+Plain structs, written to the snapshot as they stand. What is derived is marked so and made again when a snapshot is loaded.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from heapq import heappush
+from typing import Final
+
+from msgspec import Struct
+
+from engine.billing.book import Book
+from engine.events.billing import RecordKind, SegmentKind, Worth
+from engine.events.times import EARLIEST, Micros
+
+__all__ = ["PAGE", "Attempt", "Due", "End", "Job", "Node", "NodeFact", "Point", "Run", "Size", "State", "Terms"]
+
+PAGE: Final = 32
+"""Attempts in one record of the snapshot: some 16 KB."""
+
+
+class Size(Struct, array_like=True, frozen=True, gc=False):
+    """Resources of one pod."""
+
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    gpu: int = 0
+
+
+class Point(Struct, array_like=True, frozen=True, gc=False):
+    """When something was so, and the event that says it."""
+
+    time: Micros
+    id: str
+    inferred: bool = False
+
+
+class End(Struct, array_like=True, frozen=True, gc=False):
+    """How an attempt ended, by the source of the highest rank."""
+
+    time: Micros
+    id: str
+    rank: int
+    phase: str
+    reason: str | None
+    inferred: bool
+    replaceable: bool
+
+
+class Terms(Struct, array_like=True, frozen=True, gc=False):
+    """Whose use it is, and what its price depends on beside the resources."""
+
+    tenant: str
+    project: str
+    queue: str
+    user: str
+    namespace: str
+    kind: str
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    priority_class: str | None
+    preemptible: bool
+
+
+class Run(Struct, array_like=True, frozen=True, gc=False):
+    """A stretch of an attempt in which nothing changes that its charge depends on (`engine.events.billing`)."""
+
+    record: RecordKind
+    start: Micros
+    end: Micros
+    length: int
+    kind: SegmentKind
+    begun: str
+    ended: str | None
+    size: Size
+    terms: int
+    """Place in `Job.terms`."""
+    node: str | None
+    node_type: str | None
+    gpu_model: str | None
+    price_version: str | None
+    month: str
+    """In which it lies."""
+    worth: Worth
+    free: bool
+    """A preemption makes it cost nothing."""
+    inferred_start: bool
+    inferred_end: bool
+    invoice: str = ""
+    """Month on whose invoice it stands."""
+    revision: int = 0
+
+
+class Attempt(Struct, array_like=True, gc=False):
+    """One attempt, as job events show it, and the runs that stand recorded."""
+
+    task: str
+    index: int
+    number: int
+    ordinal: int
+    """Among the job's attempts, in the order in which they started."""
+    uid: str | None
+    created: Point
+    sizes: list[tuple[Micros, str, Size]]
+    """Since when each; the first one from the beginning."""
+    bound: Point | None = None
+    node: str | None = None
+    node_type: str | None = None
+    gpu_model: str | None = None
+    running: Point | None = None
+    terminating: Point | None = None
+    end: End | None = None
+    recorded: list[Run] = []
+    """In order; of every stretch the latest."""
+    marked: Micros = EARLIEST
+    """Hour mark up to which it was recorded while it was open."""
+    due: Micros | None = None
+    """Hour mark at which it is recorded next."""
+    revision: int = 0
+    """How often what was recorded was corrected."""
+    fault: str | None = None
+    """Why it cannot be charged."""
+
+
+class Job(Struct, array_like=True, gc=False):
+    """One job, without its attempts."""
+
+    id: str
+    cluster: str
+    seen: int = 0
+    """Sequence of its last job event taken."""
+    written: int = 0
+    """Sequence of the last billing event about it."""
+    terms: list[Terms] = []
+    """All that were ever known: recorded runs refer to them."""
+    since: list[tuple[Micros, str, int]] = []
+    """Since when which of them hold, with the event that says so; the first from the beginning."""
+    finished: bool = False
+    owner: bool = False
+    """Its own object has been seen."""
+    review: int = -1
+    """Number of the attempt at which a review of all of them goes on; -1: there is none."""
+    review_at: Micros = EARLIEST
+    """When it goes on."""
+    count: int = 0
+    """Attempts."""
+    open: int = 0
+    """Attempts that have not ended."""
+    unknown: list[str] = []
+    """Nodes of which nothing is known and on which attempts were; `*`: more than are kept apart."""
+
+
+class NodeFact(Struct, array_like=True, frozen=True, gc=False):
+    """What a node is, since when."""
+
+    since: Micros
+    node_type: str | None
+    gpu_model: str | None
+
+
+class Node(Struct, array_like=True, gc=False):
+    """What is known of a node."""
+
+    facts: list[NodeFact] = []
+    """Oldest first."""
+    gone: Micros | None = None
+    """Since when its object is."""
+
+
+@dataclass(slots=True)
+class Due:
+    """Attempts that are to be recorded at one hour mark, by job and ordinal."""
+
+    waiting: list[tuple[str, int]] = field(default_factory=list)
+    place: int = 0
+    """Before it none waits."""
+
+    def add(self, job: str, ordinal: int) -> None:
+        """Add one that is not among them."""
+        insort(self.waiting, (job, ordinal), self.place)
+
+
+@dataclass(slots=True)
+class Known:
+    """A job with its attempts."""
+
+    job: Job
+    attempts: list[Attempt] = field(default_factory=list)
+    by_slot: dict[tuple[str, int, int], Attempt] = field(default_factory=dict)
+    """Derived."""
+
+
+@dataclass(slots=True)
+class State:
+    """A billing shard."""
+
+    jobs: dict[str, Known] = field(default_factory=dict)
+    closed: dict[str, list[bytes]] = field(default_factory=dict)
+    """Finished jobs as their records hold them: the head, then the pages."""
+    nodes: dict[tuple[str, str], Node] = field(default_factory=dict)
+    """By cluster and name. Those that are gone come in the order in which they went."""
+    book: Book = field(default_factory=Book)
+    books: list[str] = field(default_factory=list)
+    """Ids of what told of price books last."""
+    periods: dict[str, str] = field(default_factory=dict)
+    """Closed months, and the event that closed each."""
+    sweep_at: Micros | None = None
+    """When the review of all jobs goes on; `None`: there is none."""
+    sweeps: int = 0
+    """Reviews of all jobs so far."""
+    sweep: str | None = None
+    """Id behind which a review of all jobs goes on; `None`: there is none."""
+    touched: dict[str, None] = field(default_factory=dict)
+    changed: list[tuple[str, int]] = field(default_factory=list)
+    """Attempts that the input just absorbed is about. Not part of the state."""
+    marks: dict[Micros, Due] = field(default_factory=dict)
+    """By hour mark. Derived."""
+    hours: list[Micros] = field(default_factory=list)
+    """Heap of those marks. Derived."""
+    reviews: list[tuple[Micros, str]] = field(default_factory=list)
+    """Heap of the jobs with a review, by when it goes on. Derived."""
+    sweeping: list[str] = field(default_factory=list)
+    """Heap of the jobs that the review of all still has to come to. Derived."""
+    unknown: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
+    """Jobs by the cluster and the node of which they wait to know something (`Job.unknown`). Derived."""
+
+    def at_mark(self, mark: Micros, job: str, ordinal: int) -> None:
+        """Have an attempt recorded at an hour mark."""
+        due = self.marks.get(mark)
+        if due is None:
+            due = self.marks[mark] = Due()
+            heappush(self.hours, mark)
+        due.add(job, ordinal)
+
+    def ids(self) -> Iterator[str]:
+        """Yield the ids of all jobs."""
+        yield from self.jobs
+        yield from self.closed

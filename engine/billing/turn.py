@@ -1,0 +1,135 @@
+"""What a job's records lack by what is known now: one attempt at a time, as events in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.billing.calendar import following
+from engine.billing.charges import charges_of, factors_of
+from engine.billing.corrections import difference
+from engine.billing.runs import runs_of
+from engine.billing.state import Attempt, Known, Run, State
+from engine.events import Data, Event
+from engine.events.billing import Reversed, UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
+from engine.events.ids import output_id
+from engine.events.times import Micros
+
+__all__ = ["STAGE", "Turn"]
+
+STAGE: Final = "billing"
+_SOURCE: Final = "lahar/billing"
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What is said about one job because of one input, or because a timer's time has come."""
+
+    state: State
+    known: Known
+    now: Micros
+    """Recorded time of the events."""
+    cause: str | None = None
+    """Id of the input; `None`: a timer."""
+
+    def corrections(self, attempt: Attempt, until: Micros | None = None) -> Iterator[Event[Any]]:
+        """Yield what makes that stand recorded of an attempt which is known now.
+
+        Args:
+            attempt: one of the job's.
+            until: as far as it is to be recorded while it is open; `None`: as far as it was.
+        """
+        try:
+            made = self._made(attempt, attempt.marked if until is None else until)
+        except Exception as error:  # noqa: BLE001 - one attempt that cannot be charged ends nobody else's bill
+            fault = f"{type(error).__name__}: {error}"
+            if attempt.fault != fault:
+                yield self.event(UsageFailed(*self._key(attempt), fault, self.cause is None), self.now, attempt.created.id)
+            return
+        for run, data in made:
+            yield self.event(data, run.end, run.begun)
+
+    def _made(self, attempt: Attempt, until: Micros) -> list[tuple[Run, UsageRecorded | UsageWithdrawn]]:
+        node = None if attempt.node is None else self.state.nodes.get((self.known.job.cluster, attempt.node))
+        wanted = runs_of(attempt, self.known.job.since, () if node is None else node.facts, self.state.book, until)
+        if not wanted and not attempt.recorded:
+            return []
+        void, missing = difference(attempt.recorded, wanted, self.state.periods.__contains__)
+        revision = attempt.revision + bool(void)
+        made: list[tuple[Run, UsageRecorded | UsageWithdrawn]] = [(run, self._void(attempt, run, revision)) for run in void]
+        return [*made, *((run, self._recorded(attempt, run, revision, run.length)) for run in missing)]
+
+    def _void(self, attempt: Attempt, run: Run, revision: int) -> UsageRecorded | UsageWithdrawn:
+        """Take back what stands recorded: on an open invoice it is void, of a closed one a later invoice has its reversal."""
+        assert run.record != "reversal"  # noqa: S101 - reversals stand for ever and are not among what is recorded
+        if run.invoice in self.state.periods:
+            return self._recorded(attempt, run, revision, -run.length, Reversed(run.record, run.invoice, run.revision))
+        key = self._key(attempt)
+        return UsageWithdrawn(*key, run.record, run.start, run.end, run.invoice, revision, self.cause is None)
+
+    def _recorded(self, attempt: Attempt, run: Run, revision: int, length: int, reverses: Reversed | None = None) -> UsageRecorded:
+        terms, book, period = self.known.job.terms[run.terms], self.state.book, run.month
+        while period in self.state.periods:
+            period = following(period)
+        rules = None if run.price_version is None else book.names[run.price_version]
+        factors = factors_of(rules, terms, run)
+        return UsageRecorded(
+            *self._key(attempt),
+            run.record if reverses is None else "reversal",
+            run.start,
+            run.end,
+            length,
+            run.kind,
+            run.begun,
+            period,
+            ended=run.ended,
+            month=None if period == run.month else run.month,
+            reverses=reverses,
+            revision=revision,
+            charges=charges_of(rules, run, length, factors, book.charges),
+            currency=None if book.book is None else book.book.currency,
+            price_version=run.price_version,
+            factors=factors,
+            worth=run.worth,
+            inferred_start=run.inferred_start,
+            inferred_end=run.inferred_end,
+            tenant=terms.tenant,
+            project=terms.project,
+            queue=terms.queue,
+            user=terms.user,
+            namespace=terms.namespace,
+            job_kind=terms.kind,
+            job_name=terms.name,
+            labels=dict(terms.labels),
+            priority_class=terms.priority_class,
+            preemptible=terms.preemptible,
+            node=run.node,
+            node_type=run.node_type,
+            gpu_model=run.gpu_model,
+            cpu_milli=run.size.cpu_milli,
+            memory_bytes=run.size.memory_bytes,
+            gpu=run.size.gpu,
+            terms=run.terms,
+            at_mark=self.cause is None,
+        )
+
+    def passed(self, attempt: Attempt, mark: Micros) -> Event[Any]:
+        """Return that an attempt was looked at at an hour mark, and nothing was to be charged."""
+        return self.event(UsageReviewed(attempt.ordinal, mark=mark), mark, attempt.created.id)
+
+    def reviewed(self, next_: int, *, sweep: int | None = None) -> Event[Any]:
+        """Return how far a review of the job's attempts has come."""
+        return self.event(UsageReviewed(next_, sweep=sweep), self.now, self.known.job.since[0][1] if self.known.job.since else "")
+
+    def _key(self, attempt: Attempt) -> tuple[str, int, int, str]:
+        slot = (attempt.task, attempt.index, attempt.number)
+        return (*slot, attempt.uid or "/".join(map(str, (self.known.job.id, *slot))))
+
+    def event(self, data: Data, time: Micros, begun: str) -> Event[Any]:
+        """Make the job's next billing event."""
+        job = self.known.job
+        sequence = job.written + 1
+        cause = begun if self.cause is None else self.cause
+        ident = output_id(STAGE, job.id, sequence)
+        return Event(ident, _SOURCE, data.TYPE, job.id, time, self.now, sequence, job.id, cause, job.cluster, data)

@@ -1,0 +1,437 @@
+"""`lahar billing …` and `lahar prices …`: what was used, what it costs, and why."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from decimal import Decimal
+from itertools import islice
+from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryFile
+from typing import Annotated, BinaryIO, Final
+
+import typer
+from rich.text import Text
+
+from engine.application.asking import Questions
+from engine.application.billing import Bills, close_period, price_book
+from engine.application.files import read_objects
+from engine.billing.book import Book, book_faults
+from engine.billing.charges import plain
+from engine.billing.exports.formats import FORMATS, export
+from engine.billing.exports.seller import Seller
+from engine.billing.invoice import Invoice
+from engine.billing.records import UNITS, Record, json_of
+from engine.billing.report import report
+from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
+from engine.cli.arguments import NoProcessOption, RecordedOption, moment
+from engine.cli.fed import finish, new_feed
+from engine.cli.output import Output
+from engine.cli.render import whole_table
+from engine.events.prices import METERS, PriceBook, read_book
+from engine.events.times import format_time
+from engine.history.diff import diff_documents
+from engine.history.reading import cluster_facts, events_of
+from engine.history.sentences import tell
+from engine.kubernetes.observation.cluster_facts import ClusterFacts
+from engine.log.errors import LogUnavailableError
+from engine.log.producer_time import wall_clock as now
+from engine.projection.usage_tables import RunFilter, UsageTables
+from engine.runtime.engine import opened
+from engine.runtime.errors import BAD_INPUT, FINDING, NotFoundError
+from engine.runtime.settings import Settings
+
+__all__ = ["billing", "prices"]
+
+billing = group("billing", Panel.ASK, "What was used, what it costs, and which events say so.")
+prices = group("prices", Panel.ASK, "The price book: check, show and compare.")
+
+PeriodOption = Annotated[str | None, typer.Option("--period", metavar="YYYY-MM", help="Only what stands on this month's invoices.")]
+TenantOption = Annotated[str | None, typer.Option("--tenant", metavar="NAME", help="Only this tenant's.")]
+JobOption = Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only this job's.")]
+OtherOption = Annotated[bool, typer.Option("--all", help="Those of kind Other (services, single pods) too.")]
+
+_NONE: Final = Decimal(0)
+_SHOWN: Final = 200
+"""Records shown to people unless asked for more."""
+
+
+@billing.command("records", examples=["lahar billing records --job default/train", "lahar billing records --period 2026-10 --json"])
+def records(
+    context: typer.Context,
+    period: PeriodOption = None,
+    tenant: TenantOption = None,
+    job: JobOption = None,
+    other: OtherOption = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Show at most so many; with --json all are shown.")] = _SHOWN,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the records that stand: one line for each hour of an attempt and each meter.
+
+    A record of an open month that was corrected shows its last revision; closed months keep theirs, and the corrections stand on a
+    later month's invoice.
+    """
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with _bills(settings) as (bills, questions):
+        wanted = RunFilter(period, tenant, None if job is None else questions.meant(job), other or job is not None)
+        if output.as_json:
+            _written(bills, lambda usage, stream: _write_lines(usage.records(wanted), stream))
+            return
+        found = bills.ask(lambda usage: list(islice(usage.records(wanted), limit + 1)))
+    headings = ("RECORD", "JOB", "ATTEMPT", "FROM", "TO", "METER", "QUANTITY", "AMOUNT", "CLASS")
+    rows = [_row(record) for record in found[:limit]]
+    output.console.print(whole_table(output, headings, rows, {"JOB"}, {"QUANTITY", "AMOUNT"}), soft_wrap=True)
+    if len(found) > limit:
+        output.note(f"the first {limit:,} records; --limit shows more, --json all")
+
+
+def _row(record: Record) -> tuple[str, ...]:
+    run = record.run
+    return (
+        f"{record.id[:12]}{'' if run.record == 'usage' else f' {run.record}'}",
+        f"{run.namespace}/{run.job_name}",
+        f"{run.task}[{run.index}] {run.attempt}",
+        format_time(record.start),
+        format_time(record.end),
+        record.charge.meter,
+        plain(record.quantity),
+        f"{plain(record.amount)} {run.currency}" if record.charge.price is not None else "no price",
+        run.worth,
+    )
+
+
+@contextmanager
+def _bills(settings: Settings, output: Output | None = None) -> Iterator[tuple[Bills, Questions]]:
+    if output is not None and not settings.billing:
+        output.note("the billing stage is off: set `billing = true` in lahar.toml, or LAHAR_BILLING=1")
+    with opened(settings) as source, closing(Questions(settings, source)) as questions:
+        yield Bills(questions, source), questions
+
+
+def _written(bills: Bills, write: Callable[[UsageTables, BinaryIO], None]) -> None:
+    """Write an answer of any length to standard output, once all of it is known: the projection may have to be asked twice."""
+    with TemporaryFile() as spool:
+
+        def ask(usage: UsageTables) -> None:
+            spool.seek(0)
+            spool.truncate()
+            write(usage, spool)
+
+        bills.ask(ask)
+        spool.seek(0)
+        copyfileobj(spool, sys.stdout.buffer)
+
+
+def _write_lines(records: Iterable[Record], stream: BinaryIO) -> None:
+    stream.writelines(json.dumps(json_of(record), separators=(",", ":")).encode() + b"\n" for record in records)
+
+
+@billing.command(
+    "export",
+    examples=["lahar billing export --format jsonl > records.jsonl", "lahar billing export --format jsonl --period 2026-10"],
+)
+def export_command(
+    context: typer.Context,
+    form: Annotated[str, typer.Option("--format", metavar="F", help="One of " + ", ".join(FORMATS) + ".")] = "jsonl",
+    period: PeriodOption = None,
+    tenant: TenantOption = None,
+    issuer: Annotated[str, typer.Option("--issuer", metavar="NAME", help="Whose name stands on the invoices (FOCUS).")] = "Lahar",
+    other: OtherOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write the records that stand, and the adjustment of each invoice, to standard output.
+
+    The same log gives the same bytes on any machine. docs/billing-exports.md lists the columns of each format.
+    """
+    settings, form = settings_of(context, log), "jsonl" if as_json else form
+    with _bills(settings) as (bills, _):
+        book = bills.price_book()
+        seller = Seller(issuer, settings.cluster, None if book.book is None else book.book.currency, book.time_zone)
+        wanted = RunFilter(period, tenant, other=other)
+        _written(bills, lambda usage, stream: export(form, usage.records(wanted), seller, stream))
+
+
+@billing.command("invoice", examples=["lahar billing invoice", "lahar billing invoice --period 2026-10 --tenant research"])
+def invoice(
+    context: typer.Context,
+    period: PeriodOption = None,
+    tenant: TenantOption = None,
+    other: OtherOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Add up what stands by month and tenant: exact, and rounded once.
+
+    With --tenant the lines of each invoice are shown. Waste is what failed, was preempted or was restarted.
+    """
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with _bills(settings, output) as (bills, _):
+        found, closed = bills.invoices(period=period, tenant=tenant, other=other), bills.closed()
+    if output.as_json:
+        for one in found:
+            output.record(one.document() | {"closed": one.period in closed})
+        return
+    headings = ("PERIOD", "TENANT", "JOBS", "GPU HOURS", "WASTED", "CPU HOURS", "TOTAL", "")
+    rows = [_summed(one, is_closed=one.period in closed) for one in found]
+    output.console.print(whole_table(output, headings, rows, {"TENANT"}, set(headings[2:7])), soft_wrap=True)
+    for one in found:
+        if tenant is not None:
+            _show_lines(output, one)
+        for (meter, node, model), taken in sorted(one.unpriced.items()):
+            kind = model or node or "unknown"
+            output.warn(f"{one.period} {one.tenant}: {plain(taken)} {UNITS[meter]} on {kind} have no price")
+
+
+def _summed(one: Invoice, *, is_closed: bool) -> tuple[str, ...]:
+    useful = one.worths.get("useful")
+    gpu = one.total.quantities.get("gpu_seconds", _NONE)
+    wasted = gpu - (_NONE if useful is None else useful.quantities.get("gpu_seconds", _NONE))
+    cpu = one.total.quantities.get("cpu_seconds", _NONE)
+    total = plain(one.rounded) if one.currency is None else f"{one.rounded} {one.currency}"
+    return (
+        one.period,
+        one.tenant,
+        f"{len(one.lines):,}",
+        *map(_hours, (gpu, wasted, cpu)),
+        total,
+        "closed" if is_closed else "open",
+    )
+
+
+def _hours(seconds: Decimal) -> str:
+    return f"{seconds / 3600:,.2f}"
+
+
+def _show_lines(output: Output, one: Invoice) -> None:
+    output.console.print()
+    output.console.print(Text(f"Invoice {one.id}: {one.tenant}, {one.period}", style="bold"), soft_wrap=True)
+    headings = ("QUEUE", "PROJECT", "USER", "JOB", *(meter.upper() for meter in METERS if meter in one.total.quantities), "AMOUNT")
+    rows = [
+        (
+            line.queue,
+            line.project or "-",
+            line.user or "-",
+            f"{line.namespace}/{line.name}",
+            *(plain(one.lines[line].quantities.get(meter, _NONE)) for meter in METERS if meter in one.total.quantities),
+            plain(one.lines[line].amount),
+        )
+        for line in sorted(one.lines)
+    ]
+    output.console.print(whole_table(output, headings, rows, {"PROJECT", "USER", "JOB"}, set(headings[4:])), soft_wrap=True)
+    output.console.print(
+        f"sum {plain(one.total.amount)}, rounded {one.rounded}, adjustment {plain(one.rounded - one.total.amount)}", soft_wrap=True
+    )
+
+
+@billing.command("report", examples=["lahar billing report > bill.html", "lahar billing report --period 2026-10 > october.html"])
+def report_command(
+    context: typer.Context,
+    period: PeriodOption = None,
+    tenant: TenantOption = None,
+    other: OtherOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write one page of HTML: cost per day, tenant and queue, and what of it was wasted."""
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    title = " ".join(("Bill", *((f"of {tenant}",) if tenant else ()), *((f"for {period}",) if period else ())))
+    with _bills(settings) as (bills, _):
+        page = bills.ask(lambda usage: report(usage.runs(RunFilter(period, tenant, other=other)), title))
+    if output.as_json:
+        output.record({"html": page})
+        return
+    for line in page.splitlines():
+        output.line(line)
+
+
+@billing.command("explain", examples=["lahar billing explain bfbf4af952bc"])
+def explain(
+    context: typer.Context,
+    record: Annotated[str, typer.Argument(metavar="RECORD", help="A record's id, or its beginning.")],
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how a record came about: the events behind it, and the sum to check by hand."""
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with opened(settings) as source, closing(Questions(settings, source)) as questions:
+        wanted = RunFilter(other=True)
+        found = Bills(questions, source).ask(
+            lambda usage: next((one for one in usage.records(wanted) if one.id.startswith(record)), None)
+        )
+        if found is None:
+            raise NotFoundError("record", record, "`lahar billing records` lists those that stand")
+        behind = [event for event in events_of(source, found.job) if event.id in found.events]
+    if output.as_json:
+        output.record(json_of(found) | {"size": found.charge.size, "price": found.charge.price, "factors": found.run.factors})
+        return
+    run, charge = found.run, found.charge
+    output.console.print(
+        Text(f"{run.namespace}/{run.job_name} {run.task}[{run.index}] attempt {run.attempt}: {run.kind}", style="bold")
+    )
+    length = found.quantity / Decimal(charge.size)
+    output.console.print(
+        f"{format_time(found.start)} to {format_time(found.end)}: {plain(length)} s x {charge.size} = "
+        f"{plain(found.quantity)} {UNITS[charge.meter]}",
+        soft_wrap=True,
+    )
+    if charge.price is None:
+        output.console.print("no price is known for it")
+    else:
+        factors = "".join(f", x {factor} ({name})" for name, factor in run.factors.items())
+        output.console.print(
+            f"x {charge.price} {run.currency} = {plain(found.amount)} {run.currency} (price version {run.price_version}{factors})",
+            soft_wrap=True,
+        )
+    for event in behind:
+        output.console.print(Text.assemble((f"{event.id}  {format_time(event.time)}  ", "dim"), tell(event)), soft_wrap=True)
+
+
+@billing.command("quote", examples=["lahar billing quote", "lahar billing quote --until 2026-11-01T00:00:00Z"])
+def quote_command(
+    context: typer.Context,
+    until: Annotated[str, typer.Option("--until", metavar="TIME", help="Up to this moment.")] = "now",
+    tenant: TenantOption = None,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what running jobs have used since the last hour mark, and what it would cost."""
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with _bills(settings) as (bills, _):
+        found = bills.quote(moment(until), tenant=tenant)
+    if output.as_json:
+        for one in found:
+            output.record(one.document())
+        return
+    headings = ("PERIOD", "TENANT", "JOBS", "GPU HOURS", "WASTED", "CPU HOURS", "TOTAL", "")
+    rows = [(*_summed(one, is_closed=False)[:-1], "quoted") for one in found]
+    output.console.print(whole_table(output, headings, rows, {"TENANT"}, set(headings[2:7])), soft_wrap=True)
+
+
+@billing.command("close", examples=["lahar billing close 2026-10"])
+def close(
+    context: typer.Context,
+    period: Annotated[str, typer.Argument(metavar="YYYY-MM", help="A month that has ended.")],
+    by: Annotated[str, typer.Option("--by", help="Who closes it; kept in the history.")] = "",
+    at: RecordedOption = None,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Close a month: its invoices and exports never change again.
+
+    What is learnt of it later stands on the invoices of a later month, as reversals and replacements.
+    """
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with opened(settings, readonly=False) as target:
+        feed = new_feed(target, settings, output, process=not no_process)
+        with closing(Questions(settings, target)) as questions:
+            recorded = now() if at is None else moment(at)
+            month = close_period(feed, Bills(questions, target), settings.cluster, period, by, recorded)
+        finish(feed, output)
+    if output.as_json:
+        output.record({"period": period, "start": format_time(month.start), "end": format_time(month.end)})
+        return
+    output.line(f"{period} is closed: {format_time(month.start)} to {format_time(month.end)}")
+
+
+@billing.command("verify", examples=["lahar billing verify"])
+def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
+    """Recompute the bill from the job events and compare; exit code 1 if anything differs."""
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    count = 0
+    with _bills(settings) as (bills, _):
+        for finding in bills.verify():
+            count += 1
+            if output.as_json:
+                output.record(finding.document())
+            else:
+                output.line(f"{finding.job} {finding.attempt}: {finding.what}")
+    if count:
+        output.fail(f"{count:,} difference(s) between the bill and the job events")
+        raise typer.Exit(FINDING)
+    if not output.as_json:
+        output.line("verify: ok, every record follows from the job events")
+
+
+# --- the price book -------------------------------------------------------------------------------------------------------------
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON; - for standard input.")]
+
+
+def _read(file: Path) -> tuple[PriceBook, dict[str, object]]:
+    books = [document for document in read_objects(file) if document.kind == "PriceBook"]
+    if len(books) != 1:
+        raise ValueError(f"{file}: has {len(books)} objects of kind PriceBook; write one")
+    spec = books[0].content.get("spec")
+    book, faults = read_book(spec if isinstance(spec, dict) else {})
+    if book is None:
+        raise ValueError("\n".join(f"{file}: {books[0].place}: {path}: {message}" for path, message in faults))
+    return book, dict(spec) if isinstance(spec, dict) else {}
+
+
+@prices.command("check", examples=["lahar prices check prices.yaml"])
+def check(context: typer.Context, file: FileArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
+    """Check a price book: its form, what may not change, and that each kind of node has a price."""
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    book, spec = _read(file)
+    known, facts = Book(), ClusterFacts()
+    try:
+        with opened(settings) as source:
+            known = price_book(source)
+            for event in cluster_facts(source):
+                facts.absorb(event)
+    except LogUnavailableError as error:
+        output.note(f"only the file itself was checked: {error}")
+    kinds = sorted({(node.type, node.gpu_model) for node in facts.nodes.values()}, key=str)
+    faults = book_faults(known, book, now())
+    version, _ = Book.of(book, spec).at(now())
+    if version is not None:
+        faults += [
+            (f"spec.versions ({version.version}).prices.{meter}", f"has no price for {model or kind or 'nodes of unknown type'}")
+            for meter in version.prices
+            for kind, model in kinds
+            if version.rate("prices", meter, kind, model) is None
+        ]
+    for path, message in faults:
+        output.fail(f"{file}: {path}: {message}")
+    if faults:
+        raise typer.Exit(BAD_INPUT)
+    if output.as_json:
+        output.record({"versions": [version.version for version in book.versions], "currency": book.currency})
+        return
+    output.line(f"{file}: {len(book.versions)} version(s), {book.currency}, months in {book.time_zone}")
+
+
+@prices.command("show", examples=["lahar prices show"])
+def show(context: typer.Context, log: LogOption = None, _as_json: JsonOption = True) -> None:
+    """Show the price book in force, as JSON."""
+    output, settings = output_of(context, as_json=True), settings_of(context, log)
+    with opened(settings) as source:
+        book = price_book(source)
+    if book.book is None:
+        raise NotFoundError("price book", settings.log, "give one with `lahar apply FILE`")
+    output.record(dict(book.spec))
+
+
+@prices.command("diff", examples=["lahar prices diff prices.yaml"])
+def diff(context: typer.Context, file: FileArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
+    """Show what a price book changes against the one in force; exit code 1 if anything does."""
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    _, spec = _read(file)
+    with opened(settings) as source:
+        known = price_book(source)
+    changes = list(diff_documents(dict(known.spec), spec))
+    for change in changes:
+        if output.as_json:
+            output.record(change._asdict())
+            continue
+        output.line(f"{change.path}: {change.before} -> {change.after}")
+    if changes:
+        raise typer.Exit(FINDING)
+    if not output.as_json:
+        output.line("nothing changes")

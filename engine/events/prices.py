@@ -1,0 +1,225 @@
+"""The price book: what a second of each meter costs, since when, and what is charged at all.
+
+It is given as an object of kind PriceBook with `lahar apply`. Prices are decimal numbers for one unit of a meter, so that every
+amount is exact; a book for hours is written by dividing once, where it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from itertools import pairwise
+from typing import Annotated, Any, Final, Literal, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from engine.events.bounds import FAULTS, NAME_CHARACTERS
+from engine.events.currencies import CURRENCIES
+from engine.events.times import SECOND, Micros, StatedMicros, format_time, parse_time
+
+__all__ = [
+    "ANY",
+    "METERS",
+    "Meter",
+    "Multiplier",
+    "PriceBook",
+    "PriceVersion",
+    "RateTable",
+    "read_book",
+]
+
+Meter = Literal["gpu_seconds", "cpu_seconds", "memory_byte_seconds", "weighted_seconds"]
+"""What is measured. `weighted_seconds`: the others' quantities times the weights of the price version, added up."""
+
+METERS: Final[tuple[Meter, ...]] = get_args(Meter)
+
+ANY: Final = "*"
+"""Stands for every node type and GPU model that has no price of its own."""
+
+_DIGITS: Final = 30
+"""Of a price; products of a price, its multipliers and a quantity stay within the precision in which amounts are computed."""
+_FACTOR_DIGITS: Final = 12
+_MULTIPLIERS: Final = 16
+_VERSIONS: Final = 500
+_RATES: Final = 2_000
+
+
+def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
+    def read(value: object) -> Decimal:
+        if isinstance(value, float):
+            raise ValueError(f"{value!r} is a binary number; write it in quotes, so that it is exact")  # noqa: TRY004 - for pydantic
+        if isinstance(value, bool) or not isinstance(value, int | str | Decimal) or len(str(value)) > 2 * _DIGITS:
+            raise ValueError("must be a decimal number in quotes")
+        try:
+            number = Decimal(value)
+        except InvalidOperation:
+            raise ValueError(f"{value!r} is no decimal number") from None
+        if not number.is_finite() or number < 0:
+            raise ValueError(f"{value} must not be below zero")
+        exponent = number.normalize().as_tuple().exponent
+        assert isinstance(exponent, int)  # noqa: S101 - it is finite
+        if len(number.as_tuple().digits) > digits or abs(exponent) > digits:
+            raise ValueError(f"{value} has more than {digits} digits")
+        return number
+
+    return BeforeValidator(read)
+
+
+Price = Annotated[Decimal, _number(_DIGITS)]
+Factor = Annotated[Decimal, _number(_FACTOR_DIGITS)]
+
+
+def _moment(value: object) -> int:
+    if isinstance(value, str):
+        return parse_time(value)
+    if isinstance(value, int) and not isinstance(value, bool):  # as it is recorded
+        return value
+    raise ValueError("must be a time such as '2026-01-01' or '2026-01-01T00:00:00Z', in quotes")
+
+
+def _seconds(value: object) -> int:
+    """Return seconds as whole microseconds."""
+    number = _NUMBER(value) * SECOND
+    if number != int(number):
+        raise ValueError(f"{value} has parts of a microsecond")
+    return int(number)
+
+
+_NUMBER: Final = _number(_FACTOR_DIGITS).func
+Moment = Annotated[StatedMicros, BeforeValidator(_moment)]
+Seconds = Annotated[int, BeforeValidator(_seconds)]
+Key = Annotated[str, Field(min_length=1, max_length=NAME_CHARACTERS)]
+RateTable = dict[Meter, Annotated[dict[Key, Price], Field(min_length=1, max_length=_RATES)]]
+"""By meter and node type or GPU model; `*` is any other."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Multiplier(_Part):
+    """A factor on the price of usage that fits. Exactly one of the other fields is given."""
+
+    factor: Factor
+    queue: Key | None = None
+    tenant: Key | None = None
+    priority_class: Key | None = None
+    preemptible: bool | None = None
+
+    @model_validator(mode="after")
+    def _one(self) -> Multiplier:
+        if sum(value is not None for value in (self.queue, self.tenant, self.priority_class, self.preemptible)) != 1:
+            raise ValueError("a multiplier names exactly one of queue, tenant, priority_class, preemptible")
+        return self
+
+    @property
+    def name(self) -> str:
+        """What it is for, as records show it: `queue=research`."""
+        for name in ("queue", "tenant", "priority_class", "preemptible"):
+            if (value := getattr(self, name)) is not None:
+                return f"{name}={str(value).lower() if value is True or value is False else value}"
+        raise AssertionError("one of them is given")
+
+
+class PriceVersion(_Part):
+    """The rules that are in force from a moment on, until the next version's."""
+
+    version: Key
+    since: Moment = Field(alias="from")
+    until: Moment | None = None
+    """When it ends, if no version follows at once; exclusive."""
+    prices: RateTable = Field(default_factory=dict)
+    weights: RateTable = Field(default_factory=dict)
+    multipliers: tuple[Multiplier, ...] = Field(default=(), max_length=_MULTIPLIERS, strict=False)
+    """In the order in which they are applied and shown."""
+    billable_from: Literal["bound", "running"] = "running"
+    bill_queued: bool = False
+    bill_terminating: bool = True
+    """Charge from the request of a deletion to the end, of what had run."""
+    increment_seconds: Seconds = 1
+    """Of an attempt's time, in microseconds here; 1 µs: exact."""
+    minimum_seconds: Seconds = 0
+    """Microseconds of an attempt that are charged at least."""
+    round: Literal["up", "half_even"] = "up"
+    """How an attempt's time is brought to increments."""
+    preempted_free_seconds: Seconds = 0
+    """An attempt that is preempted within this time is free (microseconds)."""
+
+    @model_validator(mode="after")
+    def _sound(self) -> PriceVersion:
+        if self.until is not None and self.until <= self.since:
+            raise ValueError("'until' must lie behind 'from'")
+        if self.increment_seconds < 1:
+            raise ValueError("increment_seconds must be at least 0.000001")
+        named = [multiplier.name for multiplier in self.multipliers]
+        if len(set(named)) < len(named):
+            raise ValueError("multipliers: each may be for another queue, tenant, priority_class or preemptible only")
+        if "weighted_seconds" in self.weights:
+            raise ValueError("weights are of the meters that are measured, not of weighted_seconds")
+        return self
+
+    def rate(
+        self, table: Literal["prices", "weights"], meter: Meter, node_type: str | None, gpu_model: str | None
+    ) -> Decimal | None:
+        """Return what a table says of a meter: by GPU model (of `gpu_seconds`), then node type, then `*`; `None`: nothing."""
+        rates: dict[str, Decimal] | None = getattr(self, table).get(meter)
+        if rates is None:
+            return None
+        for name in (gpu_model, node_type) if meter == "gpu_seconds" else (node_type,):
+            if name is not None and name in rates:
+                return rates[name]
+        return rates.get(ANY)
+
+
+class PriceBook(_Part):
+    """What `spec` of a PriceBook holds."""
+
+    currency: str
+    """ISO 4217."""
+    time_zone: str = "UTC"
+    """Of the calendar months that are invoiced; nothing else depends on it."""
+    versions: tuple[PriceVersion, ...] = Field(min_length=1, max_length=_VERSIONS, strict=False)
+
+    @model_validator(mode="after")
+    def _sound(self) -> PriceBook:
+        if self.currency not in CURRENCIES:
+            raise ValueError(f"currency: {self.currency[:20]!r} is no code of ISO 4217")
+        try:
+            ZoneInfo(self.time_zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            raise ValueError(f"time_zone: {self.time_zone[:100]!r} is no name of the IANA database") from None
+        names = [version.version for version in self.versions]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"versions: {name!r} stands there twice")
+        for earlier, later in pairwise(sorted(self.versions, key=lambda version: version.since)):
+            if earlier.since == later.since or (earlier.until is not None and earlier.until > later.since):
+                raise ValueError(
+                    f"versions: {earlier.version!r} and {later.version!r} overlap at {format_time(later.since)}; "
+                    "let one end where the other begins"
+                )
+        return self
+
+    def in_force(self, moment: Micros) -> PriceVersion | None:
+        """Return the version in force at a moment."""
+        found = None
+        for version in self.versions:
+            if version.since <= moment and (found is None or version.since > found.since):
+                found = version
+        return None if found is None or (found.until is not None and moment >= found.until) else found
+
+
+def read_book(spec: Mapping[str, Any]) -> tuple[PriceBook | None, list[tuple[str, str]]]:
+    """Read the `spec` of a PriceBook; returns it, or its faults: path and message."""
+    try:
+        return PriceBook.model_validate(spec), []
+    except ValidationError as error:
+        return None, [(_path(fault["loc"]), fault["msg"].removeprefix("Value error, ")) for fault in error.errors()[:FAULTS]]
+
+
+def _path(places: tuple[int | str, ...]) -> str:
+    path = "spec"
+    for place in places:
+        path += f"[{place}]" if isinstance(place, int) else "" if place == "[key]" else f".{place}"
+    return path

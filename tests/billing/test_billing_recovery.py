@@ -1,0 +1,270 @@
+"""Recovery of the billing stage: a process may end behind any commit, and a snapshot may be of any moment (law 4)."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import cycle
+from pathlib import Path
+
+import pytest
+from billing_shard import append, messages, opened, tick
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from job_programs import HOUR, Program, closed_programs, programs
+from standing import standing, written
+
+from engine.billing import persist
+from engine.billing.records import json_of
+from engine.billing.stage import BillingStage
+from engine.billing.state import State
+from engine.events.billing import UsageReviewed
+from engine.history.billing import check_billing
+from engine.log.memory import MemoryLog
+from engine.processor import processor as processors
+from engine.processor import recovery, snapshots
+from engine.processor.recovery import recover
+
+STAGE = BillingStage()
+any_program = st.one_of(programs(4, 14), closed_programs(8))
+QUICK = settings(max_examples=8)
+DEEP = settings(max_examples=600, derandomize=False)
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Make every boundary of reading, marking and writing occur within a few inputs."""
+    monkeypatch.setattr(recovery, "_READ", 4)
+    monkeypatch.setattr(snapshots, "_MARK_EVERY", 3)
+    monkeypatch.setattr(snapshots, "_CYCLE_BYTES", 300)
+    monkeypatch.setattr(processors, "OUTPUT_LIMIT", 25)
+    monkeypatch.setattr("engine.billing.stage._AT_ONCE", 2)
+    monkeypatch.setattr("engine.billing.fold._FEW", 1)
+    for module in ("engine.billing.fold", "engine.billing.persist"):
+        monkeypatch.setattr(f"{module}.PAGE", 2)
+
+
+def undisturbed(program: Program) -> MemoryLog:
+    log = MemoryLog(clock=lambda: 1 << 60)
+    append(log, [*program.inputs, tick(program.now + 6 * HOUR)])
+    opened(log).run_until_quiet()
+    return log
+
+
+def view_of(state):
+    """All of a state: its records, and what is derived from them."""
+    records = {name: STAGE.dump(state, name) for name in list(STAGE.records(state))}
+    for ident in list(state.closed):
+        persist.known_of(state, ident)
+    return {
+        "records": records,
+        "due": STAGE.due(state),
+        "slots": {ident: sorted(known.by_slot) for ident, known in state.jobs.items()},
+        "unknown": {node: sorted(jobs) for node, jobs in state.unknown.items()},
+        "nodes": list(state.nodes),
+    }
+
+
+def copy_of(state):
+    made = STAGE.initial()
+    STAGE.load(
+        made, [(name, STAGE.dump(state, name)) for name in list(STAGE.records(state)) if STAGE.dump(state, name) is not None]
+    )
+    return made
+
+
+@QUICK
+@given(any_program, st.lists(st.integers(1, 12), min_size=1, max_size=6), st.integers(1, 60))
+def test_a_process_that_ends_behind_any_commit_changes_no_byte(program, lives, every):
+    """The same events with the same ids; the same state; the same records to export."""
+    right, disturbed = undisturbed(program), MemoryLog(clock=lambda: 1 << 60)
+    append(disturbed, [*program.inputs, tick(program.now + 6 * HOUR)])
+    done, turns = False, cycle(lives)
+    while not done:
+        life = next(turns)
+        shard = opened(disturbed, batch=life, every=every)
+        for _ in range(life):
+            if not shard.step() and not shard.fire_due(shard.horizon):
+                done = True
+                break
+            assert shard.accounts.balanced
+    assert messages(disturbed) == messages(right)
+    assert exported(disturbed) == exported(right)
+    whole = opened(right)
+    assert dumped(shard.state) == dumped(whole.state)
+    assert shard.accounts.outcomes == whole.accounts.outcomes
+    assert list(check_billing(disturbed)) == []
+
+
+def dumped(state):
+    return {name: STAGE.dump(state, name) for name in list(STAGE.records(state))}
+
+
+def exported(log):
+    return [json_of(record) for record in standing(written(log))]
+
+
+@QUICK
+@given(any_program, st.integers(1, 9), st.integers(1, 40))
+def test_snapshot_and_tail_are_the_fold_from_zero_behind_every_commit(program, batch, every):
+    must_recover_behind_every_commit(program, batch, every)
+
+
+@pytest.mark.slow
+@DEEP
+@given(st.one_of(programs(most=40), closed_programs()), st.integers(1, 9), st.integers(1, 40))
+def test_snapshot_and_tail_of_long_programs_are_the_fold_from_zero(program, batch, every):
+    must_recover_behind_every_commit(program, batch, every)
+
+
+def must_recover_behind_every_commit(program, batch, every):
+    log = MemoryLog(clock=lambda: 1 << 60)
+    shard = opened(log, batch=batch, every=every)
+    for place, given_ in enumerate([*program.inputs, tick(program.now + 6 * HOUR)]):
+        append(log, [given_])
+        if place % batch and place < len(program.inputs):
+            continue
+        while shard.step() or shard.fire_due(shard.horizon):
+            view = log.look(shard.shard)
+            by_snapshot, from_zero = (recover(log, STAGE, shard.shard, found, 1) for found in (view, type(view)(view.position, [])))
+            live = dumped(shard.state)
+            assert dumped(by_snapshot.state) == live
+            assert dumped(from_zero.state) == live
+            assert by_snapshot.accounts.outcomes == from_zero.accounts.outcomes == shard.accounts.outcomes
+
+
+@settings(max_examples=25)
+@given(any_program)
+def test_a_state_that_is_written_and_read_is_the_same(program):
+    """What is derived from its records, too; and it goes on in the same way."""
+    log = MemoryLog(clock=lambda: 1 << 60)
+    shard = opened(log)
+    for given_ in program.inputs:
+        append(log, [given_])
+        shard.step()
+        read = copy_of(shard.state)
+        twice = copy_of(read)
+        assert STAGE.unfinished(read) == STAGE.unfinished(shard.state)
+        now = shard.position.now
+        assert list(STAGE.fire(read, now)) == list(STAGE.fire(twice, now)) == list(STAGE.fire(shard.state, now))
+        assert view_of(read) == view_of(twice)
+
+
+@settings(max_examples=25)
+@given(any_program)
+def test_all_that_changes_is_told_to_the_snapshot(program):
+    """A record that is not named as touched holds what it held."""
+    state: State = STAGE.initial()
+    before = {name: STAGE.dump(state, name) for name in STAGE.records(state)}
+    for _ in stepped(state, [*program.inputs, tick(program.now + 6 * HOUR)]):
+        after = {name: STAGE.dump(state, name) for name in list(STAGE.records(state))}
+        touched = STAGE.touched(state)
+        assert len(set(touched)) == len(touched)
+        assert {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)} <= set(touched)
+        before = after
+
+
+@settings(max_examples=25)
+@given(any_program)
+def test_a_state_contains_what_it_was_folded_from_and_nothing_else(program):
+    state: State = STAGE.initial()
+    held = []
+    for made in stepped(state, [*program.inputs, tick(program.now + 6 * HOUR)]):
+        held += made
+        assert all(STAGE.contains(state, event) for event in held if not of_a_review(event))
+        for event in made:
+            if not of_a_review(event):
+                assert not STAGE.contains(state, replace(event, sequence=event.sequence + len(made)))
+
+
+def of_a_review(event):
+    return isinstance(event.data, UsageReviewed) and event.data.sweep is not None
+
+
+@settings(max_examples=25)
+@given(any_program)
+def test_deciding_changes_nothing(program):
+    """`decide` and `fire` are asked twice, and the state is the same: no clock, no chance, no trace."""
+    state: State = STAGE.initial()
+    for topic, event in program.inputs:
+        while (due := STAGE.due(state)) is not None and due <= event.recordedtime:
+            must_be_pure(state, lambda: STAGE.fire(state, event.recordedtime))  # noqa: B023 - called at once
+            for made in STAGE.fire(state, event.recordedtime):
+                STAGE.evolve(state, made)
+        STAGE.absorb(state, event)
+        must_be_pure(state, lambda: STAGE.decide(state, event, event.recordedtime))  # noqa: B023 - as above
+        for made in STAGE.decide(state, event, event.recordedtime):
+            STAGE.evolve(state, made)
+        assert topic in {"cluster", "job-events"}
+
+
+def must_be_pure(state, decide):
+    """Ask for the first event only: the later ones are decided when the first one has been applied."""
+    before = copy_of(state)
+    first = next(decide(), None)
+    again = next(decide(), None)
+    assert again == first
+    assert view_of(copy_of(state)) == view_of(before)
+
+
+def stepped(state, inputs):
+    """Take inputs without a log, and yield what follows from each, and from what is due by then."""
+    now = 0
+    for _, event in inputs:
+        made = []
+        now = max(now, event.recordedtime)
+        while (due := STAGE.due(state)) is not None and due <= now:
+            made += applied(state, STAGE.fire(state, now))
+        STAGE.absorb(state, event)
+        made += applied(state, STAGE.decide(state, event, now))
+        yield made
+
+
+def applied(state, decision):
+    made = []
+    for event in decision:
+        STAGE.evolve(state, event)
+        made.append(event)
+    return made
+
+
+def test_another_process_writes_the_same_bytes():
+    """With another seed for the order of sets, in another time zone of the machine."""
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from hashlib import blake2b\n"
+        "from job_programs import STARTS, Program\n"
+        "from billing_shard import messages, run\n"
+        "from test_billing_recovery import SAMPLE\n"
+        "program = Program(STARTS[1], 'America/Havana')\n"
+        "for step in SAMPLE: program.do(step)\n"
+        "print(blake2b(repr(messages(run(program)[0])).encode()).hexdigest(), len(messages(run(program)[0])))"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code, str(Path(__file__).parent)],
+            check=True,
+            capture_output=True,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            env={"PYTHONHASHSEED": seed, "TZ": zone},
+        ).stdout.split()
+        for seed, zone in (("1", "UTC"), ("4711", "Asia/Tokyo"))
+    ]
+    assert said[0] == said[1]
+    assert int(said[0][1]) > 50
+
+
+_dice = random.Random(4711)  # noqa: S311 - a workload, not a secret
+SAMPLE = [
+    ("book", 0, 24, 0),
+    *(
+        (
+            _dice.choice(("start", "run", "run", "end", "wait", "late", "resize", "node", "book", "close")),
+            *map(_dice.randrange, (9, 60, 72)),
+        )
+        for _ in range(80)
+    ),
+]

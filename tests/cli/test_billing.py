@@ -1,0 +1,259 @@
+"""Bills by command: what an outsider can check by hand, what is refused, what never changes once a month is closed."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BOOK = """\
+apiVersion: lahar.dev/v1
+kind: PriceBook
+metadata: {name: prices}
+spec:
+  currency: EUR
+  versions:
+    - version: first
+      from: "2023-01-01"
+      prices:
+        gpu_seconds: {"*": "0.0005"}
+        cpu_seconds: {"*": "0.00001"}
+      multipliers:
+        - {queue: BE, factor: "0.5"}
+"""
+TRACE = """\
+name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time
+good,2000,0,2,1000,,LS,Succeeded,1685000000,1685007210,1685000010
+bad,500,0,1,1000,,BE,Failed,1685000000,1685000100,1685000000
+never,500,0,1,1000,,BE,Pending,1685000000,1685000100,
+"""
+"""`good` ran from 07:33:30 to 09:33:30 UTC on 2023-05-25, 7,200 s; `bad` 100 s."""
+
+
+@pytest.fixture(autouse=True)
+def _with_billing(monkeypatch):
+    monkeypatch.setenv("LAHAR_BILLING", "1")
+
+
+def test_that_the_stage_is_off_is_said(lahar, monkeypatch):
+    monkeypatch.delenv("LAHAR_BILLING")
+    lahar("import-trace")
+    assert "the billing stage is off" in lahar("billing", "invoice").err
+
+
+@pytest.fixture
+def billed(lahar, folder):
+    """The command, with a price book and a small trace in its log."""
+    Path("prices.yaml").write_text(BOOK)
+    Path("small.csv").write_text(TRACE)
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("import-trace", "--format", "openb", "small.csv")
+    return lahar
+
+
+def exported(lahar, *options):
+    lines = map(json.loads, lahar("billing", "export", "--format", "jsonl", *options).out.splitlines())
+    return [line for line in lines if line["record"] != "adjustment"]
+
+
+def test_an_invoice_is_what_one_computes_by_hand(billed):
+    invoice = billed("billing", "invoice", "--json").record
+    gpu = 2 * 7200 * Decimal("0.0005") + 100 * Decimal("0.0005") * Decimal("0.5")
+    cpu = 2 * 7200 * Decimal("0.00001") + Decimal("0.5") * 100 * Decimal("0.00001") * Decimal("0.5")
+    assert Decimal(invoice["amount"]) == gpu + cpu == Decimal("7.36925")
+    assert (invoice["total"], invoice["adjustment"], invoice["currency"]) == ("7.37", "0.00075", "EUR")
+    assert invoice["useful"] == {"gpu_seconds": "14400", "cpu_seconds": "14400", "amount": "7.344"}
+    assert invoice["wasted"] == {"failed": {"gpu_seconds": "100", "cpu_seconds": "50", "amount": "0.02525"}}
+    assert [line["name"] for line in invoice["lines"]] == ["bad", "good"]  # what never ran costs nothing
+    lines = [json.loads(line) for line in billed("billing", "export", "--format", "jsonl").out.splitlines()]
+    assert sum(Decimal(line["amount"]) for line in lines) == Decimal(invoice["total"])
+    assert [line["amount"] for line in lines if line["record"] == "adjustment"] == [invoice["adjustment"]]
+
+
+def test_any_line_can_be_asked_for_the_events_behind_it(billed):
+    records = exported(billed)
+    assert len(records) == 2 * 3 + 2  # slices of `good` in three hours, one of `bad`, each of two meters
+    events = {event["id"]: event for event in billed("history", "default/good", "--json").records}
+    slices = [record for record in records if record["meter"] == "gpu_seconds" and record["queue"] == "LS"]
+    assert [(one["start"][11:19], one["end"][11:19], one["quantity"]) for one in slices] == [
+        ("07:33:30", "08:00:00", "3180"),
+        ("08:00:00", "09:00:00", "7200"),
+        ("09:00:00", "09:33:30", "4020"),
+    ]
+    for record in slices:
+        assert events[record["events"][0]]["type"] == "lahar.attempt.running.v1"
+    assert events[slices[-1]["events"][1]]["type"] == "lahar.attempt.ended.v1"
+    told = billed("billing", "explain", slices[-1]["id"]).out
+    assert "2010 s x 2 = 4020 GPU-Seconds" in told
+    assert "x 0.0005 EUR = 2.01 EUR (price version first)" in told
+    assert slices[-1]["events"][1] in told
+
+
+@pytest.mark.parametrize("form", ["csv", "focus-1.2", "focus-1.4"])
+def test_an_export_has_a_row_for_each_record_and_the_adjustment(billed, form):
+    assert len(billed("billing", "export", "--format", form).out.splitlines()) == 1 + 2 * 3 + 2 + 1
+
+
+def test_a_format_that_is_none_is_refused_with_those_that_are(billed):
+    assert "there are csv, parquet, jsonl" in billed("billing", "export", "--format", "xml", code=2).err
+
+
+def test_the_same_log_gives_the_same_bytes(billed):
+    first = billed("billing", "export", "--format", "jsonl").out
+    Path("export.jsonl").write_text(billed("export").out)
+    billed("--log", "sqlite:other.db", "import", "export.jsonl")
+    assert billed("--log", "sqlite:other.db", "billing", "export", "--format", "jsonl").out == first
+
+
+def test_verify_finds_what_does_not_follow_from_the_job_events(billed):
+    assert "verify: ok" in billed("billing", "verify").out
+    lines = billed("export").out.splitlines()
+    place = next(at for at, line in enumerate(lines) if '"lahar.usage.recorded.v1"' in line and '"3.6"' in line)
+    forged = [*lines[:place], lines[place].replace('"3.6"', '"3.7"'), *lines[place + 1 :]]
+    Path("forged.jsonl").write_text("\n".join(forged) + "\n")
+    billed("--log", "sqlite:forged.db", "import", "forged.jsonl")
+    done = billed("--log", "sqlite:forged.db", "billing", "verify", code=1)
+    assert "= 3.7" in done.out
+    assert "that would be gpu_seconds 7200 x 0.0005 = 3.6" in done.out
+    assert "1 difference(s)" in done.err
+
+
+def test_without_a_price_book_quantities_are_exact_and_amounts_zero_and_said_to_be(lahar):
+    Path("small.csv").write_text(TRACE)
+    lahar("import-trace", "--format", "openb", "small.csv")
+    invoice = lahar("billing", "invoice", "--json").record
+    assert (invoice["sum"]["gpu_seconds"], invoice["amount"], invoice["currency"]) == ("14500", "0", None)
+    assert {one["meter"]: one["quantity"] for one in invoice["unpriced"]} == {"gpu_seconds": "14500", "cpu_seconds": "14450"}
+    assert "14500 GPU-Seconds on unknown have no price" in lahar("billing", "invoice").err
+
+
+def test_a_book_that_comes_late_prices_what_had_no_price(lahar):
+    Path("small.csv").write_text(TRACE)
+    Path("prices.yaml").write_text(BOOK)
+    lahar("import-trace", "--format", "openb", "small.csv")
+    lahar("apply", "prices.yaml", "--at", "2023-05-26T00:00:00Z")
+    invoice = lahar("billing", "invoice", "--json").record
+    assert (invoice["amount"], invoice["unpriced"]) == ("7.36925", [])
+    assert {record["revision"] for record in exported(lahar)} == {1}
+    assert "verify: ok" in lahar("billing", "verify").out
+
+
+def test_a_closed_month_never_changes(billed):
+    for period, told in (("2023-05", "ends at"), ("2023-13", "no month"), ("2023-04", "nothing is recorded")):
+        assert told in billed("billing", "close", period, "--at", "2023-05-31T00:00:00Z", code=2).err
+    billed("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
+    assert "was closed" in billed("billing", "close", "2023-05", "--at", "2023-06-03T00:00:00Z", code=2).err
+    before = billed("billing", "export", "--format", "jsonl", "--period", "2023-05").out
+    # A node of the attempt's becomes known only now: nothing here has one, so a later book is what changes the past of nobody.
+    later = BOOK.replace("multipliers:", "preempted_free_seconds: 60\n      multipliers:")
+    Path("prices.yaml").write_text(later)
+    assert "has other rules, but was in force" in billed("apply", "prices.yaml", "--at", "2023-06-04T00:00:00Z", code=2).err
+    assert billed("billing", "export", "--format", "jsonl", "--period", "2023-05").out == before
+    assert billed("billing", "invoice", "--json").record["closed"] is True
+
+
+POD: dict[str, Any] = {
+    "kind": "Pod",
+    "metadata": {"name": "p", "namespace": "default", "uid": "uid-1", "creationTimestamp": "2023-05-25T07:00:00Z"},
+    "spec": {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}}}]},
+}
+OWNER = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "job-1", "controller": True}
+
+
+def pod(version, status):
+    metadata = {**POD["metadata"], "resourceVersion": str(version), "ownerReferences": [OWNER]}
+    return json.dumps({**POD, "metadata": metadata, "status": {"startTime": "2023-05-25T07:00:00Z", **status}})
+
+
+RUNNING = {"phase": "Running", "containerStatuses": [{"name": "c", "state": {"running": {"startedAt": "2023-05-25T07:00:00Z"}}}]}
+
+
+def test_what_is_learnt_after_a_month_was_closed_corrects_a_later_one(lahar):
+    """The node's type comes late: the old month keeps its bytes, the next one has the reversal and the replacement."""
+    ended = {"terminated": {"exitCode": 0, "startedAt": "2023-05-25T07:00:00Z", "finishedAt": "2023-05-25T07:30:00Z"}}
+    done = {"phase": "Succeeded", "containerStatuses": [{"name": "c", "state": ended}]}
+    Path("prices.yaml").write_text(BOOK.replace('{"*": "0.0005"}', '{"*": "0.0005", A100: "0.001"}'))
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n" + pod(2, done) + "\n")
+    first = lahar("billing", "invoice", "--json").record
+    lahar("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
+    before = lahar("billing", "export", "--format", "jsonl", "--period", "2023-05").out
+    node = {"kind": "Node", "metadata": {"name": "n1", "labels": {"nvidia.com/gpu.product": "A100"}}, "status": {}}
+    Path("node.json").write_text(json.dumps(node))
+    lahar("apply", "node.json", "--at", "2023-06-03T00:00:00Z")
+    assert lahar("billing", "export", "--format", "jsonl", "--period", "2023-05").out == before
+    later = exported(lahar, "--period", "2023-06")
+    assert {record["record"] for record in later} == {"reversal", "usage"}
+    originals = {record["id"]: record for record in map(json.loads, before.splitlines())}
+    for record in later:
+        assert record["start"] >= "2023-05-25"
+        assert record["end"] <= "2023-05-26"
+        if record["record"] == "reversal":
+            original = originals[record["reverses"]]
+            assert Decimal(record["amount"]) + Decimal(original["amount"]) == 0
+            assert Decimal(record["quantity"]) + Decimal(original["quantity"]) == 0
+    both = lahar("billing", "invoice", "--json").records
+    assert both[0]["amount"] == first["amount"]
+    assert sum(Decimal(one["amount"]) for one in both) == 1800 * (Decimal("0.001") + Decimal("0.00001"))
+    assert "verify: ok" in lahar("billing", "verify").out
+
+
+def test_open_time_is_quoted(lahar):
+    Path("prices.yaml").write_text(BOOK)
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("ingest", "--recorded", given=pod(1, RUNNING) + "\n")
+    quoted = lahar("billing", "quote", "--until", "2023-05-25T09:30:00Z", "--json").record
+    assert quoted["sum"]["gpu_seconds"] == "9000"
+    assert lahar("billing", "records", "--json").records == []
+
+
+BAD = [
+    ('"0.0005"', "0.0005", "spec.versions[0].prices.gpu_seconds.*: 0.0005 is a binary number"),
+    ('"0.0005"', '"-1"', "spec.versions[0].prices.gpu_seconds.*: -1 must not be below zero"),
+    ("gpu_seconds", "gpu_hours", "spec.versions[0].prices.gpu_hours: "),
+    ("  currency: EUR\n", "", "spec.currency: "),
+    ("EUR", "EURO", "currency: 'EURO' is no code of ISO 4217"),
+    ('from: "2023-01-01"', 'from: "soon"', "spec.versions[0].from: "),
+    (
+        "    - version: first\n",
+        '    - {version: zero, from: "2022-01-01", until: "2023-02-01"}\n    - version: first\n',
+        "versions: 'zero' and 'first' overlap at 2023-01-01T00:00:00.000000Z",
+    ),
+    ("{queue: BE, factor", "{queue: BE, tenant: t, factor", "exactly one of queue, tenant, priority_class, preemptible"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "told"), BAD, ids=[new[:20].strip() or "missing" for _, new, _ in BAD])
+def test_a_price_book_that_is_wrong_is_refused_with_its_path(lahar, old, new, told):
+    assert old in BOOK
+    Path("prices.yaml").write_text(BOOK.replace(old, new))
+    for command in (("prices", "check"), ("apply",)):
+        done = lahar(*command, "prices.yaml", code=2)
+        assert told in done.err
+        assert "prices.yaml" in done.err
+    assert not Path("lahar.db").exists()
+
+
+def test_prices_are_checked_shown_and_compared(billed):
+    assert "1 version(s), EUR" in billed("prices", "check", "prices.yaml").out
+    assert billed("prices", "show").record["currency"] == "EUR"
+    assert "nothing changes" in billed("prices", "diff", "prices.yaml").out
+    node = {"kind": "Node", "metadata": {"name": "n", "labels": {"node.kubernetes.io/instance-type": "big"}}, "status": {}}
+    Path("node.json").write_text(json.dumps(node))
+    billed("apply", "node.json")
+    Path("prices.yaml").write_text(BOOK.replace('"*": "0.0005"', 'small: "0.0005"'))
+    done = billed("prices", "check", "prices.yaml", code=2)
+    assert "prices.gpu_seconds: has no price for big" in done.err
+    assert "small" in billed("prices", "diff", "prices.yaml", code=1).out
+
+
+def test_a_price_book_can_be_checked_where_there_is_no_log(lahar):
+    Path("prices.yaml").write_text(BOOK)
+    done = lahar("prices", "check", "prices.yaml")
+    assert "1 version(s), EUR" in done.out
+    assert "only the file itself was checked" in done.err
+    lahar("import-trace")
+    assert "give one with `lahar apply FILE`" in lahar("prices", "show", code=3).err
