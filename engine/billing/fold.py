@@ -37,7 +37,7 @@ from engine.events.times import EARLIEST, SECOND, Micros
 from statemachines.spec import JobSpec, Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES, RANKS
 
-__all__ = ["absorb", "evolve", "first_review", "first_sweep", "mark_due", "run_of"]
+__all__ = ["absorb", "evolve", "first_review", "first_sweep", "mark_due", "run_of", "waiting_at"]
 
 _REVIEW_AFTER: Final = 60 * SECOND
 """From the first reason for reviews to the first of them: many nodes are learnt of at once, and a job is reviewed once for all."""
@@ -546,15 +546,21 @@ def first_sweep(state: State) -> str | None:
     return None
 
 
+def waiting_at(state: State, mark: Micros, ident: str, ordinal: int) -> tuple[Known, Attempt] | None:
+    """Return an attempt with its job if it still waits for an hour mark."""
+    known = state.jobs.get(ident)
+    if known is None or ordinal >= len(known.attempts) or known.attempts[ordinal].due != mark:
+        return None
+    return known, known.attempts[ordinal]
+
+
 def mark_due(state: State) -> Micros | None:
     """Return the first hour mark at which an attempt is to be recorded."""
     while state.hours:
         mark = state.hours[0]
         due = state.marks[mark]
         while due.place < len(due.waiting):
-            ident, ordinal = due.waiting[due.place]
-            known = state.jobs.get(ident)
-            if known is not None and ordinal < len(known.attempts) and known.attempts[ordinal].due == mark:
+            if waiting_at(state, mark, *due.waiting[due.place]) is not None:
                 return mark
             due.place += 1
         heappop(state.hours)

@@ -6,8 +6,9 @@ stand by all that is known now (`runs`, `corrections`), and writes the differenc
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, Literal
 
 from engine.billing import fold, persist
@@ -25,6 +26,9 @@ _AT_ONCE: Final = 64
 """Attempts that a timer looks at: some 2 ms."""
 
 Events = Generator[Event[Data], None, None]
+
+_Timer = tuple[Micros, Literal["hour", "review", "sweep"], str]
+"""When it fires, and the job that it is about; empty: several."""
 
 
 class BillingStage:
@@ -59,16 +63,18 @@ class BillingStage:
         if error is not None:
             yield from self.drop(state, now, error)
             return
-        mark, review = fold.mark_due(state), self._review_due(state)
-        if mark is not None and (review is None or mark <= review):
-            yield from _record_open(state, mark, now)
-        elif (job := fold.first_review(state)) is not None and job.review_at == review:
-            turn = Turn(state, state.jobs[job.id], now)
+        if (first := _first(state)) is None:
+            return
+        time, kind, ident = first
+        if kind == "hour":
+            yield from _record_open(state, time, now)
+        elif kind == "review":
+            turn = Turn(state, state.jobs[ident], now)
             begin, attempts = turn.known.job.review, turn.known.attempts
             for attempt in attempts[begin : begin + _AT_ONCE]:
                 yield from turn.corrections(attempt)
             yield turn.reviewed(begin + _AT_ONCE if begin + _AT_ONCE < len(attempts) else -1)
-        elif (ident := fold.first_sweep(state)) is not None and (known := known_of(state, ident)) is not None:
+        elif (known := known_of(state, ident)) is not None:
             turn = Turn(state, known, now)
             if len(known.attempts) > _AT_ONCE:
                 yield turn.reviewed(0)
@@ -79,36 +85,29 @@ class BillingStage:
 
     def drop(self, state: State, now: Micros, error: str) -> Events:  # noqa: ARG002 - as the protocol says
         """Pass over what the earliest timer is about: it is recorded with what comes later."""
-        mark, review = fold.mark_due(state), self._review_due(state)
-        if mark is not None and (review is None or mark <= review):
-            for known, attempt in _open_at(state, mark):
-                yield Turn(state, known, now).passed(attempt, mark)
-        elif (job := fold.first_review(state)) is not None and job.review_at == review:
-            yield Turn(state, state.jobs[job.id], now).reviewed(-1)
-        elif (ident := fold.first_sweep(state)) is not None and (gone := known_of(state, ident)) is not None:
+        if (first := _first(state)) is None:
+            return
+        time, kind, ident = first
+        if kind == "hour":
+            for known, attempt in _open_at(state, time):
+                yield Turn(state, known, now).passed(attempt, time)
+        elif kind == "review":
+            yield Turn(state, state.jobs[ident], now).reviewed(-1)
+        elif (gone := known_of(state, ident)) is not None:
             yield Turn(state, gone, now).reviewed(-1, sweep=state.sweeps)
 
     def timer(self, state: State) -> str:
         """Name the timer that fires next."""
-        mark, review = fold.mark_due(state), self._review_due(state)
-        if mark is not None and (review is None or mark <= review):
-            return f"hour/{mark}"
-        return f"review/{review}"
+        first = _first(state)
+        return "" if first is None else f"{'hour' if first[1] == 'hour' else 'review'}/{first[0]}"
 
     def due(self, state: State) -> Micros | None:
         """Return when the earliest timer fires (microseconds), or `None`."""
-        mark, review = fold.mark_due(state), self._review_due(state)
-        return review if mark is None else mark if review is None else min(mark, review)
+        return min((time for time, _, _ in _timers(state)), default=None)
 
     def unfinished(self, state: State) -> Micros | None:
         """Return when reviews go on (microseconds), or `None`."""
-        return self._review_due(state)
-
-    def _review_due(self, state: State) -> Micros | None:
-        job, sweep = fold.first_review(state), None if fold.first_sweep(state) is None else state.sweep_at
-        if job is None:
-            return sweep
-        return job.review_at if sweep is None else min(job.review_at, sweep)
+        return min((time for time, kind, _ in _timers(state) if kind != "hour"), default=None)
 
     # --- the rest of the protocol ---------------------------------------------------------------------------------------------
 
@@ -161,14 +160,27 @@ class BillingStage:
 # --- timers ---------------------------------------------------------------------------------------------------------------------
 
 
+def _timers(state: State) -> Iterator[_Timer]:
+    """Yield the first timer of each kind; of two at one time the first one fires first."""
+    if (mark := fold.mark_due(state)) is not None:
+        yield mark, "hour", ""
+    if (job := fold.first_review(state)) is not None:
+        yield job.review_at, "review", job.id
+    if (ident := fold.first_sweep(state)) is not None and state.sweep_at is not None:
+        yield state.sweep_at, "sweep", ident
+
+
+def _first(state: State) -> _Timer | None:
+    return min(_timers(state), key=itemgetter(0), default=None)
+
+
 def _open_at(state: State, mark: Micros) -> list[tuple[Known, Attempt]]:
     """Return the first attempts that are to be recorded at an hour mark."""
     due = state.marks[mark]
     found: list[tuple[Known, Attempt]] = []
-    for ident, ordinal in islice(due.waiting, due.place, None):
-        known = state.jobs.get(ident)
-        if known is not None and ordinal < len(known.attempts) and known.attempts[ordinal].due == mark:
-            found.append((known, known.attempts[ordinal]))
+    for place in islice(due.waiting, due.place, None):
+        if (waiting := fold.waiting_at(state, mark, *place)) is not None:
+            found.append(waiting)
             if len(found) == _AT_ONCE:
                 break
     return found
