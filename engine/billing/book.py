@@ -36,6 +36,10 @@ class Book:
     """Moments from which another version is in force, or none."""
     versions: list[PriceVersion | None] = field(default_factory=list)
     """In force from the cut of the same place on."""
+    bills_bound: bool = False
+    """Some version charges from when a node was given."""
+    bills_queued: bool = False
+    """Some version charges for waiting."""
     charges: dict[object, list[Charge]] = field(default_factory=dict, compare=False)
     """See `charges_of`."""
 
@@ -43,6 +47,8 @@ class Book:
     def of(cls, book: PriceBook, spec: Mapping[str, Any]) -> Book:
         """Return the book of what was applied."""
         made = cls(book, spec, {version.version: version for version in book.versions})
+        made.bills_bound = any(version.billable_from == "bound" for version in book.versions)
+        made.bills_queued = any(version.bill_queued for version in book.versions)
         ordered = sorted(book.versions, key=lambda version: version.since)
         for place, version in enumerate(ordered):
             made.cuts.append(version.since)
@@ -52,16 +58,6 @@ class Book:
                 made.cuts.append(version.until)
                 made.versions.append(None)
         return made
-
-    @property
-    def bills_bound(self) -> bool:
-        """Whether some version charges from when a node was given."""
-        return any(version.billable_from == "bound" for version in self.names.values())
-
-    @property
-    def bills_queued(self) -> bool:
-        """Whether some version charges for waiting."""
-        return any(version.bill_queued for version in self.names.values())
 
     @property
     def time_zone(self) -> str:
