@@ -10,7 +10,7 @@ from engine.billing.state import Run, Size, Terms
 from engine.events.billing import Charge
 from engine.events.prices import METERS, Meter, Multiplier, PriceVersion
 
-__all__ = ["EXACT", "FREE", "charges_of", "factors_of", "plain", "quantity"]
+__all__ = ["EXACT", "FREE", "charges_of", "cost", "factors_of", "plain", "quantity"]
 
 EXACT: Final = Context(prec=400, traps=[Inexact])
 """Digits for any price, all its factors and any quantity; a digit that is lost is an error, never a rounded amount."""
@@ -32,6 +32,11 @@ def plain(number: Decimal) -> str:
 def quantity(size: Decimal, length: int) -> Decimal:
     """Return how much a length of time (microseconds) takes of a meter."""
     return EXACT.multiply(size, Decimal(length)).scaleb(-6, EXACT)
+
+
+def cost(price: str | None, used: Decimal) -> Decimal:
+    """Return what a quantity costs; without a price nothing."""
+    return _ZERO if price is None else EXACT.multiply(Decimal(price), used)
 
 
 def factors_of(rules: PriceVersion | None, terms: Terms, run: Run) -> dict[str, str]:

@@ -8,7 +8,7 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from hashlib import blake2b
 from typing import Any, Final
 
-from engine.billing.charges import EXACT, plain, quantity
+from engine.billing.charges import EXACT, cost, plain, quantity
 from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded, Worth
 from engine.events.currencies import CURRENCIES
@@ -34,7 +34,7 @@ def used(data: UsageRecorded) -> Iterator[tuple[Charge, Decimal, Decimal]]:
     """Yield the charges of a run, with its quantity and amount: the sum of its records."""
     for charge in data.charges:
         taken = quantity(Decimal(charge.size), data.length)
-        yield charge, taken, _ZERO if charge.price is None else EXACT.multiply(Decimal(charge.price), taken)
+        yield charge, taken, cost(charge.price, taken)
 
 
 @dataclass(slots=True)

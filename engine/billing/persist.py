@@ -51,7 +51,7 @@ def page_record(job: str, ordinal: int) -> str:
 
 
 def node_record(node: tuple[str, str]) -> str:
-    """Name the record of a node: its cluster and name, each with its slashes doubled."""
+    """Name the record of a node: its cluster and name, with slashes escaped."""
     return _NODE + "/".join(part.replace("%", "%25").replace("/", "%2F") for part in node)
 
 

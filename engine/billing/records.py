@@ -13,7 +13,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from engine.billing.calendar import next_hour
-from engine.billing.charges import EXACT, plain, quantity
+from engine.billing.charges import cost, plain, quantity
 from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded
 from engine.events.prices import Meter
@@ -98,7 +98,7 @@ def records_of(event: Event[UsageRecorded]) -> Iterator[Record]:
                 start,
                 end,
                 used,
-                Decimal(0) if charge.price is None else EXACT.multiply(Decimal(charge.price), used),
+                cost(charge.price, used),
                 (first and data.inferred_start) or (last and data.inferred_end),
                 events,
                 None if data.reverses is None else record_id(data.reverses.record, *given, data.reverses.revision),
