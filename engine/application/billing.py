@@ -12,12 +12,12 @@ from engine.billing.book import Book, applied
 from engine.billing.calendar import Month, month_named
 from engine.billing.invoice import Invoice, invoices
 from engine.billing.records import Record
-from engine.events import Event, encode
+from engine.events import Data, Event, encode
 from engine.events.billing import PeriodClosed
 from engine.events.ids import digest
 from engine.events.times import Micros, format_time, to_micros
 from engine.history.billing import Finding, check_billing, quote
-from engine.history.reading import cluster_facts
+from engine.history.reading import cluster_facts, events_of
 from engine.log.port import SearchableLog
 from engine.projection.usage_tables import RunFilter, UsageTables
 
@@ -58,8 +58,16 @@ class Bills:
             job: only this one's.
             other: those of jobs of kind `Other` (services, single pods) too.
         """
-        meant = None if job is None else self._questions.meant(job)
-        return self.ask(lambda usage: list(usage.records(RunFilter(period, tenant, meant, other or job is not None))))
+        wanted = self.wanted(period, tenant, job, other=other)
+        return self.ask(lambda usage: list(usage.records(wanted)))
+
+    def wanted(self, period: str | None, tenant: str | None, job: str | None, *, other: bool) -> RunFilter:
+        """Return the filter of these arguments, as of `records`; a job that is named may be of any kind."""
+        return RunFilter(period, tenant, None if job is None else self._questions.meant(job), other or job is not None)
+
+    def events(self, record: Record) -> list[Event[Data]]:
+        """Return the job events that start and end a record's slice."""
+        return [event for event in events_of(self._source, record.job) if event.id in record.events]
 
     def invoices(self, *, period: str | None = None, tenant: str | None = None, other: bool = False) -> list[Invoice]:
         """Return invoices by month and tenant; arguments as of `records`."""

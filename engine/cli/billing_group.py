@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from decimal import Decimal
 from itertools import islice
@@ -34,7 +34,7 @@ from engine.cli.render import whole_table
 from engine.events.prices import METERS, PriceBook, read_book
 from engine.events.times import format_time
 from engine.history.diff import diff_documents
-from engine.history.reading import cluster_facts, events_of
+from engine.history.reading import cluster_facts
 from engine.history.sentences import tell
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.log.errors import LogUnavailableError
@@ -76,8 +76,8 @@ def records(
     later month's invoice.
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
-    with _bills(settings) as (bills, questions):
-        wanted = RunFilter(period, tenant, None if job is None else questions.meant(job), other or job is not None)
+    with _bills(settings) as bills:
+        wanted = bills.wanted(period, tenant, job, other=other)
         if output.as_json:
             _written(bills, lambda usage, stream: _write_lines(usage.records(wanted), stream))
             return
@@ -105,11 +105,11 @@ def _row(record: Record) -> tuple[str, ...]:
 
 
 @contextmanager
-def _bills(settings: Settings, output: Output | None = None) -> Iterator[tuple[Bills, Questions]]:
+def _bills(settings: Settings, output: Output | None = None) -> Iterator[Bills]:
     if output is not None and not settings.billing:
         output.note("the billing stage is off: set `billing = true` in lahar.toml, or LAHAR_BILLING=1")
     with opened(settings) as source, closing(Questions(settings, source)) as questions:
-        yield Bills(questions, source), questions
+        yield Bills(questions, source)
 
 
 def _written(bills: Bills, write: Callable[[UsageTables, BinaryIO], None]) -> None:
@@ -149,7 +149,7 @@ def export_command(
     The same log gives the same bytes on any machine. docs/billing-exports.md lists the columns of each format.
     """
     settings, form = settings_of(context, log), "jsonl" if as_json else form
-    with _bills(settings) as (bills, _):
+    with _bills(settings) as bills:
         book = bills.price_book()
         seller = Seller(issuer, settings.cluster, None if book.book is None else book.book.currency, book.time_zone)
         wanted = RunFilter(period, tenant, other=other)
@@ -170,15 +170,13 @@ def invoice(
     With --tenant the lines of each invoice are shown. Waste is what failed, was preempted or was restarted.
     """
     output, settings = output_of(context, as_json), settings_of(context, log)
-    with _bills(settings, output) as (bills, _):
+    with _bills(settings, output) as bills:
         found, closed = bills.invoices(period=period, tenant=tenant, other=other), bills.closed()
     if output.as_json:
         for one in found:
             output.record(one.document() | {"closed": one.period in closed})
         return
-    headings = ("PERIOD", "TENANT", "JOBS", "GPU HOURS", "WASTED", "CPU HOURS", "TOTAL", "")
-    rows = [_summed(one, is_closed=one.period in closed) for one in found]
-    output.console.print(whole_table(output, headings, rows, {"TENANT"}, set(headings[2:7])), soft_wrap=True)
+    _show_sums(output, [(one, "closed" if one.period in closed else "open") for one in found])
     for one in found:
         if tenant is not None:
             _show_lines(output, one)
@@ -187,7 +185,14 @@ def invoice(
             output.warn(f"{one.period} {one.tenant}: {plain(taken)} {UNITS[meter]} on {kind} have no price")
 
 
-def _summed(one: Invoice, *, is_closed: bool) -> tuple[str, ...]:
+def _show_sums(output: Output, found: Sequence[tuple[Invoice, str]]) -> None:
+    """Show a line for each invoice, with its state."""
+    headings = ("PERIOD", "TENANT", "JOBS", "GPU HOURS", "WASTED", "CPU HOURS", "TOTAL", "")
+    rows = [_summed(*one) for one in found]
+    output.console.print(whole_table(output, headings, rows, {"TENANT"}, set(headings[2:7])), soft_wrap=True)
+
+
+def _summed(one: Invoice, state: str) -> tuple[str, ...]:
     useful = one.worths.get("useful")
     gpu = one.total.quantities.get("gpu_seconds", _NONE)
     wasted = gpu - (_NONE if useful is None else useful.quantities.get("gpu_seconds", _NONE))
@@ -199,7 +204,7 @@ def _summed(one: Invoice, *, is_closed: bool) -> tuple[str, ...]:
         f"{len(one.lines):,}",
         *map(_hours, (gpu, wasted, cpu)),
         total,
-        "closed" if is_closed else "open",
+        state,
     )
 
 
@@ -240,7 +245,7 @@ def report_command(
     """Write one page of HTML: cost per day, tenant and queue, and what of it was wasted."""
     output, settings = output_of(context, as_json), settings_of(context, log)
     title = " ".join(("Bill", *((f"of {tenant}",) if tenant else ()), *((f"for {period}",) if period else ())))
-    with _bills(settings) as (bills, _):
+    with _bills(settings) as bills:
         page = bills.ask(lambda usage: report(usage.runs(RunFilter(period, tenant, other=other)), title))
     if output.as_json:
         output.record({"html": page})
@@ -258,14 +263,12 @@ def explain(
 ) -> None:
     """Show how a record came about: the events behind it, and the sum to check by hand."""
     output, settings = output_of(context, as_json), settings_of(context, log)
-    with opened(settings) as source, closing(Questions(settings, source)) as questions:
+    with _bills(settings) as bills:
         wanted = RunFilter(other=True)
-        found = Bills(questions, source).ask(
-            lambda usage: next((one for one in usage.records(wanted) if one.id.startswith(record)), None)
-        )
+        found = bills.ask(lambda usage: next((one for one in usage.records(wanted) if one.id.startswith(record)), None))
         if found is None:
             raise NotFoundError("record", record, "`lahar billing records` lists those that stand")
-        behind = [event for event in events_of(source, found.job) if event.id in found.events]
+        behind = bills.events(found)
     if output.as_json:
         output.record(json_of(found) | {"size": found.charge.size, "price": found.charge.price, "factors": found.run.factors})
         return
@@ -301,15 +304,13 @@ def quote_command(
 ) -> None:
     """Show what running jobs have used since the last hour mark, and what it would cost."""
     output, settings = output_of(context, as_json), settings_of(context, log)
-    with _bills(settings) as (bills, _):
+    with _bills(settings) as bills:
         found = bills.quote(moment(until), tenant=tenant)
     if output.as_json:
         for one in found:
             output.record(one.document())
         return
-    headings = ("PERIOD", "TENANT", "JOBS", "GPU HOURS", "WASTED", "CPU HOURS", "TOTAL", "")
-    rows = [(*_summed(one, is_closed=False)[:-1], "quoted") for one in found]
-    output.console.print(whole_table(output, headings, rows, {"TENANT"}, set(headings[2:7])), soft_wrap=True)
+    _show_sums(output, [(one, "quoted") for one in found])
 
 
 @billing.command("close", examples=["lahar billing close 2026-10"])
@@ -344,7 +345,7 @@ def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
     """Recompute the bill from the job events and compare; exit code 1 if anything differs."""
     output, settings = output_of(context, as_json), settings_of(context, log)
     count = 0
-    with _bills(settings) as (bills, _):
+    with _bills(settings) as bills:
         for finding in bills.verify():
             count += 1
             if output.as_json:
