@@ -50,8 +50,12 @@ _last: dict[str, Month] = {}
 
 def following(name: str) -> str:
     """Return the name of the month behind one."""
-    year, month = int(name[:4]), int(name[5:])
-    return f"{year + month // 12:04d}-{month % 12 + 1:02d}"
+    year, month = _after(int(name[:4]), int(name[5:]))
+    return f"{year:04d}-{month:02d}"
+
+
+def _after(year: int, month: int) -> tuple[int, int]:
+    return year + month // 12, month % 12 + 1
 
 
 def month_of(moment: Micros, zone: str) -> Month:
@@ -67,8 +71,8 @@ def month_of(moment: Micros, zone: str) -> Month:
 
 @lru_cache(4096)
 def _month(year: int, month: int, zone: str) -> Month:
-    following = (year + month // 12, month % 12 + 1)
-    end = LATEST + 1 if following[0] > 9999 else _midnight(*following, zone)
+    next_ = _after(year, month)
+    end = LATEST + 1 if next_[0] > 9999 else _midnight(*next_, zone)
     return Month(f"{year:04d}-{month:02d}", _midnight(year, month, zone), end)
 
 

@@ -7,14 +7,16 @@ last hour mark before either end.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from engine.billing.calendar import HOUR, floor_hour
 from engine.billing.state import Run
+from engine.events.billing import UsageRecorded
 from engine.events.times import Micros
 
-__all__ = ["difference", "part", "without"]
+__all__ = ["cut", "difference", "part", "without"]
 
 IsClosed = Callable[[str], bool]
 
@@ -106,18 +108,20 @@ def _is_same(run: Run, wanted: Run, is_closed: IsClosed) -> bool:
 
 def part(run: Run, start: Micros, end: Micros) -> Run:
     """Return the part of a run between two slice boundaries."""
-    if (start, end) == (run.start, run.end):
-        return run
+    return run if (start, end) == (run.start, run.end) else replace(run, **cut(run, start, end))
+
+
+def cut(run: Run | UsageRecorded, start: Micros, end: Micros) -> dict[str, Any]:
+    """Return what is otherwise of the part of a run, as known or as recorded, between two slice boundaries."""
     whole = end == run.end
-    return replace(
-        run,
-        start=start,
-        end=end,
-        length=end - start,
-        ended=run.ended if whole else None,
-        inferred_start=run.inferred_start and start == run.start,
-        inferred_end=run.inferred_end and whole,
-    )
+    return {
+        "start": start,
+        "end": end,
+        "length": end - start,
+        "ended": run.ended if whole else None,
+        "inferred_start": run.inferred_start and start == run.start,
+        "inferred_end": run.inferred_end and whole,
+    }
 
 
 def without(recorded: Sequence[Run], record: str, start: Micros, end: Micros, invoice: str) -> list[Run]:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from engine.billing.calendar import next_hour
 from engine.billing.charges import cost, plain, quantity
+from engine.billing.corrections import cut
 from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded
 from engine.events.prices import Meter
@@ -61,16 +62,8 @@ def clipped(data: UsageRecorded, start: Micros, end: Micros) -> UsageRecorded:
     """Return what a run is from one slice boundary to another; the quantities and amounts of its charges are those of the whole."""
     if (start, end) == (data.start, data.end):
         return data
-    sign = -1 if data.reverses is not None else 1
-    return replace(
-        data,
-        start=start,
-        end=end,
-        length=sign * (end - start),
-        ended=data.ended if end == data.end else None,
-        inferred_start=data.inferred_start and start == data.start,
-        inferred_end=data.inferred_end and end == data.end,
-    )
+    part = replace(data, **cut(data, start, end))
+    return part if data.reverses is None else replace(part, length=-part.length)
 
 
 def records_of(event: Event[UsageRecorded]) -> Iterator[Record]:
