@@ -14,7 +14,7 @@ subjects of 600 B, changed at random: 250 to 330 written with a commit of 500 in
 from __future__ import annotations
 
 import json
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -197,7 +197,7 @@ class Snapshots:
         self._every = every
         self._hashes = loaded.hashes
         self._total = sum(loaded.hashes.values())
-        self._dirty: dict[str, _Dirty] = {}
+        self._dirty: OrderedDict[str, _Dirty] = OrderedDict()  # a dict passes over all that it has popped to find its first entry
         self._count = 0
         self._unwritten = 0
         self._marks: deque[tuple[int, dict[Partition, int]]] = deque([(0, {})])
@@ -261,7 +261,7 @@ class Snapshots:
         written: list[tuple[str, bytes | None]] = []
         size = 0
         while len(written) < quota and size < _CYCLE_BYTES:
-            for name in self._dirty.pop(next(iter(self._dirty))).records:
+            for name in self._dirty.popitem(last=False)[1].records:
                 record = self._stage.dump(state, name)
                 if name not in self._hashes:
                     self._unwritten -= 1
