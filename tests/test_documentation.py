@@ -12,6 +12,7 @@ PAGES = sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *(RO
 WITH_COMMANDS = [page for page in PAGES if page not in WITH_A_BROKER and commands_of((ROOT / page).read_text(encoding="utf-8"))]
 FINDING = ("lahar diff",)
 """Commands that leave with 1 where they find something, as the page says."""
+FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", WITH_COMMANDS)
@@ -43,6 +44,31 @@ def test_links_lead_somewhere(page: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", text):
         if "://" not in target:
             assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of a page: its own, and those that GitHub makes of headings."""
+    headings = re.findall(r"^#+ (.+)$", FENCED.sub("", text), re.MULTILINE)
+    made = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    return made | set(re.findall(r'<a id="([^"]+)">', text))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_into_a_page_find_their_anchor(page: str) -> None:
+    path = ROOT / page
+    for target, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text(encoding="utf-8")):
+        linked = path.parent / target if target else path
+        assert anchor in anchors(linked.read_text(encoding="utf-8")), f"{page} links to {target}#{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_rows_of_a_table_have_as_many_cells_as_its_head(page: str) -> None:
+    """Markdown drops cells beyond the head's, and an empty line ends a table."""
+    cells = 0
+    for line in FENCED.sub("", (ROOT / page).read_text(encoding="utf-8")).splitlines():
+        found = re.sub(r"``? .*? ``?|`[^`]*`|\\\|", "", line).count("|") if line.startswith("|") else 0
+        assert not (cells and found) or found == cells, f"{page}: {line}"
+        cells = found
 
 
 PAGE = """\
