@@ -110,7 +110,7 @@ def _section(path: tuple[str, ...], command: Any) -> Iterator[str]:  # noqa: ANN
         if parameters:
             yield "| | |\n|---|---|"
         for parameter in parameters:
-            yield f"| {_names(parameter)} | {_cell(parameter.help)}{_default(parameter)} |"
+            yield f"| {_cell(_names(parameter))} | {_cell(parameter.help)}{_default(parameter)} |"
     if parameters:
         yield ""
     if examples := examples_of(command.epilog):
