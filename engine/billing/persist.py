@@ -13,7 +13,7 @@ from engine.billing.state import PAGE, Attempt, Job, Known, Node, State
 from engine.events.prices import read_book
 from engine.events.times import Micros
 
-__all__ = ["BOOK", "dump", "head_record", "known_of", "load", "node_record", "page_record", "records", "subject_of"]
+__all__ = ["BOOK", "dump", "head_record", "known_of", "load", "node_record", "page_record", "records", "subject_of", "touch"]
 
 _JOB: Final = "job/"
 _PAGE: Final = "attempts/"
@@ -53,6 +53,11 @@ def page_record(job: str, ordinal: int) -> str:
 def node_record(node: tuple[str, str]) -> str:
     """Name the record of a node: its cluster and name, with slashes escaped."""
     return _NODE + "/".join(part.replace("%", "%25").replace("/", "%2F") for part in node)
+
+
+def touch(state: State, job: str, attempt: Attempt) -> None:
+    """Note that an attempt has changed."""
+    state.touched[page_record(job, attempt.ordinal)] = None
 
 
 def subject_of(record: str) -> str:

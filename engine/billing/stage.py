@@ -11,7 +11,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, Literal
 
-from engine.billing import fold, persist
+from engine.billing import absorb, evolve, persist, timers
 from engine.billing.calendar import floor_hour
 from engine.billing.persist import known_of
 from engine.billing.state import Attempt, Known, State
@@ -111,8 +111,8 @@ class BillingStage:
 
     # --- the rest of the protocol ---------------------------------------------------------------------------------------------
 
-    evolve = staticmethod(fold.evolve)
-    absorb = staticmethod(fold.absorb)
+    evolve = staticmethod(evolve.evolve)
+    absorb = staticmethod(absorb.absorb)
 
     def absorbs(self, topic: Topic) -> bool:
         """Tell whether inputs of the topic are absorbed: all are."""
@@ -162,11 +162,11 @@ class BillingStage:
 
 def _timers(state: State) -> Iterator[_Timer]:
     """Yield the first timer of each kind; of two at one time the first one fires first."""
-    if (mark := fold.mark_due(state)) is not None:
+    if (mark := timers.mark_due(state)) is not None:
         yield mark, "hour", ""
-    if (job := fold.first_review(state)) is not None:
+    if (job := timers.first_review(state)) is not None:
         yield job.review_at, "review", job.id
-    if (ident := fold.first_sweep(state)) is not None and state.sweep_at is not None:
+    if (ident := timers.first_sweep(state)) is not None and state.sweep_at is not None:
         yield state.sweep_at, "sweep", ident
 
 
@@ -179,7 +179,7 @@ def _open_at(state: State, mark: Micros) -> list[tuple[Known, Attempt]]:
     due = state.marks[mark]
     found: list[tuple[Known, Attempt]] = []
     for place in islice(due.waiting, due.place, None):
-        if (waiting := fold.waiting_at(state, mark, *place)) is not None:
+        if (waiting := timers.waiting_at(state, mark, *place)) is not None:
             found.append(waiting)
             if len(found) == _AT_ONCE:
                 break

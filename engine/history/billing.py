@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from engine.billing import fold
+from engine.billing.absorb import absorb
 from engine.billing.charges import charges_of, factors_of
 from engine.billing.corrections import difference
+from engine.billing.evolve import evolve, run_of
 from engine.billing.persist import known_of
 from engine.billing.runs import runs_of
 from engine.billing.state import Attempt, Known, Run, State
@@ -46,7 +47,7 @@ def check_billing(log: Searchable) -> Iterator[Finding]:
     state = _facts(log)
     for event in _events(log, "billing"):
         yield from _check_event(state, event)
-        fold.evolve(state, event)
+        evolve(state, event)
     for ident in sorted(state.ids()):
         if (known := known_of(state, ident)) is not None:
             for attempt in known.attempts:
@@ -65,7 +66,7 @@ def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:
     """
     state = _facts(log)
     for event in _events(log, "billing"):
-        fold.evolve(state, event)
+        evolve(state, event)
     for ident in sorted(state.ids()):
         if (known := known_of(state, ident)) is None or not known.job.open:
             continue
@@ -81,7 +82,7 @@ def _facts(log: Searchable) -> State:
     state = State()
     for event in _events(log, "cluster", "job-events"):
         if not isinstance(event.data, JobForgotten):
-            fold.absorb(state, event)
+            absorb(state, event)
     state.touched.clear()
     return state
 
@@ -104,7 +105,7 @@ def _check_event(state: State, event: Event[Data]) -> Iterator[Finding]:
         yield Finding(event.subject, place, f"{event.id} has sequence {event.sequence} behind {known.job.written}")
     if isinstance(data, UsageFailed) or not isinstance(data, UsageRecorded):
         return
-    run = fold.run_of(data)
+    run = run_of(data)
     if run.price_version is not None and run.price_version not in state.book.names:
         yield Finding(event.subject, place, f"{event.id} is priced by {run.price_version!r}, which the price book lacks")
     elif run.terms >= len(known.job.terms):

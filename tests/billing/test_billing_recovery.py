@@ -41,8 +41,8 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(snapshots, "_CYCLE_BYTES", 300)
     monkeypatch.setattr(processors, "OUTPUT_LIMIT", 25)
     monkeypatch.setattr("engine.billing.stage._AT_ONCE", 2)
-    monkeypatch.setattr("engine.billing.fold._FEW", 1)
-    for module in ("engine.billing.fold", "engine.billing.persist"):
+    monkeypatch.setattr("engine.billing.absorb._FEW", 1)
+    for module in ("engine.billing.absorb", "engine.billing.persist"):
         monkeypatch.setattr(f"{module}.PAGE", 2)
 
 

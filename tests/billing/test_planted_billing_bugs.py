@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from test_billing_laws import must_be_billed_rightly
 from test_billing_recovery import must_recover_behind_every_commit, small_chunks
 
-from engine.billing import charges, corrections, fold, persist, records, runs, turn
+from engine.billing import absorb, charges, corrections, evolve, persist, records, runs, turn
 from engine.billing.stage import BillingStage
 from engine.billing.state import State
 
@@ -111,12 +111,12 @@ right_kept, right_month, right_segments = corrections._kept, runs.month_of, runs
 MONEY = {
     "amounts are floats": (charges, "quantity", float_quantity),
     "amounts of records are floats": (records, "quantity", float_quantity),
-    "the last end told counts, whoever tells it": (fold._ATTEMPT, fold.AttemptLateFact, no_rank),
-    "what is late is passed over": (fold._ATTEMPT, fold.AttemptLateFact, lambda *_: None),
+    "the last end told counts, whoever tells it": (absorb._ATTEMPT, absorb.AttemptLateFact, no_rank),
+    "what is late is passed over": (absorb._ATTEMPT, absorb.AttemptLateFact, lambda *_: None),
     "a closed file is written in place": (turn.Turn, "_void", always_withdrawn),
     "a replacement stands on the closed invoice": (turn.Turn, "_recorded", in_place),
     "a reversal is charged": (turn.Turn, "_recorded", positive_reversal),
-    "a resize is passed over": (fold._ATTEMPT, fold.AttemptChanged, only_first_size),
+    "a resize is passed over": (absorb._ATTEMPT, absorb.AttemptChanged, only_first_size),
     "only whole seconds are charged": (runs, "_in_increments", whole_seconds),
     "increments and minimum are passed over": (runs, "_closed", lambda found, _book: found),
     "everything is charged": (runs, "is_billable", lambda *_, **__: True),
@@ -125,13 +125,13 @@ MONEY = {
     "what was recorded is never corrected": (corrections, "_kept", lambda run, *_: run.end),
     "nothing is corrected of what begins rightly": (corrections, "_kept", kept_if_begun),
     "worth is of the first end": (runs, "worth_of", lambda _end: "useful"),
-    "a slice that is void still stands": (fold, "without", lambda recorded, *_: recorded),
+    "a slice that is void still stands": (evolve, "without", lambda recorded, *_: recorded),
     "ids are of the slice alone": (records, "record_id", lambda record, meter, uid, start, *_: f"{record}{meter}{uid}{start}"),
     "months are those of UTC": (runs, "month_of", utc_month),
     "a run begins with its attempt": (runs, "segments", from_the_beginning),
     "the node at the end counts": (runs, "node_at", lambda facts, _moment: facts[-1]),
     "what holds today held always": (runs, "_place", lambda timeline, _moment: len(timeline) - 1),
-    "prices are not looked up again": (fold, "applied", lambda *_: None),
+    "prices are not looked up again": (absorb, "applied", lambda *_: None),
 }
 
 
@@ -175,7 +175,7 @@ def absorb_again(state, event):
     right_absorb(state, event)
 
 
-right_evolve, right_absorb, right_load = fold.evolve, fold.absorb, persist.load
+right_evolve, right_absorb, right_load = evolve.evolve, absorb.absorb, persist.load
 
 
 def load_without_reviews(state: State, stored):

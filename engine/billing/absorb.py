@@ -1,0 +1,300 @@
+"""How a billing shard's state follows the truth that it takes. Total: nothing here can fail."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable
+from heapq import heapify, heappush
+from operator import itemgetter
+from typing import Any, Final
+
+from msgspec.structs import replace
+
+from engine.billing.book import applied
+from engine.billing.calendar import month_named
+from engine.billing.nodes import await_node, forget_nodes, node_gone, node_observed
+from engine.billing.persist import BOOK, head_record, known_of, page_record, touch
+from engine.billing.state import PAGE, Attempt, End, Job, Known, Point, Size, State, Terms
+from engine.billing.timers import REVIEW_AFTER, review, schedule
+from engine.events import Data, Event
+from engine.events.billing import PeriodClosed
+from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
+from engine.events.jobs import (
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptEvent,
+    AttemptLateFact,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+    JobForgotten,
+    JobOpened,
+    JobPhaseChanged,
+    JobRevised,
+)
+from engine.events.times import EARLIEST, Micros
+from statemachines.spec import JobSpec, Requests
+from statemachines.vocabulary import FINISHED_JOB_PHASES, RANKS
+
+__all__ = ["absorb"]
+
+_FEW: Final = 64
+"""Attempts of a job that are looked at at once; of a larger one step by step."""
+_BOOKS: Final = 64
+"""Price books whose ids are kept: a recovery, or whoever repeats itself, does not apply an older one again."""
+_PREEMPTIBLE: Final = "volcano.sh/preemptable"
+
+
+def absorb(state: State, event: Event[Data]) -> None:
+    """Take one fact of the cluster, or one job event."""
+    state.changed = []
+    data = event.data
+    if data.TOPIC == "cluster":
+        fact = _CLUSTER.get(type(data))
+        if fact is not None:
+            fact(state, event)
+        return
+    known = known_of(state, event.subject)
+    if known is None:
+        if not isinstance(data, JobOpened):
+            return
+        known = state.jobs[event.subject] = Known(Job(event.subject, event.clusterid))
+    job = known.job
+    if event.sequence <= job.seen:  # its record is newer than the point from which a recovery goes on
+        return
+    job.seen = event.sequence
+    state.touched[head_record(job.id)] = None
+    if isinstance(data, AttemptEvent):
+        _absorb_attempt(state, known, data, event)
+    elif (handler := _JOB.get(type(data))) is not None:
+        handler(state, known, event)
+
+
+def _absorb_attempt(state: State, known: Known, data: AttemptEvent, event: Event[Any]) -> None:
+    slot = (data.task, data.index, data.attempt)
+    if isinstance(data, AttemptStarted):
+        if slot not in known.by_slot:
+            _start(state, known, slot, data, event)
+        return
+    attempt, handler = known.by_slot.get(slot), _ATTEMPT.get(type(data))
+    if attempt is not None and handler is not None:
+        handler(state, known.job, attempt, event)
+        touch(state, known.job.id, attempt)
+
+
+def _start(state: State, known: Known, slot: tuple[str, int, int], data: AttemptStarted, event: Event[Any]) -> None:
+    job = known.job
+    attempt = Attempt(
+        *slot,
+        ordinal=job.count,
+        uid=data.uid,
+        created=Point(event.time, event.id),
+        sizes=[(EARLIEST, event.id, _size(data.requests))],
+    )
+    job.count += 1
+    job.open += 1
+    known.attempts.append(attempt)
+    known.by_slot[slot] = attempt
+    schedule(state, job.id, attempt, event.time, bills=state.book.bills_queued)
+    touch(state, job.id, attempt)
+
+
+def _size(requests: Requests) -> Size:
+    return Size(requests.cpu_milli, requests.memory_bytes, requests.gpu)
+
+
+def _bound(state: State, job: Job, attempt: Attempt, event: Event[AttemptBound]) -> None:
+    data = event.data
+    attempt.bound = Point(event.time, event.id, data.inferred)
+    attempt.node, attempt.node_type, attempt.gpu_model = data.node or None, data.node_type, data.gpu_model
+    await_node(state, job, attempt)
+    schedule(state, job.id, attempt, event.time, bills=state.book.bills_bound)
+    _look_back(state, job, attempt, event.time)
+
+
+def _running(state: State, job: Job, attempt: Attempt, event: Event[AttemptRunning]) -> None:
+    attempt.running = Point(event.time, event.id, event.data.inferred)
+    schedule(state, job.id, attempt, event.time)
+    _look_back(state, job, attempt, event.time)
+
+
+def _look_back(state: State, job: Job, attempt: Attempt, since: Micros) -> None:
+    """Have an attempt looked at now, where it was recorded beyond what has changed; else the next mark, or its end, comes to it."""
+    if since < attempt.marked:
+        state.changed.append((job.id, attempt.ordinal))
+
+
+def _terminating(state: State, job: Job, attempt: Attempt, event: Event[AttemptTerminating]) -> None:
+    attempt.terminating = Point(event.time, event.id)
+    _look_back(state, job, attempt, event.time)
+
+
+def _changed(state: State, job: Job, attempt: Attempt, event: Event[AttemptChanged]) -> None:
+    data = event.data
+    attempt.uid = attempt.uid or data.uid
+    if data.requests is not None:
+        insort(attempt.sizes, (event.time, event.id, _size(data.requests)), key=lambda size: size[0])
+    if data.started is not None and attempt.running is None:
+        attempt.running = Point(data.started, event.id)
+        schedule(state, job.id, attempt, data.started)
+        _look_back(state, job, attempt, data.started)
+    if data.requests is not None:
+        _look_back(state, job, attempt, event.time)
+
+
+def _ended(state: State, job: Job, attempt: Attempt, event: Event[AttemptEnded]) -> None:
+    data = event.data
+    if attempt.end is not None:
+        return
+    if data.started is not None and attempt.running is None:
+        attempt.running = Point(data.started, event.id)
+    if attempt.node is None and data.node:
+        attempt.node = data.node
+        await_node(state, job, attempt)
+    attempt.end = End(event.time, event.id, RANKS[data.rank], data.phase, data.reason, data.inferred, data.replaceable)
+    attempt.due = None
+    job.open -= 1
+    state.changed.append((job.id, attempt.ordinal))
+
+
+def _late(state: State, job: Job, attempt: Attempt, event: Event[AttemptLateFact]) -> None:
+    data, end = event.data, attempt.end
+    attempt.uid = attempt.uid or data.uid
+    if end is None:
+        return
+    if data.started is not None and attempt.running is None:
+        attempt.running = Point(data.started, event.id)
+    if data.ended is not None and (RANKS[data.rank], data.ended) < (end.rank, end.time):
+        attempt.end = End(
+            data.ended, event.id, RANKS[data.rank], end.phase, end.reason, inferred=False, replaceable=end.replaceable
+        )
+    state.changed.append((job.id, attempt.ordinal))
+
+
+_ATTEMPT: Final[dict[type[Data], Callable[[State, Job, Attempt, Event[Any]], None]]] = {
+    AttemptBound: _bound,
+    AttemptRunning: _running,
+    AttemptTerminating: _terminating,
+    AttemptChanged: _changed,
+    AttemptEnded: _ended,
+    AttemptLateFact: _late,
+}
+
+
+# --- jobs ---------------------------------------------------------------------------------------------------------------------
+
+
+def _opened(state: State, known: Known, event: Event[JobOpened]) -> None:
+    data, job = event.data, known.job
+    if not job.terms:
+        if state.sweep is not None and job.id > state.sweep:  # as after a recovery
+            heappush(state.sweeping, job.id)
+        job.terms = [_terms(data, data.spec)]
+        job.since = [(EARLIEST, event.id, 0)]
+        job.owner = data.owner
+
+
+def _terms(data: JobOpened, spec: JobSpec) -> Terms:
+    return Terms(
+        data.tenant or data.namespace,
+        data.project,
+        spec.queue,
+        data.user,
+        data.namespace,
+        data.kind,
+        data.name,
+        tuple(sorted(data.labels.items())),
+        spec.priority_class,
+        data.labels.get(_PREEMPTIBLE) == "true",
+    )
+
+
+def _revised(state: State, known: Known, event: Event[JobRevised]) -> None:
+    data, job = event.data, known.job
+    if not job.since:
+        return
+    last = job.terms[job.since[-1][2]]
+    given = {
+        name: value
+        for name in ("tenant", "project", "user", "namespace", "kind", "name")
+        if (value := getattr(data, name)) is not None
+    }
+    if data.labels is not None:
+        given |= {"labels": tuple(sorted(data.labels.items())), "preemptible": data.labels.get(_PREEMPTIBLE) == "true"}
+    if data.spec is not None:
+        given |= {"queue": data.spec.queue, "priority_class": data.spec.priority_class}
+    terms = replace(last, **given)
+    first, job.owner = data.owner and not job.owner, job.owner or data.owner
+    if terms == last:
+        return
+    job.terms = [*job.terms, terms]
+    number = len(job.terms) - 1
+    # What is learnt from the owner of pods that were seen before it was so from the beginning.
+    # Of one moment the last word counts.
+    since = [*job.since, (event.time, event.id, number)]
+    job.since = [(EARLIEST, event.id, number)] if first else sorted(since, key=itemgetter(0))
+    _look_again(state, known, event)
+
+
+def _look_again(state: State, known: Known, event: Event[Any]) -> None:
+    """Have all attempts of a job looked at again: now, or step by step if they are many."""
+    if len(known.attempts) <= _FEW:
+        state.changed += [(known.job.id, attempt.ordinal) for attempt in known.attempts]
+    else:
+        review(state, known, event.recordedtime)
+
+
+def _phase(_state: State, known: Known, event: Event[JobPhaseChanged]) -> None:
+    known.job.finished = event.data.phase in FINISHED_JOB_PHASES
+
+
+def _forgotten(state: State, known: Known, _event: Event[JobForgotten]) -> None:
+    job = known.job
+    for ordinal in range(0, job.count, PAGE):
+        state.touched[page_record(job.id, ordinal)] = None
+    forget_nodes(state, job)
+    del state.jobs[job.id]
+
+
+_JOB: Final[dict[type[Data], Callable[[State, Known, Event[Any]], None]]] = {
+    JobOpened: _opened,
+    JobRevised: _revised,
+    JobPhaseChanged: _phase,
+    JobForgotten: _forgotten,
+}
+
+
+# --- the cluster --------------------------------------------------------------------------------------------------------------
+
+
+def _object(state: State, event: Event[ObjectApplied]) -> None:
+    if event.data.kind != "PriceBook" or event.id in state.books:
+        return
+    state.books = [*state.books, event.id][-_BOOKS:]
+    state.touched[BOOK] = None
+    book = applied(state.book, event)
+    if book is None:
+        return
+    state.book = book
+    state.sweeps += 1
+    state.sweeping = list(state.ids())
+    heapify(state.sweeping)
+    state.sweep = "" if state.sweeping else None
+    state.sweep_at = event.recordedtime + REVIEW_AFTER if state.sweeping else None
+
+
+def _period(state: State, event: Event[PeriodClosed]) -> None:
+    name = event.data.period
+    month = month_named(name, state.book.time_zone)
+    if name not in state.periods and month is not None and month.end <= event.recordedtime:
+        state.periods = {**state.periods, name: event.id}
+        state.touched[BOOK] = None
+
+
+_CLUSTER: Final[dict[type[Data], Callable[[State, Event[Any]], None]]] = {
+    NodeObserved: node_observed,
+    NodeDeleted: node_gone,
+    ObjectApplied: _object,
+    PeriodClosed: _period,
+}

@@ -1,0 +1,142 @@
+"""How a billing shard's state follows its own output. Total: nothing here can fail."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from engine.billing.calendar import next_hour
+from engine.billing.charges import FREE
+from engine.billing.corrections import without
+from engine.billing.persist import BOOK, head_record, known_of, touch
+from engine.billing.state import Attempt, Known, Run, Size, State
+from engine.billing.timers import begin_review, first_sweep, schedule
+from engine.events import Data, Event
+from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
+from engine.events.times import Micros
+
+__all__ = ["evolve", "run_of"]
+
+
+def evolve(state: State, event: Event[Data]) -> None:
+    """Apply one event of the billing stage."""
+    data = event.data
+    if not isinstance(data, UsageRecorded | UsageWithdrawn | UsageReviewed | UsageFailed):
+        return  # a shard's own bookkeeping
+    known = known_of(state, event.subject)
+    if known is not None and event.sequence <= known.job.written:
+        known = None  # its record is newer than the point from which a recovery goes on
+    if known is not None:
+        known.job.written = event.sequence
+        state.touched[head_record(known.job.id)] = None
+    if isinstance(data, UsageReviewed):
+        _reviewed(state, known, data, event)
+        return
+    if known is None or (attempt := known.by_slot.get((data.task, data.index, data.attempt))) is None:
+        return
+    touch(state, known.job.id, attempt)
+    if isinstance(data, UsageFailed):
+        attempt.fault = data.error
+        return
+    attempt.revision, attempt.fault = data.revision, None
+    if isinstance(data, UsageWithdrawn):
+        attempt.recorded = without(attempt.recorded, data.record, data.start, data.end, data.period)
+    elif data.reverses is not None:
+        attempt.recorded = without(attempt.recorded, data.reverses.record, data.start, data.end, data.reverses.period)
+    else:
+        _record(attempt, data)
+        if data.at_mark:
+            _marked(state, known.job.id, attempt, data.end)
+
+
+def _marked(state: State, job: str, attempt: Attempt, mark: Micros) -> None:
+    """Note up to where an open attempt was recorded; whoever folds facts before their consequences has not awaited it (`due`)."""
+    if attempt.end is None and mark > attempt.marked and (attempt.due is None or mark >= attempt.due):
+        attempt.marked, attempt.due = mark, next_hour(mark)
+        state.at_mark(attempt.due, job, attempt.ordinal)
+
+
+def run_of(data: UsageRecorded) -> Run:
+    """Return the run that an event records."""
+    return Run(
+        data.record,
+        data.start,
+        data.end,
+        data.length,
+        data.kind,
+        data.begun,
+        data.ended,
+        Size(data.cpu_milli, data.memory_bytes, data.gpu),
+        data.terms,
+        data.node,
+        data.node_type,
+        data.gpu_model,
+        data.price_version,
+        data.month or data.period,
+        data.worth,
+        FREE in data.factors,
+        data.inferred_start,
+        data.inferred_end,
+        data.period,
+        data.revision,
+    )
+
+
+def _record(attempt: Attempt, data: UsageRecorded) -> None:
+    run, recorded = run_of(data), attempt.recorded
+    last = recorded[-1] if recorded else None
+    if last is not None and last.end == run.start and last.record == run.record == "usage" and _continues(last, run):
+        attempt.recorded = [
+            *recorded[:-1],
+            replace(run, start=last.start, length=run.end - last.start, inferred_start=last.inferred_start),
+        ]
+    elif last is None or (last.record == "usage" and last.start < run.start) or run.record == "excess":
+        attempt.recorded = [*recorded, run]
+    else:
+        attempt.recorded = sorted([*recorded, run], key=lambda known: (known.record == "excess", known.start))
+
+
+def _continues(last: Run, run: Run) -> bool:
+    """Tell whether a run goes on with another one, so that both stand as one."""
+    return (
+        replace(
+            last,
+            start=run.start,
+            end=run.end,
+            length=run.length,
+            ended=run.ended,
+            inferred_start=run.inferred_start,
+            inferred_end=run.inferred_end,
+        )
+        == run
+    )
+
+
+def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Event[Data]) -> None:
+    ident = event.subject
+    if data.mark is not None:
+        if known is not None and data.next < len(known.attempts):
+            attempt = known.attempts[data.next]
+            touch(state, ident, attempt)
+            _marked(state, ident, attempt, data.mark)
+        return
+    if data.sweep is None:
+        if known is not None and known.job.review < 0 <= data.next:
+            begin_review(state, known.job, event.recordedtime)
+        if known is not None:
+            known.job.review = data.next
+    elif data.sweep == state.sweeps and state.sweep is not None and ident > state.sweep:
+        state.sweep = ident
+        state.touched[BOOK] = None
+        if first_sweep(state) is None:
+            state.sweep = state.sweep_at = None
+    if known is not None and data.next < 0:
+        for attempt in known.attempts:  # the price book may charge now for what it did not charge for
+            _schedule_by_book(state, ident, attempt)
+
+
+def _schedule_by_book(state: State, job: str, attempt: Attempt) -> None:
+    bound = attempt.bound
+    if state.book.bills_queued:
+        schedule(state, job, attempt, attempt.created.time)
+    elif bound is not None and state.book.bills_bound:
+        schedule(state, job, attempt, bound.time)

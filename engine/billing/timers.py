@@ -1,0 +1,82 @@
+"""What is due in a billing shard: hour marks of open attempts, reviews of jobs, and the review of all of them."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final
+
+from engine.billing.calendar import next_hour
+from engine.billing.persist import head_record, touch
+from engine.billing.state import Attempt, Job, Known, State
+from engine.events.times import SECOND, Micros
+
+__all__ = ["REVIEW_AFTER", "begin_review", "first_review", "first_sweep", "mark_due", "review", "schedule", "waiting_at"]
+
+REVIEW_AFTER: Final = 60 * SECOND
+"""From the first reason for reviews to the first of them: many nodes are learnt of at once, and a job is reviewed once for all."""
+
+
+def schedule(state: State, job: str, attempt: Attempt, begin: Micros, *, bills: bool = True) -> None:
+    """Have an open attempt recorded at the first hour mark behind a moment, unless it already waits for one."""
+    if bills and attempt.due is None and attempt.end is None:
+        attempt.due = next_hour(max(begin, attempt.marked))
+        state.at_mark(attempt.due, job, attempt.ordinal)
+        touch(state, job, attempt)
+
+
+def review(state: State, known: Known, now: Micros) -> None:
+    """Have all attempts of a job looked at again, step by step."""
+    job = known.job
+    if job.review < 0:
+        begin_review(state, job, now + REVIEW_AFTER)
+    job.review = 0
+    state.touched[head_record(job.id)] = None
+
+
+def begin_review(state: State, job: Job, at: Micros) -> None:
+    """Have a job's review go on at a time."""
+    job.review_at = at
+    heappush(state.reviews, (at, job.id))
+
+
+def first_review(state: State) -> Job | None:
+    """Return the job whose review goes on next."""
+    while state.reviews:
+        at, ident = state.reviews[0]
+        known = state.jobs.get(ident)
+        if known is not None and known.job.review >= 0 and known.job.review_at == at:
+            return known.job
+        heappop(state.reviews)
+    return None
+
+
+def first_sweep(state: State) -> str | None:
+    """Return the job to which the review of all comes next; where there is none left, the review is over."""
+    while state.sweeping:
+        ident = state.sweeping[0]
+        if state.sweep is not None and ident > state.sweep and (ident in state.jobs or ident in state.closed):
+            return ident
+        heappop(state.sweeping)
+    return None
+
+
+def waiting_at(state: State, mark: Micros, ident: str, ordinal: int) -> tuple[Known, Attempt] | None:
+    """Return an attempt with its job if it still waits for an hour mark."""
+    known = state.jobs.get(ident)
+    if known is None or ordinal >= len(known.attempts) or known.attempts[ordinal].due != mark:
+        return None
+    return known, known.attempts[ordinal]
+
+
+def mark_due(state: State) -> Micros | None:
+    """Return the first hour mark at which an attempt is to be recorded."""
+    while state.hours:
+        mark = state.hours[0]
+        due = state.marks[mark]
+        while due.place < len(due.waiting):
+            if waiting_at(state, mark, *due.waiting[due.place]) is not None:
+                return mark
+            due.place += 1
+        heappop(state.hours)
+        del state.marks[mark]
+    return None
