@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from engine.billing.book import applied
 from engine.billing.calendar import month_named
-from engine.billing.nodes import await_node, forget_nodes, node_gone, node_observed
+from engine.billing.nodes import await_node, forget_nodes, node_gone, node_observed, note_use
 from engine.billing.persist import BOOK, head_record, known_of, page_record, touch
 from engine.billing.state import PAGE, Attempt, End, Job, Known, Point, Size, State, Terms
 from engine.billing.timers import REVIEW_AFTER, review, schedule
@@ -109,6 +109,7 @@ def _bound(state: State, job: Job, attempt: Attempt, event: Event[AttemptBound])
     attempt.bound = Point(event.time, event.id, data.inferred)
     attempt.node, attempt.node_type, attempt.gpu_model = data.node or None, data.node_type, data.gpu_model
     await_node(state, job, attempt)
+    note_use(state, job, attempt)
     schedule(state, job.id, attempt, event.time, bills=state.book.bills_bound)
     _look_back(state, job, attempt, event.time)
 
@@ -253,7 +254,7 @@ def _forgotten(state: State, known: Known, _event: Event[JobForgotten]) -> None:
     job = known.job
     for ordinal in range(0, job.count, PAGE):
         state.touched[page_record(job.id, ordinal)] = None
-    forget_nodes(state, job)
+    forget_nodes(state, known)
     del state.jobs[job.id]
 
 

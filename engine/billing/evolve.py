@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from engine.billing.calendar import next_hour
 from engine.billing.charges import FREE
 from engine.billing.corrections import without
+from engine.billing.nodes import note_reviewed, note_use
 from engine.billing.persist import BOOK, head_record, known_of, touch
 from engine.billing.state import Attempt, Known, Run, Size, State
 from engine.billing.timers import begin_review, first_sweep, schedule
@@ -44,6 +45,7 @@ def evolve(state: State, event: Event[Data]) -> None:
         attempt.recorded = without(attempt.recorded, data.reverses.record, data.start, data.end, data.reverses.period)
     else:
         _record(attempt, data)
+        note_use(state, known.job, attempt)
         if data.at_mark:
             _marked(state, known.job.id, attempt, data.end)
 
@@ -119,7 +121,9 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
             touch(state, ident, attempt)
             _marked(state, ident, attempt, data.mark)
         return
-    if data.sweep is None:
+    if data.node is not None:
+        note_reviewed(state, (event.clusterid, data.node), ident, data)
+    elif data.sweep is None:
         if known is not None and known.job.review < 0 <= data.next:
             begin_review(state, known.job, event.recordedtime)
         if known is not None:
@@ -129,7 +133,7 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
         state.touched[BOOK] = None
         if first_sweep(state) is None:
             state.sweep = state.sweep_at = None
-    if known is not None and data.next < 0:
+    if known is not None and data.node is None and data.next < 0:
         for attempt in known.attempts:  # the price book may charge now for what it did not charge for
             _schedule_by_book(state, ident, attempt)
 

@@ -1,21 +1,45 @@
-"""What is known of nodes, and the jobs that wait to know something of one."""
+"""What is known of nodes, and which jobs are reviewed when that changes.
+
+A job that waits to know something of a node has its record say so. A node of which something else is known behind attempts that
+were charged by it, as where its watch lags, has a review: a step for each job, or for 64 of its attempts. The node's own record
+says how far that has come. Where no job is left the review rests until one is charged by the node.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from heapq import heapify, heappop, heappush
 from typing import Final
 
-from engine.billing.persist import known_of, node_record
-from engine.billing.state import Attempt, Job, Node, NodeFact, State
-from engine.billing.timers import review
-from engine.events import Event
-from engine.events.inputs import NodeDeleted, NodeObserved
-from engine.events.times import SECOND
+from msgspec.structs import replace
 
-__all__ = ["await_node", "forget_nodes", "node_gone", "node_observed"]
+from engine.billing.persist import known_of, node_record, use_of
+from engine.billing.state import Attempt, Job, Known, Node, NodeFact, NodeReview, Place, State
+from engine.billing.timers import REVIEW_AFTER, review
+from engine.events import Event
+from engine.events.billing import UsageReviewed
+from engine.events.inputs import NodeDeleted, NodeObserved
+from engine.events.times import EARLIEST, SECOND, Micros
+
+__all__ = [
+    "await_node",
+    "first_node_review",
+    "forget_nodes",
+    "has_come_to",
+    "is_last",
+    "node_gone",
+    "node_observed",
+    "note_reviewed",
+    "note_use",
+]
 
 _UNKNOWN: Final = 64
 """Nodes that a job waits to know of by name."""
+_FACTS: Final = 64
+"""Changes of a node that are kept."""
 _ANY: Final = "*"
+_NONE: Final[Mapping[str, Micros]] = {}
+_NEVER: Final = EARLIEST - 1
 _GONE: Final = 400 * 86_400 * SECOND
 """How long a node that is gone is remembered."""
 
@@ -37,10 +61,18 @@ def _no_longer_unknown(state: State, job: Job, node: str) -> None:
             del state.unknown[job.cluster, node]
 
 
-def forget_nodes(state: State, job: Job) -> None:
-    """Note that a job waits for none any more."""
+def forget_nodes(state: State, known: Known) -> None:
+    """Note that a job is gone."""
+    job = known.job
     for node in job.unknown:
         _no_longer_unknown(state, job, node)
+    for place in {(job.cluster, attempt.node) for attempt in known.attempts if attempt.node is not None}:
+        used, ids = state.used.get(place, {}), state.reviewing.get(place, [])
+        if used.pop(job.id, None) is not None and not used:
+            del state.used[place]
+        if job.id in ids:
+            ids.remove(job.id)
+            heapify(ids)
 
 
 def node_observed(state: State, event: Event[NodeObserved]) -> None:
@@ -52,12 +84,11 @@ def node_observed(state: State, event: Event[NodeObserved]) -> None:
     elif node.gone is not None:
         node.gone = None
         state.touched[node_record(place)] = None
-    fact = NodeFact(event.time, data.type, data.gpu_model)
-    before = next((known for known in reversed(node.facts) if known.since <= fact.since), None)
-    if before is None or (before.node_type, before.gpu_model) != (fact.node_type, fact.gpu_model):
-        if fact not in node.facts:
-            node.facts = sorted([*node.facts, fact], key=lambda known: known.since)[-_UNKNOWN:]
+    since = _learn(node, NodeFact(event.time, data.type, data.gpu_model))
+    if since is not None:
         state.touched[node_record(place)] = None
+        if len(node.facts) > 1:  # of the first one those hear that wait for it
+            _begin_review(state, place, node, since, event.recordedtime + REVIEW_AFTER)
     for name in (data.name, _ANY):
         for ident in list(state.unknown.get((event.clusterid, name), ())):
             known = known_of(state, ident)
@@ -67,6 +98,23 @@ def node_observed(state: State, event: Event[NodeObserved]) -> None:
                 known.job.unknown = [node for node in known.job.unknown if node != name]
                 _no_longer_unknown(state, known.job, name)
             review(state, known, event.recordedtime)
+
+
+def _learn(node: Node, fact: NodeFact) -> Micros | None:
+    """Take a fact about a node; return since when something else is known of it, `None`: it is not."""
+    facts = node.facts
+    before = next((known for known in reversed(facts) if known.since <= fact.since), None)
+    if fact in facts or (before is not None and (before.node_type, before.gpu_model) == (fact.node_type, fact.gpu_model)):
+        return None
+    facts = sorted([*facts, fact], key=lambda known: known.since)
+    since = EARLIEST if facts[0] is fact else fact.since
+    if len(facts) > _FACTS:  # the first one counts for all that was before it, too
+        since = min(since, facts[1].since)
+        del facts[1]
+    if facts == node.facts:
+        return None
+    node.facts = facts
+    return since
 
 
 def node_gone(state: State, event: Event[NodeDeleted]) -> None:
@@ -83,4 +131,91 @@ def node_gone(state: State, event: Event[NodeDeleted]) -> None:
         if known.gone + _GONE > event.recordedtime:
             break
         del state.nodes[other]
+        state.reviewing.pop(other, None)
         state.touched[node_record(other)] = None
+
+
+# --- jobs that were charged by a node --------------------------------------------------------------------------------------------
+
+
+def note_use(state: State, job: Job, attempt: Attempt) -> None:
+    """Note that an attempt was charged by what is known of its node."""
+    if (use := use_of(attempt)) is None:
+        return
+    (name, since), ident = use, job.id
+    place = job.cluster, name
+    used = state.used.setdefault(place, {})
+    last = used.get(ident, _NEVER)
+    if last >= since:
+        return
+    used[ident] = since
+    node, ids = state.nodes.get(place), state.reviewing.get(place)
+    if node is None or node.review is None or ids is None:
+        return
+    if last < node.review.since <= since and node.review.awaits(ident):
+        heappush(ids, ident)
+        heappush(state.node_reviews, (node.review.at, place))
+
+
+def _begin_review(state: State, place: Place, node: Node, since: Micros, at: Micros) -> None:
+    """Have the jobs of a node reviewed, because of what is known of it since then; a review that goes on begins anew."""
+    begun = node.review
+    since = since if begun is None else min(since, begun.since)
+    if begun is None or begun.job:
+        node.reviews += 1
+        node.review = NodeReview(at, since)
+    else:
+        node.review = replace(begun, since=since)
+    state.reviewing.pop(place, None)
+    heappush(state.node_reviews, (node.review.at, place))
+
+
+def first_node_review(state: State) -> tuple[Micros, Place, str] | None:
+    """Return the review of a node's jobs that goes on next: when, of which node, with which job."""
+    while state.node_reviews:
+        at, place = state.node_reviews[0]
+        node = state.nodes.get(place)
+        if node is not None and node.review is not None and node.review.at == at and (ids := _awaited(state, place, node.review)):
+            return at, place, ids[0]
+        heappop(state.node_reviews)
+    return None
+
+
+def _awaited(state: State, place: Place, reviewed: NodeReview) -> list[str]:
+    """Return a heap of the jobs that the review of a node still has to come to."""
+    ids = state.reviewing.get(place)
+    if ids is None:
+        used = state.used.get(place, _NONE).items()
+        ids = state.reviewing[place] = [ident for ident, since in used if since >= reviewed.since and reviewed.awaits(ident)]
+        heapify(ids)
+    return ids
+
+
+def is_last(state: State, place: Place) -> bool:
+    """Tell whether the review of a node comes to no other job than the next one."""
+    return len(state.reviewing[place]) == 1
+
+
+def has_come_to(state: State, place: Place, job: str, data: UsageReviewed) -> bool:
+    """Tell whether the review of a node is as far as an event says."""
+    node = state.nodes.get(place)
+    if node is None or node.review is None or node.reviews != data.sweep:
+        return True
+    reviewed = node.review
+    return not reviewed.awaits(job) or (job == reviewed.job and 0 <= data.next <= reviewed.next)
+
+
+def note_reviewed(state: State, place: Place, job: str, data: UsageReviewed) -> None:
+    """Note how far the review of a node has come."""
+    if has_come_to(state, place, job, data):
+        return
+    node = state.nodes[place]
+    state.touched[node_record(place)] = None
+    if data.last or node.review is None:
+        node.review = None
+        state.reviewing.pop(place, None)
+        return
+    node.review = replace(node.review, job=job, next=data.next)
+    ids = _awaited(state, place, node.review)
+    while ids and not node.review.awaits(ids[0]):
+        heappop(ids)

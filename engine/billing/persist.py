@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify
 from typing import Final
 
@@ -13,11 +13,25 @@ from engine.billing.state import PAGE, Attempt, Job, Known, Node, State
 from engine.events.prices import read_book
 from engine.events.times import Micros
 
-__all__ = ["BOOK", "dump", "head_record", "known_of", "load", "node_record", "page_record", "records", "subject_of", "touch"]
+__all__ = [
+    "BOOK",
+    "dump",
+    "head_record",
+    "known_of",
+    "load",
+    "node_record",
+    "page_record",
+    "records",
+    "subject_of",
+    "touch",
+    "use_of",
+]
 
 _JOB: Final = "job/"
 _PAGE: Final = "attempts/"
 _NODE: Final = "node/"
+_NODES: Final = 64
+"""Nodes of a job that is over that stand in its head; of one of more they are looked up in its attempts."""
 BOOK: Final = "book"
 """The price book, the closed months, and how far a review of all jobs has come."""
 
@@ -53,6 +67,23 @@ def page_record(job: str, ordinal: int) -> str:
 def node_record(node: tuple[str, str]) -> str:
     """Name the record of a node: its cluster and name, with slashes escaped."""
     return _NODE + "/".join(part.replace("%", "%25").replace("/", "%2F") for part in node)
+
+
+def use_of(attempt: Attempt) -> tuple[str, Micros] | None:
+    """Return the node by which an attempt was charged, and when it got it; `None`: it was by none."""
+    if attempt.node is None or attempt.bound is None or not (attempt.recorded or attempt.revision):
+        return None
+    return attempt.node, attempt.bound.time
+
+
+def _uses(attempts: Iterable[Attempt]) -> dict[str, Micros]:
+    """Return the nodes by which attempts were charged, and when the last of them got it."""
+    found: dict[str, Micros] = {}
+    for attempt in attempts:
+        if (use := use_of(attempt)) is not None:
+            node, since = use
+            found[node] = max(found.get(node, since), since)
+    return found
 
 
 def touch(state: State, job: str, attempt: Attempt) -> None:
@@ -115,6 +146,8 @@ def _close(state: State, ident: str) -> None:
     known = state.jobs.get(ident)
     if known is None or not known.job.finished or known.job.open or known.job.review >= 0:
         return
+    nodes = _uses(known.attempts)
+    known.job.nodes = list(nodes.items()) if len(nodes) <= _NODES else None
     pages = [_write(known.attempts[at : at + PAGE]) for at in range(0, len(known.attempts), PAGE)]
     state.closed[ident] = [_write(known.job), *pages]
     del state.jobs[ident]
@@ -125,6 +158,7 @@ def known_of(state: State, ident: str) -> Known | None:
     known = state.jobs.get(ident)
     if known is None and (parts := state.closed.pop(ident, None)) is not None:
         known = state.jobs[ident] = _known(_read_job(parts[0]), parts[1:])
+        known.job.nodes = []
         state.touched[head_record(ident)] = None
     return known
 
@@ -160,8 +194,11 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
             state.unknown.setdefault((job.cluster, node), {})[ident] = None
         if job.finished and not job.open and job.review < 0:
             state.closed[ident] = [head, *parts]
+            uses = dict(job.nodes) if job.nodes is not None else _uses(_known(job, parts).attempts)
+            _restore_uses(state, job, uses)
             continue
         known = state.jobs[ident] = _known(job, parts)
+        _restore_uses(state, job, _uses(known.attempts))
         if job.review >= 0:
             state.reviews.append((job.review_at, ident))
         for attempt in known.attempts:
@@ -171,6 +208,13 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
     for _, place in sorted(gone):
         state.nodes[place] = state.nodes.pop(place)
     heapify(state.reviews)
+    state.node_reviews = [(node.review.at, place) for place, node in state.nodes.items() if node.review is not None]
+    heapify(state.node_reviews)
     if state.sweep is not None:
         state.sweeping = [ident for ident in state.ids() if ident > state.sweep]
         heapify(state.sweeping)
+
+
+def _restore_uses(state: State, job: Job, uses: Mapping[str, Micros]) -> None:
+    for node, since in uses.items():
+        state.used.setdefault((job.cluster, node), {})[job.id] = since

@@ -11,7 +11,7 @@ from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, Literal
 
-from engine.billing import absorb, evolve, persist, timers
+from engine.billing import absorb, evolve, nodes, persist, timers
 from engine.billing.calendar import floor_hour
 from engine.billing.persist import known_of
 from engine.billing.state import Attempt, Known, State
@@ -27,15 +27,15 @@ _AT_ONCE: Final = 64
 
 Events = Generator[Event[Data], None, None]
 
-_Timer = tuple[Micros, Literal["hour", "review", "sweep"], str]
-"""When it fires, and the job that it is about; empty: several."""
+_Timer = tuple[Micros, Literal["hour", "review", "sweep", "node"], str, str]
+"""When it fires, the job that it is about (empty: several), and the node."""
 
 
 class BillingStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 1
+    state_version: Final = 2
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "own"))
     outputs: Final[tuple[Topic, ...]] = ("billing", "dead-letters")
 
@@ -65,7 +65,7 @@ class BillingStage:
             return
         if (first := _first(state)) is None:
             return
-        time, kind, ident = first
+        time, kind, ident, node = first
         if kind == "hour":
             yield from _record_open(state, time, now)
         elif kind == "review":
@@ -74,6 +74,8 @@ class BillingStage:
             for attempt in attempts[begin : begin + _AT_ONCE]:
                 yield from turn.corrections(attempt)
             yield turn.reviewed(begin + _AT_ONCE if begin + _AT_ONCE < len(attempts) else -1)
+        elif kind == "node":
+            yield from _review_of_node(state, ident, node, now)
         elif (known := known_of(state, ident)) is not None:
             turn = Turn(state, known, now)
             if len(known.attempts) > _AT_ONCE:
@@ -87,14 +89,14 @@ class BillingStage:
         """Pass over what the earliest timer is about: it is recorded with what comes later."""
         if (first := _first(state)) is None:
             return
-        time, kind, ident = first
+        time, kind, ident, node = first
         if kind == "hour":
             for known, attempt in _open_at(state, time):
                 yield Turn(state, known, now).passed(attempt, time)
         elif kind == "review":
             yield Turn(state, state.jobs[ident], now).reviewed(-1)
         elif (gone := known_of(state, ident)) is not None:
-            yield Turn(state, gone, now).reviewed(-1, sweep=state.sweeps)
+            yield _behind_node(Turn(state, gone, now), node) if node else Turn(state, gone, now).reviewed(-1, sweep=state.sweeps)
 
     def timer(self, state: State) -> str:
         """Name the timer that fires next."""
@@ -103,11 +105,11 @@ class BillingStage:
 
     def due(self, state: State) -> Micros | None:
         """Return when the earliest timer fires (microseconds), or `None`."""
-        return min((time for time, _, _ in _timers(state)), default=None)
+        return min((time for time, *_ in _timers(state)), default=None)
 
     def unfinished(self, state: State) -> Micros | None:
         """Return when reviews go on (microseconds), or `None`."""
-        return min((time for time, kind, _ in _timers(state) if kind != "hour"), default=None)
+        return min((time for time, kind, *_ in _timers(state) if kind != "hour"), default=None)
 
     # --- the rest of the protocol ---------------------------------------------------------------------------------------------
 
@@ -137,7 +139,9 @@ class BillingStage:
         known, data = known_of(state, event.subject), event.data
         if known is not None and known.job.written < event.sequence:
             return False
-        # Where the job is gone, all that followed about it is, too; how far a review of all has come is no part of it.
+        # Where the job is gone, all that followed about it is, too; how far a review of others has come is no part of it.
+        if isinstance(data, UsageReviewed) and data.node is not None:
+            return nodes.has_come_to(state, (event.clusterid, data.node), event.subject, data)
         sweep = data.sweep if isinstance(data, UsageReviewed) else None
         return sweep is None or sweep != state.sweeps or state.sweep is None or event.subject <= state.sweep
 
@@ -163,11 +167,14 @@ class BillingStage:
 def _timers(state: State) -> Iterator[_Timer]:
     """Yield the first timer of each kind; of two at one time the first one fires first."""
     if (mark := timers.mark_due(state)) is not None:
-        yield mark, "hour", ""
+        yield mark, "hour", "", ""
     if (job := timers.first_review(state)) is not None:
-        yield job.review_at, "review", job.id
+        yield job.review_at, "review", job.id, ""
     if (ident := timers.first_sweep(state)) is not None and state.sweep_at is not None:
-        yield state.sweep_at, "sweep", ident
+        yield state.sweep_at, "sweep", ident, ""
+    if (found := nodes.first_node_review(state)) is not None:
+        at, (_, node), of = found
+        yield at, "node", of, node
 
 
 def _first(state: State) -> _Timer | None:
@@ -193,3 +200,22 @@ def _record_open(state: State, mark: Micros, now: Micros) -> Events:
         yield from turn.corrections(attempt, until)
         if attempt.due == mark:
             yield turn.passed(attempt, until)
+
+
+def _review_of_node(state: State, ident: str, node: str, now: Micros) -> Events:
+    """Look again at a job's attempts that were on a node."""
+    if (known := known_of(state, ident)) is None:
+        return
+    turn, place = Turn(state, known, now), (known.job.cluster, node)
+    begin = reviewed.next if (reviewed := state.nodes[place].review) is not None and reviewed.job == ident else 0
+    found = [attempt for attempt in islice(known.attempts, begin, None) if attempt.node == node]
+    for attempt in found[:_AT_ONCE]:
+        yield from turn.corrections(attempt)
+    yield _behind_node(turn, node, found[_AT_ONCE].ordinal if len(found) > _AT_ONCE else -1)
+
+
+def _behind_node(turn: Turn, node: str, next_: int = -1) -> Event[Any]:
+    """Return that the review of a node has passed a job, or so many of its attempts."""
+    place = (turn.known.job.cluster, node)
+    last = next_ < 0 and nodes.is_last(turn.state, place)
+    return turn.reviewed(next_, sweep=turn.state.nodes[place].reviews, node=node, last=last)

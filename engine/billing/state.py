@@ -17,10 +17,29 @@ from engine.billing.book import Book
 from engine.events.billing import RecordKind, SegmentKind, Worth
 from engine.events.times import EARLIEST, Micros
 
-__all__ = ["PAGE", "Attempt", "Due", "End", "Job", "Node", "NodeFact", "Point", "Run", "Size", "State", "Terms"]
+__all__ = [
+    "PAGE",
+    "Attempt",
+    "Due",
+    "End",
+    "Job",
+    "Node",
+    "NodeFact",
+    "NodeReview",
+    "Place",
+    "Point",
+    "Run",
+    "Size",
+    "State",
+    "Terms",
+]
 
 PAGE: Final = 32
 """Attempts in one record of the snapshot: some 16 KB."""
+
+
+Place = tuple[str, str]
+"""Cluster and name of a node."""
 
 
 class Size(Struct, array_like=True, frozen=True, gc=False):
@@ -152,6 +171,8 @@ class Job(Struct, array_like=True, gc=False):
     """Attempts that have not ended."""
     unknown: list[str] = []
     """Nodes of which nothing is known and on which attempts were; `*`: more than are kept apart."""
+    nodes: list[tuple[str, Micros]] | None = []
+    """Of a job that is over: nodes by which attempts were charged, and when the last of them got it; `None`: they are many."""
 
 
 class NodeFact(Struct, array_like=True, frozen=True, gc=False):
@@ -162,6 +183,23 @@ class NodeFact(Struct, array_like=True, frozen=True, gc=False):
     gpu_model: str | None
 
 
+class NodeReview(Struct, array_like=True, frozen=True, gc=False):
+    """How far the review of the jobs that were on a node has come."""
+
+    at: Micros
+    """When it goes on."""
+    since: Micros
+    """Of attempts that got the node before, nothing has changed."""
+    job: str = ""
+    """It goes on behind this one, or with it."""
+    next: int = -1
+    """Number of that job's attempt at which it goes on; -1: behind the job."""
+
+    def awaits(self, job: str) -> bool:
+        """Tell whether it still has to come to a job."""
+        return job > self.job or (job == self.job and self.next >= 0)
+
+
 class Node(Struct, array_like=True, gc=False):
     """What is known of a node."""
 
@@ -169,6 +207,10 @@ class Node(Struct, array_like=True, gc=False):
     """Oldest first."""
     gone: Micros | None = None
     """Since when its object is."""
+    reviews: int = 0
+    """Reviews of its jobs so far."""
+    review: NodeReview | None = None
+    """The one that is not over."""
 
 
 @dataclass(slots=True)
@@ -201,7 +243,7 @@ class State:
     jobs: dict[str, Known] = field(default_factory=dict)
     closed: dict[str, list[bytes]] = field(default_factory=dict)
     """Finished jobs as their records hold them: the head, then the pages."""
-    nodes: dict[tuple[str, str], Node] = field(default_factory=dict)
+    nodes: dict[Place, Node] = field(default_factory=dict)
     """By cluster and name. Those that are gone come in the order in which they went."""
     book: Book = field(default_factory=Book)
     books: list[str] = field(default_factory=list)
@@ -225,8 +267,15 @@ class State:
     """Heap of the jobs with a review, by when it goes on. Derived."""
     sweeping: list[str] = field(default_factory=list)
     """Heap of the jobs that the review of all still has to come to. Derived."""
-    unknown: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
+    unknown: dict[Place, dict[str, None]] = field(default_factory=dict)
     """Jobs by the cluster and the node of which they wait to know something (`Job.unknown`). Derived."""
+
+    used: dict[Place, dict[str, Micros]] = field(default_factory=dict)
+    """By node the jobs that were charged by it, and when the last attempt of each got it. Derived."""
+    node_reviews: list[tuple[Micros, Place]] = field(default_factory=list)
+    """Heap of nodes with a review, by when it goes on. Derived."""
+    reviewing: dict[Place, list[str]] = field(default_factory=dict)
+    """Heaps of the jobs that these reviews still have to come to. Derived, as soon as a review is looked at."""
 
     def at_mark(self, mark: Micros, job: str, ordinal: int) -> None:
         """Have an attempt recorded at an hour mark."""

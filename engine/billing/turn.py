@@ -118,9 +118,10 @@ class Turn:
         """Return that an attempt was looked at at an hour mark, and nothing was to be charged."""
         return self.event(UsageReviewed(attempt.ordinal, mark=mark), mark, attempt.created.id)
 
-    def reviewed(self, next_: int, *, sweep: int | None = None) -> Event[Any]:
-        """Return how far a review of the job's attempts has come."""
-        return self.event(UsageReviewed(next_, sweep=sweep), self.now, self.known.job.since[0][1] if self.known.job.since else "")
+    def reviewed(self, next_: int, *, sweep: int | None = None, node: str | None = None, last: bool = False) -> Event[Any]:
+        """Return how far a review of the job's attempts has come (`UsageReviewed`)."""
+        since = self.known.job.since
+        return self.event(UsageReviewed(next_, None, sweep, node, last), self.now, since[0][1] if since else "")
 
     def _key(self, attempt: Attempt) -> tuple[str, int, int, str]:
         slot = (attempt.task, attempt.index, attempt.number)

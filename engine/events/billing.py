@@ -196,7 +196,11 @@ class UsageReviewed(Data):
     mark: Micros | None = None
     """An hour mark at which the attempt `next` was looked at, and nothing was to be charged."""
     sweep: int | None = None
-    """Number of the review of all jobs that it is a part of."""
+    """Number of the review of all jobs, or of those of `node`, that it is a part of."""
+    node: Name | None = None
+    """The node whose jobs are reviewed, because what is known of it has changed."""
+    last: bool = False
+    """That review is over."""
 
 
 @event("lahar.period.closed.v1", topic="cluster")

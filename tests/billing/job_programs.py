@@ -44,6 +44,7 @@ __all__ = [
     "Step",
     "closed_programs",
     "in_force",
+    "node_programs",
     "programs",
 ]
 
@@ -320,6 +321,18 @@ class Program:
             known.append(Fact(self.now, (kind, model)))
         self.say("cluster", NodeObserved(name, type=kind, gpu_model=model), name, self.now)
 
+    def _node_late(self, which: int, what: int, at: int) -> None:
+        """Hear what a node was when an attempt got it: its watch lags behind that of the pods."""
+        if (found := self._slot(which)) is None or found[2].node is None or found[2].bound is None:
+            return
+        name, since = found[2].node, found[2].bound - what * MINUTE
+        known = self.nodes.setdefault(name, [])
+        since = max([since, *(fact.since for fact in known)])
+        kind, model = TYPES[(what + which) % len(TYPES)]
+        if not known or known[-1].value != (kind, model):
+            known.append(Fact(since, (kind, model)))
+        self.say("cluster", NodeObserved(name, type=kind, gpu_model=model), name, since)
+
     def _node_gone(self, which: int, what: int, at: int) -> None:
         self.say("cluster", NodeDeleted(f"n{which % 3}"), f"n{which % 3}", self.now)
 
@@ -403,7 +416,7 @@ STEPS: Final = (
     *("close",) * 3,
     *("resize",) * 2,
     *("book",) * 2,
-    *("revise", "delete", "node", "node_gone"),
+    *("revise", "delete", "node", "node_gone", "node_late", "node_late"),
 )
 
 _numbers: Final = st.integers(0, 59)
@@ -426,6 +439,17 @@ def programs(draw: st.DrawFn, least: int = 12, most: int = 30) -> Program:
 
 
 @st.composite
+def node_programs(draw: st.DrawFn) -> Program:
+    """Draw a program of attempts on one node that changes its type."""
+    program = Program(STARTS[1], "UTC")
+    steps = st.sampled_from(("node", "node", "node_late", "start", "run", "run", "end", "wait"))
+    numbers = st.sampled_from(range(0, 60, 3))
+    for step in draw(st.lists(st.tuples(steps, numbers, numbers, st.integers(0, 71)), min_size=12, max_size=30)):
+        program.do(step)
+    return program
+
+
+@st.composite
 def closed_programs(draw: st.DrawFn, most: int = 16) -> Program:
     """Draw a program of attempts that have ended and months that are closed, of which more is learnt then."""
     program = draw(programs(4, most))
@@ -434,6 +458,8 @@ def closed_programs(draw: st.DrawFn, most: int = 16) -> Program:
     program.now += 40 * 24 * HOUR
     for back in (40, 39, 20):
         program.close(program.now - back * 24 * HOUR)
-    for step in draw(st.lists(_step("late", "late", "late", "revise", "node", "book", "close"), min_size=2, max_size=8)):
+    for step in draw(
+        st.lists(_step("late", "late", "late", "revise", "node", "node_late", "book", "close"), min_size=2, max_size=8)
+    ):
         program.do(step)
     return program

@@ -12,12 +12,22 @@ from job_programs import HOUR, SECOND
 from standing import written
 
 import engine.billing
+from engine.billing.persist import known_of
 from engine.billing.runs import LONGEST
 from engine.billing.stage import _AT_ONCE, BillingStage
 from engine.events import Event
 from engine.events.billing import UsageFailed, UsageRecorded
 from engine.events.inputs import NodeObserved
-from engine.events.jobs import AttemptBound, AttemptEnded, AttemptRunning, AttemptStarted, JobOpened, JobRevised
+from engine.events.jobs import (
+    AttemptBound,
+    AttemptEnded,
+    AttemptRunning,
+    AttemptStarted,
+    JobForgotten,
+    JobOpened,
+    JobPhaseChanged,
+    JobRevised,
+)
 from engine.events.times import EARLIEST, LATEST
 from engine.history.billing import check_billing
 from statemachines.spec import JobSpec, Requests
@@ -41,13 +51,13 @@ class Wide:
             self.job(AttemptBound("main", index, 1, node=f"n{index % nodes}"), 0)
             self.job(AttemptRunning("main", index, 1), 0)
 
-    def job(self, data, at):
+    def job(self, data, at, job="j"):
         self.sequence += 1
-        self.take(Event(f"e{self.sequence}", "test", data.TYPE, "j", at, at, self.sequence, "j", "", "c1", data), at)
+        self.take(Event(f"e{self.sequence}", "test", data.TYPE, job, at, at, self.sequence, job, "", "c1", data), at)
 
-    def node(self, name, at, kind="large"):
-        data = NodeObserved(name, type=kind)
-        self.take(Event(f"{name}/{at}/{kind}", "test", data.TYPE, name, at, at, 0, "", "", "c1", data), at)
+    def node(self, name, at, kind="large", since=None):
+        data, since = NodeObserved(name, type=kind), at if since is None else since
+        self.take(Event(f"{name}/{since}/{kind}", "test", data.TYPE, name, since, at, 0, "", "", "c1", data), at)
 
     def take(self, event, now):
         self.until(now)
@@ -95,6 +105,115 @@ def test_many_nodes_that_are_learnt_of_at_once_are_one_review(nodes):
     assert found["UsageWithdrawn"] == found["UsageRecorded"] == 2 * nodes
     assert found["UsageReviewed"] == -(-2 * nodes // _AT_ONCE)
     assert {run.node_type for attempt in shard.state.jobs["j"].attempts for run in attempt.recorded} == {"large"}
+
+
+def with_jobs(count):
+    """Return a shard of jobs on one node, every other of which is over."""
+    shard = Wide(0)
+    shard.node("n", 0, "small")
+    for number in range(count):
+        job = f"j{number}"
+        shard.job(JobOpened("Job", job, managed=False, spec=JobSpec(), tenant="team"), 1, job)
+        shard.job(AttemptStarted("main", 0, 1, uid=job, requests=Requests(gpu=1)), 1, job)
+        shard.job(AttemptBound("main", 0, 1, node="n"), 1 + number, job)
+        shard.job(AttemptRunning("main", 0, 1), 1 + number, job)
+        if number % 2:
+            shard.job(AttemptEnded("main", 0, 1), 2 + number, job)
+            shard.job(JobPhaseChanged("Completed", "Running"), 2 + number, job)
+    shard.until(HOUR)
+    for record in STAGE.touched(shard.state):
+        STAGE.dump(shard.state, record)
+    return shard
+
+
+def node_types(shard):
+    attempts = [known_of(shard.state, ident).attempts for ident in sorted(shard.state.ids())]
+    return Counter(run.node_type for known in attempts for attempt in known for run in attempt.recorded)
+
+
+@pytest.mark.parametrize("jobs", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_a_node_of_many_jobs_that_changed_its_type_is_charged_so_in_small_steps(jobs):
+    """One job a step, of those only that got the node since it has changed."""
+    shard = with_jobs(jobs)
+    assert len(shard.state.closed) == jobs // 2
+    del shard.steps[:]
+    before = shard.written.copy()
+    shard.node("n", HOUR + 1, "large", since=1 + jobs // 2)
+    assert len(shard.state.closed) == jobs // 2, "nothing is looked up at once"
+    shard.until(HOUR + 5 * 60 * SECOND)
+    assert max(shard.steps) == 3
+    assert shard.written - before == dict.fromkeys(("UsageWithdrawn", "UsageRecorded", "UsageReviewed"), jobs // 2)
+    assert node_types(shard) == {"small": jobs // 2, "large": jobs // 2}
+    assert STAGE.unfinished(shard.state) is None
+
+
+def test_many_attempts_of_a_job_on_a_node_that_changed_are_looked_at_in_small_steps():
+    shard = Wide(1_000, 2)
+    for node in ("n0", "n1"):
+        shard.node(node, 1, "small", since=-1)
+    shard.until(HOUR)
+    before = shard.written.copy()
+    shard.node("n1", HOUR + 1, "large", since=0)
+    shard.until(HOUR + 5 * 60 * SECOND)
+    assert max(shard.steps) <= A_STEP
+    assert (shard.written - before)["UsageReviewed"] == -(-500 // _AT_ONCE)
+    assert node_types(shard) == {"small": 500, "large": 500}
+
+
+def test_a_node_that_changes_while_its_jobs_are_reviewed_has_them_reviewed_again():
+    """Also those that the first review had come to; what a snapshot holds goes on in the same way."""
+    shard = with_jobs(6)
+    shard.node("n", HOUR + 1, "large", since=3)
+    for kind, at in (("large", HOUR + 2 * 60 * SECOND), ("huge", HOUR + 3 * 60 * SECOND)):
+        shard.apply(STAGE.fire(shard.state, at))
+        shard.apply(STAGE.fire(shard.state, at))
+        read = STAGE.initial()
+        STAGE.load(read, [(name, held) for name in list(STAGE.records(shard.state)) if (held := STAGE.dump(shard.state, name))])
+        assert list(STAGE.fire(read, at)) == list(STAGE.fire(shard.state, at)) != []
+        if kind == "large":
+            STAGE.absorb(shard.state, node_fact("huge", at, 4))
+    shard.until(2 * HOUR - 1)
+    assert node_types(shard) == {"small": 2, "large": 1, "huge": 3}
+    assert STAGE.unfinished(shard.state) is None
+
+
+def node_fact(kind, at, since):
+    return Event(f"n/{since}/{kind}", "test", NodeObserved.TYPE, "n", since, at, 0, "", "", "c1", NodeObserved("n", type=kind))
+
+
+def test_a_review_of_a_node_passes_over_jobs_that_are_forgotten():
+    shard = with_jobs(4)
+    shard.node("n", HOUR + 1, "large", since=0)
+    for job in ("j1", "j3", "j0"):
+        shard.job(JobForgotten(0), HOUR + 2, job)
+    assert shard.state.used == {("c1", "n"): {"j2": 3}}
+    shard.until(HOUR + 5 * 60 * SECOND)
+    assert node_types(shard) == {"large": 1}
+    assert shard.written["UsageReviewed"] == 1
+    shard.job(JobForgotten(0), HOUR + 6 * 60 * SECOND, "j2")
+    assert not shard.state.used
+
+
+def test_changes_of_a_node_are_kept_up_to_a_number_and_the_bill_does_not_depend_on_when_they_are_heard():
+    """The first one and the last ones are known; use between them is charged by the first."""
+    changes = [("n", 10 * number, ("small", "large")[number % 2]) for number in range(100)]
+    bills = []
+    for late in (0, 1, 50, 99):
+        shard = Wide(0)
+        for name, since, kind in changes[: 100 - late]:
+            shard.node(name, since, kind)
+        for number in range(100):
+            told = AttemptStarted("main", number, 1, uid=str(number), requests=Requests(gpu=1))
+            for data in (told, AttemptBound("main", number, 1, node="n"), AttemptRunning("main", number, 1)):
+                shard.job(data, 10 * number + 5)
+        shard.until(HOUR)
+        for name, since, kind in changes[100 - late :]:
+            shard.node(name, HOUR + 1, kind, since=since)
+        shard.until(HOUR + 5 * 60 * SECOND)
+        assert len(shard.state.nodes["c1", "n"].facts) == 64
+        bills.append([attempt.recorded[0].node_type for attempt in shard.state.jobs["j"].attempts])
+    assert bills[0] == bills[1] == bills[2] == bills[3]
+    assert bills[0] == ["small"] * 37 + ["large", "small"] * 31 + ["large"]
 
 
 def test_what_a_job_knows_of_unknown_nodes_has_a_bound():

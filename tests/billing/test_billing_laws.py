@@ -15,12 +15,12 @@ from bill_oracle import expected, lifetime, month_at, slices
 from billing_shard import append, messages, opened, run, tick
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from job_programs import HOUR, MINUTE, STARTS, Program, closed_programs, programs
+from job_programs import HOUR, MINUTE, STARTS, Program, closed_programs, node_programs, programs
 from standing import lines_of, must_reverse_what_it_names, net, standing, written
 
 from engine.billing.invoice import invoices
 from engine.events.billing import UsageRecorded
-from engine.events.inputs import NodeObserved, ObjectApplied
+from engine.events.inputs import ObjectApplied
 from engine.events.jobs import AttemptEnded, AttemptLateFact
 from engine.log.memory import MemoryLog
 from statemachines.vocabulary import failure_class
@@ -208,8 +208,6 @@ def test_an_invoice_is_the_sum_of_its_records(program):
 @given(programs(), st.sampled_from(["cluster", "job-events"]), st.integers(0, 9))
 def test_neither_order_nor_repetition_of_inputs_changes_a_net_amount(program, first, seed):
     """Law 3: job events and facts of the cluster come in any order, and those of a job more than once."""
-    if first == "job-events":  # `test_a_node_that_changed…` says what is not right yet
-        program.inputs = without_changes_of_nodes(program.inputs)
     right, _ = run(program)
     other = deepcopy(program)
     dice = random.Random(seed)  # noqa: S311 - which inputs come again, no secret
@@ -222,17 +220,26 @@ def test_neither_order_nor_repetition_of_inputs_changes_a_net_amount(program, fi
     assert net(standing(written(log))) == net(standing(written(right)))
 
 
-def without_changes_of_nodes(inputs):
-    types: dict[str, tuple[str, str]] = {}
-    return [
-        (topic, event)
-        for topic, event in inputs
-        if not isinstance(event.data, NodeObserved)
-        or types.setdefault(event.data.name, (event.data.type, event.data.gpu_model)) == (event.data.type, event.data.gpu_model)
-    ]
+@QUICK
+@given(node_programs(), st.randoms(use_true_random=False))
+def test_an_attempt_is_charged_by_what_its_node_was_whatever_is_heard_first(program, dice):
+    """Law 3 between the watches of pods and nodes: each keeps its order, and falls behind the other one at will."""
+    other = deepcopy(program)
+    watches = {topic: [given_ for given_ in program.inputs if given_[0] == topic] for topic in ("cluster", "job-events")}
+    other.inputs = []
+    while waiting := [watch for watch in watches.values() if watch]:
+        watch = dice.choice(waiting)
+        heard = dice.choice((1, len(watch)))
+        other.inputs += watch[:heard]
+        del watch[:heard]
+    assert nodes_of(other) == nodes_of(program)
 
 
-@pytest.mark.xfail(strict=True, reason="only jobs that wait to know something of a node are looked at again")
+def nodes_of(program):
+    records = standing(written(run(program)[0]))
+    return {(record.run.uid, record.start): (record.run.node_type, record.run.gpu_model) for record in records}
+
+
 def test_a_node_that_changed_its_type_is_charged_so_however_late_that_is_heard():
     """Law 3: the node watch lags behind that of the pods."""
     program = Program(STARTS[1], "UTC")

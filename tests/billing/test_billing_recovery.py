@@ -63,6 +63,7 @@ def view_of(state):
         "due": STAGE.due(state),
         "slots": {ident: sorted(known.by_slot) for ident, known in state.jobs.items()},
         "unknown": {node: sorted(jobs) for node, jobs in state.unknown.items()},
+        "used": {node: sorted(jobs.items()) for node, jobs in state.used.items()},
         "nodes": list(state.nodes),
     }
 

@@ -38,7 +38,7 @@ def program_of(seed: int) -> Program:
     for back in (40, 39, 20):
         program.close(program.now - back * 24 * HOUR)
     for _ in range(dice.randrange(1, 6)):
-        program.do(step("late", "late", "revise", "node", "book", "close"))
+        program.do(step("late", "late", "revise", "node", "node_late", "book", "close"))
     return program
 
 
