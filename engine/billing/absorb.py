@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from heapq import heapify, heappush
 from operator import itemgetter
 from typing import Any, Final
@@ -19,6 +19,7 @@ from engine.billing.timers import REVIEW_AFTER, review, schedule
 from engine.events import Data, Event
 from engine.events.billing import PeriodClosed
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
+from engine.events.job_state import LabelledJob, revised
 from engine.events.jobs import (
     AttemptBound,
     AttemptChanged,
@@ -34,7 +35,7 @@ from engine.events.jobs import (
     JobRevised,
 )
 from engine.events.times import EARLIEST, Micros
-from statemachines.spec import JobSpec, Requests
+from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES, RANKS
 
 __all__ = ["absorb"]
@@ -191,12 +192,13 @@ def _opened(state: State, known: Known, event: Event[JobOpened]) -> None:
     if not job.terms:
         if state.sweep is not None and job.id > state.sweep:  # as after a recovery
             heappush(state.sweeping, job.id)
-        job.terms = [_terms(data, data.spec)]
+        job.terms = [_terms(data)]
         job.since = [(EARLIEST, event.id, 0)]
         job.owner = data.owner
 
 
-def _terms(data: JobOpened, spec: JobSpec) -> Terms:
+def _terms(data: JobOpened) -> Terms:
+    spec = data.spec
     return Terms(
         data.tenant or data.namespace,
         data.project,
@@ -205,10 +207,13 @@ def _terms(data: JobOpened, spec: JobSpec) -> Terms:
         data.namespace,
         data.kind,
         data.name,
-        tuple(sorted(data.labels.items())),
-        spec.priority_class,
-        data.labels.get(_PREEMPTIBLE) == "true",
+        priority_class=spec.priority_class,
+        **_labelled(data.labels),
     )
+
+
+def _labelled(labels: Mapping[str, str]) -> dict[str, Any]:
+    return {"labels": tuple(sorted(labels.items())), "preemptible": labels.get(_PREEMPTIBLE) == "true"}
 
 
 def _revised(state: State, known: Known, event: Event[JobRevised]) -> None:
@@ -216,15 +221,11 @@ def _revised(state: State, known: Known, event: Event[JobRevised]) -> None:
     if not job.since:
         return
     last = job.terms[job.since[-1][2]]
-    given = {
-        name: value
-        for name in ("tenant", "project", "user", "namespace", "kind", "name")
-        if (value := getattr(data, name)) is not None
-    }
+    given = revised(data, LabelledJob.REVISED)
     if data.labels is not None:
-        given |= {"labels": tuple(sorted(data.labels.items())), "preemptible": data.labels.get(_PREEMPTIBLE) == "true"}
+        given |= _labelled(data.labels)
     if data.spec is not None:
-        given |= {"queue": data.spec.queue, "priority_class": data.spec.priority_class}
+        given |= {"priority_class": data.spec.priority_class}
     terms = replace(last, **given)
     first, job.owner = data.owner and not job.owner, job.owner or data.owner
     if terms == last:

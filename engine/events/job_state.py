@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from sys import intern
-from typing import ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from engine.events.envelope import Event
 from engine.events.jobs import (
@@ -23,7 +24,7 @@ from engine.events.vocabulary import Data
 from statemachines.spec import Requests
 from statemachines.vocabulary import AttemptPhase, JobPhase
 
-__all__ = ["ENTERED", "STATED", "AttemptState", "JobState", "LabelledJob", "Slot"]
+__all__ = ["ENTERED", "STATED", "AttemptState", "JobState", "LabelledJob", "Slot", "revised"]
 
 Slot = tuple[str, int, int]
 """Task, index, number of the attempt."""
@@ -62,6 +63,12 @@ class AttemptState:
                     self.reason = data.reason
                 if data.requests is not None:
                     self.requests = data.requests
+
+
+def revised(data: JobRevised, names: Iterable[str]) -> dict[str, Any]:
+    """Return what a revision says of who a job is, by name: of the names given, and the queue."""
+    found = {name: value for name in names if (value := getattr(data, name)) is not None}
+    return found if data.spec is None else {**found, "queue": data.spec.queue}
 
 
 @dataclass(slots=True)
@@ -117,11 +124,8 @@ class JobState:
             case AttemptStarted():
                 self.submitted = min(self.submitted, time)
             case JobRevised():
-                for name in self.REVISED:
-                    if (value := getattr(data, name)) is not None:
-                        setattr(self, name, value)
-                if data.spec is not None:
-                    self.queue = data.spec.queue
+                for name, value in revised(data, self.REVISED).items():
+                    setattr(self, name, value)
                 if data.created is not None:
                     self.submitted = min(self.submitted, data.created)
                 if data.reason is not None:
