@@ -97,7 +97,7 @@ def _start(state: State, known: Known, slot: tuple[str, int, int], data: Attempt
     job.open += 1
     known.attempts.append(attempt)
     known.by_slot[slot] = attempt
-    schedule(state, job.id, attempt, event.time, bills=state.book.bills_queued)
+    schedule(state, job.id, attempt, event.time, event, bills=state.book.bills_queued)
     touch(state, job.id, attempt)
 
 
@@ -111,13 +111,13 @@ def _bound(state: State, job: Job, attempt: Attempt, event: Event[AttemptBound])
     attempt.node, attempt.node_type, attempt.gpu_model = data.node or None, data.node_type, data.gpu_model
     await_node(state, job, attempt)
     note_use(state, job, attempt)
-    schedule(state, job.id, attempt, event.time, bills=state.book.bills_bound)
+    schedule(state, job.id, attempt, event.time, event, bills=state.book.bills_bound)
     _look_back(state, job, attempt, event.time)
 
 
 def _running(state: State, job: Job, attempt: Attempt, event: Event[AttemptRunning]) -> None:
     attempt.running = Point(event.time, event.id, event.data.inferred)
-    schedule(state, job.id, attempt, event.time)
+    schedule(state, job.id, attempt, event.time, event)
     _look_back(state, job, attempt, event.time)
 
 
@@ -139,7 +139,7 @@ def _changed(state: State, job: Job, attempt: Attempt, event: Event[AttemptChang
         insort(attempt.sizes, (event.time, event.id, _size(data.requests)), key=lambda size: size[0])
     if data.started is not None and attempt.running is None:
         attempt.running = Point(data.started, event.id)
-        schedule(state, job.id, attempt, data.started)
+        schedule(state, job.id, attempt, data.started, event)
         _look_back(state, job, attempt, data.started)
     if data.requests is not None:
         _look_back(state, job, attempt, event.time)

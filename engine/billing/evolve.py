@@ -135,12 +135,12 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
             state.sweep = state.sweep_at = None
     if known is not None and data.node is None and data.next < 0:
         for attempt in known.attempts:  # the price book may charge now for what it did not charge for
-            _schedule_by_book(state, ident, attempt)
+            _schedule_by_book(state, ident, attempt, event)
 
 
-def _schedule_by_book(state: State, job: str, attempt: Attempt) -> None:
+def _schedule_by_book(state: State, job: str, attempt: Attempt, told: Event[Data]) -> None:
     bound = attempt.bound
     if state.book.bills_queued:
-        schedule(state, job, attempt, attempt.created.time)
+        schedule(state, job, attempt, attempt.created.time, told)
     elif bound is not None and state.book.bills_bound:
-        schedule(state, job, attempt, bound.time)
+        schedule(state, job, attempt, bound.time, told)

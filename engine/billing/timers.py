@@ -5,9 +5,10 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import Final
 
-from engine.billing.calendar import next_hour
+from engine.billing.calendar import HOUR, next_hour
 from engine.billing.persist import head_record, touch
 from engine.billing.state import Attempt, Job, Known, State
+from engine.events import Data, Event
 from engine.events.times import SECOND, Micros
 
 __all__ = ["REVIEW_AFTER", "begin_review", "first_review", "first_sweep", "mark_due", "review", "schedule", "waiting_at"]
@@ -16,10 +17,15 @@ REVIEW_AFTER: Final = 60 * SECOND
 """From the first reason for reviews to the first of them: many nodes are learnt of at once, and a job is reviewed once for all."""
 
 
-def schedule(state: State, job: str, attempt: Attempt, begin: Micros, *, bills: bool = True) -> None:
-    """Have an open attempt recorded at the first hour mark behind a moment, unless it already waits for one."""
+def schedule(state: State, job: str, attempt: Attempt, begin: Micros, told: Event[Data], *, bills: bool = True) -> None:
+    """Have an open attempt recorded at the first hour mark behind a moment, unless it already waits for one.
+
+    Where the event of that moment is recorded an hour later or more, as in the import of an old trace: at the first mark behind its
+    recordedtime. The attempt's end may be among the next events, and years up to now would be recorded before it.
+    """
     if bills and attempt.due is None and attempt.end is None:
-        attempt.due = next_hour(max(begin, attempt.marked))
+        begin = max(begin, attempt.marked)
+        attempt.due = next_hour(begin if told.recordedtime - begin < HOUR else told.recordedtime)
         state.at_mark(attempt.due, job, attempt.ordinal)
         touch(state, job, attempt)
 
