@@ -210,10 +210,11 @@ class Feed:
             if engine is None:
                 engine = Engine.of(self._log, stages_of(self._settings), self._settings, hosted=self._hosted)
                 engine.open()
-            waiting, known = engine.lag(), engine
+            before, known = engine.taken(), engine
 
             def told() -> None:
-                show(max(waiting - known.lag(), 0), waiting)
+                done = known.taken() - before
+                show(done, done + known.lag())
 
             try:
                 self.processed += engine.run_until_quiet(told)

@@ -25,7 +25,7 @@ def open_lahar(
     forget_after: str | int | None = None,
     orphan_wait: str | int | None = None,
     decide_limit: str | int | None = None,
-    billing: bool = False,
+    billing: bool = True,
     callbacks: Sequence[str] = (),
 ) -> Lahar:
     """Open a log.
@@ -40,7 +40,7 @@ def open_lahar(
         forget_after: `30d`, `1h30m`, or seconds.
         orphan_wait: the same.
         decide_limit: the same.
-        billing: run the billing stage as well.
+        billing: the same: run the billing stage as well.
         callbacks: modules.
 
     Raises:

@@ -43,6 +43,7 @@ from engine.projection.usage_tables import RunFilter, UsageTables
 from engine.runtime.engine import opened
 from engine.runtime.errors import BAD_INPUT, FINDING, NotFoundError
 from engine.runtime.settings import Settings
+from engine.runtime.stages import BILLING_OFF
 
 __all__ = ["billing", "prices"]
 
@@ -107,7 +108,7 @@ def _row(record: Record) -> tuple[str, ...]:
 @contextmanager
 def _bills(settings: Settings, output: Output | None = None) -> Iterator[Bills]:
     if output is not None and not settings.billing:
-        output.note("the billing stage is off: set `billing = true` in lahar.toml, or LAHAR_BILLING=1")
+        output.note(BILLING_OFF)
     with opened(settings) as source, closing(Questions(settings, source)) as questions:
         yield Bills(questions, source)
 
@@ -345,7 +346,7 @@ def verify(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
     """Recompute the bill from the job events and compare; exit code 1 if anything differs."""
     output, settings = output_of(context, as_json), settings_of(context, log)
     count = 0
-    with _bills(settings) as bills:
+    with _bills(settings, output) as bills:
         for finding in bills.verify():
             count += 1
             if output.as_json:

@@ -12,7 +12,7 @@ from engine.cli.arguments import MetricsOption
 from engine.runtime.journal import written
 from engine.runtime.opening import is_shared
 from engine.runtime.signals import Signals
-from engine.runtime.stages import stages_of
+from engine.runtime.stages import BILLING, BILLING_OFF, stages_of
 from engine.runtime.worker import EFFECTS, run_effects, run_stage
 
 __all__ = ["worker"]
@@ -23,13 +23,15 @@ __all__ = ["worker"]
     examples=[
         "lahar worker --stage lifecycle",
         "lahar worker --stage lifecycle --ordinal 0 --workers 2",
+        "lahar worker --stage billing",
         "lahar worker --stage effects --metrics 0.0.0.0:9100",
     ],
 )
 def worker(
     context: typer.Context,
     stage: Annotated[
-        str, typer.Option("--stage", metavar="STAGE", help="Its work: run a stage (lifecycle), or call callbacks (effects).")
+        str,
+        typer.Option("--stage", metavar="STAGE", help="Its work: run a stage (lifecycle, billing), or call callbacks (effects)."),
     ],
     instance: Annotated[
         str | None,
@@ -59,10 +61,10 @@ def worker(
 ) -> None:
     """Run one stage of a log on Kafka until interrupted; any number of workers share it.
 
-    `lifecycle`: the workers' group assigns the shards, and reassigns those of a worker that is silent for longer than its session
-    (30 s, or KAFKA_SESSION_SECONDS); or each worker has fixed shards by ordinal. `effects`: one worker calls the callbacks, the
-    others stand by. SIGTERM ends it with code 0, Ctrl-C with 130, both after the current transactions. A replaced worker ends with
-    code 4.
+    `lifecycle`, `billing`: the workers' group assigns the shards, and reassigns those of a worker that is silent for longer than
+    its session (30 s, or KAFKA_SESSION_SECONDS); or each worker has fixed shards by ordinal. `effects`: one worker calls the
+    callbacks, the others stand by. SIGTERM ends it with code 0, Ctrl-C with 130, both after the current transactions. A replaced
+    worker ends with code 4.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -73,11 +75,13 @@ def worker(
     if (ordinal is None) != (workers is None):
         raise ValueError("--ordinal and --workers belong together: which worker this is, and how many there are")
     stages = {made.name: made for made in stages_of(settings)}
+    if stage == BILLING and stage not in stages:
+        raise ValueError(BILLING_OFF)
     if stage not in {*stages, EFFECTS}:
         raise ValueError(f"there is no stage {stage!r}: there are {', '.join((*stages, EFFECTS))}")
     if ordinal is not None and stage == EFFECTS:
         raise ValueError(
-            f"--ordinal is for the stage {next(iter(stages))}; of the workers of {EFFECTS} one is active, whichever is there"
+            f"--ordinal is for stages ({', '.join(stages)}); of the workers of {EFFECTS} one is active, whichever is there"
         )
     place = None if ordinal is None or workers is None else (ordinal, workers)
     name = instance or socket.gethostname()

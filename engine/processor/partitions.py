@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.events import Topic
+from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.port import Log, Partition
 from engine.processor.stage import Reads, Stage
 
@@ -22,12 +23,18 @@ __all__ = [
     "shard_count",
     "sharded_by",
     "single_shard",
+    "takes_inputs",
 ]
 
 
 def sharded_by(stage: Stage[Any]) -> Topic | None:
     """Return the input topic with one shard per partition; `None`: the stage has one shard."""
     return next((topic for topic, partitions in stage.inputs if partitions == "own"), None)
+
+
+def takes_inputs(stage: Stage[Any]) -> bool:
+    """Return whether a stage's shards divide what producers append among them, and not what other stages write."""
+    return sharded_by(stage) in INPUT_TOPICS
 
 
 def single_shard(stage: Stage[Any]) -> bool:

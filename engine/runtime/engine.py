@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from itertools import compress
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +14,7 @@ from engine.events.times import SECOND
 from engine.log.lock import RunLock
 from engine.log.port import Log, SearchableLog
 from engine.processor.observer import Observer
-from engine.processor.partitions import shard_count
+from engine.processor.partitions import shard_count, takes_inputs
 from engine.processor.processor import Processor
 from engine.processor.recovery import StoppedRecoveryError
 from engine.processor.stage import Stage
@@ -134,6 +135,10 @@ class Engine:
         """Return the number of inputs that wait; for shards that are open."""
         return sum(processor.lag() for processor in self.processors)
 
+    def taken(self) -> int:
+        """Return the number of inputs that were ever taken; for shards that are open."""
+        return sum(processor.received for processor in self.processors)
+
     def run_until_quiet(self, on_progress: Callable[[], object] = lambda: None) -> int:
         """Process until no input is left and no timer is due by the shards' own time.
 
@@ -141,12 +146,14 @@ class Engine:
             on_progress: called after each batch, with `threads` from any of them.
 
         Returns:
-            Inputs taken and timers fired.
+            Inputs taken and timers fired by the stages that take what producers append; what follows from them in other stages is
+            not counted.
 
         Raises:
             LogError: a shard cannot go on; the others stop after their transactions.
         """
         total = 0
+        counted = [any(takes_inputs(processor.stage) for processor in stage) for stage in self._stages]
         with self._watchdog, ExitStack() as stack:
             after_commit = on_progress
             if not self._hosted:
@@ -157,8 +164,8 @@ class Engine:
                     collector.tick()
                     on_progress()
 
-            while done := sum(self._run_stage(stage, after_commit) for stage in self._stages):
-                total += done
+            while any(done := [self._run_stage(stage, after_commit) for stage in self._stages]):
+                total += sum(compress(done, counted))
                 if len(self._stages) == 1:
                     break
         return total

@@ -104,8 +104,8 @@ class _File(BaseModel):
     """How long a pod that names an unknown managed job waits for it before it becomes an observed job."""
     max_replicas: Annotated[int, Field(strict=True, ge=1, le=INT32)] = REPLICAS
     """How many replicas a job may have, all tasks together."""
-    billing: bool = False
-    """Run the billing stage as well. A log keeps being billed from where that stage stopped, or from its beginning."""
+    billing: bool = True
+    """Run the billing stage as well. Where it is off and on again, it goes on from where it stopped."""
     callbacks: tuple[str, ...] = ()
     """Modules whose callbacks are registered, beside those of installed entry points."""
     log_format: LogFormat = "text"

@@ -11,7 +11,10 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.processor.stage import Stage
 from engine.runtime.settings import Settings
 
-__all__ = ["STAGES", "billing", "lifecycle", "stages_of"]
+__all__ = ["BILLING", "BILLING_OFF", "STAGES", "billing", "lifecycle", "stages_of"]
+
+BILLING_OFF: Final = "the billing stage is off here, by `billing = false` in a configuration file or by LAHAR_BILLING"
+"""What a command that needs it says where it is."""
 
 
 def lifecycle(settings: Settings) -> LifecycleStage:

@@ -35,6 +35,13 @@ class Done:
         (record,) = self.records
         return record
 
+    @property
+    def lifecycle(self) -> dict[str, Any]:
+        """What `status` and `verify` say of the lifecycle shard, the first of two; the other one is the billing shard's."""
+        lifecycle, billing = self.records
+        assert (lifecycle["shard"], billing["shard"]) == ("lifecycle/0", "billing/0")
+        return lifecycle
+
 
 Lahar = Callable[..., Done]
 

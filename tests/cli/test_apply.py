@@ -221,7 +221,7 @@ class TestApply:
 
     def test_only_appended(self, lahar, files):
         assert lahar("apply", files["queue"], files["job"], "--no-process").out == "Queue research: created\nml/train: appended\n"
-        assert lahar("status", "--json").record["lag"] == 2
+        assert lahar("status", "--json").lifecycle["lag"] == 2
         assert lahar("run", "--once").out == "2 inputs and timers processed\n"
         assert lahar("run", "--once", "--json").record == {"processed": 0}
         assert lahar("job", "list", "--json").record["name"] == "train"
@@ -341,11 +341,11 @@ class TestCommands:
         with monkeypatch.context() as broken:
             broken.setattr(LifecycleStage, "decide", fail)
             known("job", "command", "ml/train", "AbortJob")
-        assert known("status", "--json").record["parked_jobs"] == 1
+        assert known("status", "--json").lifecycle["parked_jobs"] == 1
         assert "(parked)" in known("job", "list").out
         assert "`lahar job unpark" in known("job", "show", "ml/train").out
         assert known("job", "unpark", "ml/train", "--json").record["outcome"] == "applied"
-        assert known("status", "--json").record["parked_jobs"] == 0
+        assert known("status", "--json").lifecycle["parked_jobs"] == 0
         assert known("job", "show", "ml/train", "--json").record["phase"] == "Aborting"  # its pods were asked for, and may come
         assert "is not parked" in known("job", "unpark", "ml/train", code=2).err
 

@@ -33,15 +33,23 @@ never,500,0,1,1000,,BE,Pending,1685000000,1685000100,
 """`good` ran from 07:33:30 to 09:33:30 UTC on 2023-05-25, 7,200 s; `bad` 100 s."""
 
 
-@pytest.fixture(autouse=True)
-def _with_billing(monkeypatch):
-    monkeypatch.setenv("LAHAR_BILLING", "1")
-
-
-def test_that_the_stage_is_off_is_said(lahar, monkeypatch):
-    monkeypatch.delenv("LAHAR_BILLING")
-    lahar("import-trace")
-    assert "the billing stage is off" in lahar("billing", "invoice").err
+@pytest.mark.parametrize("way", ["the environment", "lahar.toml"])
+def test_nothing_is_billed_where_it_is_off_and_that_is_said(lahar, monkeypatch, way):
+    if way == "lahar.toml":
+        Path("lahar.toml").write_text("billing = false\n")
+    else:
+        monkeypatch.setenv("LAHAR_BILLING", "0")
+    Path("small.csv").write_text(TRACE)
+    lahar("import-trace", "--format", "openb", "small.csv")
+    done = lahar("billing", "invoice", "--json")
+    assert done.out == ""
+    assert "the billing stage is off" in done.err
+    assert [found["shard"] for found in lahar("status", "--json").records] == ["lifecycle/0"]
+    # Once it is on it begins with the first job event.
+    monkeypatch.delenv("LAHAR_BILLING", raising=False)
+    Path("lahar.toml").unlink(missing_ok=True)
+    lahar("run", "--once")
+    assert lahar("billing", "invoice", "--json").record["sum"]["gpu_seconds"] == "14500"
 
 
 @pytest.fixture

@@ -42,7 +42,7 @@ def test_the_third_command_sets_it_aside_and_does_its_own_work(lahar, files, fol
     assert "2 processes, one after the other, ended while they decided jobs/0@0; that is set aside now" in runs[2].stderr
     assert "ml/train" in runs[2].stdout
     assert lahar("job", "show", "ml/train", "--json").record["phase"] == "Pending"
-    status = lahar("status", "--json").record
+    status = lahar("status", "--json").lifecycle
     assert (status["outcomes"]["parked"], status["lag"]) == (1, 0)
     parked, *_ = lahar("events", "--type", "lahar.job.parked.v1", "--json").records
     assert parked["data"]["error"] == "processes ended twice while they decided it"

@@ -50,7 +50,7 @@ class TestIngest:
         stream = watch("ADDED", pod("a")) + watch("MODIFIED", pod("a", 2, "Succeeded"))
         for _ in range(2):
             assert lahar("ingest", given=stream, code=0).out.startswith("2 taken")
-        status = lahar("status", "--json").record
+        status = lahar("status", "--json").lifecycle
         assert status["outcomes"]["duplicate"] == 2
         assert status["received"] == sum(status["outcomes"].values()) == 4
 
@@ -190,7 +190,7 @@ class TestIngest:
 
     def test_a_recorded_stream_counts_by_its_own_times(self, lahar):
         lahar("ingest", "--recorded", given=json.dumps(pod("a")))
-        assert lahar("status", "--json").record["now"].startswith("2026-01-01T00:00:")
+        assert lahar("status", "--json").lifecycle["now"].startswith("2026-01-01T00:00:")
 
     @pytest.mark.parametrize("way", ["an event", "a recorded object", "an import"])
     def test_an_input_from_the_next_century_fires_nobodys_timer(self, lahar, files, folder, way):
@@ -212,7 +212,7 @@ class TestIngest:
             (folder / "lahar.db").unlink()
             lahar("import", "forged.jsonl")
             lahar("run", "--once")
-        status = lahar("status", "--json").record
+        status = lahar("status", "--json").lifecycle
         assert (status["now"][:4], status["lag"]) == (f"{datetime.now(UTC):%Y}", 0)
         assert sorted(names(lahar)) == ["b", "train"]
         assert lahar("job", "show", "ml/train", "--json").record["phase"] == "Pending"
@@ -231,7 +231,7 @@ class TestIngest:
 
     def test_only_appended(self, lahar):
         assert lahar("ingest", "--no-process", given=json.dumps(pod("a"))).out == "1 taken; 0 processed\n"
-        assert lahar("status", "--json").record["lag"] == 1
+        assert lahar("status", "--json").lifecycle["lag"] == 1
 
 
 @pytest.fixture
@@ -252,9 +252,13 @@ class TestImportTrace:
 
     def test_importing_twice_changes_nothing(self, lahar, trace):
         first = lahar("import-trace", trace, "--json").record
-        before = (lahar("summary", "--json").out, lahar("job", "list").out, lahar("status", "--json").record["outcomes"]["applied"])
+        before = (
+            lahar("summary", "--json").out,
+            lahar("job", "list").out,
+            lahar("status", "--json").lifecycle["outcomes"]["applied"],
+        )
         assert lahar("import-trace", trace, "--json").record["facts"] == first["facts"]
-        after = lahar("status", "--json").record
+        after = lahar("status", "--json").lifecycle
         assert (lahar("summary", "--json").out, lahar("job", "list").out, after["outcomes"]["applied"]) == before
         assert after["outcomes"]["duplicate"] == first["facts"]
         assert after["received"] == sum(after["outcomes"].values()) == 2 * first["facts"]

@@ -17,6 +17,7 @@ import pytest
 
 COMMAND = [sys.executable, "-c", "from engine.cli.main import main; main()"]
 ROOT = Path(__file__).parents[2]
+SHARDS = ["billing/0", "lifecycle/0"]
 
 
 @contextmanager
@@ -40,9 +41,9 @@ def running() -> Iterator[subprocess.Popen[str]]:
 
 
 def told_that_it_runs(process: subprocess.Popen[str]) -> list[str]:
-    """What an engine says until its shard is open, in lines."""
+    """What an engine says until its shards are open, in lines."""
     said: list[str] = []
-    while not (any(line.startswith("running") for line in said) and any(" is open: " in line for line in said)):
+    while not (any(line.startswith("running") for line in said) and sum(" is open: " in line for line in said) == len(SHARDS)):
         line = process.stderr.readline()
         assert line, said
         said.append(line)
@@ -69,8 +70,9 @@ def test_it_stops_when_told_to(lahar, files, number, code):
     with running() as process:
         stopped, out, err = stop(process, number)
         assert (stopped, out) == (code, "")
-        assert re.fullmatch(r"\S+Z INFO engine\.processor\.remarks: shard lifecycle/0 is closed\n", err)
-    assert lahar("status", "--json").record["running"] is False
+        assert sorted(re.findall(r"^\S+Z INFO engine\.processor\.remarks: shard (\S+) is closed$", err, re.MULTILINE)) == SHARDS
+        assert err.count("\n") == len(SHARDS)
+    assert lahar("status", "--json").lifecycle["running"] is False
     lahar("apply", files["queue"], files["job"])
 
 
@@ -78,7 +80,7 @@ def test_a_second_one_is_turned_away(lahar):
     with running() as process:
         done = lahar("run", "--once", code=4)
         assert re.fullmatch(rf"lahar: .*lahar\.db\.lock is held by process {process.pid}, which runs this log; .*\n", done.err)
-        assert lahar("status", "--json").record["running"] is True
+        assert lahar("status", "--json").lifecycle["running"] is True
         assert "an engine runs it" in lahar("status").out
 
 
@@ -91,7 +93,7 @@ def test_what_is_appended_beside_it_is_processed_by_it(lahar, files):
         assert lahar("job", "list", "--json").record["name"] == "train"
         assert lahar("job", "command", "ml/train", "AbortJob", "--no-process", "--json").record["outcome"] == "appended"
         lines_until(follower, '"Aborting"')
-    assert lahar("verify", "--json").record["ok"] is True
+    assert [found["ok"] for found in lahar("verify", "--json").records] == [True, True]
 
 
 def test_following_begins_behind_what_there_was_and_misses_nothing(lahar, files):
@@ -160,5 +162,5 @@ def test_two_that_append_at_once_leave_nothing_undone(lahar, files):
         for process in processes:
             process.communicate(timeout=60)
             assert process.returncode == 0
-    assert lahar("status", "--json").record["lag"] == 0
+    assert [found["lag"] for found in lahar("status", "--json").records] == [0, 0]
     assert len(lahar("job", "list", "--json").records) == 4

@@ -127,7 +127,7 @@ def test_without_the_extra_it_is_said_what_to_do(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_engine_sends_its_spans_where_the_environment_says(lahar: Callable[..., object], files: dict[str, Path]) -> None:
-    received: list[str] = []
+    received: list[tuple[str, str]] = []
 
     class Backend(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
@@ -135,7 +135,9 @@ def test_an_engine_sends_its_spans_where_the_environment_says(lahar: Callable[..
             request = ExportTraceServiceRequest.FromString(
                 gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body
             )
-            received.extend(span.name for found in request.resource_spans for scope in found.scope_spans for span in scope.spans)
+            for span in (span for found in request.resource_spans for scope in found.scope_spans for span in scope.spans):
+                of = {attribute.key: attribute.value.string_value for attribute in span.attributes}
+                received.append((span.name, of["lahar.shard"]))
             self.send_response(200)
             self.end_headers()
 
@@ -147,4 +149,7 @@ def test_an_engine_sends_its_spans_where_the_environment_says(lahar: Callable[..
         Thread(target=backend.serve_forever, daemon=True).start()
         lahar("run", "--once", OTEL_EXPORTER_OTLP_ENDPOINT=f"http://127.0.0.1:{backend.server_port}")
         backend.shutdown()
-    assert [name for name in received if name != "lahar.commit"] == ["lahar.recovery", "lahar.batch", "lahar.batch"]
+    spans = [span for span in received if span[0] != "lahar.commit"]
+    # The queue is of the cluster, which both take; of it only the lifecycle stage keeps something.
+    assert [name for name, of in spans if of == "lifecycle/0"] == ["lahar.recovery", "lahar.batch", "lahar.batch"]
+    assert [name for name, of in spans if of == "billing/0"] == ["lahar.recovery", "lahar.batch"]

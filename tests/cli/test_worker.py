@@ -18,13 +18,17 @@ def test_an_embedded_log_is_run_by_one_process(lahar):
     [
         (("--stage", "lifecycle", "--ordinal", "0"), "--ordinal and --workers belong together"),
         (("--stage", "lifecycle", "--workers", "2"), "--ordinal and --workers belong together"),
-        (("--stage", "effects", "--ordinal", "0", "--workers", "2"), "--ordinal is for the stage lifecycle"),
-        (("--stage", "billing"), "'billing'"),
+        (("--stage", "effects", "--ordinal", "0", "--workers", "2"), "--ordinal is for stages (lifecycle, billing)"),
+        (("--stage", "scheduling"), "there is no stage 'scheduling': there are lifecycle, billing, effects"),
         ((), "Missing option '--stage'"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(lahar, arguments, said):
     assert said in lahar("worker", *arguments, *KAFKA, code=2).err
+
+
+def test_that_the_stage_is_off_is_said(lahar):
+    assert "the billing stage is off" in lahar("worker", "--stage", "billing", *KAFKA, code=2, LAHAR_BILLING="0").err
 
 
 def test_the_environment_says_which_worker_it_is(lahar, monkeypatch):

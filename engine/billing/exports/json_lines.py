@@ -10,10 +10,11 @@ from msgspec.json import encode
 from engine.billing.exports.columns import rows
 from engine.billing.exports.seller import Seller
 from engine.billing.records import Record
+from engine.events.controls import visible_line
 
 __all__ = ["write_json_lines"]
 
 
 def write_json_lines(records: Iterable[Record], seller: Seller, stream: BinaryIO) -> None:
-    """Write each record as an object of its own, on a line of its own, in UTF-8."""
-    stream.writelines(encode(row) + b"\n" for row in rows(records, seller))
+    """Write each record as an object of its own, on a line of its own, in UTF-8; controls of terminals are escaped."""
+    stream.writelines(visible_line(encode(row).decode()).encode() + b"\n" for row in rows(records, seller))
