@@ -107,6 +107,10 @@ class BillingStage:
         """Return when the earliest timer fires (microseconds), or `None`."""
         return min((time for time, *_ in _timers(state)), default=None)
 
+    def fires_at(self, state: State, due: Micros, horizon: Micros) -> Micros:
+        """Return when the earliest timer fires: of the hour marks up to the horizon the last one, for all of them."""
+        return floor_hour(horizon) if due == fold.mark_due(state) else due
+
     def unfinished(self, state: State) -> Micros | None:
         """Return when reviews go on (microseconds), or `None`."""
         return min((time for time, kind, *_ in _timers(state) if kind != "hour"), default=None)

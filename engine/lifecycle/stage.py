@@ -137,6 +137,10 @@ class LifecycleStage:
         """Return whether inputs of the topic are absorbed."""
         return topic == "cluster"
 
+    def fires_at(self, state: ShardState, due: int, horizon: int) -> int:  # noqa: ARG002 - as the protocol says
+        """Return when the earliest timer fires (microseconds): when it is due."""
+        return due
+
     def due(self, state: ShardState) -> int | None:
         """Return when the earliest timer fires (microseconds), or `None`."""
         timers = state.timers

@@ -18,7 +18,7 @@ from engine.processor.attempts import Failures, UndecidedError, not_written
 from engine.processor.breaker import Breaker
 from engine.processor.inputs import Inputs, Retaken, Source, Taken
 from engine.processor.observer import Batch, Observer
-from engine.processor.partitions import input_partitions, output_partitions
+from engine.processor.partitions import input_partitions, output_partitions, takes_inputs
 from engine.processor.recovery import StoppedRecoveryError, must_reach, recover
 from engine.processor.remarks import Remarks
 from engine.processor.shard_run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
@@ -31,6 +31,11 @@ _BATCH: Final = 500
 """Inputs a transaction, at most. With twice as many the longest pause is twice as long, and 1 % of the work is saved on SQLite."""
 
 _SHORTEST_REST: Final = 0.001
+
+_OVERDUE: Final = 3600 * SECOND
+_SETTLED: Final = 2 * SECOND
+"""Where a stage follows another one, a timer that is overdue by the clock belongs to history that is still on its way through that
+one, whose next commit may cancel it. So it fires once no input has come for this long (microseconds)."""
 
 SNAPSHOT_EVERY: Final = 100_000
 """Inputs within which a changed subject is written to the snapshot; recovery folds the tail of as many, in about 2 s."""
@@ -86,6 +91,9 @@ class Processor(Generic[S]):
         self._mine = False
         self._last: Breaker | None = None
         """Of the last time that the shard was open here, unless it was given back."""
+        self._follows = not takes_inputs(stage)
+        self._took = 0
+        """By the clock, when it was opened or last took inputs."""
         self.moved: float | None = None
         """When it last began a step (seconds of `time.monotonic`); `None` while it is being opened."""
 
@@ -131,6 +139,8 @@ class Processor(Generic[S]):
                 raise
         finally:
             self.moved = monotonic()
+        if self._clock is not None:
+            self._took = self._clock()
         seconds = perf_counter() - began
         self._remarks.opened(seconds, folded)
         if self._observer is not None:
@@ -254,7 +264,12 @@ class Processor(Generic[S]):
         due = self._run.due
         if due is None or self._clock is None:
             return most
-        return min(most, max((due - self._clock()) / SECOND, _SHORTEST_REST))
+        now = self._clock()
+        return min(most, max((self._due_by_clock(due, now) - now) / SECOND, _SHORTEST_REST))
+
+    def _due_by_clock(self, due: int, now: int) -> int:
+        """Return when a timer fires where no input waits, if none comes; all are microseconds."""
+        return max(due, self._took + _SETTLED) if self._follows and due < now - _OVERDUE else due
 
     def lag(self) -> int:
         """Return the number of offsets that wait in the shard's input partitions."""
@@ -285,8 +300,12 @@ class Processor(Generic[S]):
         self.moved = monotonic()
         run.inputs.refresh()
         done = self._attempt(run.inputs)
-        if not done and self._clock is not None:
-            done = self.fire_due(self._clock())
+        if self._clock is not None:
+            now = self._clock()
+            if done:
+                self._took = now
+            elif (due := self._run.due) is not None and self._due_by_clock(due, now) <= now:
+                done = self.fire_due(now)
         if not done:
             self._commit(None)
         return done

@@ -159,7 +159,7 @@ class ShardRun(Generic[S]):
         """
         fired = 0
         while (due := self.stage.due(self.state)) is not None and due <= horizon and not self.full():
-            self.now = max(self.now, due)
+            self.now = max(self.now, self.stage.fires_at(self.state, due, horizon))
             written = self.sequence
             self.begun.append((written, None))
             reasons = (*self._begun(("timer", self.stage.timer(self.state))), *errors.get(written, ()))

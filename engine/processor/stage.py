@@ -111,6 +111,15 @@ class Stage(Protocol[S]):
         Total, like `evolve`: a failure could be attributed to no input.
         """
 
+    def fires_at(self, state: S, due: int, horizon: int) -> int:
+        """Return when the earliest timer fires: when it is due, or later where one does at once what several would have done.
+
+        Args:
+            state: not to be changed.
+            due: when it is due (microseconds), by the horizon.
+            horizon: until when timers fire; it fires no later.
+        """
+
     def unfinished(self, state: S) -> int | None:
         """Return when the stage continues postponed work (microseconds), or `None`.
 

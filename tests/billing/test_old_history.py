@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from bill_story import PRICES, Story
+from bill_story import NOON, PRICES, Story
 from billing_shard import messages
 from hypothesis import given
 from hypothesis import strategies as st
+from job_programs import SECOND
 
+from engine.billing.stage import BillingStage
 from engine.events.billing import UsageRecorded, UsageWithdrawn
+from engine.processor.processor import Processor
 
 HOUR = 3600
 AGO = 60 * 24 * HOUR
@@ -62,6 +65,57 @@ def test_what_is_heard_some_minutes_late_is_recorded_at_the_marks_that_it_has_pa
     story.run("late", 0, 3000, recorded=HOUR + 300)
     story.shard.run_until_quiet()
     assert story.seconds() == HOUR - 3000
+
+
+def test_marks_that_were_missed_are_recorded_at_once():
+    """Nothing came for two months, as in a log that nobody ran: what is open has an event for each month, not for each hour."""
+    story = Story()
+    story.start("one", 0, 0)
+    story.run("one", 0, 0)
+    story.wait(AGO + 600)
+    assert types(story) == [UsageRecorded.TYPE] * MONTHS
+    assert story.seconds() == AGO
+    assert len(story.records()) == AGO // HOUR
+
+
+class Live:
+    """A shard that goes by a clock, and is told of an attempt of months ago by a stage that is still at work."""
+
+    def __init__(self) -> None:
+        self.story = Story()
+        self.now = NOON + AGO * SECOND
+        self.story.shard = Processor(self.story.log, BillingStage(), clock=lambda: self.now)
+        self.story.shard.open()
+        self.story.start("old", 0, 0)
+        self.story.run("old", 0, 0)
+
+    def rest(self, seconds: float) -> int:
+        """Let it look as soon as it wants to, at most for some seconds; return how often it looked."""
+        end, looks = self.now + round(seconds * SECOND), 0
+        while self.now < end:
+            self.now = min(end, self.now + round(self.story.shard.rest(seconds) * SECOND))
+            self.story.shard.step()
+            looks += 1
+        return looks
+
+
+def test_an_idle_shard_does_not_record_up_to_now_what_it_is_still_told_of():
+    live = Live()
+    assert live.rest(1.9) == 1
+    assert types(live.story) == []
+    live.story.end("old", 0, 3000)
+    live.rest(10)
+    assert types(live.story) == [UsageRecorded.TYPE]
+    assert live.story.seconds() == 3000
+
+
+def test_an_idle_shard_records_up_to_now_what_it_is_told_no_more_of():
+    live = Live()
+    live.rest(2)
+    assert types(live.story) == [UsageRecorded.TYPE] * MONTHS
+    assert live.story.seconds() == AGO
+    live.rest(2 * HOUR)
+    assert live.story.seconds() == AGO + 2 * HOUR
 
 
 @given(late=st.integers(0, 3 * HOUR), length=st.integers(0, 5 * HOUR), more=st.integers(1, 3 * HOUR))

@@ -133,6 +133,9 @@ class CountingStage:
         yield make(TimerFired(timer), time=due, id_=timer_fired_id(STAGE, timer))
         yield make(EventRaised("dropped", data={"error": error}))
 
+    def fires_at(self, state: Shard, due: int, horizon: int) -> int:
+        return due
+
     def due(self, state: Shard) -> int | None:
         while state.heap:
             due, timer, key = state.heap[0]

@@ -195,7 +195,8 @@ class _Again:
                 self.up_to(record.basis, record)
             else:
                 if (due := self.stage.due(self.run.state)) is not None:
-                    self.run.fire(due, {})
+                    # One that does what several would have done fires when its output says.
+                    self.run.fire(max(due, record.message.recordedtime), {})
                     self._collect()
             if (len(self.made), self.run.basis) == before:
                 raise _NothingLeadsToItError(record)

@@ -93,6 +93,9 @@ class SecondStage:
     def timer(self, state: State) -> str:
         raise NotImplementedError("it has no timers")
 
+    def fires_at(self, state: State, due: int, horizon: int) -> int:
+        return due
+
     def due(self, state: State) -> int | None:
         return None
 
