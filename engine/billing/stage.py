@@ -109,7 +109,7 @@ class BillingStage:
 
     def fires_at(self, state: State, due: Micros, horizon: Micros) -> Micros:
         """Return when the earliest timer fires: of the hour marks up to the horizon the last one, for all of them."""
-        return floor_hour(horizon) if due == fold.mark_due(state) else due
+        return floor_hour(horizon) if due == timers.mark_due(state) else due
 
     def unfinished(self, state: State) -> Micros | None:
         """Return when reviews go on (microseconds), or `None`."""
