@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.segment import Segment
 from rich.text import Text
 
-from engine.events.controls import visible_line
+from engine.controls import visible_line
 from engine.runtime.journal import is_json
 from engine.runtime.visible import visible, visible_text
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from rich.text import Text
 
-from engine.events.controls import CONTROLS
+from engine.controls import CONTROLS
 
 __all__ = ["visible", "visible_text"]
 

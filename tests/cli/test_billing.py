@@ -119,13 +119,13 @@ def test_the_same_log_gives_the_same_bytes(billed):
 def test_verify_finds_what_does_not_follow_from_the_job_events(billed):
     assert "verify: ok" in billed("billing", "verify").out
     lines = billed("export").out.splitlines()
-    place = next(at for at, line in enumerate(lines) if '"lahar.usage.recorded.v1"' in line and '"3.6"' in line)
-    forged = [*lines[:place], lines[place].replace('"3.6"', '"3.7"'), *lines[place + 1 :]]
+    place = next(at for at, line in enumerate(lines) if '"lahar.usage.recorded.v1"' in line and '"5.19"' in line)
+    forged = [*lines[:place], lines[place].replace('"5.19"', '"5.29"'), *lines[place + 1 :]]
     Path("forged.jsonl").write_text("\n".join(forged) + "\n")
     billed("--log", "sqlite:forged.db", "import", "forged.jsonl")
     done = billed("--log", "sqlite:forged.db", "billing", "verify", code=1)
-    assert "= 3.7" in done.out
-    assert "that would be gpu_seconds 7200 x 0.0005 = 3.6" in done.out
+    assert "= 5.29" in done.out
+    assert "that would be gpu_seconds 10380 x 0.0005 = 5.19" in done.out
     assert "1 difference(s)" in done.err
 
 

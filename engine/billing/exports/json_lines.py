@@ -10,7 +10,7 @@ from msgspec.json import encode
 from engine.billing.exports.columns import rows
 from engine.billing.exports.seller import Seller
 from engine.billing.records import Record
-from engine.events.controls import visible_line
+from engine.controls import visible_line
 
 __all__ = ["write_json_lines"]
 
