@@ -18,7 +18,7 @@ from engine.processor.attempts import Failures, UndecidedError, not_written
 from engine.processor.breaker import Breaker
 from engine.processor.inputs import Inputs, Retaken, Source, Taken
 from engine.processor.observer import Batch, Observer
-from engine.processor.partitions import input_partitions, output_partitions, takes_inputs
+from engine.processor.partitions import input_partitions, output_partitions
 from engine.processor.recovery import StoppedRecoveryError, must_reach, recover
 from engine.processor.remarks import Remarks
 from engine.processor.shard_run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
@@ -34,8 +34,8 @@ _SHORTEST_REST: Final = 0.001
 
 _OVERDUE: Final = 3600 * SECOND
 _SETTLED: Final = 2 * SECOND
-"""Where a stage follows another one, a timer that is overdue by the clock belongs to history that is still on its way through that
-one, whose next commit may cancel it. So it fires once no input has come for this long (microseconds)."""
+"""A timer that is overdue by the clock belongs to history that may still be on its way, from an importer or through the stage before
+this one, and whose next part may cancel it. So it fires once no input has come for this long (microseconds)."""
 
 SNAPSHOT_EVERY: Final = 100_000
 """Inputs within which a changed subject is written to the snapshot; recovery folds the tail of as many, in about 2 s."""
@@ -91,7 +91,6 @@ class Processor(Generic[S]):
         self._mine = False
         self._last: Breaker | None = None
         """Of the last time that the shard was open here, unless it was given back."""
-        self._follows = not takes_inputs(stage)
         self._took = 0
         """By the clock, when it was opened or last took inputs."""
         self.moved: float | None = None
@@ -269,7 +268,7 @@ class Processor(Generic[S]):
 
     def _due_by_clock(self, due: int, now: int) -> int:
         """Return when a timer fires where no input waits, if none comes; all are microseconds."""
-        return max(due, self._took + _SETTLED) if self._follows and due < now - _OVERDUE else due
+        return max(due, self._took + _SETTLED) if due < now - _OVERDUE else due
 
     def lag(self) -> int:
         """Return the number of offsets that wait in the shard's input partitions."""

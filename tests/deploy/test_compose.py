@@ -26,6 +26,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from test_compose_file import faults
 
 PATIENCE = 120.0
+NEVER_RAN = 432
+"""Jobs of the sample."""
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +82,7 @@ def all_open(stack: Stack) -> bool:
 
 
 def test_every_service_becomes_healthy(stack: Stack) -> None:
-    expected = {"kafka": 1, "topics": 1, "lifecycle": 2, "effects": 1, "usage": 1} | (
+    expected = {"kafka": 1, "topics": 1, "lifecycle": 2, "billing": 1, "effects": 1, "usage": 1} | (
         {"prometheus": 1} if PROMETHEUS.exists() else {}
     )
     assert {name: len(processes) for name, processes in stack.processes.items()} == expected
@@ -110,7 +112,7 @@ def is_ready(port: int) -> bool:
 def test_what_is_appended_from_the_machine_is_processed_and_counted(stack: Stack) -> None:
     # What was before they were ready is no event to count.
     until(lambda: is_ready(stack.metrics["usage"][0]), PATIENCE, "the agents are ready")
-    lahar(stack, "import-trace")
+    lahar(stack, "import-trace", "--format", "openb")
     jobs = 3_000
 
     def imported() -> bool:
@@ -124,6 +126,12 @@ def test_what_is_appended_from_the_machine_is_processed_and_counted(stack: Stack
         return sum(value for labels, value in found.items() if entered.items() <= dict(labels).items()) == jobs
 
     until(counted, PATIENCE, "the agents have counted them")
+
+    def billed() -> bool:
+        invoices = map(json.loads, lahar(stack, "--json", "billing", "invoice").splitlines())
+        return sum(len(invoice["lines"]) for invoice in invoices) == jobs - NEVER_RAN
+
+    until(billed, PATIENCE, "what ran is billed")
 
 
 def test_what_only_kafka_has_is_shown(stack: Stack) -> None:
@@ -139,7 +147,7 @@ def test_prometheus_reaches_every_worker_and_answers_every_query(stack: Stack) -
         with urlopen(f"http://{stack.address(9090)}/api/v1/query?query={quote(query)}", timeout=10) as answer:
             return json.load(answer)["data"]["result"]
 
-    until(lambda: len(asked("up == 1")) == 5, PATIENCE, "prometheus has scraped everything")
+    until(lambda: len(asked("up == 1")) == 6, PATIENCE, "prometheus has scraped everything")
     until(lambda: len(asked("rate(lahar_inputs_received_total[1m])")) > 0, PATIENCE, "it has scraped twice")
     unanswered = [place for place, query in queries() if place.startswith("panel") and not asked(query)]
     # No callback is registered, no commit has failed, and nothing fires.
@@ -221,7 +229,7 @@ def test_callbacks_are_found_where_the_page_puts_them(stack: Stack) -> None:
 
 def test_stopped_with_sigterm_it_ends_in_good_order_and_in_time(stack: Stack) -> None:
     """The last of them: nothing of ours runs afterwards."""
-    for name in ("usage", "effects", "lifecycle"):
+    for name in ("usage", "effects", "billing", "lifecycle"):
         for process in stack.processes[name]:
             assert process.is_healthy()
             code, needed = process.stop()

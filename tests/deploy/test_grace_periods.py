@@ -20,6 +20,7 @@ SPANS = 10.0
 """What OpenTelemetry takes at most to send the last ones, unless `OTEL_EXPORTER_OTLP_TIMEOUT` says otherwise."""
 NEEDED = {
     "worker --stage lifecycle": DRAIN_SECONDS + SPANS,
+    "worker --stage billing": DRAIN_SECONDS + SPANS,
     # The question that is under way, and where each callback stands.
     "worker --stage effects": 2 * QUESTION + SPANS,
     "run": DRAIN_SECONDS + 2 * QUESTION + SPANS,

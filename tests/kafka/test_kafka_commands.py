@@ -68,7 +68,10 @@ def test_a_log_without_topics_says_what_to_do(lahar: Command) -> None:
     assert "`lahar topics apply`" in lahar("summary", code=4).err
 
 
-def test_what_is_imported_is_processed_by_workers_and_asked_about(lahar: Command, topics: tuple[str, ...]) -> None:
+def test_what_is_imported_is_processed_by_workers_and_asked_about(
+    lahar: Command, topics: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAHAR_BILLING", "0")  # 200,000 hours of use, which are another test's
     lahar("topics", "apply", *topics)
     done = lahar("--json", "import-trace")
     (imported,) = done.records
@@ -250,7 +253,7 @@ def test_a_dead_letter_is_discarded_by_the_shard_that_its_id_belongs_to(lahar: C
     assert [letter["id"] for letter in lahar.records("dead-letters", "list")] == [first]
     listed = {letter["id"]: letter.get("discarded", {}).get("by") for letter in lahar.records("dead-letters", "list", "--all")}
     assert listed == {first: None} | dict.fromkeys(others, "ann")
-    assert [found["ok"] for found in lahar.records("verify")] == [True, True]
+    assert [found["ok"] for found in lahar.records("verify")] == [True] * 4
 
 
 @pytest.mark.parametrize(("command", "instead"), [("backup", "`lahar export`"), ("compact", "retention")])

@@ -117,11 +117,14 @@ def answer(text: str) -> str:
 def comparable(event: dict[str, Any]) -> dict[str, Any]:
     """Return an event without what the logs differ in.
 
-    These are offsets of outputs, as between them stand Kafka's own markers of transactions, and the principal of an input: the user
-    of the operating system for a file, on Kafka that of the login, and this broker asks for none.
+    These are offsets of outputs, as between them stand Kafka's own markers of transactions, also where a stage takes them: behind
+    that of the cluster in its `basis`. And the principal of an input: the user of the operating system for a file, on Kafka that of
+    the login, and this broker asks for none.
     """
     if event.get("shard"):
         del event["offset"]
+        if event["shard"].startswith("billing/"):
+            event["basis"] = event["basis"].split(".")[0]
     event["data"].pop("principal", None)
     return event
 
@@ -147,8 +150,11 @@ def test_shards_stand_alike(kafka: Command, file: Command) -> None:
         # How often a snapshot is written depends on how long a commit takes.
         for name in ("snapshot_records", "snapshot_behind", "snapshot_time"):
             del status[name]
+        if status["shard"].startswith("billing/"):
+            (truth,) = (name for name in status["inputs"] if name.startswith("job-events"))
+            del status["inputs"][truth]  # between them stand Kafka's own markers of transactions
     assert told == expected
-    assert [(status["lag"], status["dead_letters"]) for status in told] == [(0, 0), (0, 1)]
+    assert [(status["lag"], status["dead_letters"]) for status in told] == [(0, 0), (0, 1), (0, 0), (0, 0)]
 
 
 def test_both_export_the_same_records(kafka: Command, file: Command) -> None:

@@ -29,7 +29,7 @@ from streams.agents import agent, job_events
 from streams.settings import KafkaSettings
 
 PASSWORD: Final = "any"  # noqa: S105  of a broker that lives as long as the tests
-USERS: Final = 40
+USERS: Final = 50
 PATIENCE: Final = 60.0
 COLUMNS: Final = ("topics", "groups", "transactional ids")
 KINDS: Final = {"topics": 2, "groups": 3, "transactional ids": 5}
@@ -58,7 +58,9 @@ READING: Final = "readers"
 APPENDING: Final = "appenders"
 BOTH: Final = "commands that read and append"
 LIFECYCLE: Final = "worker --stage lifecycle"
+BILLING: Final = "worker --stage billing"
 EFFECTS: Final = "worker --stage effects"
+ALL_WORKERS: Final = (LIFECYCLE, BILLING, EFFECTS)
 OWN: Final = "agents run of your own"
 USAGE: Final = "agents run streams.agents.usage:app"
 TOPICS: Final = ("--partitions", 1, "--replication", 1)
@@ -108,7 +110,7 @@ def rights(*rows: str) -> list[Right]:
                 found += [
                     Right(kind, operation, "*" if name == "all" else name.strip("`")) for operation in operations for name in names
                 ]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def without(given: Collection[Right], *taken: str) -> list[Right]:
@@ -263,10 +265,10 @@ def test_an_export_is_imported_and_processed_on(guarded: Guarded) -> None:
     guarded.log(prefix)("topics", "apply", *TOPICS)
     exported = guarded.command(rights(READING))("export").out
     assert len(exported.splitlines()) > 3
-    guarded.command([*rights(LIFECYCLE), Right("topics", "Write", "*")], prefix)("import", "-", given=exported)
+    guarded.command([*rights(LIFECYCLE, BILLING), Right("topics", "Write", "*")], prefix)("import", "-", given=exported)
     assert guarded.command(rights(READING), prefix)("export").out == exported
     guarded.log(prefix)("apply", "-", given=job("later"))
-    assert guarded.command(rights(LIFECYCLE, EFFECTS), prefix).records("run", "--once")[0]["processed"] == 1
+    assert guarded.command(rights(*ALL_WORKERS), prefix).records("run", "--once")[0]["processed"] == 1
 
 
 LESS: Final = [
@@ -278,6 +280,9 @@ LESS: Final = [
     ("run", "run --once", "Read lahar-lifecycle*", "GroupAuthorizationFailedError"),
     ("run", "run --once", "Write job-events", "TopicAuthorizationFailedError"),
     ("run", "run --once", "Write snapshots", "TopicAuthorizationFailedError"),
+    ("run", "run --once", "Write lahar-billing*", "TransactionalIdAuthorizationFailed"),
+    ("run", "run --once", "Read lahar-billing*", "GroupAuthorizationFailedError"),
+    ("run", "run --once", "Write billing", "TopicAuthorizationFailedError"),
     ("run", "run --once", "Read lahar-cursor-*", "GroupAuthorizationFailedError"),
 ]
 
@@ -289,7 +294,7 @@ def test_what_is_missing_is_said_in_a_line(
     monkeypatch.chdir(guarded.folder)
     monkeypatch.setenv("LAHAR_CONFIG", "lahar.toml")
     guarded.log("made-")("apply", "-", given=job("waiting"))
-    given = rights(LIFECYCLE, EFFECTS) if row == "run" else rights(row)
+    given = rights(*ALL_WORKERS) if row == "run" else rights(row)
     lahar = guarded.command(without(given, taken))
     assert error in refused(lahar, *command.split(), given=POD)
 
@@ -305,6 +310,21 @@ def test_a_lifecycle_worker_and_who_follows_what_it_decides(guarded: Guarded) ->
         worker.send(signal.SIGTERM)
         assert worker.wait() == 0
         assert "WARNING" not in worker.said
+
+
+def test_a_billing_worker(guarded: Guarded) -> None:
+    with guarded.process(rights(BILLING), "worker", "--stage", "billing", "--instance", "a") as worker:
+        worker.until(lambda: worker.is_ready)
+        worker.send(signal.SIGTERM)
+        assert worker.wait() == 0
+        assert "WARNING" not in worker.said
+
+
+def test_without_billing_nobody_needs_a_right_to_it(guarded: Guarded) -> None:
+    guarded.log("made-")("apply", "-", given=job("unbilled"))
+    environment = guarded.user(rights(LIFECYCLE, EFFECTS)) | {"LAHAR_BILLING": "0"}
+    lahar = Command(environment.pop("LAHAR_LOG"), **environment)
+    assert lahar.records("run", "--once")[0]["processed"] >= 1
 
 
 def test_an_effects_worker(guarded: Guarded) -> None:
