@@ -31,16 +31,16 @@ $(STAMP): requirements.lock pyproject.toml
 
 run: $(STAMP) ## Import real cluster history into run/lahar.db, show what became of it and what it costs, and play a story.
 	@rm -rf run && mkdir -p run
-	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db apply examples/prices/prices.yaml --at 2020-01-01T00:00:00Z
-	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db import-trace --format openb --tenants 5
+	@$(BIN)/lahar --log sqlite:run/lahar.db apply examples/prices/prices.yaml --at 2020-01-01T00:00:00Z
+	@$(BIN)/lahar --log sqlite:run/lahar.db import-trace --format openb --tenants 5
 	@$(BIN)/lahar --log sqlite:run/lahar.db summary
 	@echo
 	@echo 'What each tenant owes (tenant = user modulo 5; docs/billing.md):'
-	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db billing invoice
-	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db billing verify
-	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db billing report > run/bill.html
+	@$(BIN)/lahar --log sqlite:run/lahar.db billing invoice
+	@$(BIN)/lahar --log sqlite:run/lahar.db billing verify
+	@$(BIN)/lahar --log sqlite:run/lahar.db billing report > run/bill.html
 	@echo 'One line of them, and the events behind it:'
-	@LAHAR_BILLING=1 $(BIN)/lahar --log sqlite:run/lahar.db billing explain bfbf4af952bc
+	@$(BIN)/lahar --log sqlite:run/lahar.db billing explain bfbf4af952bc
 	@echo 'The log is run/lahar.db, the bill as a page run/bill.html.'
 	@echo
 	@echo 'A story: an ensemble is done when its combiner is (examples/ensemble)'

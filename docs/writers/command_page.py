@@ -75,7 +75,7 @@ may be left out.
 | `log_format` | `"text"` | how processes that go on write their logs: `text` or `json`; `LAHAR_LOG_FORMAT` wins |
 | `ready_lag` | `"60s"` | how long an input may wait in a process that is ready (`/readyz`); `LAHAR_READY_LAG` wins |
 | `decide_limit` | `"60s"` | processor time that deciding one input or timer may take; `LAHAR_DECIDE_LIMIT` wins |
-| `billing` | `false` | run the billing stage as well ([billing.md](billing.md)); `LAHAR_BILLING` wins |
+| `billing` | `true` | run the billing stage as well ([billing.md](billing.md)); `LAHAR_BILLING` wins (`0` turns it off) |
 """
 
 _COMMON: Final = frozenset({"log", "as_json"})

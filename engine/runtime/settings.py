@@ -14,6 +14,7 @@ where credentials go: while the environment holds a login to Kafka, hosts that t
     log_format = "json"
     ready_lag = "60s"
     decide_limit = "60s"
+    billing = true
 
 `LAHAR_LOG_FORMAT`, `LAHAR_READY_LAG`, `LAHAR_DECIDE_LIMIT` and `LAHAR_BILLING` win over the keys of these names.
 """

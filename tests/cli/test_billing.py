@@ -149,6 +149,17 @@ def test_a_book_that_comes_late_prices_what_had_no_price(lahar):
     assert "verify: ok" in lahar("billing", "verify").out
 
 
+def test_a_book_of_today_bills_an_old_trace_as_a_book_of_then(billed):
+    """The same records, and nothing was recorded up to today and withdrawn."""
+    then = exported(billed)
+    billed("apply", "prices.yaml", "--log", "sqlite:today.db")
+    billed("import-trace", "--format", "openb", "small.csv", "--log", "sqlite:today.db")
+    assert exported(billed, "--log", "sqlite:today.db") == then
+    written = [event["type"] for event in billed("export", "--log", "sqlite:today.db").records if "usage" in event.get("type", "")]
+    assert written == ["lahar.usage.recorded.v1"] * 2
+    assert "verify: ok" in billed("billing", "verify", "--log", "sqlite:today.db").out
+
+
 def test_a_closed_month_never_changes(billed):
     for period, told in (("2023-05", "ends at"), ("2023-13", "no month"), ("2023-04", "nothing is recorded")):
         assert told in billed("billing", "close", period, "--at", "2023-05-31T00:00:00Z", code=2).err
@@ -263,5 +274,5 @@ def test_a_price_book_can_be_checked_where_there_is_no_log(lahar):
     done = lahar("prices", "check", "prices.yaml")
     assert "1 version(s), EUR" in done.out
     assert "only the file itself was checked" in done.err
-    lahar("import-trace")
+    lahar("ingest", given="")
     assert "give one with `lahar apply FILE`" in lahar("prices", "show", code=3).err
