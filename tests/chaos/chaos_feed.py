@@ -172,11 +172,11 @@ class Feeder:
 
 
 class Subscriber:
-    """A consumer of `job-events` as anybody may write one: it reads what is committed, from the beginning, while faults happen."""
+    """A consumer of a topic as anybody may write one: it reads what is committed, from the beginning, while faults happen."""
 
-    def __init__(self, settings: KafkaSettings, partitions: int) -> None:
+    def __init__(self, settings: KafkaSettings, topic: Topic, partitions: int) -> None:
         """Begin."""
-        name = f"{settings.topic_prefix}job-events"
+        name = f"{settings.topic_prefix}{topic}"
         self._settings = settings
         self._places = [TopicPartition(name, number) for number in range(partitions)]
         self.seen: dict[int, list[tuple[int, str]]] = {number: [] for number in range(partitions)}

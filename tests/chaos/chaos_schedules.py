@@ -80,7 +80,7 @@ def _thaw(here: World, victim: Worker, *, ends: bool) -> None:
 
 def freeze_in_mid_transaction(here: World, victim: Worker) -> int:
     """Freeze a worker while a transaction of its shards stands open; return how many records of it there are."""
-    places = [Partition("job-events", shard) for shard in range(SHARDS)]
+    places = [Partition(here.output, shard) for shard in range(SHARDS)]
     here.until(lambda: victim.works, f"{victim.name} has a shard")
     while True:
         # Something waits for it, so that it is at work when it is frozen again.
@@ -109,7 +109,11 @@ def lose_brokers(here: World, share: int, *, roll: bool) -> None:
         roll: restart them, too.
     """
     here.until_more(share)
-    kills = [lambda: leader(here, Partition("job-events", 0)), here.cluster.controller, lambda: leader(here, Partition("pods", 3))]
+    kills = [
+        lambda: leader(here, Partition(here.output, 0)),
+        here.cluster.controller,
+        lambda: leader(here, Partition(here.input, 3)),
+    ]
     for find in kills:
         broker = find()
         broker.kill()

@@ -1,4 +1,4 @@
-"""Workers as real processes, `lahar worker --stage lifecycle`: started, killed, frozen, thawed, ended."""
+"""Workers of a stage as real processes, `lahar worker`: started, killed, frozen, thawed, ended."""
 
 from __future__ import annotations
 
@@ -104,19 +104,27 @@ class Worker:
 class Fleet:
     """The workers of a schedule."""
 
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, environment: dict[str, str], stage: str) -> None:
         """Begin with none.
 
         Args:
             folder: where they write what they have to say.
             environment: says where the log is.
+            stage: that they run.
         """
         self._folder = folder
+        self._stage = stage
+        self._program = ["-c", _LAHAR]
         self._environment = {**os.environ, **environment, "PYTHONPATH": os.pathsep.join(sys.path)}
         self.workers: list[Worker] = []
         self._all: list[Worker] = []
         self.came_back: list[int] = []
         """Codes of those that had ended by themselves and were started anew."""
+
+    def run_by(self, program: list[str], **environment: str) -> None:
+        """Let another program run the command of all workers to come."""
+        self._program = program
+        self._environment |= environment
 
     def add(self, name: str, *options: str, program: list[str] | None = None) -> Worker:
         """Start one more.
@@ -124,9 +132,9 @@ class Fleet:
         Args:
             name: of the instance.
             options: of the command.
-            program: runs the command; `lahar` unless given.
+            program: runs the command, unless that of all does.
         """
-        command = [sys.executable, *(program or ["-c", _LAHAR]), "worker", "--stage", "lifecycle", "--instance", name, *options]
+        command = [sys.executable, *(program or self._program), "worker", "--stage", self._stage, "--instance", name, *options]
         worker = Worker(name, options, command, self._environment, self._folder / f"{name}.log")
         worker.start()
         self.workers.append(worker)

@@ -22,10 +22,11 @@ from chaos_workers import Fleet
 from oracle import Verdict, compare, judge
 from topics_of_tests import administered, delete_topics
 
-from engine.events import Message
+from engine.events import Message, Topic
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.errors import LogUnavailableError
 from engine.log.port import Partition
+from engine.processor.partitions import input_partitions
 from streams.codec import encode
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
@@ -54,6 +55,7 @@ class World:
         events: int,
         given: Sequence[Given] | None = None,
         *,
+        stage: Callable[[], Any] = LifecycleStage,
         held: bool = False,
         too_large_from: int | None = None,
     ) -> None:
@@ -66,11 +68,17 @@ class World:
             folder: for what workers say.
             events: how many inputs at least.
             given: the inputs, if not those of all schedules.
+            stage: makes the stage that workers run.
             held: nothing is appended until the feeder is told to go on.
             too_large_from: as of `oracle.judge`.
         """
         self.cluster = cluster
         self.schedule = schedule
+        self.make_stage = stage
+        self.stage = stage()
+        self.input: Topic = self.stage.inputs[-1][0]
+        """From which each shard takes most, a partition of its own."""
+        self.output: Topic = self.stage.outputs[0]
         self.seed = seed
         self.dice = dice(seed)
         self.given = workload(events) if given is None else given
@@ -96,7 +104,9 @@ class World:
                 "KAFKA_REQUEST_SECONDS": "15",
                 "KAFKA_TRANSACTION_SECONDS": str(TRANSACTION_SECONDS),
                 "KAFKA_SESSION_SECONDS": str(SESSION_SECONDS),
+                "LAHAR_BILLING": "1",
             },
+            self.stage.name,
         )
         self.shared_ids = 0
         """Outputs that follow, but have the id of another one."""
@@ -106,7 +116,7 @@ class World:
         self._closed = threading.Event()
         self._watcher = threading.Thread(target=self._watch, name="progress", daemon=True)
         self._watcher.start()
-        self.subscriber = Subscriber(self.settings, SHARDS)
+        self.subscriber = Subscriber(self.settings, self.output, SHARDS)
         self.feeder = Feeder(self.log, self.given, lambda: self.taken, held=held)
 
     # --- workers ----------------------------------------------------------------------------------------------------------
@@ -125,7 +135,7 @@ class World:
 
     def offsets(self, shard: int) -> dict[Partition, int]:
         """Return how far a shard has committed its inputs."""
-        found = self.log.background.run(self.log.group_offsets(self.settings.group("lifecycle", shard)))
+        found = self.log.background.run(self.log.group_offsets(self.settings.group(self.stage.name, shard)))
         return {partition: offset for partition, (offset, _) in found.items()}
 
     def _watch(self) -> None:
@@ -162,7 +172,7 @@ class World:
 
     def until_quiet(self) -> None:
         """Return when nothing has been written for a while: what was due has fired."""
-        places = [Partition("job-events", number) for number in range(SHARDS)]
+        places = [Partition(self.output, number) for number in range(SHARDS)]
         last: dict[Partition, tuple[int, int]] = {}
         since = time.monotonic()
 
@@ -193,7 +203,7 @@ class World:
             return sum(
                 self.log.end(partition) - self.offsets(shard).get(partition, 0)
                 for shard in range(SHARDS)
-                for partition in (Partition("pods", shard), Partition("jobs", shard), Partition("cluster", 0))
+                for partition in input_partitions(self.log, self.stage, shard)
             )
         except LogUnavailableError:
             return 1
@@ -249,7 +259,7 @@ class World:
             whole: as of `oracle.judge`.
             rested: as of `oracle.judge`.
         """
-        judged = partial(_judged, self.settings, whole, rested, self.too_large_from)
+        judged = partial(_judged, self.settings, self.make_stage, whole, rested, self.too_large_from)
         with ProcessPoolExecutor(2, multiprocessing.get_context("spawn")) as pool:
             found = list(pool.map(judged, range(SHARDS)))
         seen_again, unseen = self._seen([verdict.events for verdict in found])
@@ -281,8 +291,8 @@ class World:
     def _missing_inputs(self) -> int:
         """Return how many of the inputs that brokers have acknowledged do not stand in the topics."""
         given = Counter(map(_given_as, self.given[: self.feeder.appended]))
-        for topic, count in {"pods": SHARDS, "jobs": SHARDS, "cluster": 1}.items():
-            places = [Partition(topic, number) for number in range(count)]  # type: ignore[arg-type]  # they are topics
+        for topic, _ in self.stage.inputs:
+            places = [Partition(topic, number) for number in range(self.log.partitions(topic))]
             for place, end in zip(places, self.log.reader.ends(places), strict=True):
                 for chunk in self.log.reader.chunks(place, 0, end):
                     # An append whose answer was lost is done again, so there may be more.
@@ -320,12 +330,19 @@ class World:
         return asyncio.run(administered(self.settings, work))
 
 
-def _judged(settings: KafkaSettings, whole: bool, rested: int | None, too_large_from: int | None, number: int) -> Verdict:
+def _judged(
+    settings: KafkaSettings,
+    stage: Callable[[], Any],
+    whole: bool,
+    rested: int | None,
+    too_large_from: int | None,
+    number: int,
+) -> Verdict:
     """Judge a shard, in a process of its own."""
     # Of a topic that has grown, what stood in its old partitions is judged.
     log = KafkaLog(settings, readonly=True)
     try:
-        return judge(log, LifecycleStage(), number, whole=whole, rested=rested, too_large_from=too_large_from)
+        return judge(log, stage(), number, whole=whole, rested=rested, too_large_from=too_large_from)
     finally:
         log.close()
 

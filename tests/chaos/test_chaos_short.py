@@ -1,9 +1,11 @@
-"""Short forms of (a), (b) and (d), for every run of the tests."""
+"""Short forms of (a), (b) and (d), for every run of the tests: of lifecycle workers, and of billing workers."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
+from chaos_bills import billed_world, finish_bill
 from chaos_schedules import freeze_workers, kill_workers, leader
 from chaos_table import Row
 from chaos_world import World
@@ -14,6 +16,7 @@ Make = Callable[..., World]
 Note = Callable[[Row], None]
 
 _EVENTS = 3_000
+_BILLED = 2_000
 
 
 def test_workers_that_are_killed_lose_and_double_nothing(world: Make, note: Note) -> None:
@@ -39,3 +42,28 @@ def test_a_leader_that_dies_and_comes_back_costs_nothing(world: Make, note: Note
     here.until_taken(0.7)
     broker.start()
     here.finish(note, "a leader killed", workers_end=True)
+
+
+def test_a_bill_is_the_same_when_its_workers_are_killed(world: Make, note: Note, tmp_path: Path) -> None:
+    here = billed_world(world, "(a) of billing in short", 20_170_911, _BILLED, tmp_path)
+    here.by_group()
+    kill_workers(here, 3)
+    finish_bill(here, note, "3 kills", tmp_path)
+
+
+def test_a_bill_is_the_same_when_a_worker_was_frozen_in_mid_transaction(world: Make, note: Note, tmp_path: Path) -> None:
+    here = billed_world(world, "(b) of billing in short", 20_170_912, _BILLED, tmp_path)
+    here.by_ordinal()
+    half = freeze_workers(here, 1, heirs=True)
+    finish_bill(here, note, "a freeze", tmp_path, f"{half} records of open transactions were left behind")
+
+
+def test_a_bill_is_the_same_when_a_leader_dies_and_comes_back(world: Make, note: Note, tmp_path: Path) -> None:
+    here = billed_world(world, "(d) of billing in short", 20_170_914, _BILLED, tmp_path)
+    here.by_ordinal()
+    here.until_taken(0.2)
+    broker = leader(here, Partition("billing", 0))
+    broker.kill()
+    here.until_taken(0.7)
+    broker.start()
+    finish_bill(here, note, "a leader killed", tmp_path)

@@ -45,7 +45,7 @@ class Verdict:
     """Hash of the state after all of it."""
     outcomes: dict[str, int]
     events: dict[int, str]
-    """Offset and id of each record of `job-events` that the shard has written: nobody may see another one in its partition."""
+    """Offset and id of each record of its first output topic that the shard has written: nobody may see others in its partition."""
 
 
 def judge(
@@ -112,12 +112,12 @@ def judge(
         other,
         state_hash(stage, again.run.state),
         outcomes,
-        {record.offset: record.message.id for record in written if record.partition.topic == "job-events"},
+        {record.offset: record.message.id for record in written if record.partition.topic == stage.outputs[0]},
     )
 
 
 class Sight(NamedTuple):
-    """What a consumer of one partition of `job-events` has seen, against what the shard has written."""
+    """What a consumer of one partition of a topic has seen, against what the shard has written."""
 
     wrong: int
     """Records that are not there, or come behind one that stands behind them."""
