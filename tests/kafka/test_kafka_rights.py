@@ -29,7 +29,7 @@ from streams.agents import agent, job_events
 from streams.settings import KafkaSettings
 
 PASSWORD: Final = "any"  # noqa: S105  of a broker that lives as long as the tests
-USERS: Final = 50
+USERS: Final = 60
 PATIENCE: Final = 60.0
 COLUMNS: Final = ("topics", "groups", "transactional ids")
 KINDS: Final = {"topics": 2, "groups": 3, "transactional ids": 5}
@@ -69,6 +69,12 @@ POD: Final = """\
  "metadata": {"name": "p", "namespace": "ml", "uid": "p1", "creationTimestamp": "2026-03-02T09:30:00Z"}}"""
 
 
+RAN: Final = """\
+{"apiVersion": "v1", "kind": "Pod",
+ "spec": {"nodeName": "n1", "containers": [{"name": "c", "resources": {"requests": {"cpu": "2"}}}]},
+ "metadata": {"name": "ran", "namespace": "ml", "uid": "ran", "creationTimestamp": "2026-03-02T09:30:00Z"},
+ "status": {"phase": "Succeeded", "startTime": "2026-03-02T09:30:00Z", "containerStatuses": [{"name": "c", "state":
+  {"terminated": {"exitCode": 0, "startedAt": "2026-03-02T09:31:00Z", "finishedAt": "2026-03-02T09:41:00Z"}}}]}}"""
 GRANT: Final = "{apiVersion: lahar.dev/v1, kind: Grant, metadata: {name: g}, spec: {principals: ['*'], namespaces: ['*']}}"
 
 
@@ -312,9 +318,17 @@ def test_a_lifecycle_worker_and_who_follows_what_it_decides(guarded: Guarded) ->
         assert "WARNING" not in worker.said
 
 
-def test_a_billing_worker(guarded: Guarded) -> None:
+def test_a_billing_worker_and_who_closes_a_month(guarded: Guarded) -> None:
     with guarded.process(rights(BILLING), "worker", "--stage", "billing", "--instance", "a") as worker:
         worker.until(lambda: worker.is_ready)
+        everybody = guarded.log("made-")
+        everybody("ingest", "--recorded", "-", given=RAN)
+        everybody("run", "--once", LAHAR_BILLING="0")
+        reader = guarded.command(rights(READING))
+        worker.until(lambda: bool(reader.records("billing", "records", "--all")))
+        reader("billing", "verify")
+        refused(reader, "billing", "close", "2026-03")
+        guarded.command(rights(BOTH))("billing", "close", "2026-03")
         worker.send(signal.SIGTERM)
         assert worker.wait() == 0
         assert "WARNING" not in worker.said
@@ -325,6 +339,16 @@ def test_without_billing_nobody_needs_a_right_to_it(guarded: Guarded) -> None:
     environment = guarded.user(rights(LIFECYCLE, EFFECTS)) | {"LAHAR_BILLING": "0"}
     lahar = Command(environment.pop("LAHAR_LOG"), **environment)
     assert lahar.records("run", "--once")[0]["processed"] >= 1
+
+
+@pytest.mark.parametrize("taken", ["Write billing", "Write lahar-billing*"])
+def test_a_billing_worker_that_may_not_do_its_work_says_so_where_its_readiness_is_asked(guarded: Guarded, taken: str) -> None:
+    with guarded.process(without(rights(BILLING), taken), "worker", "--stage", "billing", "--instance", "b") as worker:
+        guarded.log("made-")("ingest", "--recorded", "-", given=RAN.replace("ran", f"ran-{len(taken)}"))
+        guarded.log("made-")("run", "--once", LAHAR_BILLING="0")
+        worker.until(lambda: "AuthorizationFailed" in worker.page("/readyz"))
+        (reason,) = json.loads(worker.page("/readyz"))["reasons"]
+        assert reason.count("AuthorizationFailed") == 1
 
 
 def test_an_effects_worker(guarded: Guarded) -> None:
@@ -364,16 +388,20 @@ def test_usage_is_counted_from_the_beginning_by_who_may_read_no_snapshots(guarde
         assert "no snapshots are available, so the whole history is read: " in agents.said
 
 
-def test_a_worker_that_may_not_read_the_log_says_so_and_ends(guarded: Guarded) -> None:
-    left = without(rights(LIFECYCLE), "Read *")
-    with guarded.process(left, "worker", "--stage", "lifecycle", "--instance", "c") as worker:
+@pytest.mark.parametrize("row", [LIFECYCLE, BILLING])
+@pytest.mark.usefixtures("_with_billing")
+def test_a_worker_that_may_not_read_the_log_says_so_and_ends(guarded: Guarded, row: str) -> None:
+    left = without(rights(row), "Read *")
+    with guarded.process(left, *row.split(), "--instance", "c") as worker:
         assert worker.wait() == 4
         assert "TopicAuthorizationFailedError" in worker.said.splitlines()[-1]
 
 
-def test_who_is_not_let_into_the_group_of_the_workers_says_so_and_ends(guarded: Guarded) -> None:
-    left = without(rights(LIFECYCLE), "Read lahar-lifecycle*")
-    with guarded.process(left, "worker", "--stage", "lifecycle", "--instance", "b") as worker:
+@pytest.mark.parametrize(("row", "taken"), [(LIFECYCLE, "Read lahar-lifecycle*"), (BILLING, "Read lahar-billing*")])
+@pytest.mark.usefixtures("_with_billing")
+def test_who_is_not_let_into_the_group_of_the_workers_says_so_and_ends(guarded: Guarded, row: str, taken: str) -> None:
+    left = without(rights(row), taken)
+    with guarded.process(left, *row.split(), "--instance", "b") as worker:
         assert worker.wait() == 4
         assert "GroupAuthorizationFailedError" in worker.said.splitlines()[-1]
 
