@@ -104,7 +104,6 @@ class World:
                 "KAFKA_REQUEST_SECONDS": "15",
                 "KAFKA_TRANSACTION_SECONDS": str(TRANSACTION_SECONDS),
                 "KAFKA_SESSION_SECONDS": str(SESSION_SECONDS),
-                "LAHAR_BILLING": "1",
             },
             self.stage.name,
         )

@@ -48,11 +48,6 @@ never,500,0,1,1000,,BE,Pending,1685000000,1685000100,
 """
 
 
-@pytest.fixture(autouse=True)
-def _with_billing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAHAR_BILLING", "1")
-
-
 # --- commands beside workers ---------------------------------------------------------------------------------------------------
 
 QUESTIONS: Final = [

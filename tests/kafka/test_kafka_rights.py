@@ -389,7 +389,6 @@ def test_usage_is_counted_from_the_beginning_by_who_may_read_no_snapshots(guarde
 
 
 @pytest.mark.parametrize("row", [LIFECYCLE, BILLING])
-@pytest.mark.usefixtures("_with_billing")
 def test_a_worker_that_may_not_read_the_log_says_so_and_ends(guarded: Guarded, row: str) -> None:
     left = without(rights(row), "Read *")
     with guarded.process(left, *row.split(), "--instance", "c") as worker:
@@ -398,7 +397,6 @@ def test_a_worker_that_may_not_read_the_log_says_so_and_ends(guarded: Guarded, r
 
 
 @pytest.mark.parametrize(("row", "taken"), [(LIFECYCLE, "Read lahar-lifecycle*"), (BILLING, "Read lahar-billing*")])
-@pytest.mark.usefixtures("_with_billing")
 def test_who_is_not_let_into_the_group_of_the_workers_says_so_and_ends(guarded: Guarded, row: str, taken: str) -> None:
     left = without(rights(row), taken)
     with guarded.process(left, *row.split(), "--instance", "b") as worker:

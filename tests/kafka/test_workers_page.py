@@ -85,11 +85,12 @@ def test_the_stateful_set_names_the_service_that_finds_its_pods() -> None:
 
 def test_the_recipes_start_workers_that_become_ready_and_drain(make_log: Make, settings: KafkaSettings) -> None:
     make_log(2)
-    for workload in (STATEFUL_SET, DEPLOYMENT):
+    for workload, stage in ((STATEFUL_SET, "lifecycle"), (STATEFUL_SET, "billing"), (DEPLOYMENT, "effects")):
         pod = workload["spec"]["template"]["spec"]
         (container,) = pod["containers"]
+        command = shlex.join(container["command"]).replace("lifecycle", stage)
         paths = [container[probe]["httpGet"]["path"] for probe in ("readinessProbe", "livenessProbe")]
-        with started(settings, shlex.join(container["command"])) as worker:
+        with started(settings, command) as worker:
             worker.until(lambda worker=worker, paths=paths: all('"ok": true' in worker.page(path) for path in paths))
             worker.send(signal.SIGTERM)
             assert worker.process.wait(pod["terminationGracePeriodSeconds"]) == 0
