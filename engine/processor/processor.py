@@ -34,8 +34,8 @@ _SHORTEST_REST: Final = 0.001
 
 _OVERDUE: Final = 3600 * SECOND
 _SETTLED: Final = 2 * SECOND
-"""A timer that is overdue by the clock belongs to history that may still be on its way, from an importer or through the stage before
-this one, and whose next part may cancel it. So it fires once no input has come for this long (microseconds)."""
+"""A timer that is overdue by the clock belongs to history that may still be on its way, from an importer or through the stage
+before this one, and whose next part may cancel it. So it fires once no input has come for this long (microseconds)."""
 
 SNAPSHOT_EVERY: Final = 100_000
 """Inputs within which a changed subject is written to the snapshot; recovery folds the tail of as many, in about 2 s."""
