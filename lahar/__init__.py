@@ -10,13 +10,13 @@ What stands here keeps its meaning within a major version; see docs/library.md.
 """
 
 from engine import __version__
-from engine.application.applying import AppliedObject
+from engine.application.apply import AppliedObject
 from engine.application.billing import Bills, PeriodError
 from engine.application.client import Lahar
 from engine.application.feed import Taken
-from engine.application.ingesting import Ingested
+from engine.application.ingestion import Ingested
 from engine.application.opening import open_lahar as open  # noqa: A004 - `lahar.open` reads as what it does
-from engine.application.subscribing import Events
+from engine.application.subscription import Events
 from engine.billing.invoice import Invoice
 from engine.billing.records import Record
 from engine.events import Event

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import TypeVar
 
-from engine.application.asking import Questions
 from engine.application.feed import Feed
+from engine.application.questions import Questions
 from engine.billing.book import Book, applied
 from engine.billing.calendar import Month, month_named
 from engine.billing.invoice import Invoice, invoices

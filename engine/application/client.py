@@ -11,13 +11,13 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 from uuid import uuid4
 
-from engine.application.applying import AppliedObject, apply_parts, part_of
-from engine.application.asking import Questions
+from engine.application.apply import AppliedObject, apply_parts, part_of
 from engine.application.billing import Bills, close_period
 from engine.application.feed import Feed, Taken
-from engine.application.ingesting import Ingested, append_objects, ingested
-from engine.application.messages import command_message, submission
-from engine.application.subscribing import Events, start_at
+from engine.application.ingestion import Ingested, append_objects, ingested
+from engine.application.job_inputs import command_message, submission
+from engine.application.questions import Questions
+from engine.application.subscription import Events, start_at
 from engine.billing.calendar import Month
 from engine.events import Data, Event, Message
 from engine.events.inputs import CommandIssued, CustomEventRaised

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import Any, Final
 
-from engine.application.messages import manifest_digest
+from engine.application.job_inputs import manifest_digest
 from engine.events import Message, decode
 from engine.events.errors import EventError
 from engine.events.inputs import JobSubmitted, JobUpdated

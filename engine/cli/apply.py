@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from engine.application.applying import apply_parts, part_of
+from engine.application.apply import apply_parts, part_of
 from engine.application.files import read_objects
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, moment
-from engine.cli.fed import finish, new_feed
+from engine.cli.input_outcomes import finish, new_feed
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
 

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from engine.application.asking import answered, meant
+from engine.application.questions import answered, meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import ClusterOption, JobArgument, NodeOption, OptionalJob, PhasesOption, ReasonsOption, moment, several
 from engine.cli.output import Output
@@ -21,10 +21,10 @@ from engine.events.times import EARLIEST, format_time
 from engine.history.asof import By, ClusterAsOf, job_as_of
 from engine.history.diff import Change, diff, diff_documents
 from engine.history.errors import UnopenedError
-from engine.history.exact import dumps
+from engine.history.event_filter import PHASES, Selection
+from engine.history.exact_numbers import dumps
 from engine.history.explain import explain
 from engine.history.reading import cluster_facts, events_of, job_events
-from engine.history.selection import PHASES, Selection
 from engine.history.sentences import tell
 from engine.history.timeline import draw, timeline
 from engine.history.why_node import why_node

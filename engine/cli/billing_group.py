@@ -16,9 +16,9 @@ from typing import Annotated, BinaryIO, Final
 import typer
 from rich.text import Text
 
-from engine.application.asking import Questions
 from engine.application.billing import Bills, close_period, price_book
 from engine.application.files import read_objects
+from engine.application.questions import Questions
 from engine.billing.book import Book, book_faults
 from engine.billing.charges import plain
 from engine.billing.exports.formats import FORMATS, export
@@ -28,7 +28,7 @@ from engine.billing.records import UNITS, Record, json_of
 from engine.billing.report import report
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, moment
-from engine.cli.fed import finish, new_feed
+from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.events.prices import METERS, PriceBook, read_book

@@ -9,11 +9,11 @@ from rich.table import Table
 
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption
-from engine.cli.fed import finish, new_feed
+from engine.cli.input_outcomes import finish, new_feed
+from engine.effects.callback_status import Standing, standings
 from engine.effects.dispatcher import Dispatcher
-from engine.effects.standing import Standing, standings
 from engine.events.times import format_time
-from engine.history.wording import moment
+from engine.history.formatting import moment
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.callbacks import registered
 from engine.runtime.engine import opened

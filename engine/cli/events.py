@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from engine.application.asking import meant
+from engine.application.questions import meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import JobOption, NamespaceOption, NodeOption, PhasesOption, ReasonsOption, moment, several
 from engine.cli.ask import show_event
@@ -14,7 +14,7 @@ from engine.cli.output import Output
 from engine.cli.relative_time import before_now
 from engine.events import decode
 from engine.events.envelope import to_cloudevent
-from engine.history.selection import PHASES, Selection
+from engine.history.event_filter import PHASES, Selection
 from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
 from engine.log.errors import LogError
 from engine.log.port import Record

@@ -15,7 +15,7 @@ from rich.text import Text
 from engine.application.feed import Feed
 from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, settings_of
 from engine.cli.arguments import NoProcessOption
-from engine.cli.fed import finish, new_feed
+from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.output import Output
 from engine.events import Message, Topic
 from engine.events.bounds import MOMENT_BYTES, OBJECT_BYTES

@@ -8,9 +8,9 @@ from uuid import uuid4
 
 import typer
 
-from engine.application.asking import answered, meant
 from engine.application.files import read_manifests
-from engine.application.messages import command_message, submission
+from engine.application.job_inputs import command_message, submission
+from engine.application.questions import answered, meant
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import (
     By,
@@ -23,17 +23,17 @@ from engine.cli.arguments import (
     moment,
     several,
 )
-from engine.cli.fed import finish, new_feed
+from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.output import Output
 from engine.cli.render import render_job, whole_table
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.events.times import format_time
 from engine.history.errors import UnopenedError
-from engine.history.exact import dumps
+from engine.history.exact_numbers import dumps
 from engine.history.fold import fold
+from engine.history.formatting import length
 from engine.history.listing import Filter, JobLine
 from engine.history.reading import cluster_of, events_of
-from engine.history.wording import length
 from engine.kubernetes.reading.identity import job_name
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened

@@ -9,10 +9,10 @@ from uuid import uuid4
 import typer
 from rich.table import Table
 
-from engine.application.messages import command_message
+from engine.application.job_inputs import command_message
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import By, NoProcessOption
-from engine.cli.fed import finish, new_feed
+from engine.cli.input_outcomes import finish, new_feed
 from engine.events.inputs import CommandIssued
 from engine.events.times import format_time
 from engine.history.letters import Letter, latest_letters, meant_letters, objection, redriven

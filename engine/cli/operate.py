@@ -10,13 +10,13 @@ from typing import Annotated, BinaryIO, cast
 
 import typer
 
-from engine.application.asking import meant
+from engine.application.questions import meant
 from engine.cli.app import JsonOption, LogOption, Panel, app, group, output_of, settings_of
 from engine.cli.arguments import JobOption, moment
 from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.history.census import Census
-from engine.history.surviving import Damage
+from engine.history.readable_records import Damage
 from engine.history.transfer import contents_of, export_job, export_log, import_log
 from engine.history.verify import verify_shard
 from engine.log.errors import LogUnavailableError

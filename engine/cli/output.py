@@ -21,8 +21,8 @@ from rich.segment import Segment
 from rich.text import Text
 
 from engine.controls import visible_line
+from engine.runtime.escaping import visible, visible_text
 from engine.runtime.journal import is_json
-from engine.runtime.visible import visible, visible_text
 
 __all__ = ["Output"]
 

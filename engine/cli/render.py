@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from engine.cli.output import Output
+from engine.history.formatting import length, moment
 from engine.history.view import JobView
-from engine.history.wording import length, moment
-from engine.runtime.visible import visible
+from engine.runtime.escaping import visible
 
 __all__ = ["render_job", "render_summary", "whole_table"]
 

@@ -13,9 +13,9 @@ from engine.cli.app import JsonOption, LogOption, Panel, app, output_of, setting
 from engine.cli.arguments import MetricsOption
 from engine.cli.output import Output
 from engine.events.times import format_time
-from engine.history.exact import dumps
+from engine.history.exact_numbers import dumps
+from engine.history.formatting import length
 from engine.history.status import ShardStatus, shard_status
-from engine.history.wording import length
 from engine.processor.partitions import shard_count
 from engine.runtime import run as processes
 from engine.runtime.engine import opened, run_lock

@@ -10,7 +10,7 @@ from typing import Final
 from engine.events import Topic, decode
 from engine.events.errors import EventError
 from engine.history.letters import set_aside
-from engine.history.surviving import Damage, surviving
+from engine.history.readable_records import Damage, readable_records
 from engine.log.port import Partition, Searchable, Vector
 
 __all__ = ["Census"]
@@ -37,7 +37,7 @@ class Census:
         """The first one that cannot be read."""
         self._faults: dict[Partition, list[tuple[int, str]]] = {}
         letters = {topic: set_aside(log, topic) for topic in topics}
-        for record in surviving(log, topics):
+        for record in readable_records(log, topics):
             partition, offset = record.partition, record.offset
             if isinstance(record, Damage):
                 self._damaged.setdefault(partition, offset)

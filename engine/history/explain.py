@@ -18,7 +18,7 @@ def explain(log: SearchableLog, meant: Callable[[str], str], what: str, replica:
 
     Args:
         log: where to look.
-        meant: returns the id of the job that is named, as `resolve` does.
+        meant: returns the id of the job that is named, as `job_reference` does.
         what: a job as `meant` takes it, or an event's id or the beginning of it.
         replica: `TASK[INDEX]` of the job.
 

@@ -22,9 +22,9 @@ from engine.events.jobs import (
     RowRejected,
 )
 from engine.events.times import format_time
-from engine.history.claimed import Claimed
-from engine.history.exact import seconds
-from engine.history.use import LiveAttempt, Use, use_so_far
+from engine.history.claimed_names import Claimed
+from engine.history.exact_numbers import seconds
+from engine.history.resource_use import LiveAttempt, Use, use_so_far
 from engine.lifecycle.claims import Claim
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.events.job_state import STATED
 from engine.events.jobs import Accounted
-from engine.history.claimed import CLAIMING
+from engine.history.claimed_names import CLAIMING
 from engine.history.facts import OTHER, JobLine, Jobs
 
 __all__ = ["LISTED", "Filter", "JobLine", "Listing", "in_order"]

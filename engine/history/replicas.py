@@ -11,9 +11,9 @@ from engine.events.excerpts import gist
 from engine.events.job_state import Slot
 from engine.events.jobs import AttemptEvent, EffectRequested, EffectSettled
 from engine.events.times import format_time
+from engine.history.formatting import agree, brief, listed, moment, plural, sentence
 from engine.history.sentences import exit_words, fate
 from engine.history.view import AttemptView, JobView
-from engine.history.wording import agree, brief, listed, moment, plural, sentence
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
 __all__ = ["GROUPS", "MISSING", "Group", "by_urgency", "grouped", "groups_of", "indexes_of", "needs", "refusals", "waiting_tasks"]

@@ -58,7 +58,7 @@ from engine.events.jobs import (
     TimerKind,
     TimerSet,
 )
-from engine.history.wording import length, moment, plural
+from engine.history.formatting import length, moment, plural
 from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
 
 __all__ = ["attempt_of", "exit_words", "fate", "limit", "quoted", "tell"]

@@ -16,7 +16,7 @@ from engine.events import Event, Message, Topic, decode
 from engine.events.job_state import LabelledJob
 from engine.events.jobs import JobForgotten, JobOpened, JobRevised
 from engine.history.errors import ForeignTokenError
-from engine.history.selection import Selection, full_type
+from engine.history.event_filter import Selection, full_type
 from engine.history.token import Place, check, digest_of, read_token, write_token
 from engine.log.port import Log, Partition, Record
 from statemachines.vocabulary import Level

@@ -16,9 +16,9 @@ from typing import Any, Final, NamedTuple, TypeVar
 from engine.events.job_state import STATED
 from engine.events.jobs import Accounted, RowRejected
 from engine.events.times import format_time
-from engine.history.exact import distribution
+from engine.history.exact_numbers import distribution
 from engine.history.facts import OTHER, JobFacts, Jobs
-from engine.history.use import LiveAttempt, Use
+from engine.history.resource_use import LiveAttempt, Use
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["SUMMARISED", "JobSums", "Summary", "summarised"]

@@ -11,8 +11,8 @@ from rich.text import Text
 from engine.events import Data, Event
 from engine.events.times import format_time
 from engine.history.fold import Interval, Track, fold, tracks
+from engine.history.formatting import length, moment
 from engine.history.view import JobView, attempt_name
-from engine.history.wording import length, moment
 
 __all__ = ["Timeline", "draw", "timeline"]
 

@@ -27,7 +27,7 @@ from engine.events import Message, Topic, from_cloudevent, raw_message, to_cloud
 from engine.events.errors import UndecodableError
 from engine.events.ids import digest
 from engine.history.errors import TransferError
-from engine.history.surviving import Damage, surviving
+from engine.history.readable_records import Damage, readable_records
 from engine.log.port import Commit, Log, Output, Partition, Record, SearchableLog, ShardId, ShardLog, Vector
 from engine.processor.partitions import input_partitions, partition_count, shard_count
 from engine.processor.stage import Stage
@@ -79,7 +79,7 @@ def export_log(
     else:
         yield _head(Contents("everything" if first is None else "range", count, f"{first or ''}..{'' if last is None else last}"))
     done = 0
-    for record in surviving(log, _TOPICS):
+    for record in readable_records(log, _TOPICS):
         if isinstance(record, Damage):
             yield _left_out(record, on_damage)
             continue
@@ -94,7 +94,7 @@ def export_job(log: SearchableLog, job: str, on_damage: Callable[[Damage], None]
     """Yield the lines of an export of one job: its inputs and all that stages said about it; `on_damage` as for all of a log."""
     yield _head(Contents("job", partition_count(log), job))
     done = 0
-    for record in surviving(log, _TOPICS, job):
+    for record in readable_records(log, _TOPICS, job):
         if isinstance(record, Damage):
             yield _left_out(record, on_damage)
             continue

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from engine.history.census import Census
-from engine.history.wording import plural
+from engine.history.formatting import plural
 from engine.log.port import ShardId, ShardView
 from engine.processor.partitions import input_partitions
 from engine.processor.recovery import recover

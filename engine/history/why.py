@@ -26,11 +26,11 @@ from engine.events.jobs import (
 from engine.events.times import format_time
 from engine.history.advice import advice
 from engine.history.fold import fold
+from engine.history.formatting import NAMED, agree, brief, length, listed, moment, plural, sentence
 from engine.history.reading import JobHistory
 from engine.history.replicas import GROUPS, Group, groups_of, needs, refusals, waiting_tasks
 from engine.history.sentences import attempt_of, exit_words, fate, limit, quoted, tell
 from engine.history.view import AttemptView, JobView, attempt_name
-from engine.history.wording import NAMED, agree, brief, length, listed, moment, plural, sentence
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["Explanation", "Step", "depends", "of_object", "steps", "why_event", "why_job"]

@@ -10,11 +10,11 @@ from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.jobs import AttemptBound
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.fold import fold
+from engine.history.formatting import agree, moment, plural
 from engine.history.reading import cluster_facts, job_events
 from engine.history.replicas import GROUPS, Group, by_urgency, grouped, refusals
 from engine.history.view import JobView
 from engine.history.why import Explanation
-from engine.history.wording import agree, moment, plural
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.log.port import Searchable
 

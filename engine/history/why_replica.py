@@ -8,11 +8,11 @@ from typing import Final
 from engine.events.jobs import AttemptEnded, AttemptEvent
 from engine.history.advice import advice
 from engine.history.fold import fold
+from engine.history.formatting import plural, sentence
 from engine.history.reading import JobHistory
 from engine.history.replicas import MISSING, Group, grouped, needs, refusals, waiting_tasks
 from engine.history.sentences import tell
 from engine.history.why import Explanation, depends, of_object, steps
-from engine.history.wording import plural, sentence
 
 __all__ = ["read_replica", "why_replica"]
 

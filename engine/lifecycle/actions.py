@@ -20,7 +20,7 @@ from engine.events.jobs import (
 )
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import cancelled, fired_key
-from engine.lifecycle.losses import wait_for_lost
+from engine.lifecycle.lost_pods import wait_for_lost
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import breadth, kill, left_to_kill, plan_of, scope_of, start_missing, when_killed
 from engine.lifecycle.state import Attempt, Job, Timer

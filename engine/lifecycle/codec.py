@@ -4,7 +4,7 @@ Records: `job/ID`, `page/TABLE/NUMBER/ID`, `node/CLUSTER/NAME` and `object/CLUST
 what stands, or its deletion, and its former lives), `forgotten/N`. A job's record is its `rest` in decimal (empty while something
 about it is under way; a `?` behind it: it is no job), a space, its `Head` as JSON, a line feed, and all else of it as JSON. So a
 finished job stays bytes until somebody asks for it, 100,000 of them are ready as soon as they are read, and each is forgotten in
-time whether its second line can be read or not. Its pages are those of `pages`, each the JSON of a job that has nothing else.
+time whether its second line can be read or not. Its pages are those of `job_pages`, each the JSON of a job that has nothing else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 from pydantic import TypeAdapter
 
 from engine.kubernetes.observation.cluster_facts import NODE, Thing
-from engine.lifecycle.pages import first_page, join, later_page
+from engine.lifecycle.job_pages import first_page, join, later_page
 from engine.lifecycle.state import Job, Page
 
 __all__ = [

@@ -16,9 +16,9 @@ from engine.lifecycle import codec
 from engine.lifecycle.codec import JOB_RECORD, Head, record_name
 from engine.lifecycle.evolve_attempts import ATTEMPTS
 from engine.lifecycle.evolve_jobs import JOBS
+from engine.lifecycle.idle_jobs import note_finished, note_stranger
 from engine.lifecycle.indexes import index_job, match
-from engine.lifecycle.pages import later_pages
-from engine.lifecycle.resting import note_finished, note_stranger
+from engine.lifecycle.job_pages import later_pages
 from engine.lifecycle.state import Job, Page, ShardState
 from statemachines.raising import matching, subject_of
 

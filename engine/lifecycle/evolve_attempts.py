@@ -28,7 +28,7 @@ from engine.lifecycle.indexes import (
     place,
     seat,
 )
-from engine.lifecycle.pages import append, change, change_tasks
+from engine.lifecycle.job_pages import append, change, change_tasks
 from engine.lifecycle.state import Attempt, Job, ShardState, Task
 from engine.lifecycle.tables import own
 from statemachines.spec import TaskSpec

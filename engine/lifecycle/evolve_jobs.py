@@ -50,8 +50,17 @@ from engine.lifecycle.indexes import (
     stop_timer,
     where_of,
 )
-from engine.lifecycle.pages import change, change_tasks, discard, keep
-from engine.lifecycle.said import OBSERVE, REPORT, ROW, SUBMIT, faults_digest, key_of_held, remember_released, remember_said
+from engine.lifecycle.job_pages import change, change_tasks, discard, keep
+from engine.lifecycle.refused_inputs import (
+    OBSERVE,
+    REPORT,
+    ROW,
+    SUBMIT,
+    faults_digest,
+    key_of_held,
+    remember_released,
+    remember_said,
+)
 from engine.lifecycle.state import Deferred, Job, ShardState, Timer
 from engine.lifecycle.tables import EMPTY, own
 from statemachines.spec import JobSpec

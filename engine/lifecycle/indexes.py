@@ -17,7 +17,7 @@ from engine.events.ids import routing_key
 from engine.events.inputs import DEFAULT_NAMESPACE
 from engine.events.jobs import DelaysCancelled
 from engine.lifecycle.claims import Claim, claim_of, restore
-from engine.lifecycle.pages import SIZES, change_spec, change_tasks, clear, discard, keep
+from engine.lifecycle.job_pages import SIZES, change_spec, change_tasks, clear, discard, keep
 from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, Waiters, category
 from engine.lifecycle.tables import EMPTY, own
 from statemachines.raising import raise_rules

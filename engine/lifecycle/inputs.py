@@ -36,7 +36,7 @@ from engine.events.jobs import (
 )
 from engine.kubernetes.manifests.job_bounds import replica_faults
 from engine.kubernetes.observation.versions import is_newer
-from engine.lifecycle import authority, belonging, commands, hold, managed, observed, said, steps
+from engine.lifecycle import authority, commands, held_inputs, managed_jobs, observed_jobs, ownership, refused_inputs, steps
 from engine.lifecycle.claims import restore
 from engine.lifecycle.indexes import held_size
 from engine.lifecycle.pod_inputs import pod_of_job, settle_list
@@ -54,17 +54,17 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     """Decide on one input of a job."""
     # What is held of a job that was unparked comes before anything new, step by step.
     if (job.parked or job.held) and _may_wait(event.data):
-        if hold.is_held(job, event):
+        if held_inputs.is_held(job, event):
             return _ends((), "duplicate")
         if not _is_no_candidate(turn, job, event):
             return _unless_refused(_park, turn, job, event)
     if job.waiting and isinstance(event.data, PodObserved | PodDeleted):
         if event.id in job.waiting:
             return _ends((), "duplicate")
-        if job.opened and hold.own_wait(job):
-            return _ends(hold.orphan(turn, job, event), "waiting")
+        if job.opened and held_inputs.own_wait(job):
+            return _ends(held_inputs.orphan(turn, job, event), "waiting")
     if not job.opened:
-        if said.is_known(job, event):
+        if refused_inputs.is_known(job, event):
             return _ends((), "duplicate")
         if job.id in turn.state.forgotten:
             return _ends((), "late")
@@ -94,7 +94,7 @@ def _if_allowed(rule: Rule) -> Rule:
 
 
 def _unless_refused(rule: Rule, turn: Turn, job: Job, event: Event[Any]) -> Decision:
-    if said.is_known(job, event):
+    if refused_inputs.is_known(job, event):
         return _ends((), "duplicate")
     why = authority.objection(turn.state, job, event)
     if why is not None:
@@ -103,7 +103,7 @@ def _unless_refused(rule: Rule, turn: Turn, job: Job, event: Event[Any]) -> Deci
 
 
 def _park(turn: Turn, job: Job, event: Event[Data]) -> Decision:
-    yield from hold.park(turn, job, event, None)
+    yield from held_inputs.park(turn, job, event, None)
     return "parked"
 
 
@@ -122,13 +122,13 @@ def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain
         in_vain: the job has not come.
     """
     inputs, depth, size = job.held if kept == "parked" else job.waiting, turn.depth, 0
-    for held in list(islice(inputs.values() if kept == "parked" else hold.own_first(job), RELEASED)):
+    for held in list(islice(inputs.values() if kept == "parked" else held_inputs.own_first(job), RELEASED)):
         if turn.work > WORK or size > RELEASED_BYTES:
             break
         size += held_size(held)
         event = restore(held)
         turn.cause, turn.time, turn.cluster, turn.depth = turn.origin, turn.now, event.clusterid, 0
-        whose = belonging.job_of(turn.state, event, alone=in_vain)
+        whose = ownership.job_of(turn.state, event, alone=in_vain)
         part, take = (turn, _RULES[type(event.data)]) if whose is job else (turn.about(whose), decide)
         at = part.index
         outcome = yield from take(part, whose, event)
@@ -150,9 +150,9 @@ def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
     elif job.waiting and (job.opened or timer.reason == IN_VAIN):
         yield from release(turn, job, "waiting", in_vain=timer.reason == IN_VAIN and not job.managed)
     elif job.waiting:
-        yield from hold.wait_for_job(turn, job)
+        yield from held_inputs.wait_for_job(turn, job)
     if job.managed:
-        yield from managed.go_on(turn, job, timer)
+        yield from managed_jobs.go_on(turn, job, timer)
 
 
 def _wait_on(turn: Turn, job: Job, reason: str | None) -> Events:
@@ -160,7 +160,7 @@ def _wait_on(turn: Turn, job: Job, reason: str | None) -> Events:
     if job.opened or reason == IN_VAIN:
         yield from steps.go_on(turn, job, reason)
     else:
-        yield from hold.wait_for_job(turn, job)
+        yield from held_inputs.wait_for_job(turn, job)
 
 
 def _welcome(turn: Turn, job: Job) -> Events:
@@ -196,7 +196,7 @@ def _known_or_first(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]
     pod, deleted = (data.last, True) if isinstance(data, PodDeleted) else (data, False)
     if not job.opened:
         if pod.managed and job.id == event.subject:
-            return _ends(hold.orphan(turn, job, event), "waiting")
+            return _ends(held_inputs.orphan(turn, job, event), "waiting")
         if job.waiting:
             return _first_pod(turn, job, pod, deleted=deleted)
     return pod_of_job(turn, job, pod, deleted=deleted)
@@ -214,7 +214,7 @@ def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
         return "duplicate"
     if job.opened:
         return (yield from _refuse(turn, job, event, f"a job with this id exists: {job.namespace}/{job.name}", stranger=True))
-    outcome = yield from managed.submitted(turn, job, event)
+    outcome = yield from managed_jobs.submitted(turn, job, event)
     if outcome == "applied":
         yield from _welcome(turn, job)
     return outcome
@@ -223,7 +223,7 @@ def _submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
 def _updated(turn: Turn, job: Job, event: Event[JobUpdated]) -> Decision:
     if not job.opened or not job.managed:
         return (yield from _refuse(turn, job, event, "no managed job has this id"))
-    return (yield from managed.updated(turn, job, event.data))
+    return (yield from managed_jobs.updated(turn, job, event.data))
 
 
 def _deleted(turn: Turn, job: Job, event: Event[JobDeleted]) -> Decision:
@@ -232,9 +232,9 @@ def _deleted(turn: Turn, job: Job, event: Event[JobDeleted]) -> Decision:
     if job.object_deleted is not None:
         return "unchanged"
     if job.managed:
-        yield from managed.deleted(turn, job, event.data.version)
+        yield from managed_jobs.deleted(turn, job, event.data.version)
     else:
-        yield from observed.object_deleted(turn, job, event.data.version)
+        yield from observed_jobs.object_deleted(turn, job, event.data.version)
         yield from follow_tasks(turn, job, dict.fromkeys(job.tasks, turn.now))
     return "applied"
 
@@ -246,14 +246,14 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
         return "unchanged"  # the status of a job of ours says what we wrote
     too_large = list(replica_faults(sum(event.data.tasks.values()), turn.state.max_replicas, "tasks"))
     if too_large:
-        yield from said.say(turn, job, JobRejected(event.data.name, too_large, update=bool(job.opened)))
+        yield from refused_inputs.say(turn, job, JobRejected(event.data.name, too_large, update=bool(job.opened)))
         return "rejected"
-    what = observed.contradiction(job, event.data)
+    what = observed_jobs.contradiction(job, event.data)
     if what is not None:
         yield turn.event(job, Anomaly(what))
         return "anomalous"
     at, waited = turn.index, bool(job.waiting) and not job.opened
-    yield from observed.job_observed(turn, job, event.data)
+    yield from observed_jobs.job_observed(turn, job, event.data)
     if turn.index == at:
         return "unchanged"
     yield from follow_tasks(turn, job, dict.fromkeys(job.tasks, job.since))
@@ -265,9 +265,9 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
 def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
     command = event.data
     if command.action == "Discard" and not job.opened:
-        yield from said.say(turn, job, LetterDiscarded(command.by, command.reason, command.principal))
+        yield from refused_inputs.say(turn, job, LetterDiscarded(command.by, command.reason, command.principal))
         return "applied"
-    if command.action == "Unpark" and (job.parked or hold.is_left(job)):  # the first input of a job may have parked it
+    if command.action == "Unpark" and (job.parked or held_inputs.is_left(job)):  # the first input of a job may have parked it
         part, principal = (turn, None) if job.opened else (turn.about(job), command.principal)
         yield part.event(job, JobUnparked(len(job.held), command.by, principal))
         yield from release(part, job, "parked")
@@ -301,16 +301,16 @@ def _reported(turn: Turn, job: Job, event: Event[EffectReported]) -> Decision:
     report = event.data
     # What is no job may be a callback.
     principal = "" if job.opened else report.principal
-    yield from said.say(
+    yield from refused_inputs.say(
         turn, job, EffectSettled(report.effect, report.outcome, report.name, report.message, report.reason, principal)
     )
-    yield from managed.effect_settled(turn, job, report)
+    yield from managed_jobs.effect_settled(turn, job, report)
     return "applied"
 
 
 def _row(turn: Turn, job: Job, event: Event[RowUnreadable]) -> Decision:
     row = event.data
-    if said.was_said(job, job.cluster if job.opened else event.clusterid, said.ROW, "", event.id):
+    if refused_inputs.was_said(job, job.cluster if job.opened else event.clusterid, refused_inputs.ROW, "", event.id):
         return "duplicate"
     yield turn.about(job).event(job, RowRejected(row.format, row.line, row.reason))
     return "rejected"
@@ -321,7 +321,7 @@ def _refuse(turn: Turn, job: Job, event: Event[Any], reason: str, *, stranger: b
     principal: str | None = event.data.principal if stranger or not job.opened else None
     if principal is not None:
         turn = turn.about(job)
-    command, by = said.asked(event.data)
+    command, by = refused_inputs.asked(event.data)
     elsewhere = event.clusterid if job.opened and event.clusterid != job.cluster else None
     yield turn.event(job, CommandRefused(command, reason, by, principal, elsewhere))
     return "refused"

@@ -7,7 +7,7 @@ from typing import Literal
 from engine.events import Data, Event
 from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.jobs import AttemptChanged, TimerCancelled
-from engine.lifecycle import losses
+from engine.lifecycle import lost_pods
 from engine.lifecycle.indexes import pods_on
 from engine.lifecycle.turn import Decision, Events, Turn
 
@@ -56,4 +56,4 @@ def _gone(turn: Turn, cluster: str, name: str) -> Events:
     """Wait for what ran on a node that is gone: whoever deletes its pods may be heard of, or not."""
     for job_id in sorted(turn.state.on_node.get((cluster, name), ())):
         job = turn.state.jobs[job_id]
-        yield from losses.wait_for_lost(turn.about(job), job, node=name)
+        yield from lost_pods.wait_for_lost(turn.about(job), job, node=name)

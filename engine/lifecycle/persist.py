@@ -13,9 +13,9 @@ from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.kubernetes.observation.cluster_facts import NODE, Deletion, Former, Known, Thing
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import keep_warm
+from engine.lifecycle.idle_jobs import note_stranger
 from engine.lifecycle.indexes import index_job, note_submitted
-from engine.lifecycle.pages import later_pages
-from engine.lifecycle.resting import note_stranger
+from engine.lifecycle.job_pages import later_pages
 from engine.lifecycle.state import Job, Page, ShardState
 
 __all__ = ["dump", "jobs", "load", "records", "subject_of"]

@@ -7,7 +7,7 @@ from itertools import islice
 from engine.events.inputs import PodObserved
 from engine.events.jobs import Anomaly, TimerSet
 from engine.kubernetes.observation.versions import is_newer
-from engine.lifecycle import belonging, losses, managed, observe, observed, pod_identity, said
+from engine.lifecycle import lost_pods, managed_jobs, observed_jobs, observed_pods, ownership, pod_identity, refused_inputs
 from engine.lifecycle.actions import settle
 from engine.lifecycle.closing import give_up, give_up_object
 from engine.lifecycle.pods import ask_again, stray
@@ -31,18 +31,18 @@ def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Deci
     what = pod_identity.contradiction(job, attempt, pod, turn.state.max_replicas)
     if what is not None:
         number = attempt.number if attempt else None
-        yield from said.say(turn, job, Anomaly(what, "replica", pod.task, pod.index, number, pod.name))
+        yield from refused_inputs.say(turn, job, Anomaly(what, "replica", pod.task, pod.index, number, pod.name))
         if job.managed and attempt is None and not deleted and not pod.deleting:
             yield from stray(turn, job, pod)
         return "anomalous"
     if not job.opened:
-        yield from observed.open_from_pod(turn, job, pod)
+        yield from observed_jobs.open_from_pod(turn, job, pod)
     before, seen = None, 0  # of a pod that comes into view, the object itself is the only proof of life
     counted = None
     if attempt is None:
         yield from pod_identity.start(turn, job, pod)
         attempt = job.by_uid[pod.uid]
-        claim = belonging.false_claim(job, pod)
+        claim = ownership.false_claim(job, pod)
         if claim is not None:
             yield turn.event(job, Anomaly(claim, "replica", attempt.task, attempt.index, attempt.number, pod.name))
     elif attempt.ended is None:
@@ -52,37 +52,37 @@ def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Deci
     else:
         return (yield from _pod_of_closed(turn, job, attempt, pod, deleted=deleted))
     at, restarts = turn.index, attempt.restarts
-    yield from observe.advance(turn, job, attempt, pod, seen, gone=deleted)
+    yield from observed_pods.advance(turn, job, attempt, pod, seen, gone=deleted)
     if deleted and attempt.live:  # whoever told of it has not judged its end
         yield give_up(turn, job, attempt, "Lost", "EndUnknown")
     if before is not None and turn.index == at:
         return "unchanged"
     if job.managed:
-        yield from managed.pod_changed(turn, job, attempt, before, restarts, pod.first_exit_code)
+        yield from managed_jobs.pod_changed(turn, job, attempt, before, restarts, pod.first_exit_code)
     elif category(attempt) != counted or job.finished is not None:  # until its end an observed job follows its counters alone
         yield from _follow_attempt(turn, job, attempt, listed=pod.listed is not None)
     if job.lost and not attempt.live:
-        yield from losses.stop_waiting(turn, job, attempt)
+        yield from lost_pods.stop_waiting(turn, job, attempt)
     if turn.state.facts.deleted:
-        yield from losses.wait_for_node(turn, job, attempt)
+        yield from lost_pods.wait_for_node(turn, job, attempt)
     return "applied"
 
 
 def _pod_of_closed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, deleted: bool) -> Decision:
     at = turn.index
-    yield from observe.tell_late(turn, job, attempt, pod)
+    yield from observed_pods.tell_late(turn, job, attempt, pod)
     told = turn.index
     if job.managed:
-        yield from observe.tell_object(turn, job, attempt, pod, gone=deleted)
+        yield from observed_pods.tell_object(turn, job, attempt, pod, gone=deleted)
         if turn.index > at:
-            yield from managed.object_changed(turn, job, attempt)
-            yield from losses.stop_waiting(turn, job, attempt)
+            yield from managed_jobs.object_changed(turn, job, attempt)
+            yield from lost_pods.stop_waiting(turn, job, attempt)
     return "late" if told > at else "unchanged" if turn.index == at else "applied"
 
 
 def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
     """Close what a timer has waited for in vain, with all that follows from each end."""
-    found = list(islice(losses.lost(turn, job, timer), PODS + 1))
+    found = list(islice(lost_pods.lost(turn, job, timer), PODS + 1))
     done = 0
     for attempt, why in found[:PODS]:
         if turn.work > WORK:
@@ -95,17 +95,17 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
             yield give_up_object(turn, job, attempt, f"{gone} is gone")
             continue
         before = attempt.phase
-        yield losses.end_without_evidence(turn, job, attempt, why)
+        yield lost_pods.end_without_evidence(turn, job, attempt, why)
         if job.managed:
-            yield from managed.pod_changed(turn, job, attempt, before, attempt.restarts)
+            yield from managed_jobs.pod_changed(turn, job, attempt, before, attempt.restarts)
         else:
             yield from _follow_attempt(turn, job, attempt)
     turn.depth = timer.depth
-    for attempt in losses.unseen(turn, job)[:PODS]:
+    for attempt in lost_pods.unseen(turn, job)[:PODS]:
         yield from ask_again(turn, job, attempt)
     if len(found) > done:
         yield turn.event(job, TimerSet("lost", turn.now + PACE, node=timer.node, depth=timer.depth))
-    yield from losses.wait_on(turn, job, timer)
+    yield from lost_pods.wait_on(turn, job, timer)
     if job.managed:
         yield from settle(turn, job)
 
@@ -127,6 +127,6 @@ def _follow(turn: Turn, job: Job, changed: dict[str, int]) -> Events:
     """Let the phases of an observed job and of its tasks follow attempts of these tasks that changed last at these times."""
     yield from follow_tasks(turn, job, changed)
     was, last = job.finished, max(changed.values())
-    yield from observed.follow_attempts(turn, job, last)
+    yield from observed_jobs.follow_attempts(turn, job, last)
     if job.finished != was:
         yield from follow_tasks(turn, job, dict.fromkeys(job.tasks, last))

@@ -9,7 +9,7 @@ from typing import Final
 from engine.events.inputs import PodObserved
 from engine.events.jobs import AttemptObjectChanged, AttemptStarted, EffectRequested
 from engine.lifecycle.closing import give_up
-from engine.lifecycle.losses import wait_for_node, wait_for_sight
+from engine.lifecycle.lost_pods import wait_for_node, wait_for_sight
 from engine.lifecycle.orders import Order
 from engine.lifecycle.state import Attempt, Job, Task, Timer, category
 from engine.lifecycle.steps import PODS, go_on, go_on_killing, room

@@ -1,7 +1,7 @@
 """The lifecycle stage: decides the events of each input, job by job.
 
 `decide` routes an input to the rules of its kind and names its outcome; `fire` does the same for timers. Managed jobs are ruled by
-`managed`, observed ones by `observed`; what a pod shows is read by `observe` for both.
+`managed_jobs`, observed ones by `observed_jobs`; what a pod shows is read by `observed_pods` for both.
 """
 
 from __future__ import annotations
@@ -29,7 +29,19 @@ from engine.events.jobs import (
     TimerFired,
 )
 from engine.events.times import SECOND
-from engine.lifecycle import INPUTS, belonging, hold, inputs, managed, nodes, observed, persist, pod_inputs, resting, said
+from engine.lifecycle import (
+    INPUTS,
+    held_inputs,
+    idle_jobs,
+    inputs,
+    managed_jobs,
+    nodes,
+    observed_jobs,
+    ownership,
+    persist,
+    pod_inputs,
+    refused_inputs,
+)
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import absorb, evolve, head, peek
 from engine.lifecycle.state import Job, ShardState, Timer
@@ -101,8 +113,8 @@ class LifecycleStage:
         """Yield the events of an input; return its outcome."""
         if event.data.TOPIC == "cluster":
             return (yield from nodes.decide(Turn(state, event.id, now, event.clusterid), event))
-        job = belonging.job_of(state, event)
-        if event.id in job.seen or (job.id != event.subject and said.was_released(peek(state, event.subject), event)):
+        job = ownership.job_of(state, event)
+        if event.id in job.seen or (job.id != event.subject and refused_inputs.was_released(peek(state, event.subject), event)):
             return "duplicate"
         turn = _begin(state, event, job, now)
         outcome = yield from inputs.decide(turn, job, event)
@@ -169,13 +181,13 @@ class LifecycleStage:
         """
         if event.data.TOPIC == "cluster":
             raise NotKeptError(f"the cluster's fact {event.type} about {event.subject!r} could not be decided on: {error}")
-        job = belonging.job_of(state, event)
+        job = ownership.job_of(state, event)
         turn = _begin(state, event, job, now)
         if isinstance(event.data, CommandIssued) and event.data.action == "Unpark":  # a held input would release itself
             part, principal = (turn, None) if job.opened else (turn.about(job), event.data.principal)
             yield part.event(job, CommandRefused("Unpark", f"nothing is released: {error}", event.data.by, principal))
             return "refused"
-        yield from hold.park(turn, job, event, error)
+        yield from held_inputs.park(turn, job, event, error)
         return "parked"
 
     def outcome(self, event: Event[Data]) -> Any:  # noqa: ANN401 - one of engine.processor.stage.Outcome, which a stage may not import
@@ -226,10 +238,10 @@ class LifecycleStage:
     def _next_forgotten(self, state: ShardState) -> tuple[int, str] | None:
         """Return the id of the next job to be forgotten, and when."""
         if len(state.strangers) > self.strangers:
-            return state.oldest_strangers.first(state, resting.stranger_of)
+            return state.oldest_strangers.first(state, idle_jobs.stranger_of)
         if not state.finished:
             return None
-        finished = state.finished.first(state, resting.rest_of)
+        finished = state.finished.first(state, idle_jobs.rest_of)
         return None if finished is None else (finished[0] + self.forget_after, finished[1])
 
     def _forgotten_first(self, state: ShardState) -> tuple[int, str] | None:
@@ -268,7 +280,7 @@ class LifecycleStage:
         if error is not None:
             yield turn.event(job, JobParked(error))
         if job.parked or (job.held and timer.kind != "step"):  # a held input may cancel it
-            yield hold.set_again(turn, job, timer)
+            yield held_inputs.set_again(turn, job, timer)
             return
         turn.depth = timer.depth
         yield from self._on_timer(turn, job, timer)
@@ -276,10 +288,12 @@ class LifecycleStage:
 
     def _on_timer(self, turn: Turn, job: Job, timer: Timer) -> Events:
         if timer.kind == "orphan_wait":
-            event = hold.first_owned(job)
+            event = held_inputs.first_owned(job)
             if event is not None:  # the job is that of its controller, too
                 turn.cluster = event.clusterid
-                yield from observed.open_from_pod(turn, job, event.data.last if isinstance(event.data, PodDeleted) else event.data)
+                yield from observed_jobs.open_from_pod(
+                    turn, job, event.data.last if isinstance(event.data, PodDeleted) else event.data
+                )
             yield from inputs.release(turn, job, "waiting", in_vain=True)
         elif timer.kind == "step":
             yield from inputs.go_on(turn, job, timer)
@@ -288,7 +302,7 @@ class LifecycleStage:
         elif timer.kind == "lost":
             yield from pod_inputs.give_up_lost(turn, job, timer)
         else:
-            yield from managed.on_timer(turn, job, timer)
+            yield from managed_jobs.on_timer(turn, job, timer)
 
 
 def _begin(state: ShardState, event: Event[Data], job: Job, now: int) -> Turn:

@@ -19,9 +19,9 @@ from engine.events.bounds import REPLICAS
 from engine.events.jobs import TimerKind
 from engine.events.times import SECOND
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
-from engine.kubernetes.observation.oldest import Oldest
+from engine.kubernetes.observation.oldest_first import OldestFirst
 from engine.lifecycle.claims import Claim
-from engine.lifecycle.forgotten import Forgotten
+from engine.lifecycle.forgotten_ids import Forgotten
 from engine.lifecycle.tables import empty
 from statemachines.counters import Counters
 from statemachines.kill import KillScope
@@ -232,7 +232,7 @@ Table = Literal["seen", "fired", "matched", "timers", "held", "waiting"]
 
 
 class Page(NamedTuple):
-    """Names a part of a job that is a record of its own (`pages`)."""
+    """Names a part of a job that is a record of its own (`job_pages`)."""
 
     table: str
     """`spec`, `tasks`, `attempts`, or a `Table`."""
@@ -403,11 +403,11 @@ class ShardState:
     """What is known of clusters."""
     timers: list[tuple[int, str, str]] = field(default_factory=list)
     """Heap of (due, timer id, job id); entries whose timer is gone are skipped. Derived."""
-    finished: Oldest[str] = field(default_factory=Oldest)
+    finished: OldestFirst[str] = field(default_factory=OldestFirst)
     """Job ids by `Job.rest`. Derived."""
     strangers: dict[str, int] = field(default_factory=dict)
     """Ids that are no job and rest → since when. Derived."""
-    oldest_strangers: Oldest[str] = field(default_factory=Oldest)
+    oldest_strangers: OldestFirst[str] = field(default_factory=OldestFirst)
     """The same. Derived."""
     on_node: dict[tuple[str, str], dict[str, str | dict[str, None]]] = field(default_factory=dict)
     """(Cluster, node) → job id → its pods that stand on it, live or with an object that is to go: the uid of one,

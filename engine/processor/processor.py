@@ -14,13 +14,13 @@ from engine.events.times import SECOND
 from engine.log.errors import FencedError, LogError, RecordTooLargeError
 from engine.log.port import Commit, Log, Partition, Position, ShardId, ShardLog, Vector
 from engine.processor.accounts import Accounts
-from engine.processor.attempts import Failures, UndecidedError, not_written
+from engine.processor.batch_retries import Failures, UndecidedError, not_written
 from engine.processor.breaker import Breaker
 from engine.processor.inputs import Inputs, Retaken, Source, Taken
 from engine.processor.observer import Batch, Observer
 from engine.processor.partitions import input_partitions, output_partitions
 from engine.processor.recovery import StoppedRecoveryError, must_reach, recover
-from engine.processor.remarks import Remarks
+from engine.processor.shard_logging import Remarks
 from engine.processor.shard_run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
 from engine.processor.stage import Stage
 from engine.processor.watchdog import DECIDE_SECONDS, Watchdog

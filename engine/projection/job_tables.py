@@ -15,12 +15,12 @@ from typing import Any, ClassVar, Final, TypeVar, cast
 from engine.events import Data, Event, Topic
 from engine.events.job_state import Slot
 from engine.events.jobs import Accounted, AttemptEvent, JobOpened, RowRejected
-from engine.history.claimed import Claimed
+from engine.history.claimed_names import Claimed
 from engine.history.facts import OTHER, Ends, JobFacts, JobLine, line_of
+from engine.history.job_reference import NamedJob
 from engine.history.listing import LISTED, Filter, in_order
-from engine.history.resolve import NamedJob
+from engine.history.resource_use import LiveAttempt, Use
 from engine.history.summary import SUMMARISED, JobSums, summarised
-from engine.history.use import LiveAttempt, Use
 from statemachines.spec import Requests
 
 __all__ = ["JobTables"]

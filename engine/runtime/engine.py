@@ -22,7 +22,7 @@ from engine.processor.watchdog import Watchdog
 from engine.runtime.collector import set_aside
 from engine.runtime.opening import is_shared, open_log
 from engine.runtime.settings import Settings
-from engine.runtime.turns import long_turns
+from engine.runtime.switch_interval import long_turns
 
 __all__ = ["Engine", "opened", "run_lock", "watchdog_of"]
 

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal, TextIO
 
 import typer
 
-from engine.runtime.visible import visible
+from engine.runtime.escaping import visible
 
 __all__ = ["LogFormat", "is_json", "written"]
 

@@ -15,7 +15,7 @@ from engine.runtime.monitoring import Monitoring, served
 from engine.runtime.opening import UNOPENED, StoppedError, opened_at_start
 from engine.runtime.reporter import Reporter
 from engine.runtime.settings import Settings
-from engine.runtime.shares import Share, run_shares, shared, waiting_for
+from engine.runtime.shard_loop import Share, run_shares, shared, waiting_for
 from engine.runtime.signals import Signals
 from engine.runtime.stages import stages_of
 

@@ -20,7 +20,7 @@ from engine.log.port import Log
 from engine.processor.processor import Processor
 from engine.runtime.collector import Collector, set_aside
 from engine.runtime.shard_thread import BACK_OFF, IDLE_SECONDS, ShardThread
-from engine.runtime.turns import long_turns
+from engine.runtime.switch_interval import long_turns
 
 __all__ = ["DRAIN_SECONDS", "Runner"]
 

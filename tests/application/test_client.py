@@ -394,7 +394,7 @@ def test_many_questions_open_one_projection(log: lahar.Lahar, monkeypatch: pytes
             super().__init__(path)
             opened.append(self)
 
-    monkeypatch.setattr("engine.application.asking.Projection", Counted)
+    monkeypatch.setattr("engine.application.questions.Projection", Counted)
     for number in range(3):
         log.submit({**JOB, "metadata": {"name": f"t{number}", "namespace": "ml"}})
         assert len(log.jobs()) == number + 1

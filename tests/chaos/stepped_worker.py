@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from engine.cli.main import main
-from engine.runtime import callbacks, shares
+from engine.runtime import callbacks, shard_loop
 
 _FILE = Path(os.environ["LAHAR_CHAOS_CLOCK"])
 
@@ -21,5 +21,5 @@ def stepped() -> int:
 
 
 if __name__ == "__main__":
-    shares.wall_clock = callbacks.now = stepped
+    shard_loop.wall_clock = callbacks.now = stepped
     main()

@@ -16,7 +16,7 @@ from volcano_reference import DifferenceError
 from engine.events import Event
 from engine.events.inputs import PodDeleted
 from engine.events.jobs import AttemptEnded, EffectSettled, JobPhaseChanged
-from engine.lifecycle import evolve, evolve_jobs, losses
+from engine.lifecycle import evolve, evolve_jobs, lost_pods
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import Task
 
@@ -114,7 +114,7 @@ def test_an_evicted_pod_whose_deletion_nobody_asks_for_is_not_replaced(monkeypat
 
 def test_a_pod_that_ran_unseen_is_not_said_never_to_have_started(monkeypatch):
     lawful(UNSEEN)
-    monkeypatch.setattr(losses, "SIGHT_WAIT", 1)
+    monkeypatch.setattr(lost_pods, "SIGHT_WAIT", 1)
     monkeypatch.setitem(evolve._HANDLERS, EffectSettled, evolve_jobs._marks_input)  # what is reported is not heard
     with pytest.raises(AssertionError, match="NeverStarted"):
         lawful(UNSEEN)

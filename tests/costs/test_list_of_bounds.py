@@ -8,7 +8,7 @@ from pathlib import Path
 from engine.billing import runs
 from engine.events import bounds
 from engine.kubernetes.observation import cluster_facts
-from engine.lifecycle import hold, indexes, stage, steps
+from engine.lifecycle import held_inputs, indexes, stage, steps
 from engine.log import port, producer_time
 from engine.processor import shard_run as run
 from statemachines import raising
@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 SECTION = (
     (ROOT / "docs/reliability.md").read_text(encoding="utf-8").partition("## What one input may cost")[2].partition("\n## ")[0]
 )
-HOMES = [bounds, cluster_facts, hold, indexes, stage, steps, port, producer_time, run, raising, runs]
+HOMES = [bounds, cluster_facts, held_inputs, indexes, stage, steps, port, producer_time, run, raising, runs]
 
 
 def test_every_bound_is_listed_and_every_listed_one_is_there() -> None:

@@ -11,9 +11,9 @@ from engine.events.bounds import NAME_CHARACTERS
 from engine.events.inputs import CommandIssued, JobObserved, JobSubmitted, PodDeleted, PodObserved
 from engine.events.jobs import AttemptChanged, InputParked, InputReleased, JobParked, JobRevised, JobUnparked
 from engine.history.errors import AmbiguousError, NotFoundError
+from engine.history.job_reference import _Names, resolve, resolve_among, resolve_known
 from engine.history.listing import LISTED, Filter, Listing
 from engine.history.reading import find_event, job_events
-from engine.history.resolve import _Names, resolve, resolve_among, resolve_known
 from engine.history.summary import Summary
 from statemachines.spec import JobSpec, Requests
 

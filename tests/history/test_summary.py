@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from engine.events.jobs import AttemptChanged, JobRevised, RowRejected
 from engine.events.times import SECOND
-from engine.history.exact import distribution, dumps, ratio, seconds
+from engine.history.exact_numbers import distribution, dumps, ratio, seconds
 from engine.history.summary import Summary
 from statemachines.spec import Requests
 

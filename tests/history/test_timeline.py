@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from engine.events.times import SECOND
+from engine.history.formatting import length, moment
 from engine.history.timeline import draw, timeline
-from engine.history.wording import length, moment
 
 GOLDEN = """\
 default/bert  VCJob  queue research  Completed

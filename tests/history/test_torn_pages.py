@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from counting_stage import CountingStage, custom
 
-from engine.history.surviving import Damage
+from engine.history.readable_records import Damage
 from engine.history.transfer import export_job, export_log, import_log
 from engine.log.errors import LogDamagedError, LogError
 from engine.log.port import Partition

@@ -24,7 +24,7 @@ from engine.events.jobs import (
 from engine.history.fold import fold
 from engine.history.listing import Filter, Listing
 from engine.history.summary import Summary
-from engine.lifecycle.losses import LOSS_WAIT
+from engine.lifecycle.lost_pods import LOSS_WAIT
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from engine.events import encode
 from engine.events.inputs import EffectReported, JobObserved, RowUnreadable
 from engine.events.jobs import JobForgotten
 from engine.lifecycle import indexes
-from engine.lifecycle.forgotten import PER_CHUNK, Forgotten
+from engine.lifecycle.forgotten_ids import PER_CHUNK, Forgotten
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor

@@ -8,7 +8,7 @@ from lifecycle_driver import CLUSTER, SECOND, START, Driver, pod, vcjob
 from engine.events import decode, encode
 from engine.events.inputs import CommandIssued, JobSubmitted
 from engine.events.jobs import InputReleased
-from engine.lifecycle import hold, indexes, inputs, said
+from engine.lifecycle import held_inputs, indexes, inputs, refused_inputs
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.steps import PACE
@@ -51,7 +51,7 @@ def letters(log):
 
 
 def test_a_parked_job_holds_so_many_inputs(log, monkeypatch):
-    monkeypatch.setattr(hold, "HELD_INPUTS", 3)
+    monkeypatch.setattr(held_inputs, "HELD_INPUTS", 3)
     stage = Faulty()
     running = processor(log, stage)
     see(log, pod("bad", "j1", 1, "Running", name="bad", node="n", running=0))
@@ -76,7 +76,7 @@ def test_a_parked_job_holds_so_many_inputs(log, monkeypatch):
 
 
 def test_pods_that_wait_for_their_job_are_bounded_in_bytes(log, monkeypatch):
-    monkeypatch.setattr(hold, "HELD_BYTES", 2_500)
+    monkeypatch.setattr(held_inputs, "HELD_BYTES", 2_500)
     running = processor(log, LifecycleStage())
     fields = {"task": "w", "index": 0, "attempt": 1, "managed": True, "kind": "VCJob"}
     see(log, *(pod(f"u{number}", "j1", 1, "Running", node="n", running=0, **fields) for number in range(8)))
@@ -95,8 +95,8 @@ def waiting(uid, version=1, **fields):
 
 
 def test_pods_of_another_namespace_take_no_room_from_those_of_the_job_that_they_name(log, monkeypatch):
-    monkeypatch.setattr(hold, "HELD_INPUTS", 3)
-    monkeypatch.setattr(hold, "NAMESPACES", 2)
+    monkeypatch.setattr(held_inputs, "HELD_INPUTS", 3)
+    monkeypatch.setattr(held_inputs, "NAMESPACES", 2)
     stage = LifecycleStage()
     running = processor(log, stage)
     see(log, *(waiting(f"e{number}", namespace="evil") for number in range(5)))
@@ -191,9 +191,9 @@ def test_what_an_input_is_held_under_is_found_once_a_decision(monkeypatch):
 
     def held_key(event):
         asked.append(event.id)
-        return said.held_key(event)
+        return refused_inputs.held_key(event)
 
-    monkeypatch.setattr(hold, "held_key", held_key)
+    monkeypatch.setattr(held_inputs, "held_key", held_key)
     submission = driver.event(JobSubmitted(vcjob({"name": "w", "replicas": 1})), "j1", "s")
     for outcome in ("parked", "duplicate"):
         asked.clear()
@@ -238,7 +238,7 @@ def test_a_pod_of_another_namespace_that_no_job_may_have_loses_nobody_elses(monk
 
 
 def test_pods_of_other_namespaces_take_no_room_once_the_job_has_come(monkeypatch):
-    monkeypatch.setattr(hold, "HELD_INPUTS", 3)
+    monkeypatch.setattr(held_inputs, "HELD_INPUTS", 3)
     monkeypatch.setattr(inputs, "RELEASED", 1)
     driver = Driver(checked=False, quiet=False)
     for number in range(3):

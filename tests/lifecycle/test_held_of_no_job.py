@@ -24,7 +24,7 @@ from engine.events.inputs import (
     RowUnreadable,
 )
 from engine.events.jobs import InputReleased, JobParked, JobRejected
-from engine.lifecycle.said import held_key, key_of_held
+from engine.lifecycle.refused_inputs import held_key, key_of_held
 from engine.lifecycle.turn import Turn
 
 WATCHED = {"uid": "j1", "generation": 1, "resourceVersion": "1"}

@@ -19,7 +19,7 @@ from engine.events.jobs import (
     EventRaised,
     TimerSet,
 )
-from engine.lifecycle.observe import EVICTED
+from engine.lifecycle.observed_pods import EVICTED
 from engine.lifecycle.turn import Turn
 from statemachines.counters import Counters
 

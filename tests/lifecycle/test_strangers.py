@@ -19,7 +19,7 @@ from engine.events.inputs import (
     ObjectApplied,
     RowUnreadable,
 )
-from engine.lifecycle import said
+from engine.lifecycle import refused_inputs
 
 IDS = ["a", "b", "c"]
 """Few, so that strangers guess them."""
@@ -52,7 +52,7 @@ def test_what_strangers_say_changes_no_answer(program: list[tuple[str, Any, str,
 
 
 def test_the_law_finds_an_id_that_a_stranger_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(said, "_key", lambda _cluster, _what, _principal, ident, _manifest: ident)
+    monkeypatch.setattr(refused_inputs, "_key", lambda _cluster, _what, _principal, ident, _manifest: ident)
     told = [(who, CommandIssued("AbortJob"), "a", "") for who in ("mallory", "ann")]
     with pytest.raises(AssertionError, match="duplicate"):
         _answers_are_the_same([("ann", JobSubmitted(manifest()), "b", ""), *told])

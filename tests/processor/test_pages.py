@@ -6,7 +6,7 @@ import lifecycle_inputs
 import pytest
 from workload import job_name, life, lives
 
-from engine.lifecycle import evolve_attempts, pages
+from engine.lifecycle import evolve_attempts, job_pages
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
 from engine.log.memory import MemoryLog
@@ -21,7 +21,7 @@ BEGIN = 1_700_000_000_000_000
 
 @pytest.fixture
 def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pages, "SIZES", dict.fromkeys(pages.SIZES, 2))
+    monkeypatch.setattr(job_pages, "SIZES", dict.fromkeys(job_pages.SIZES, 2))
     monkeypatch.setattr(snapshots, "_CYCLE_BYTES", 2_000)
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from engine.events import Message, Topic
 from engine.events.jobs import Accounted
-from engine.lifecycle import pages, pods
+from engine.lifecycle import job_pages, pods
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
 from engine.log.memory import MemoryLog
@@ -46,7 +46,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshots, "_CYCLE_BYTES", 300)
     monkeypatch.setattr(processor, "OUTPUT_LIMIT", 25)
     monkeypatch.setattr(pods, "PODS", 1)
-    monkeypatch.setattr(pages, "SIZES", dict.fromkeys(pages.SIZES, 2))
+    monkeypatch.setattr(job_pages, "SIZES", dict.fromkeys(job_pages.SIZES, 2))
 
 
 def fill(log: AnyLog, given_inputs: Inputs) -> None:

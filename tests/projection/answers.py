@@ -8,10 +8,10 @@ from typing import Any
 
 from engine.events import Data, Event, encode
 from engine.history.errors import HistoryError
-from engine.history.exact import dumps
+from engine.history.exact_numbers import dumps
+from engine.history.job_reference import resolve, resolve_known
 from engine.history.listing import LISTED, Filter, Listing
 from engine.history.reading import job_events
-from engine.history.resolve import resolve, resolve_known
 from engine.history.summary import SUMMARISED, Summary
 from engine.log.partitioner import partition_of
 from engine.log.port import Commit, Log, Output, SearchableLog, ShardId

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 from engine.events import Data, Event
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
 from engine.events.times import SECOND
-from engine.kubernetes.observation.oldest import Oldest
+from engine.kubernetes.observation.oldest_first import OldestFirst
 from engine.kubernetes.observation.versions import is_newer
 
 __all__ = ["DELETIONS", "KEPT", "LIVES", "NODE", "ClusterFacts", "Deletion", "Former", "Known", "Thing"]
@@ -73,11 +73,11 @@ class ClusterFacts:
     """Queues, tenants, priority classes and grants, as last applied."""
     deleted: dict[Thing, Deletion] = field(default_factory=dict)
     """What is gone."""
-    oldest: Oldest[Thing] = field(default_factory=Oldest, compare=False)
+    oldest: OldestFirst[Thing] = field(default_factory=OldestFirst, compare=False)
     """The same by when it was recorded. Derived."""
     former: dict[Thing, Former] = field(default_factory=dict)
     """Former lives of the objects: earlier uids of the same names."""
-    oldest_former: Oldest[Thing] = field(default_factory=Oldest, compare=False)
+    oldest_former: OldestFirst[Thing] = field(default_factory=OldestFirst, compare=False)
     """The same by when it was recorded. Derived."""
 
     def absorb(self, event: Event[Data]) -> list[Thing]:

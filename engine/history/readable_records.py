@@ -9,7 +9,7 @@ from engine.events import Topic
 from engine.log.errors import LogDamagedError
 from engine.log.port import Partition, Record, Searchable
 
-__all__ = ["Damage", "surviving"]
+__all__ = ["Damage", "readable_records"]
 
 
 class Damage(NamedTuple):
@@ -27,7 +27,7 @@ class Damage(NamedTuple):
         return f"{self.partition.topic}/{self.partition.number} {which}: {self.reason}"
 
 
-def surviving(log: Searchable, topics: Sequence[Topic], job: str | None = None) -> Iterator[Record | Damage]:
+def readable_records(log: Searchable, topics: Sequence[Topic], job: str | None = None) -> Iterator[Record | Damage]:
     """Yield the records of some topics in commit order, and where one is damaged that instead.
 
     Args:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from engine.events.errors import EventError
 from engine.events.times import format_time
-from engine.history.resolve import resolve, resolve_known
+from engine.history.job_reference import resolve, resolve_known
 from engine.log.errors import LogError
 from engine.log.port import SearchableLog
 from engine.projection.file import place_of

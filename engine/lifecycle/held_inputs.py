@@ -11,7 +11,7 @@ from engine.events.inputs import PodDeleted, PodObserved
 from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerSet
 from engine.lifecycle.claims import restore
 from engine.lifecycle.indexes import held_size, where_of
-from engine.lifecycle.said import held_key
+from engine.lifecycle.refused_inputs import held_key
 from engine.lifecycle.state import Job, Timer, Waiters
 from engine.lifecycle.turn import Events, Turn
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from engine.events.job_state import AttemptState
-from engine.history.exact import seconds
+from engine.history.exact_numbers import seconds
 from statemachines.spec import Requests
 
 __all__ = ["LiveAttempt", "Use", "use_so_far"]

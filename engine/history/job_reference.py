@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from engine.events import Data, Event
 from engine.events.bounds import NAME_CHARACTERS
 from engine.events.jobs import JobOpened, JobRevised
-from engine.history.claimed import CLAIMING
+from engine.history.claimed_names import CLAIMING
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.facts import Jobs
 from engine.history.reading import job_events

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import TypeVar
 
-__all__ = ["Oldest"]
+__all__ = ["OldestFirst"]
 
 K = TypeVar("K")
 S = TypeVar("S")
 
 
-class Oldest(list[tuple[int, K]]):
+class OldestFirst(list[tuple[int, K]]):
     """A heap of (since when, key). `since` of the state and a key is authoritative; `None`: the key is gone.
 
     A stale entry is dropped when it comes to the top, or when stale entries outnumber valid ones.

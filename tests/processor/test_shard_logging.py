@@ -14,7 +14,7 @@ from engine.log.errors import FencedError
 from engine.log.memory import MemoryLog
 from engine.log.port import Output, Partition, ShardId
 from engine.processor.processor import Processor
-from engine.processor.remarks import Remarks
+from engine.processor.shard_logging import Remarks
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 REMARK = """
 from engine.log.errors import LogError
 from engine.log.port import ShardId
-from engine.processor.remarks import Remarks
+from engine.processor.shard_logging import Remarks
 Remarks(ShardId("lifecycle", 0)).given_up(LogError("away"))
 """
 

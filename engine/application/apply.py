@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, cast
 
 from engine.application.feed import Feed
+from engine.application.job_inputs import manifest_digest, submission, update
 from engine.application.known_jobs import KnownJobs
-from engine.application.messages import manifest_digest, submission, update
 from engine.billing.book import Book, book_faults
 from engine.billing.book import applied as applied_book
 from engine.events import Data, Event, Message, Topic, decode, encode
@@ -21,7 +21,7 @@ from engine.kubernetes.manifests.manifest import read_manifest, replacement_faul
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.identity import job_name
-from engine.lifecycle.managed import queues_of
+from engine.lifecycle.managed_jobs import queues_of
 from engine.log.port import SearchableLog
 
 __all__ = ["AppliedObject", "Part", "apply_parts", "part_of"]
