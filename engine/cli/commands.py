@@ -34,7 +34,7 @@ COMMANDS: Final[dict[str, Place]] = {
     "events": Place("events", Panel.ASK, "Show job events as they were committed, and follow them."),
     "job": Place("jobs", Panel.ASK, "List and show jobs; submit, command and release them."),
     "billing": Place("billing_group", Panel.ASK, "What was used, what it costs, and which events say so."),
-    "prices": Place("billing_group", Panel.ASK, "The price book: check, show and compare."),
+    "prices": Place("prices_group", Panel.ASK, "The price book: check, show and compare."),
     "verify": Place("operate", Panel.OPERATE, "Check that snapshots equal the history, and that each input taken has one outcome."),
     "export": Place("operate", Panel.OPERATE, "Write the log to standard output: all of it, one job or a range."),
     "import": Place("operate", Panel.OPERATE, "Restore an export into an empty log."),
