@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from decimal import Decimal
 from itertools import islice
@@ -19,6 +18,7 @@ from engine.application.billing import Bills, close_period
 from engine.application.questions import Questions
 from engine.billing.charges import plain
 from engine.billing.exports.formats import FORMATS, export
+from engine.billing.exports.json_lines import write_records
 from engine.billing.exports.seller import Seller
 from engine.billing.invoice import Invoice
 from engine.billing.records import UNITS, Record, json_of
@@ -72,7 +72,7 @@ def records(
     with _bills(settings) as bills:
         wanted = bills.wanted(period, tenant, job, other=other)
         if output.as_json:
-            _written(bills, lambda usage, stream: _write_lines(usage.records(wanted), stream))
+            _written(bills, lambda usage, stream: write_records(usage.records(wanted), stream))
             return
         found = bills.ask(lambda usage: list(islice(usage.records(wanted), limit + 1)))
     headings = ("RECORD", "JOB", "ATTEMPT", "FROM", "TO", "METER", "QUANTITY", "AMOUNT", "CLASS")
@@ -117,10 +117,6 @@ def _written(bills: Bills, write: Callable[[UsageTables, BinaryIO], None]) -> No
         bills.ask(ask)
         spool.seek(0)
         copyfileobj(spool, sys.stdout.buffer)
-
-
-def _write_lines(records: Iterable[Record], stream: BinaryIO) -> None:
-    stream.writelines(json.dumps(json_of(record), separators=(",", ":")).encode() + b"\n" for record in records)
 
 
 @billing.command(

@@ -100,6 +100,18 @@ def test_any_line_can_be_asked_for_the_events_behind_it(billed):
     assert slices[-1]["events"][1] in told
 
 
+def test_the_list_of_records_has_the_lines_of_the_export_without_the_adjustments(lahar):
+    """Byte for byte, whatever the names are made of."""
+    Path("prices.yaml").write_text(BOOK)
+    Path("small.csv").write_text(TRACE.replace("good", "g\u00f6\u00f6d\u202e"))
+    lahar("apply", "prices.yaml", "--at", "2023-01-01T00:00:00Z")
+    lahar("import-trace", "--format", "openb", "small.csv")
+    exported_lines = lahar("billing", "export", "--format", "jsonl").out.splitlines()
+    listed = lahar("billing", "records", "--json").out.splitlines()
+    assert listed == exported_lines[: len(listed)]
+    assert [json.loads(line)["record"] for line in exported_lines[len(listed) :]] == ["adjustment"]
+
+
 @pytest.mark.parametrize("form", ["csv", "focus-1.2", "focus-1.4"])
 def test_an_export_has_a_row_for_each_record_and_the_adjustment(billed, form):
     assert len(billed("billing", "export", "--format", form).out.splitlines()) == 1 + 2 * 3 + 2 + 1
@@ -262,10 +274,11 @@ def test_prices_are_checked_shown_and_compared(billed):
     assert "nothing changes" in billed("prices", "diff", "prices.yaml").out
     node = {"kind": "Node", "metadata": {"name": "n", "labels": {"node.kubernetes.io/instance-type": "big"}}, "status": {}}
     Path("node.json").write_text(json.dumps(node))
-    billed("apply", "node.json")
+    billed("apply", "node.json", "--log", "sqlite:other.db")
     Path("prices.yaml").write_text(BOOK.replace('"*": "0.0005"', 'small: "0.0005"'))
-    done = billed("prices", "check", "prices.yaml", code=2)
+    done = billed("prices", "check", "prices.yaml", "--log", "sqlite:other.db", code=2)
     assert "prices.gpu_seconds: has no price for big" in done.err
+    assert "has other rules, but was in force" in billed("prices", "check", "prices.yaml", code=2).err
     assert "small" in billed("prices", "diff", "prices.yaml", code=1).out
 
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import BinaryIO
+from collections.abc import Iterable, Mapping
+from typing import Any, BinaryIO
 
 from msgspec.json import encode
 
 from engine.billing.exports.columns import rows
 from engine.billing.exports.seller import Seller
-from engine.billing.records import Record
+from engine.billing.records import Record, json_of
 from engine.controls import visible_line
 
-__all__ = ["write_json_lines"]
+__all__ = ["write_json_lines", "write_records"]
 
 
 def write_json_lines(records: Iterable[Record], seller: Seller, stream: BinaryIO) -> None:
-    """Write each record as an object of its own, on a line of its own, in UTF-8; controls of terminals are escaped."""
-    stream.writelines(visible_line(encode(row).decode()).encode() + b"\n" for row in rows(records, seller))
+    """Write each record and adjustment as an object on a line of its own, in UTF-8; controls of terminals are escaped."""
+    _write(rows(records, seller), stream)
+
+
+def write_records(records: Iterable[Record], stream: BinaryIO) -> None:
+    """Write records as `write_json_lines` does, without adjustments: these may be a part of an invoice's."""
+    _write(map(json_of, records), stream)
+
+
+def _write(objects: Iterable[Mapping[str, Any]], stream: BinaryIO) -> None:
+    stream.writelines(visible_line(encode(row).decode()).encode() + b"\n" for row in objects)
