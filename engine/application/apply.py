@@ -9,12 +9,11 @@ from typing import Any, Final, Literal, NamedTuple, cast
 from engine.application.feed import Feed
 from engine.application.job_inputs import manifest_digest, submission, update
 from engine.application.known_jobs import KnownJobs
-from engine.billing.book import Book, book_faults
+from engine.billing.book import Book, next_book
 from engine.billing.book import applied as applied_book
 from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.ids import observation_id
 from engine.events.inputs import NodeObserved, ObjectApplied
-from engine.events.prices import read_book
 from engine.history.reading import cluster_facts
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
 from engine.kubernetes.manifests.manifest import read_manifest, replacement_faults
@@ -168,10 +167,12 @@ def _next_book(book: Book, event: Event[Data], place: str) -> Book:
         ValueError: it is a price book that changes what was charged by.
     """
     data = event.data
-    if isinstance(data, ObjectApplied) and data.kind == "PriceBook" and (given := read_book(data.spec)[0]) is not None:
-        for path, message in book_faults(book, given, event.recordedtime):
-            raise ValueError(f"{place}: {path}: {message}")
-    return applied_book(book, event) or book
+    if not isinstance(data, ObjectApplied) or data.kind != "PriceBook":
+        return book
+    made, faults = next_book(book, data.spec, event.recordedtime)
+    if made is None:
+        raise ValueError(f"{place}: {'; '.join(f'{path}: {message}' for path, message in faults)}")
+    return made
 
 
 def _as_given(message: Message) -> tuple[Event[Data], NodeObserved | ObjectApplied]:

@@ -18,7 +18,7 @@ from engine.events.inputs import ObjectApplied
 from engine.events.prices import PriceBook, PriceVersion, read_book
 from engine.events.times import Micros, format_time
 
-__all__ = ["NO_PRICES", "Book", "applied", "book_faults"]
+__all__ = ["NO_PRICES", "Book", "applied", "next_book"]
 
 NO_PRICES: Final = PriceVersion.model_validate({"version": "-", "from": 0})
 """The rules without a price book: running time, and the time of a deletion after it; nothing has a price."""
@@ -76,18 +76,26 @@ def applied(known: Book, event: Event[Any]) -> Book | None:
     data = event.data
     if not isinstance(data, ObjectApplied) or data.kind != "PriceBook" or data.spec == known.spec:
         return None
-    book, _ = read_book(data.spec)
-    return None if book is None or book_faults(known, book, event.recordedtime) else Book.of(book, data.spec)
+    return next_book(known, data.spec, event.recordedtime)[0]
 
 
-def book_faults(known: Book, book: PriceBook, recorded: Micros) -> list[tuple[str, str]]:
-    """Return what a new book may not change any more.
+def next_book(known: Book, spec: Mapping[str, Any], recorded: Micros) -> tuple[Book | None, list[tuple[str, str]]]:
+    """Read the `spec` of a PriceBook that is to follow another; returns it, or its faults: path and message.
 
     Args:
         known: what is in force.
-        book: what is to be.
+        spec: as it is given.
         recorded: when it is applied (microseconds).
     """
+    book, faults = read_book(spec)
+    if book is None:
+        return None, faults
+    faults = _changed_rules(known, book, recorded)
+    return (None, faults) if faults else (Book.of(book, spec), [])
+
+
+def _changed_rules(known: Book, book: PriceBook, recorded: Micros) -> list[tuple[str, str]]:
+    """Return what a new book may not change any more."""
     before = known.book
     if before is None:
         return []

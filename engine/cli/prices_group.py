@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from engine.application.apply import part_of
 from engine.application.billing import price_book
 from engine.application.files import read_objects
-from engine.billing.book import Book, book_faults
+from engine.billing.book import Book, next_book
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.events.prices import PriceBook, read_book
 from engine.history.diff import diff_documents
 from engine.history.reading import cluster_facts
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
@@ -27,22 +27,20 @@ prices = group("prices", Panel.ASK, "The price book: check, show and compare.")
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON; - for standard input.")]
 
 
-def _read(file: Path) -> tuple[PriceBook, dict[str, object]]:
+def _read(file: Path, cluster: str) -> dict[str, object]:
+    """Return the specification of the price book in a file, which is read as `lahar apply` reads it."""
     books = [document for document in read_objects(file) if document.kind == "PriceBook"]
     if len(books) != 1:
         raise ValueError(f"{file}: has {len(books)} objects of kind PriceBook; write one")
-    spec = books[0].content.get("spec")
-    book, faults = read_book(spec if isinstance(spec, dict) else {})
-    if book is None:
-        raise ValueError("\n".join(f"{file}: {books[0].place}: {path}: {message}" for path, message in faults))
-    return book, dict(spec) if isinstance(spec, dict) else {}
+    part_of(cluster, str(file), books[0], now())
+    return dict(books[0].content["spec"])
 
 
 @prices.command("check", examples=["lahar prices check prices.yaml"])
 def check(context: typer.Context, file: FileArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Check a price book: its form, what may not change, and that each kind of node has a price."""
     output, settings = output_of(context, as_json), settings_of(context, log)
-    book, spec = _read(file)
+    spec = _read(file, settings.cluster)
     known, facts = Book(), ClusterFacts()
     try:
         with opened(settings) as source:
@@ -51,24 +49,31 @@ def check(context: typer.Context, file: FileArgument, log: LogOption = None, as_
                 facts.absorb(event)
     except LogUnavailableError as error:
         output.note(f"only the file itself was checked: {error}")
-    kinds = sorted({(node.type, node.gpu_model) for node in facts.nodes.values()}, key=str)
-    faults = book_faults(known, book, now())
-    version, _ = Book.of(book, spec).at(now())
-    if version is not None:
-        faults += [
-            (f"spec.versions ({version.version}).prices.{meter}", f"has no price for {model or kind or 'nodes of unknown type'}")
-            for meter in version.prices
-            for kind, model in kinds
-            if version.rate("prices", meter, kind, model) is None
-        ]
+    book, faults = next_book(known, spec, now())
+    if book is not None:
+        faults = _unpriced_nodes(book, facts)
     for path, message in faults:
         output.fail(f"{file}: {path}: {message}")
-    if faults:
+    if book is None or faults:
         raise typer.Exit(BAD_INPUT)
     if output.as_json:
-        output.record({"versions": [version.version for version in book.versions], "currency": book.currency})
+        output.record({"versions": list(book.names), "currency": spec["currency"]})
         return
-    output.line(f"{file}: {len(book.versions)} version(s), {book.currency}, months in {book.time_zone}")
+    output.line(f"{file}: {len(book.names)} version(s), {spec['currency']}, months in {book.time_zone}")
+
+
+def _unpriced_nodes(book: Book, facts: ClusterFacts) -> list[tuple[str, str]]:
+    """Return the kinds of nodes for which the version in force has no price of a meter that it prices: path and message."""
+    version, _ = book.at(now())
+    if version is None:
+        return []
+    kinds = sorted({(node.type, node.gpu_model) for node in facts.nodes.values()}, key=str)
+    return [
+        (f"spec.versions ({version.version}).prices.{meter}", f"has no price for {model or kind or 'nodes of unknown type'}")
+        for meter in version.prices
+        for kind, model in kinds
+        if version.rate("prices", meter, kind, model) is None
+    ]
 
 
 @prices.command("show", examples=["lahar prices show"])
@@ -86,7 +91,7 @@ def show(context: typer.Context, log: LogOption = None, _as_json: JsonOption = T
 def diff(context: typer.Context, file: FileArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Show what a price book changes against the one in force; exit code 1 if anything does."""
     output, settings = output_of(context, as_json), settings_of(context, log)
-    _, spec = _read(file)
+    spec = _read(file, settings.cluster)
     with opened(settings) as source:
         known = price_book(source)
     changes = list(diff_documents(dict(known.spec), spec))
