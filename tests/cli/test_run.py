@@ -70,7 +70,9 @@ def test_it_stops_when_told_to(lahar, files, number, code):
     with running() as process:
         stopped, out, err = stop(process, number)
         assert (stopped, out) == (code, "")
-        assert sorted(re.findall(r"^\S+Z INFO engine\.processor\.shard_logging: shard (\S+) is closed$", err, re.MULTILINE)) == SHARDS
+        assert (
+            sorted(re.findall(r"^\S+Z INFO engine\.processor\.shard_logging: shard (\S+) is closed$", err, re.MULTILINE)) == SHARDS
+        )
         assert err.count("\n") == len(SHARDS)
     assert lahar("status", "--json").lifecycle["running"] is False
     lahar("apply", files["queue"], files["job"])
