@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from decimal import Decimal
 from typing import TypeVar
 
 from engine.application.feed import Feed
@@ -15,6 +16,7 @@ from engine.billing.records import Record
 from engine.events import Data, Event, encode
 from engine.events.billing import PeriodClosed
 from engine.events.ids import digest
+from engine.events.jobs import AttemptChanged, AttemptStarted
 from engine.events.times import Micros, format_time, to_micros
 from engine.history.billing import Finding, check_billing, quote
 from engine.history.reading import cluster_facts, events_of
@@ -66,8 +68,26 @@ class Bills:
         return RunFilter(period, tenant, None if job is None else self._questions.meant(job), other or job is not None)
 
     def events(self, record: Record) -> list[Event[Data]]:
-        """Return the job events that start and end a record's slice."""
-        return [event for event in events_of(self._source, record.job) if event.id in record.events]
+        """Return the job events behind a record: what its pod requested, then what starts and ends its slice."""
+        run, requested, bounds = record.run, None, []
+        for event in events_of(self._source, record.job):
+            data = event.data
+            if (
+                isinstance(data, AttemptStarted | AttemptChanged)
+                and (data.task, data.index, data.attempt) == (run.task, run.index, run.attempt)
+                and data.requests is not None
+                and (requested is None or event.time <= record.start)
+            ):
+                requested = event
+            if event.id in record.events:
+                bounds.append(event)
+        return bounds if requested is None or requested in bounds else [requested, *bounds]
+
+    def list_price(self, record: Record) -> Decimal | None:
+        """Return the price of one unit by which a record was charged, before all factors; `None`: none is known."""
+        run = record.run
+        rules = self.price_book().names.get(run.price_version or "")
+        return None if rules is None else rules.rate("prices", record.charge.meter, run.node_type, run.gpu_model)
 
     def invoices(self, *, period: str | None = None, tenant: str | None = None, other: bool = False) -> list[Invoice]:
         """Return invoices by month and tenant; arguments as of `records`."""

@@ -28,8 +28,11 @@ from engine.cli.arguments import NoProcessOption, RecordedOption, moment
 from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.output import Output
 from engine.cli.render import whole_table
+from engine.events import Data
+from engine.events.jobs import AttemptChanged, AttemptStarted
 from engine.events.prices import METERS
 from engine.events.times import format_time
+from engine.history.formatting import plural
 from engine.history.sentences import tell
 from engine.log.producer_time import wall_clock as now
 from engine.projection.usage_tables import RunFilter, UsageTables
@@ -257,9 +260,11 @@ def explain(
         found = bills.ask(lambda usage: next((one for one in usage.records(wanted) if one.id.startswith(record)), None))
         if found is None:
             raise NotFoundError("record", record, "`lahar billing records` lists those that stand")
-        behind = bills.events(found)
+        behind, list_price = bills.events(found), bills.list_price(found)
     if output.as_json:
-        output.record(json_of(found) | {"size": found.charge.size, "price": found.charge.price, "factors": found.run.factors})
+        price = None if list_price is None else plain(list_price)
+        sums = {"size": found.charge.size, "list_price": price, "factors": found.run.factors, "price": found.charge.price}
+        output.record(json_of(found) | sums)
         return
     run, charge = found.run, found.charge
     output.console.print(
@@ -271,16 +276,26 @@ def explain(
         f"{plain(found.quantity)} {UNITS[charge.meter]}",
         soft_wrap=True,
     )
-    if charge.price is None:
+    if list_price is None:
         output.console.print("no price is known for it")
     else:
-        factors = "".join(f", x {factor} ({name})" for name, factor in run.factors.items())
+        factors = "".join(f" x {factor} ({name})" for name, factor in run.factors.items())
         output.console.print(
-            f"x {charge.price} {run.currency} = {plain(found.amount)} {run.currency} (price version {run.price_version}{factors})",
+            f"x {plain(list_price)} {run.currency}{factors} = {plain(found.amount)} {run.currency} "
+            f"(price version {run.price_version})",
             soft_wrap=True,
         )
     for event in behind:
-        output.console.print(Text.assemble((f"{event.id}  {format_time(event.time)}  ", "dim"), tell(event)), soft_wrap=True)
+        said = f"{tell(event)}{_requests(event.data)}"
+        output.console.print(Text.assemble((f"{event.id}  {format_time(event.time)}  ", "dim"), said), soft_wrap=True)
+
+
+def _requests(data: Data) -> str:
+    requests = data.requests if isinstance(data, AttemptStarted | AttemptChanged) else None
+    if requests is None:
+        return ""
+    cores = plain(Decimal(requests.cpu_milli).scaleb(-3))
+    return f"; it requests {plural(requests.gpu, 'GPU')}, {cores} cores, {plural(requests.memory_bytes, 'byte')}"
 
 
 @billing.command("quote", examples=["lahar billing quote", "lahar billing quote --until 2026-11-01T00:00:00Z"])

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from engine.events.times import parse_time
+
 BOOK = """\
 apiVersion: lahar.dev/v1
 kind: PriceBook
@@ -98,6 +100,22 @@ def test_any_line_can_be_asked_for_the_events_behind_it(billed):
     assert "2010 s x 2 = 4020 GPU-Seconds" in told
     assert "x 0.0005 EUR = 2.01 EUR (price version first)" in told
     assert slices[-1]["events"][1] in told
+    requested = next(line for line in told.splitlines() if "; it requests 2 GPUs, 2 cores, 0 bytes" in line)
+    assert events[requested.split()[0]]["data"]["requests"]["gpu"] == 2
+
+
+def test_a_record_is_recomputed_from_what_explain_shows(billed):
+    """List price, factors in their order, requests and length: no number of the sum is missing."""
+    for record in exported(billed):
+        shown = billed("billing", "explain", record["id"], "--json").record
+        length = (parse_time(record["end"]) - parse_time(record["start"])) // 1_000_000
+        amount = length * Decimal(shown["size"]) * Decimal(shown["list_price"])
+        for factor in shown["factors"].values():
+            amount *= Decimal(factor)
+        assert amount == Decimal(record["amount"])
+    half = next(record for record in exported(billed) if record["queue"] == "BE" and record["meter"] == "gpu_seconds")
+    told = billed("billing", "explain", half["id"]).out
+    assert "x 0.0005 EUR x 0.5 (queue=BE) = 0.025 EUR (price version first)" in told
 
 
 def test_the_list_of_records_has_the_lines_of_the_export_without_the_adjustments(lahar):
