@@ -15,7 +15,7 @@ from engine.events import Message, decode
 from engine.events.errors import EventError
 from engine.events.inputs import JobSubmitted, JobUpdated
 from engine.events.jobs import JobRejected
-from engine.history.letters import set_aside
+from engine.history.letters import dead_lettered
 from engine.history.listing import LISTED, Listing
 from engine.history.reading import job_events
 from engine.kubernetes.manifests.manifest import read_manifest
@@ -64,7 +64,7 @@ class KnownJobs:
         """Job → id and digest of the last manifest."""
         self._submitted: Final[dict[str, dict[str, Any]]] = {}
         """Job → the manifest that it was submitted with."""
-        dead = set_aside(log, "jobs")
+        dead = dead_lettered(log, "jobs")
         # After the events: what is processed in between is seen to wait at worst, and an update behind it is right as well.
         for record in log.scan(("jobs",), {JobSubmitted.TYPE, JobUpdated.TYPE}):
             if (record.partition.number, record.offset) not in dead:

@@ -25,7 +25,7 @@ from engine.history.event_filter import PHASES, Selection
 from engine.history.exact_numbers import dumps
 from engine.history.explain import explain
 from engine.history.reading import cluster_facts, events_of, job_events
-from engine.history.sentences import tell
+from engine.history.sentences import describe
 from engine.history.timeline import draw, timeline
 from engine.history.why_node import why_node
 from engine.log.port import Searchable, SearchableLog
@@ -164,7 +164,7 @@ def show_event(output: Output, event: Event[Data], of_job: str = "") -> None:
             (f"{event.sequence:>5}  ", "dim"),
             f"{format_time(event.time)[:-4]}  ",
             (f"{event.type.removeprefix('lahar.'):<28} ", "cyan"),
-            tell(event),
+            describe(event),
         ),
         soft_wrap=True,
     )

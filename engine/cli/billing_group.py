@@ -33,7 +33,7 @@ from engine.events.jobs import AttemptChanged, AttemptStarted
 from engine.events.prices import METERS
 from engine.events.times import format_time
 from engine.history.formatting import plural
-from engine.history.sentences import tell
+from engine.history.sentences import describe
 from engine.log.producer_time import wall_clock as now
 from engine.projection.usage_tables import RunFilter, UsageTables
 from engine.runtime.engine import opened
@@ -286,7 +286,7 @@ def explain(
             soft_wrap=True,
         )
     for event in behind:
-        said = f"{tell(event)}{_requests(event.data)}"
+        said = f"{describe(event)}{_requests(event.data)}"
         output.console.print(Text.assemble((f"{event.id}  {format_time(event.time)}  ", "dim"), said), soft_wrap=True)
 
 

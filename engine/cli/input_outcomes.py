@@ -10,7 +10,7 @@ from rich.text import Text
 
 from engine.application.feed import Feed, Taken
 from engine.cli.output import Output
-from engine.history.sentences import tell
+from engine.history.sentences import describe
 from engine.log.port import SearchableLog
 from engine.runtime.errors import BAD_INPUT
 from engine.runtime.settings import Settings
@@ -57,7 +57,7 @@ def _show(taken: Taken, output: Output) -> None:
             output.fail(": ".join(part for part in (taken.place or taken.name, fault.path, fault.message) if part))
     elif taken.outcome == "applied":
         for event in taken.events:
-            output.console.print(Text.assemble((f"{event.subject}  ", "dim"), tell(event)), soft_wrap=True)
+            output.console.print(Text.assemble((f"{event.subject}  ", "dim"), describe(event)), soft_wrap=True)
     else:
         meaning = "unchanged: it was taken before" if taken.outcome == "duplicate" else taken.outcome
         output.console.print(Text(f"{taken.name}: {meaning}"), soft_wrap=True)

@@ -1,1 +1,1 @@
-"""Asking the past: as-of, diff, why, timeline, summary, verify, export and import."""
+"""Questions about the past: as-of, diff, why, timeline, summary, verify, export and import."""

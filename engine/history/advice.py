@@ -1,4 +1,4 @@
-"""What an operator can do about a reason for which a job or a replica does not run."""
+"""Advice to operators for each reason why a job or a replica does not run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ADVICE: Final[dict[str, str]] = {
     "StartError": "check its command and its image",
     "CrashLoopBackOff": _LAST_RUN,
     "CrashLooping": _LAST_RUN,
-    "OomKilled": "raise its memory limit, or let it use less",
+    "OomKilled": "raise its memory limit, or reduce its memory use",
     "Suspect": _NODE,
     "NodeLost": _NODE,
     "EvictedByNode": _NODE,
@@ -39,15 +39,15 @@ _ADVICE: Final[dict[str, str]] = {
 
 
 def advice(reasons: Iterable[tuple[str | None, str, str | None]], namespace: str) -> list[str]:
-    """Return what to do, once for each reason of which that is known, in the order given.
+    """Return advice, once per reason that has some, in the order given.
 
     Args:
-        reasons: reason, pod and node, if there is one.
-        namespace: of the pods.
+        reasons: reason, pod and node (if any).
+        namespace: the namespace of the pods.
     """
     found: dict[str, None] = {}
     for reason, pod, node in reasons:
-        told = _ADVICE.get(reason or "")
-        if told is not None and (node or "{node}" not in told):
-            found[f"{reason}: " + told.format(namespace=quote(namespace), pod=quote(pod), node=quote(node or ""))] = None
+        text = _ADVICE.get(reason or "")
+        if text is not None and (node or "{node}" not in text):
+            found[f"{reason}: " + text.format(namespace=quote(namespace), pod=quote(pod), node=quote(node or ""))] = None
     return list(found)

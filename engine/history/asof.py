@@ -1,4 +1,4 @@
-"""The state of a job, a queue or the cluster at a moment of the past."""
+"""The state of a job, a queue or the cluster at a past moment."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.kubernetes.observation.cluster_facts import ClusterFacts
 __all__ = ["By", "ClusterAsOf", "job_as_of"]
 
 By = Literal["time", "recordedtime"]
-"""`time`: what was so at the moment, by all that is known today. `recordedtime`: what was known at the moment."""
+"""`time`: the state at the moment, by all that is known today. `recordedtime`: the state that was known at the moment."""
 
 _Key = tuple[str, str]
 """Cluster and name."""
@@ -27,11 +27,11 @@ _HOLDS_NODE = frozenset({"Bound", "Running", "Terminating"})
 
 
 def job_as_of(events: Iterable[Event[Data]], moment: int, by: By = "time") -> JobView | None:
-    """Return a job as it was at a moment (microseconds); `None` if it was not yet open.
+    """Return the state of a job at a moment (microseconds); `None` if it was not yet open.
 
     Args:
         events: all events of the job, in order.
-        moment: the moment; an event at that very microsecond has happened.
+        moment: inclusive.
         by: which of an event's two times counts.
     """
     return fold(events, at=moment) if by == "time" else fold(events, known=moment)
@@ -44,22 +44,22 @@ class ClusterAsOf:
         """Begin the fold.
 
         Args:
-            moment: microseconds; what happens at that very microsecond has happened.
+            moment: microseconds, inclusive.
             by: which of an event's two times counts.
         """
         self._moment = moment
         self._by = by
         self._jobs: dict[str, JobView] = {}
         self._opened: dict[str, JobView] = {}
-        """Jobs that were opened, but not yet at the moment."""
+        """Jobs whose `opened` event was read but took effect after the moment."""
         self._clocks: dict[str, Clock] = {}
         self._facts = ClusterFacts()
         self._clusters: set[str] = set()
 
     def add(self, event: Event[Data]) -> None:
-        """Take one job event or cluster fact."""
+        """Apply one job event or cluster fact."""
         data = event.data
-        if event.clusterid:  # what a shard says of itself is of no cluster
+        if event.clusterid:  # empty in a shard's events about itself
             self._clusters.add(event.clusterid)
         match data:
             case NodeObserved() | NodeDeleted() | ObjectApplied() | ObjectDeleted():
@@ -69,7 +69,7 @@ class ClusterAsOf:
                 self._job(event)
 
     def _shown(self, key: _Key) -> str:
-        """Return how a node or queue is named: by its cluster too where the log has more than one."""
+        """Return the displayed name of a node or queue, with its cluster if the log has several."""
         cluster, name = key
         return f"{cluster}/{name}" if len(self._clusters) > 1 else name
 
@@ -88,10 +88,10 @@ class ClusterAsOf:
         self._jobs[job].apply(event, time)
 
     def queues(self) -> dict[str, dict[str, Any]]:
-        """Return every queue that is known or has jobs, by name (`CLUSTER/NAME` of several clusters): what runs and waits in it.
+        """Return every queue that is known or has jobs, by name (`CLUSTER/NAME` if the log has several clusters), and its use.
 
-        `allocated` are the requests of attempts that hold a node, `requested` those of attempts that wait for one. Jobs of kind
-        `Other` count in what is allocated, not among the jobs.
+        `allocated` sums the requests of attempts that hold a node, `requested` of those that wait for one. Jobs of kind `Other`
+        count in `allocated`, not in `jobs_by_phase`.
         """
         queues = {(cluster, name): applied for (cluster, kind, name), applied in self._facts.objects.items() if kind == "Queue"}
         found: dict[_Key, list[JobView]] = {key: [] for key in queues}
@@ -108,7 +108,7 @@ class ClusterAsOf:
         }
 
     def document(self) -> dict[str, Any]:
-        """Return the whole cluster as JSON: jobs, queues and nodes, each node with what it holds."""
+        """Return the whole cluster as JSON: jobs, queues and nodes, each node with its allocated resources."""
         held: dict[_Key, list[AttemptView]] = {key: [] for key in self._facts.nodes}
         for job in self._jobs.values():
             for attempt in _attempts((job,), _HOLDS_NODE):

@@ -1,4 +1,4 @@
-"""The bill beside the truth: what does not follow from the job events, and what is still open."""
+"""Compare recorded usage with the job events, and compute usage that is not yet recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Finding", "check_billing", "quote"]
 
 
 class Finding(NamedTuple):
-    """Where the bill is not what follows from the job events."""
+    """A difference between the recorded bill and the bill computed from the job events."""
 
     job: str
     attempt: str
@@ -36,10 +36,10 @@ class Finding(NamedTuple):
 
 
 def check_billing(log: Searchable) -> Iterator[Finding]:
-    """Recompute the bill from job events and facts of the cluster, and yield where what was recorded differs.
+    """Recompute the bill from job events and cluster facts, and yield each difference from the recorded bill.
 
-    Every recorded charge is computed again, every attempt's runs are derived again and compared with what stands, closed months
-    included. Of open attempts what was recorded of them is checked.
+    Recomputes every recorded charge and every attempt's runs, closed months included. Open attempts are checked up to their last
+    usage record.
 
     Raises:
         LogError: the log cannot be read to its end.
@@ -55,10 +55,10 @@ def check_billing(log: Searchable) -> Iterator[Finding]:
 
 
 def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:
-    """Yield what open attempts have used up to a moment and what is not recorded of it yet, as the stage would record it.
+    """Yield the usage of open attempts up to a moment that is not recorded yet, as the stage would record it.
 
     Args:
-        log: is folded from its beginning.
+        log: folded from its beginning.
         until: the moment (microseconds).
 
     Raises:
@@ -78,7 +78,7 @@ def quote(log: Searchable, until: Micros) -> Iterator[Event[UsageRecorded]]:
 
 
 def _facts(log: Searchable) -> State:
-    """Return what a billing shard knows that has taken all shards' job events and forgets nothing."""
+    """Return the state of a billing shard that has absorbed the job events of all shards and forgotten none."""
     state = State()
     for event in _events(log, "cluster", "job-events"):
         if not isinstance(event.data, JobForgotten):
@@ -99,19 +99,19 @@ def _check_event(state: State, event: Event[Data]) -> Iterator[Finding]:
     place = f"{data.task}[{data.index}] attempt {data.attempt}"
     known = known_of(state, event.subject)
     if known is None:
-        yield Finding(event.subject, place, f"{event.type} {event.id}: no job event speaks of the job")
+        yield Finding(event.subject, place, f"{event.type} {event.id}: no job event names the job")
         return
     if event.sequence != known.job.written + 1:
-        yield Finding(event.subject, place, f"{event.id} has sequence {event.sequence} behind {known.job.written}")
+        yield Finding(event.subject, place, f"{event.id} has sequence {event.sequence} after {known.job.written}")
     if isinstance(data, UsageFailed) or not isinstance(data, UsageRecorded):
         return
     run = run_of(data)
     if run.price_version is not None and run.price_version not in state.book.names:
         yield Finding(event.subject, place, f"{event.id} is priced by {run.price_version!r}, which the price book lacks")
     elif run.terms >= len(known.job.terms):
-        yield Finding(event.subject, place, f"{event.id} names terms of the job that no event gives")
+        yield Finding(event.subject, place, f"{event.id} refers to terms of the job that no event contains")
     elif (charges := _charges(state, known, run, data.length)) != data.charges:
-        yield Finding(event.subject, place, f"{event.id} charges {_told(data.charges)}; that would be {_told(charges)}")
+        yield Finding(event.subject, place, f"{event.id} charges {_sum(data.charges)}; expected {_sum(charges)}")
 
 
 def _charges(state: State, known: Known, run: Run, length: int) -> list[Charge]:
@@ -119,7 +119,7 @@ def _charges(state: State, known: Known, run: Run, length: int) -> list[Charge]:
     return charges_of(rules, run, length, factors_of(rules, known.job.terms[run.terms], run), state.book.charges)
 
 
-def _told(charges: Iterable[Charge]) -> str:
+def _sum(charges: Iterable[Charge]) -> str:
     return ", ".join(f"{charge.meter} {charge.quantity} x {charge.price} = {charge.amount}" for charge in charges) or "nothing"
 
 
@@ -133,9 +133,9 @@ def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Fin
         return
     void, missing = difference(attempt.recorded, wanted, state.periods.__contains__)
     for run in void:
-        yield Finding(known.job.id, place, f"recorded, but does not follow: {_stretch(run)}")
+        yield Finding(known.job.id, place, f"recorded, but not in the job events: {_stretch(run)}")
     for run in missing:
-        yield Finding(known.job.id, place, f"follows, but is not recorded: {_stretch(run)}")
+        yield Finding(known.job.id, place, f"in the job events, but not recorded: {_stretch(run)}")
 
 
 def _stretch(run: Run) -> str:

@@ -1,4 +1,4 @@
-"""The inputs of a log, gone through once: can each be read, and what became of it?"""
+"""One pass over a log's inputs: checks that each can be read, and counts them per shard."""
 
 from __future__ import annotations
 
@@ -9,34 +9,34 @@ from typing import Final
 
 from engine.events import Topic, decode
 from engine.events.errors import EventError
-from engine.history.letters import set_aside
+from engine.history.letters import dead_lettered
 from engine.history.readable_records import Damage, readable_records
 from engine.log.port import Partition, Searchable, Vector
 
 __all__ = ["Census"]
 
 _NAMED: Final = 20
-"""Faults of a shard that are named."""
+"""Faults listed per shard; the rest is counted."""
 
 
 class Census:
-    """What stands on some input topics.
+    """Offsets and faults of the records on some input topics.
 
     Args:
         log: any log; it is only read.
         topics: the topics.
 
     Raises:
-        LogDamagedError: more than single records cannot be read.
+        LogDamagedError: records are damaged and it is not known which.
     """
 
     def __init__(self, log: Searchable, topics: Sequence[Topic]) -> None:
         self._offsets: dict[Partition, array[int]] = {}
-        """Of all records that can be read, 8 bytes each."""
+        """Offsets of all readable records, 8 bytes each."""
         self._damaged: dict[Partition, int] = {}
-        """The first one that cannot be read."""
+        """Offset of the first damaged record."""
         self._faults: dict[Partition, list[tuple[int, str]]] = {}
-        letters = {topic: set_aside(log, topic) for topic in topics}
+        letters = {topic: dead_lettered(log, topic) for topic in topics}
         for record in readable_records(log, topics):
             partition, offset = record.partition, record.offset
             if isinstance(record, Damage):
@@ -45,19 +45,19 @@ class Census:
                 continue
             offsets = self._offsets.setdefault(partition, array("q"))
             if offsets and offset <= offsets[-1]:
-                self._fault(partition, offset, f"it stands behind {offsets[-1]}")
+                self._fault(partition, offset, f"its offset does not exceed the one before it, {offsets[-1]}")
             offsets.append(offset)
             try:
                 decode(record.message)
             except EventError as error:
                 if (partition.number, offset) not in letters[partition.topic]:
-                    self._fault(partition, offset, f"it cannot be decoded and is no dead letter: {error}")
+                    self._fault(partition, offset, f"cannot be decoded and has no dead letter: {error}")
 
     def _fault(self, partition: Partition, offset: int, why: str) -> None:
         self._faults.setdefault(partition, []).append((offset, why))
 
     def taken(self, inputs: Sequence[Partition], vector: Vector) -> int | None:
-        """Return how many records a shard has taken; `None` if nobody can say, as some are gone (retention) or damaged."""
+        """Return how many records a shard has taken; `None` if unknown, as some are gone (retention) or damaged."""
         count = 0
         for partition, end in zip(inputs, vector, strict=True):
             offsets = self._offsets.get(partition, array("q"))
@@ -67,7 +67,7 @@ class Census:
         return count
 
     def faults(self, inputs: Sequence[Partition], vector: Vector) -> list[str]:
-        """Return what is wrong with the records that a shard has taken."""
+        """Return the faults of the records that a shard has taken."""
         found = [
             f"{partition.topic}/{partition.number} at {offset}: {why}"
             for partition, end in zip(inputs, vector, strict=True)

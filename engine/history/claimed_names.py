@@ -1,4 +1,4 @@
-"""What is parked and no job yet: what the inputs that are held would call it, until the last of them is released."""
+"""Names claimed by parked inputs of jobs that are not yet opened."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from engine.lifecycle.claims import Claim, claim_of, restore
 __all__ = ["CLAIMING", "Claimed"]
 
 CLAIMING: Final[tuple[type[Data], ...]] = (JobParked, InputParked, InputReleased, JobUnparked)
-"""Events that say what is held of a job."""
+"""Events that change which inputs of a job are held."""
 
 
 class Claimed:
-    """The fold: `take` the job events of what no event has opened, in the order of the log."""
+    """The fold: `take` the events of unopened jobs, in the order of the log."""
 
     def __init__(self) -> None:
         self._held: dict[str, list[tuple[str, Claim | None, int]]] = {}
-        """Subject → inputs that are held, in order: id, what it would call the job, and when it was parked."""
+        """Subject → held inputs, in order: id, the name that it claims for the job, and when it was parked."""
         self._parked: set[str] = set()
 
     def __contains__(self, subject: object) -> bool:
@@ -31,7 +31,7 @@ class Claimed:
         return iter(self._held)
 
     def take(self, event: Event[Data]) -> None:
-        """Take one event; one that parks, holds and releases nothing changes nothing."""
+        """Apply one event; ignores those that neither park, hold nor release."""
         subject, data = event.subject, event.data
         if isinstance(data, JobParked):
             self._parked.add(subject)
@@ -52,29 +52,29 @@ class Claimed:
     @staticmethod
     def _release(held: list[tuple[str, Claim | None, int]], released: str) -> None:
         for at, (ident, _, _) in enumerate(held):
-            if ident == released:  # of several with the same id the first is released first
+            if ident == released:  # several may have the same id; they are released in order
                 del held[at]
                 return
 
     def dump(self, subject: str) -> str | None:
-        """Return what is known of a subject, for `load`; `None`: nothing."""
+        """Return the state of a subject, for `load`; `None` if there is none."""
         held = self._held.get(subject)
         return None if held is None else json.dumps((subject in self._parked, held))
 
     def load(self, subject: str, dumped: str) -> None:
-        """Take what `dump` returned of a subject."""
+        """Restore the state of a subject from `dump`."""
         parked, held = json.loads(dumped)
         self._held[subject] = [(ident, None if claim is None else Claim(*claim), time) for ident, claim, time in held]
         if parked:
             self._parked.add(subject)
 
     def opened(self, subject: str) -> None:
-        """Note that it is a job now."""
+        """Drop a subject: its job was opened."""
         self._held.pop(subject, None)
         self._parked.discard(subject)
 
     def claims(self) -> Iterator[tuple[str, Claim, int]]:
-        """Yield what is claimed: the subject, the first claim, and when it was parked."""
+        """Yield each claim: the subject, its first claim, and when that was parked."""
         for subject, held in self._held.items():
             first = next(((claim, time) for _, claim, time in held if claim is not None), None)
             if first is not None:

@@ -1,4 +1,4 @@
-"""What changed between two moments, field by field, at all three levels."""
+"""Differences between two states of a job, field by field, at all three levels."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ class Change(NamedTuple):
     path: str
     """`phase`, `tasks.worker.phase`, `attempts.worker[2]#1.exit_code`."""
     before: Any
-    """`None`: it was not there."""
+    """`None`: did not exist."""
     after: Any
-    """`None`: it is gone."""
+    """`None`: no longer exists."""
 
 
 _BOOKKEEPING = frozenset({"sequence"})
 
 
 def diff(before: JobView | None, after: JobView | None) -> list[Change]:
-    """Return what differs between two states of a job, in the order of the job's document.
+    """Return the differences between two states of a job, in the order of the job's document.
 
-    A task, attempt or timer that is new or gone gives one change for each of its fields that says something.
+    A new or removed task, attempt or timer gives one change for each of its non-empty fields.
     """
     old, new = (None if view is None else view.document() for view in (before, after))
     return [change for change in diff_documents(old, new) if change.path not in _BOOKKEEPING]
 
 
 def diff_documents(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> list[Change]:
-    """Return what differs between two documents; maps are compared key by key, everything else as a whole.
+    """Return the differences between two documents: maps are compared key by key, other values as a whole.
 
     Args:
-        before: the older one; `None`: there was none.
-        after: the newer one; `None`: it is gone.
+        before: the older one; `None`: did not exist.
+        after: the newer one; `None`: no longer exists.
     """
     return list(_differences("", before, after))
 

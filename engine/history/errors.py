@@ -1,14 +1,14 @@
 """Errors of the history package.
 
 HistoryError
-├── NotFoundError           no job or event is meant by what was given
-│   └── UnopenedError           a job is meant that nothing has opened
-├── AmbiguousError          several are
-├── TransferError           a file that cannot be imported
-└── TokenError              a subscription cannot go on from a token
-    ├── MalformedTokenError     it is no token of ours
-    ├── ForeignTokenError       it was given out by another log, topic or schema epoch
-    └── ExpiredTokenError       what follows it is no longer retained
+├── NotFoundError           no such job or event in the log
+│   └── UnopenedError           the job exists but no event has opened it
+├── AmbiguousError          several jobs or events match
+├── TransferError           a file cannot be exported or imported
+└── TokenError              a subscription cannot resume from a token
+    ├── MalformedTokenError     not a token of this release
+    ├── ForeignTokenError       from another log, topic or schema epoch
+    └── ExpiredTokenError       later events are no longer retained
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class HistoryError(ValueError):
 
 
 class NotFoundError(HistoryError):
-    """Raised when nothing in the log is meant by what was given: a job, an event, a replica, a node or a dead letter."""
+    """Raised when the log holds no such job, event, replica, node or dead letter."""
 
     def __init__(self, kind: str, given: str) -> None:
         command = {
@@ -42,57 +42,57 @@ class NotFoundError(HistoryError):
             "node": "lahar as-of TIME",
             "dead letter": "lahar dead-letters list --all",
         }.get(kind, "lahar events")
-        super().__init__(f"no {kind} {given!r} in this log; `{command}` shows the {kind}s there are")
+        super().__init__(f"no {kind} {given!r} in this log; `{command}` lists all {kind}s")
         self.given = given
 
 
 class UnopenedError(NotFoundError):
-    """Raised when the job that is meant has nothing to show: nothing has opened it, since its first input is parked."""
+    """Raised when a job has no state to show: its first input is parked, so no event has opened it."""
 
     def __init__(self, given: str) -> None:
-        HistoryError.__init__(self, f"nothing has opened the job {given!r} yet; `lahar why {given}` says what it waits for")
+        HistoryError.__init__(self, f"the job {given!r} is not opened yet; `lahar why {given}` shows what it waits for")
         self.given = given
 
 
 class AmbiguousError(HistoryError):
-    """Raised when a prefix means several jobs or events, or a name jobs of several clusters; `matches` are those, in order."""
+    """Raised when a prefix matches several jobs or events, or a name jobs of several clusters; `matches` lists them in order."""
 
     _SHOWN = 5
 
     def __init__(self, given: str, matches: Sequence[str], kind: str = "jobs", missing: str = "more of the id") -> None:
         shown = ", ".join(matches[: self._SHOWN]) + (", …" if len(matches) > self._SHOWN else "")
-        super().__init__(f"{given!r} means {len(matches)} {kind}: {shown}; give {missing}")
+        super().__init__(f"{given!r} matches {len(matches)} {kind}: {shown}; give {missing}")
         self.given = given
         self.matches = list(matches)
 
 
 class TransferError(HistoryError):
-    """Raised when an export cannot be read, or cannot be restored into the log it is meant for."""
+    """Raised when an export cannot be read, or cannot be restored into the given log."""
 
 
 class TokenError(HistoryError):
-    """Base of the reasons why a subscription cannot go on from a token; it never moves silently."""
+    """Base of the errors that reject a subscription token; a subscription never skips events silently."""
 
 
 class MalformedTokenError(TokenError):
-    """Raised when a text is no token, or one of a version that this release does not read."""
+    """Raised when a text is not a token, or has a version that this release does not read."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"not a subscription token ({why}); take one from the subscription itself, or start `--from beginning`")
 
 
 class ForeignTokenError(TokenError):
-    """Raised when a token was given out by another log, for another topic or in another schema epoch."""
+    """Raised when a token comes from another log, topic or schema epoch."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the token belongs to another log or topic: {why}; start again `--from beginning` or from a time")
 
 
 class ExpiredTokenError(TokenError):
-    """Raised when events that follow the token are no longer retained, so that going on would leave a gap."""
+    """Raised when events after the token are no longer retained, so resuming would leave a gap."""
 
     def __init__(self, partition: str, offset: int, first: int) -> None:
         super().__init__(
-            f"the token is behind retention: {partition} goes on at offset {offset}, the oldest kept is {first}; "
+            f"the token is older than retention: {partition} resumes at offset {offset}, the oldest kept is {first}; "
             "start again `--from beginning` and expect a gap"
         )

@@ -1,4 +1,4 @@
-"""Which events of a history are shown: by what they themselves say."""
+"""Filters on the events of a history, by their own fields."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, TASK_PHASES
 __all__ = ["PHASES", "Selection", "full_type"]
 
 PHASES: Final = tuple(dict.fromkeys((*JOB_PHASES, *TASK_PHASES, *ATTEMPT_PHASES)))
-"""Those of all levels."""
+"""Phases of all levels."""
 
 _VERSION: Final = re.compile(r"\.v[0-9]+$|\*$")
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What an event has to say; `None` or empty lets all pass."""
+    """Conditions on an event; `None` or empty matches all."""
 
     node: str | None = None
     reasons: frozenset[str] = frozenset()
@@ -28,7 +28,7 @@ class Selection:
     """Phases entered, at any level."""
 
     def passes(self, data: Data) -> bool:
-        """Tell whether an event is shown."""
+        """Return whether an event matches."""
         if self.phases:
             entered = transition_of(data)
             if entered is None or entered.phase not in self.phases:
@@ -39,6 +39,6 @@ class Selection:
 
 
 def full_type(given: str) -> str:
-    """Return the pattern of event types that is meant: `job.phase_changed` is `lahar.job.phase_changed` of any version."""
+    """Return the pattern of event types for a short name: `job.phase_changed` is `lahar.job.phase_changed` of any version."""
     named = given if given.startswith(("lahar.", "*")) else f"lahar.{given}"
     return named if _VERSION.search(named) else f"{named}.v*"

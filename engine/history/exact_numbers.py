@@ -1,4 +1,4 @@
-"""Exact numbers in answers: seconds as decimals made from integer microseconds, their distribution, written as JSON numbers."""
+"""Exact numbers in answers: seconds as decimals from integer microseconds, their distribution, and JSON with exact decimals."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _WIDE: Final = Context(prec=60)
 
 
 def seconds(micros: int, per: int = 1_000_000) -> Decimal:
-    """Return micros / `per` as an exact decimal without trailing zeros.
+    """Return `micros` / `per` as an exact decimal without trailing zeros.
 
     Args:
-        micros: a whole number, usually microseconds; or microseconds times thousandths of something, with `per` 10⁹.
-        per: how many of them make one; a power of ten.
+        micros: a whole number of microseconds; or microseconds times thousandths of a device or core, with `per` 10⁹.
+        per: units per second (or per result); a power of ten.
     """
     return _plain(_WIDE.divide(Decimal(micros), Decimal(per)))
 
@@ -38,8 +38,8 @@ def distribution(lengths: Iterable[int]) -> dict[str, Any]:
         lengths: microseconds.
 
     Returns:
-        `n`, and in seconds `mean` (to the microsecond), `median`, `p99` (linear interpolation, exact) and `max`; `None` for
-        the four if there are no lengths.
+        `n`, and in seconds `mean` (to the microsecond), `median`, `p99` (linear interpolation, exact) and `max`; these four are
+        `None` if there are no lengths.
     """
     ordered = sorted(lengths)
     if not ordered:
@@ -68,10 +68,10 @@ def _plain(number: Decimal) -> Decimal:
 
 
 def dumps(value: object) -> str:
-    """Write a value as one line of JSON, decimals as numbers with all their digits. Key order is kept.
+    """Return a value as one line of JSON, decimals as numbers with all digits, keys in their order.
 
     Raises:
-        TypeError: the value holds something that JSON has no form for.
+        TypeError: the value holds a type that JSON lacks.
     """
     if isinstance(value, Decimal):
         return f"{value:f}"

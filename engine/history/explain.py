@@ -1,4 +1,4 @@
-"""Answers to why, from what somebody names: a job, one of its replicas, or an event."""
+"""`why` for a job, one of its replicas, or an event, by the name that the user gives."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["explain"]
 
 
 def explain(log: SearchableLog, meant: Callable[[str], str], what: str, replica: str | None = None) -> Explanation:
-    """Explain a job or one of its replicas, or an event where no job is meant.
+    """Explain a job or one of its replicas; or an event, if no job has that name.
 
     Args:
-        log: where to look.
-        meant: returns the id of the job that is named, as `job_reference` does.
-        what: a job as `meant` takes it, or an event's id or the beginning of it.
+        log: the log to search.
+        meant: resolves a job reference to a job id, as `job_reference` does.
+        what: a job reference, or an event id or a prefix of one.
         replica: `TASK[INDEX]` of the job.
 
     Raises:
         NotFoundError: there is no such job, event or replica.
-        AmbiguousError: several are meant.
-        ValueError: the replica is not written as one.
+        AmbiguousError: several match.
+        ValueError: the replica is not written `TASK[INDEX]`.
     """
     slot = None if replica is None else read_replica(replica)
     try:

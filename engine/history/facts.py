@@ -1,4 +1,4 @@
-"""The facts of a job that lists, sums and names are made of, folded from its events once for all of them."""
+"""Facts of a job for lists, sums and names: one fold of its events for all of them."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from statemachines.vocabulary import FINISHED_JOB_PHASES
 __all__ = ["OTHER", "Ends", "JobFacts", "JobLine", "Jobs", "line_of"]
 
 OTHER: Final = "Other"
-"""Kind of jobs that are pods of services and of nobody: left out unless asked for."""
+"""Kind of jobs that group pods of services or without owner: hidden unless requested."""
 
 Ends = dict[tuple[str, str | None], int]
-"""Attempts that have ended by phase and reason."""
+"""Number of closed attempts by phase and reason."""
 
 
 @dataclass(slots=True)
@@ -48,33 +48,33 @@ class JobLine(JobState):
     open: dict[Slot, LiveAttempt] = field(default_factory=dict)
     """Attempts that have not ended."""
     nodes: set[str] = field(default_factory=set)
-    """Where its attempts have been."""
+    """Nodes of all its attempts."""
     ends: Ends = field(default_factory=dict)
     now: int = 0
-    """Up to when what runs is counted: the latest recorded time of what the list is a fold of."""
+    """Running attempts count up to this time: the latest recorded time folded."""
     parked: bool = False
     opened: bool = True
-    """It is a job; else its first input is parked, and says what it was to be."""
+    """False if its first input is parked; the line then shows what that input claims."""
 
     @property
     def ended(self) -> int | None:
-        """When it finished, if it has."""
+        """When it finished; `None` if it has not."""
         return self.since if self.phase in FINISHED_JOB_PHASES else None
 
     @property
     def reasons(self) -> set[str | None]:
-        """Its own, those of attempts that live, and those with which others have ended."""
+        """Reasons of the job, of its open attempts and of its closed ones."""
         ended = (reason for _, reason in self.ends if reason)
         return {self.reason, *ended, *(attempt.reason for attempt in self.open.values())}
 
     @property
     def ran_so_far(self) -> int | None:
-        """How long it has been running (microseconds); `None`: it has not begun, or has finished."""
+        """How long it has been running (microseconds); `None` if it has not begun or has finished."""
         return None if self.started is None or self.ended is not None else max(self.now - self.started, 0)
 
     @property
     def use_so_far(self) -> Use:
-        """What its attempts that have not ended have used."""
+        """Resource use of its open attempts so far."""
         return use_so_far(self.open.values(), self.now)
 
     def document(self) -> dict[str, Any]:
@@ -105,29 +105,29 @@ class JobLine(JobState):
 
 @dataclass(slots=True)
 class JobFacts(JobLine):
-    """All facts: the line, what the summary adds up, and when it was opened."""
+    """All facts of a job: the line, its contributions to the summary, and when it was opened."""
 
     begun: int = 0
     """When it was opened."""
     first_running: int | None = None
-    """As `started`, but an end that says when the attempt began counts only where nothing else did, and not behind itself."""
+    """As `started`, but an end that reports when its attempt began counts only if no other event did, and never after itself."""
     without_end: bool = False
     last_end: int | None = None
     """Of its attempts."""
     use: Use = field(default_factory=Use)
-    """Of the closed attempts."""
+    """Of its closed attempts."""
     devices: list[tuple[int, int]] = field(default_factory=list)
     """Changes of the number of devices in use, with their times."""
 
     @classmethod
     def begin(cls, event: Event[JobOpened]) -> Self:
-        """Return the job that an event opens."""
+        """Return the job that an `opened` event describes."""
         job = super(JobFacts, cls).begin(event)
         job.begun = event.time
         return job
 
     def apply(self, data: Data, time: int) -> None:
-        """Take one more event of the job, in order; one that says nothing about these facts changes nothing."""
+        """Apply one more event of the job, in order; ignores those that change no facts."""
         if isinstance(data, AttemptEvent):
             self._attempt((data.task, data.index, data.attempt), data, time)
             return
@@ -163,7 +163,7 @@ class JobFacts(JobLine):
         self._change_devices(time, attempt.requests.gpu)
 
     def _resize(self, attempt: LiveAttempt, requests: Requests, time: int) -> None:
-        """A change while it runs splits the interval: before it counts as requested before."""
+        """Change the requests of an attempt; if it runs, its use so far counts with the earlier requests."""
         if attempt.since is not None:
             self._change_devices(time, requests.gpu - attempt.requests.gpu)
         attempt.resize(requests, time)
@@ -173,7 +173,7 @@ class JobFacts(JobLine):
         self.ends[end] = self.ends.get(end, 0) + 1
         self.nodes |= {data.node} if data.node else set()
         self.last_end = time if self.last_end is None else max(self.last_end, time)
-        if data.started is not None:  # it may be all that shows that it ran
+        if data.started is not None:  # may be the only evidence that it ran
             self.started = _earlier(self.started, data.started)
             if attempt.since is None:
                 self._begin(attempt, min(data.started, time))
@@ -191,14 +191,14 @@ def _earlier(known: int | None, time: int) -> int:
 
 
 def line_of(job: str, claim: Claim, time: int) -> JobLine:
-    """Return the line of what is parked and no job."""
+    """Return the line of a parked subject that is no job yet."""
     line = JobLine(job, claim.cluster, claim.kind, claim.namespace, claim.name, claim.managed, "", "", claim.tenant, time)
     line.parked, line.opened = True, False
     return line
 
 
 class Jobs:
-    """The fold: `add` job events in the order of the log; more may be added after something was asked."""
+    """The fold: `add` job events in the order of the log; answers may be read in between."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, JobFacts] = {}
@@ -207,7 +207,7 @@ class Jobs:
         self._rejected_rows = 0
 
     def add(self, event: Event[Data]) -> None:
-        """Take one event; one that says nothing about jobs changes nothing else than up to when what runs is counted."""
+        """Apply one event; every event advances the time up to which running attempts count."""
         self._now = max(self._now, event.recordedtime)
         job = self._jobs.get(event.subject)
         if isinstance(event.data, RowRejected):
@@ -221,5 +221,5 @@ class Jobs:
             job.apply(event.data, event.time)
 
     def _waiting(self) -> Iterator[JobLine]:
-        """Yield what is parked and no job."""
+        """Yield the lines of parked subjects that are no jobs yet."""
         return (line_of(*claim) for claim in self._claimed.claims())

@@ -1,8 +1,8 @@
-"""Folds of a job's events: what was known at a moment, what was so at a moment, and the intervals of every phase.
+"""Folds of a job's events: the state known at a moment, the state at a moment, and the intervals of every phase.
 
-The two orders of time differ. An event's `recordedtime` says when it became known; its `time` says when it happened, which may lie
-before things that were known earlier (a relist shows only the last state; the phases it skipped are recorded with their own
-times). `Clock` turns the second into an order in which no level ever moves backwards.
+An event's `recordedtime` is when it became known; its `time` is when it happened, which may precede events recorded earlier (a
+relist shows only the last state; skipped phases are recorded later with their own times). `Clock` orders events by `time` so that
+no level moves backwards.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["Clock", "Interval", "Track", "begun", "fold", "tracks"]
 
 
 class Clock:
-    """Says when each event of one job took effect: its `time`, but for a phase never before the phase that it ends."""
+    """Returns when each event of one job took effect: its `time`, but a phase never begins before the one that it ends."""
 
     def __init__(self) -> None:
         self._since: dict[tuple[object, ...], int] = {}
@@ -46,7 +46,7 @@ class Clock:
 
 
 def _phase_of(data: Data) -> tuple[object, ...] | None:
-    """Return whose phase or reason an event sets; `None`: nobody's."""
+    """Return a key of the level whose phase or reason the event sets; `None` if it sets none."""
     match data:
         case JobOpened() | JobPhaseChanged():
             return ()
@@ -65,9 +65,9 @@ def fold(events: Iterable[Event[Data]], *, known: int | None = None, at: int | N
     """Fold the events of one job, in order.
 
     Args:
-        events: job events of one job from the first one on; those before `lahar.job.opened` are passed over.
-        known: take only what was recorded by then (microseconds): what did we know?
-        at: take only what had happened by then (microseconds): what was so?
+        events: job events of one job from the first one on; those before `lahar.job.opened` are ignored.
+        known: ignore events recorded after this time (microseconds).
+        at: ignore events that happened after this time (microseconds).
 
     Returns:
         The job; `None` if it was not yet open.
@@ -90,13 +90,13 @@ def fold(events: Iterable[Event[Data]], *, known: int | None = None, at: int | N
 
 
 def begun(opened: JobView | None, event: Event[Data], time: int) -> JobView | None:
-    """Return a job as it begins with an event; `None`: this is not where it begins.
+    """Return the job's first state if it begins with this event, else `None`.
 
-    A job that is first seen as one of its pods is opened at the time of that pod, and begins with the oldest pod that comes to
-    light, or with its object.
+    A job first seen through one of its pods is opened at that pod's time, but begins with the oldest pod seen later, or with its
+    object.
 
     Args:
-        opened: the job as it was opened, however late; `None`: it was not yet.
+        opened: the job's state after its `opened` event; `None` if that has not been read.
         event: an event of the job.
         time: when the event took effect (microseconds).
     """
@@ -116,20 +116,20 @@ def begun(opened: JobView | None, event: Event[Data], time: int) -> JobView | No
 
 @dataclass(slots=True)
 class Interval:
-    """A phase with its reason, half-open: [start, end). Times are microseconds."""
+    """A phase and its reason over [start, end). Times are microseconds."""
 
     phase: str
     reason: str | None
     start: int
     end: int | None = None
-    """`None`: it lasts."""
+    """`None`: not ended."""
     event: str = ""
     """Id of the event that began it."""
 
 
 @dataclass(slots=True)
 class Track:
-    """All phases of one thing, one after the other without a gap."""
+    """All phases of one job, task or attempt, without gaps."""
 
     level: Level
     task: str | None = None
@@ -139,14 +139,14 @@ class Track:
     intervals: list[Interval] = field(default_factory=list)
 
     def at(self, moment: int) -> Interval | None:
-        """Return the interval that holds a moment; `None`: before the first."""
+        """Return the interval that contains a moment; `None` before the first."""
         for interval in reversed(self.intervals):
             if interval.start <= moment:
                 return interval
         return None
 
     def enter(self, phase: str, reason: str | None, time: int, event: str) -> None:
-        """End the present interval and begin another, not before the present one began."""
+        """End the current interval and begin another, no earlier than the current one began."""
         if self.intervals:
             time = max(time, self.intervals[-1].start)
             self.intervals[-1].end = time
@@ -154,7 +154,7 @@ class Track:
 
 
 def tracks(events: Iterable[Event[Data]]) -> list[Track]:
-    """Return the intervals of a job: its own track, then each task's, followed by those of the task's attempts."""
+    """Return the tracks of a job: its own, then each task's, followed by those of the task's attempts."""
     job = Track("job")
     tasks: dict[str, Track] = {}
     attempts: dict[Slot, Track] = {}
@@ -184,7 +184,7 @@ def tracks(events: Iterable[Event[Data]]) -> list[Track]:
             key = (data.task, data.index, data.attempt)
             if isinstance(data, AttemptStarted):
                 attempts[key] = Track("replica", *key)
-                # What is first seen as one of its pods is as old as the oldest of them.
+                # A job first seen through one of its pods is as old as its oldest pod.
                 if time < job.intervals[0].start:
                     for track in (job, *(tasks[name] for name in first)):
                         track.intervals[0].start = time

@@ -1,4 +1,4 @@
-"""Moments, lengths of time, numbers of things and messages as an operator reads them."""
+"""Moments, lengths of time, counts and messages as text for operators."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from engine.events.times import SECOND, format_time
 __all__ = ["NAMED", "agree", "brief", "length", "listed", "moment", "plural", "sentence"]
 
 NAMED: Final = 4
-"""Things that are named one by one before the rest is counted."""
+"""Names listed before the rest is counted."""
 _SHOWN: Final = 400
-"""Characters of a message in an answer; `lahar history` and `--json` have all that was kept."""
+"""Longest message in an answer (characters); `lahar history` and `--json` show all that was kept."""
 _LAST: Final = 200
-"""Of these the last ones, where the middle is left out."""
+"""Characters kept at the end of a shortened message."""
 _AGREEING: Final = {"was": "were", "has": "have", "is": "are", "waits": "wait", "runs": "run"}
 
 _UNITS: Final = ((86_400 * SECOND, "d"), (3_600 * SECOND, "h"), (60 * SECOND, "min"))
 
 
 def moment(micros: int) -> str:
-    """Write a moment in UTC: `2017-08-07 10:03:01Z`, with a fraction only where it has one."""
+    """Format a moment in UTC: `2017-08-07 10:03:01Z`, with a fraction if it has one."""
     date, _, rest = format_time(micros).partition("T")
     return f"{date} {rest.removesuffix('Z').removesuffix('.000000')}Z"
 
 
 def length(micros: int) -> str:
-    """Write a length of time in its two largest units: `17 min 3 s`, `2 d`, `0.25 s`."""
+    """Format a length of time in its two largest units: `17 min 3 s`, `2 d`, `0.25 s`."""
     parts: list[tuple[int, str]] = []
     rest = micros
     for size, unit in _UNITS:
@@ -44,25 +44,25 @@ def length(micros: int) -> str:
 
 
 def plural(count: int, what: str) -> str:
-    """Write a number of things: `1 pod`, `3 pods`."""
+    """Format a count: `1 pod`, `3 pods`."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def agree(what: str, count: int) -> str:
-    """Let a verb that begins a clause agree with the number of those that it is about."""
+    """Return a clause with its first verb in the number of its subject."""
     verb, blank, rest = what.partition(" ")
     return _AGREEING.get(verb, verb) + blank + rest if count > 1 else what
 
 
 def listed(names: Sequence[str]) -> str:
-    """Name a few things, count the rest: `a, b and 3 more`."""
+    """List a few names and count the rest: `a, b and 3 more`."""
     if len(names) > NAMED + 1:
         return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def sentence(text: str) -> str:
-    """Make a clause a sentence."""
+    """Return a clause as a sentence: capital letter and full stop."""
     text = text if text.endswith((".", "…", ".”")) else text + "."
     # Names keep their own case: worker[2], default/bert.
     named = any(mark in text.partition(" ")[0] for mark in "[/")
@@ -70,6 +70,6 @@ def sentence(text: str) -> str:
 
 
 def brief(message: str) -> str:
-    """Return a message as one line that is not long."""
+    """Return a message as one line, shortened in the middle."""
     line = " ".join(message.split())
     return line if len(line) <= _SHOWN else f"{line[: _SHOWN - _LAST].rstrip()} … {line[-_LAST:].lstrip()}"

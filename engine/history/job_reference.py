@@ -1,7 +1,7 @@
-"""Which job is meant: by id, a unique prefix of it, `namespace/name` (the newest of that name) or `namespace/name@id`.
+"""Resolve a job reference: an id, a unique prefix of one, `namespace/name` (the newest of that name) or `namespace/name@id`.
 
-Where several clusters have a job of that name, `cluster/namespace/name` says which one is meant; where one namespace alone has one,
-the name does. A name that is the beginning of another job's id means neither.
+If several clusters have a job of that name, `cluster/namespace/name` is needed; a bare name suffices if only one namespace has it.
+A name that is also a prefix of another job's id is ambiguous.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from engine.log.port import Searchable
 __all__ = ["KnownNames", "NamedJob", "resolve", "resolve_among", "resolve_known"]
 
 _TELLING: Final[tuple[type[Data], ...]] = (JobOpened, JobRevised, *CLAIMING)
-"""Events that say which jobs there are and what they are called."""
+"""Events that open, name or park jobs."""
 
 
 def resolve(log: Searchable, given: str) -> str:
-    """Return the id of the job that a command's JOB argument means.
+    """Return the id of the job that a command's JOB argument refers to.
 
     Raises:
-        NotFoundError: none is meant.
-        AmbiguousError: a prefix means several, or the name is one of several clusters.
+        NotFoundError: no job matches.
+        AmbiguousError: a prefix matches several jobs, or jobs of several clusters have the name.
     """
     return resolve_among(job_events(log, {kind.TYPE for kind in _TELLING}), given)
 
 
 def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
-    """Return the id of the job that is meant among those that some events open or rename.
+    """Return the id of the job that a reference means among those that some events open or rename.
 
     Args:
         events: `lahar.job.opened`, `lahar.job.revised`, `lahar.job.parked`, `lahar.input.parked`, `lahar.input.released` and
-            `lahar.job.unparked`, in the order of the log; others are passed over.
+            `lahar.job.unparked`, in the order of the log; others are ignored.
         given: see `resolve_known`.
 
     Raises:
-        NotFoundError: none is meant.
-        AmbiguousError: a prefix means several, or the name is one of several namespaces or clusters.
+        NotFoundError: no job matches.
+        AmbiguousError: a prefix matches several jobs, or jobs of several namespaces or clusters have the name.
     """
     names = _Names()
     for event in events:
@@ -53,7 +53,7 @@ def resolve_among(events: Iterable[Event[Data]], given: str) -> str:
 
 
 class NamedJob(NamedTuple):
-    """What a name may mean: a job, or what is parked and no job yet and has the name that its first input says."""
+    """A job, or a parked subject that is no job yet, with the name that its first input claims."""
 
     id: str
     cluster: str
@@ -64,19 +64,19 @@ class NamedJob(NamedTuple):
     is_job: bool
 
     def is_called(self, name: str) -> bool:
-        """Tell whether `name`, `namespace/name` or `cluster/namespace/name` means it."""
+        """Return whether `name`, `namespace/name` or `cluster/namespace/name` refers to it."""
         own = f"{self.namespace}/{self.name}"
         return name in {self.name, own, f"{self.cluster}/{own}"}
 
 
 class KnownNames(Protocol):
-    """Who knows which jobs there are: the fold of a log, or a projection of it."""
+    """An index of jobs by id and name: a fold of the log, or a projection of it."""
 
     def ids(self, prefix: str) -> Sequence[str]:
-        """Return all ids that begin so, of jobs and of what is parked and no job."""
+        """Return all ids with a prefix, of jobs and of parked subjects."""
 
     def named(self, names: frozenset[str]) -> Iterable[NamedJob]:
-        """Return what has one of some names (without their namespaces): jobs in the order of the log, then what is parked."""
+        """Return all with one of some names (without namespace): jobs in the order of the log, then parked subjects."""
 
 
 class _Names(Jobs):
@@ -95,22 +95,22 @@ class _Names(Jobs):
 
 
 def resolve_known(known: KnownNames, given: str) -> str:
-    """Return the id of the job that is meant.
+    """Return the id of the job that a reference means.
 
     Args:
-        known: which jobs there are. What is parked and no job has the name that its first input says, if no job has it.
+        known: index of jobs. A parked subject counts by its claimed name only if no job has that name.
         given: an id, a prefix of one, `name`, `namespace/name`, `cluster/namespace/name`, or one of these followed by `@` and an id
             or a prefix of one.
 
     Raises:
-        NotFoundError: none is meant.
-        AmbiguousError: a prefix means several, or the name is one of several namespaces or clusters.
+        NotFoundError: no job matches.
+        AmbiguousError: a prefix matches several jobs, or jobs of several namespaces or clusters have the name.
     """
     begun = known.ids(given) if given else ()
     if given in begun:
         return given
     name, _, prefix = given.partition("@")
-    # Names with slashes may come from anywhere; none has more of them.
+    # Input may contain any number of slashes; no reference has more than two.
     parts = name.split("/")[-NAME_CHARACTERS - 1 :]
     tails = frozenset("/".join(parts[at:]) for at in range(len(parts)))
     found = [job for job in known.named(tails) if job.is_called(name)] if name else []
@@ -126,7 +126,7 @@ def resolve_known(known: KnownNames, given: str) -> str:
     full = {f"{job.namespace}/{job.name}" for job in found}
     if len(full) > 1:
         raise AmbiguousError(given, sorted(full), missing="the namespace")
-    # Of two opened at the same time the later one in the log.
+    # Of jobs opened at the same time the later one in the log wins.
     return max(reversed(found), key=lambda job: job.since).id
 
 

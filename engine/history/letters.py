@@ -1,4 +1,4 @@
-"""Dead letters: what could not be read, how it is put in again, and which of it somebody has discarded."""
+"""Dead letters: unreadable inputs, how to redrive them, and which ones were discarded."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from engine.kubernetes.reading.documents import read_documents
 from engine.log.port import Searchable
 from engine.processor.dead_letters import original
 
-__all__ = ["Letter", "dead_letters", "latest_letters", "meant_letters", "objection", "redriven", "set_aside"]
+__all__ = ["Letter", "dead_lettered", "dead_letters", "latest_letters", "meant_letters", "objection", "redriven"]
 
 
 def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
-    """Yield all dead letters in commit order; a record that several shards take and set aside, once."""
+    """Yield all dead letters in commit order; a record that several shards dead-lettered, once."""
     seen: set[tuple[str, int, int]] = set()
     for record in log.scan(("dead-letters",), {DeadLettered.TYPE}):
         event = cast("Event[DeadLettered]", decode(record.message))
@@ -31,23 +31,23 @@ def dead_letters(log: Searchable) -> Iterator[Event[DeadLettered]]:
 
 
 class Letter(NamedTuple):
-    """What could not be read, however often it was put in again."""
+    """An unreadable input, with all its redrives."""
 
     event: Event[DeadLettered]
     """The newest dead letter."""
     tries: int
-    """How often it was put in."""
+    """Number of times that it was appended."""
     discarded: Event[LetterDiscarded] | None = None
-    """Who discarded it, when and why; `None`: it is open."""
+    """The discard; `None` if it is open."""
 
 
 def latest_letters(log: Searchable) -> list[Letter]:
-    """Return the newest letter of each content, in commit order: what is put in again and cannot be read leaves another one."""
+    """Return the newest letter of each content, in commit order: a redrive that fails again leaves another letter."""
     latest: dict[tuple[object, ...], Letter] = {}
     for event in dead_letters(log):
         data = event.data
         place = (data.topic, data.partition, data.offset)
-        # The end of its line is no part of an object.
+        # The line ending is not part of the object.
         same = place if data.digest else (data.topic, base64.b64decode(data.content).strip())
         before = latest.pop(same, None)
         latest[same] = Letter(event, 1 if before is None else before.tries + 1)
@@ -64,10 +64,10 @@ def _discarded(log: Searchable) -> dict[str, Event[LetterDiscarded]]:
 
 
 def meant_letters(letters: Sequence[Letter], ids: Sequence[str]) -> list[Letter]:
-    """Return the letters whose ids begin with one of those given.
+    """Return the letters whose ids begin with one of the given prefixes.
 
     Raises:
-        NotFoundError: none begins so.
+        NotFoundError: no letter matches a prefix.
     """
     for given in ids:
         if not any(letter.event.id.startswith(given) for letter in letters):
@@ -75,25 +75,25 @@ def meant_letters(letters: Sequence[Letter], ids: Sequence[str]) -> list[Letter]
     return [letter for letter in letters if letter.event.id.startswith(tuple(ids))]
 
 
-def set_aside(log: Searchable, topic: Topic) -> set[tuple[int, int]]:
-    """Return partition and offset of each record on a topic that was set aside: it may be readable, and what follows too large."""
+def dead_lettered(log: Searchable, topic: Topic) -> set[tuple[int, int]]:
+    """Return partition and offset of each dead-lettered record of a topic, readable ones with too many outputs included."""
     letters = (event.data for event in dead_letters(log))
     return {(letter.partition, letter.offset) for letter in letters if letter.topic == topic}
 
 
 def objection(letter: DeadLettered) -> str | None:
-    """Say why a dead letter is not put in again; `None`: it can be."""
+    """Return why a dead letter cannot be redriven; `None` if it can."""
     if letter.digest:
         return "was too large to be kept"
     if letter.topic not in INPUT_TOPICS:
-        return f"is no input: stages write {letter.topic}, and who follows it would see the record twice"
+        return f"is no input: stages write {letter.topic}, and its consumers would see the record twice"
     return None
 
 
 def redriven(event: Event[DeadLettered]) -> list[tuple[Topic, Sequence[Message]]]:
-    """Return what is to be appended to put a dead letter in again.
+    """Return the messages to append to redrive a dead letter.
 
-    An input goes to the topic that it came from, as it came. What the edge could not read goes through the edge of this release.
+    An input returns unchanged to its topic. An object that the edge could not read goes through the edge of this release.
     """
     letter = event.data
     message = original(letter)

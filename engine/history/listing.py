@@ -1,4 +1,4 @@
-"""The list of jobs: one line for each, with the filters that operators use."""
+"""The list of jobs: one line per job, with operators' filters."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from engine.history.facts import OTHER, JobLine, Jobs
 __all__ = ["LISTED", "Filter", "JobLine", "Listing", "in_order"]
 
 LISTED: Final[tuple[str, ...]] = (*(cls.TYPE for cls in (*STATED, *CLAIMING)), Accounted.TYPE)
-"""Types of the events that the list is a fold of."""
+"""Event types that the list folds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Which jobs are listed; `None` or empty lets all pass."""
+    """Conditions on a job; `None` or empty matches all."""
 
     queue: str | None = None
     user: str | None = None
@@ -26,17 +26,17 @@ class Filter:
     cluster: str | None = None
     namespace: str | None = None
     node: str | None = None
-    """An attempt has been on it."""
+    """One of its attempts was on this node."""
     phases: frozenset[str] = frozenset()
     reasons: frozenset[str] = frozenset()
-    """Of the job, of an attempt that lives, or with which one has ended."""
+    """Reason of the job, or of one of its open or closed attempts."""
     since: int | None = None
-    """The job's phase has changed since then (microseconds); opening it counts."""
+    """The job's phase has changed since this time (microseconds); opening counts."""
     other: bool = False
-    """List jobs of kind `Other` too: pods of services and of nobody."""
+    """Include jobs of kind `Other`: pods of services and pods without owner."""
 
     def passes(self, job: JobLine) -> bool:
-        """Tell whether a job is listed."""
+        """Return whether a job matches."""
         return (
             (self.other or job.kind != OTHER)
             and self.queue in {None, job.queue}
@@ -52,9 +52,9 @@ class Filter:
 
 
 def in_order(job: JobLine) -> tuple[int, str, int, str, str]:
-    """Return what jobs are listed by: the time of their submission.
+    """Return the sort key of the list: the time of submission.
 
-    Of one moment by name, shorter ones first (`train-9` before `train-10`): in what order partitions were read does not show.
+    Ties sort by name, shorter names first (`train-9` before `train-10`), so the order does not depend on partitions.
     """
     return job.submitted, job.namespace, len(job.name), job.name, job.id
 

@@ -1,4 +1,4 @@
-"""The three machines in the hands of a subscriber: job events drive them, its own callbacks hang on them."""
+"""The three state machines for subscribers: job events drive them, user callbacks hook into them."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ _TABLES: Final[Mapping[Level, MachineTable[Any]]] = {"job": JOB, "task": TASK, "
 
 
 class Who(NamedTuple):
-    """Whose phase a machine holds."""
+    """The job, task or replica whose phase a machine holds."""
 
     job: str
     level: Level
     task: str = ""
     replica: int | None = None
-    """Its index in the task."""
+    """Index of the replica in its task."""
 
 
 class Machines:
-    """A machine of `transitions` for each job, task and replica that events tell of.
+    """A machine of `transitions` for each job, task and replica that events mention.
 
     Args:
-        model: makes what a machine drives; its `on_enter_Running(event)` and the like are called when it enters a phase, and
-            `event.kwargs["event"]` is the job event. `None`: nobody follows that one.
+        model: returns the model that a machine drives; its `on_enter_Running(event)` and the like are called when it enters a
+            phase, with the job event in `event.kwargs["event"]`. `None`: no machine for this one.
     """
 
     def __init__(self, model: Callable[[Who], Any | None]) -> None:
         self._model = model
         self._free: dict[str, bool] = {}
-        """Jobs whose beginning was seen: whether others than Lahar decide on their phases."""
+        """Jobs whose `opened` event was seen, with whether others than Lahar decide on their phases."""
         self._models: dict[str, dict[Who, Any]] = {}
 
     def take(self, event: Event[Data]) -> None:
-        """Drive the machine that an event is about, if it is a change of phase.
+        """Drive the machine that an event is about, if it changes a phase.
 
-        Call it with each event once, in the order of its job, from any place in the history on. A replica's next attempt begins
-        a new machine. What is known of a job is dropped when its state is forgotten.
+        Call it once per event, in the order of its job; the history may begin anywhere. A replica's next attempt begins a new
+        machine. Drops a job's machines when its state is forgotten.
 
         Raises:
-            transitions.MachineError: the tables do not list the change. Only of jobs that Lahar manages, from their beginning on;
-                those of others change as their owners say.
+            transitions.MachineError: the tables do not list the change. Only for jobs that Lahar manages and whose `opened`
+                event was seen; phases of other jobs follow their owners.
         """
         job = event.subject
         if isinstance(event.data, JobForgotten):

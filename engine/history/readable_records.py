@@ -1,4 +1,4 @@
-"""The records of a log that can be read, though others are damaged."""
+"""The readable records of a damaged log."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["Damage", "readable_records"]
 
 
 class Damage(NamedTuple):
-    """A record that cannot be read, or several in a row."""
+    """One or several consecutive damaged records."""
 
     partition: Partition
     offset: int
-    """Of the first one."""
+    """Offset of the first one."""
     reason: str
     records: int = 1
-    """How many there may have been."""
+    """Largest possible number of records."""
 
     def __str__(self) -> str:
         which = f"at {self.offset}" if self.records == 1 else f"from {self.offset} to {self.offset + self.records - 1}"
@@ -28,15 +28,15 @@ class Damage(NamedTuple):
 
 
 def readable_records(log: Searchable, topics: Sequence[Topic], job: str | None = None) -> Iterator[Record | Damage]:
-    """Yield the records of some topics in commit order, and where one is damaged that instead.
+    """Yield the records of some topics in commit order, and a `Damage` for each damaged stretch.
 
     Args:
         log: any log.
         topics: read in all their partitions.
-        job: only records with this key; behind a damaged one, whose key nobody knows, all damaged ones are told.
+        job: only records with this key; damaged ones, whose key is unknown, are all yielded.
 
     Raises:
-        LogDamagedError: it is not known which records cannot be read.
+        LogDamagedError: it is not known which records are damaged.
     """
     behind: dict[Partition, int] = {}
     scanned = job is None
@@ -56,7 +56,7 @@ def readable_records(log: Searchable, topics: Sequence[Topic], job: str | None =
                 yield Damage(partition, offset, reason, error.count)
             elif scanned:
                 raise
-            # Without the index, which may be what is torn.
+            # Without the index, which may itself be damaged.
             scanned, records = True, log.scan(topics, start=behind)
         else:
             return

@@ -1,4 +1,4 @@
-"""What history asks of a log: the events of one job, the inputs behind them, all job events."""
+"""Reads of a log for history: the events of one job, the inputs that caused them, all job events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.events.errors import EventError
 from engine.events.ids import routing_key
 from engine.events.jobs import JobOpened, JobParked
 from engine.history.errors import AmbiguousError, NotFoundError
-from engine.history.letters import set_aside
+from engine.history.letters import dead_lettered
 from engine.lifecycle import INPUTS
 from engine.log.port import Record, Searchable, SearchableLog
 from engine.processor.partitions import read_partitions
@@ -20,21 +20,21 @@ from engine.processor.partitions import read_partitions
 __all__ = ["JobHistory", "cluster_facts", "cluster_of", "events_of", "find_event", "history_of", "inputs_behind", "job_events"]
 
 _PASSED: Final = 200
-"""Records that a search passes in the time of a read elsewhere, roughly: on SQLite 100, on Kafka several hundred."""
+"""Records that a scan passes in the time of one seek, roughly: on SQLite 100, on Kafka several hundred."""
 
 
 def job_events(log: Searchable, types: Collection[str] | None = None) -> Iterator[Event[Data]]:
-    """Yield the events of all jobs in commit order, of some types or of all."""
+    """Yield the events of all jobs in commit order, of all types or some."""
     for record in log.scan(("job-events",), types):
         yield decode(record.message)
 
 
 def cluster_facts(log: Searchable) -> Iterator[Event[Data]]:
-    """Yield what was said of nodes, queues and other objects of the cluster, in commit order; what cannot be read is left out.
+    """Yield the facts about nodes, queues and other cluster objects, in commit order; skips unreadable and dead-lettered records.
 
-    So is what was set aside. As in a shard's recovery, bounds that are narrower than they were leave out nothing that was taken.
+    As in a shard's recovery, facts that were accepted under wider bounds than today's are yielded.
     """
-    dead = set_aside(log, "cluster")
+    dead = dead_lettered(log, "cluster")
     for record in log.scan(("cluster",)):
         if (record.partition.number, record.offset) in dead:
             continue
@@ -45,22 +45,22 @@ def cluster_facts(log: Searchable) -> Iterator[Event[Data]]:
 
 
 def events_of(log: Searchable, job: str) -> list[Event[Data]]:
-    """Return all events of one job, in order; empty if the log knows no such job."""
+    """Return all events of one job, in order; empty if the log has no such job."""
     return [decode(record.message) for record in log.records_of(job, ("job-events",))]
 
 
 def cluster_of(log: Searchable, job: str) -> str:
-    """Return the cluster of a job that was opened, or whose first input is parked."""
+    """Return the cluster of a job that was opened or whose first input is parked."""
     return next(event.clusterid for event in events_of(log, job) if isinstance(event.data, JobOpened | JobParked))
 
 
 def inputs_behind(log: SearchableLog, job: str, records: Sequence[Record]) -> dict[str, Event[Data]]:
-    """Return the inputs from which job events follow, by id, as far as the log has them and they can be read.
+    """Return the readable inputs that caused a job's events, by id.
 
     Args:
-        log: where to look.
-        job: whose events they are.
-        records: all of its events; those that another one of them has caused follow from no input.
+        log: the log to search.
+        job: id of the job.
+        records: all of its events; those caused by another of them have no input.
     """
     missing = {record.message.causationid for record in records} - {record.message.id for record in records} - {""}
     found: dict[str, Event[Data]] = {}
@@ -78,11 +78,11 @@ def inputs_behind(log: SearchableLog, job: str, records: Sequence[Record]) -> di
 
 
 def _places(log: SearchableLog, job: str, effects: Sequence[Record]) -> Iterator[Iterable[Record]]:
-    """Yield places at which the inputs may stand that some events of a job follow from, the likeliest ones first.
+    """Yield candidate records for the inputs that caused some events of a job, likeliest first.
 
-    A shard takes an input last before it writes what follows, so the input stands behind one of the offsets of the record's basis.
-    One that was held does not: those are searched for among the job's own inputs, those that name the job that it is kept apart
-    from, then among the cluster's.
+    A shard takes an input right before it writes the events, so the input is the last record before one of the offsets of the
+    record's basis. A held input is not: search the job's own inputs, those that name the job it is kept apart from, then the
+    cluster's.
     """
     inputs = {number: read_partitions(log, INPUTS, number) for number in {effect.partition.number for effect in effects}}
     taken = {
@@ -99,11 +99,11 @@ def _places(log: SearchableLog, job: str, effects: Sequence[Record]) -> Iterator
 
 
 def find_event(log: Searchable, given: str) -> Event[Data]:
-    """Return the job event with this id, or with an id that begins so.
+    """Return the job event with this id or a unique prefix of it.
 
     Raises:
-        NotFoundError: there is none.
-        AmbiguousError: several begin so.
+        NotFoundError: no event matches.
+        AmbiguousError: several match.
     """
     found = {record.message.id: record.message for record in log.scan(("job-events",)) if record.message.id.startswith(given)}
     if not found:
@@ -127,23 +127,23 @@ class JobHistory:
         self.by_id = {event.id: event for event in self.events}
 
     def cause(self, event: Event[Data]) -> Event[Data] | None:
-        """Return the direct cause of an event: another event of the job, or an input; `None` if it is not known."""
+        """Return the direct cause of an event: another event of the job or an input; `None` if unknown."""
         found = self.by_id.get(event.causationid)
         return self.inputs.get(event.causationid) if found is None else found
 
     def causes(self, event: Event[Data]) -> list[Event[Data]]:
-        """Return an event and what led to it, back to the input or as far as is known."""
+        """Return an event and its chain of causes, back to the input or as far as known."""
         chain = [event]
         while (cause := self.cause(chain[-1])) is not None and all(cause is not known for known in chain):
             chain.append(cause)
         return chain
 
     def effects(self, event: Event[Data]) -> list[Event[Data]]:
-        """Return what followed directly from an event, in order."""
+        """Return the direct effects of an event, in order."""
         return [other for other in self.events if other.causationid == event.id]
 
 
 def history_of(log: SearchableLog, job: str) -> JobHistory:
-    """Return the history of a job, with the inputs that its events name as their causes."""
+    """Return the history of a job, with the inputs that caused its events."""
     records = list(log.records_of(job, ("job-events",)))
     return JobHistory([decode(record.message) for record in records], inputs_behind(log, job, records))

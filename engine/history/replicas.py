@@ -1,4 +1,4 @@
-"""Replicas that do not run, those that stand alike together: what happened to them, since when, and what they wait for."""
+"""Replicas that do not run, grouped by state: what happened, since when, and what they wait for."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 __all__ = ["GROUPS", "MISSING", "Group", "by_urgency", "grouped", "groups_of", "indexes_of", "needs", "refusals", "waiting_tasks"]
 
 MISSING: Final = "Missing"
-"""Stands where a phase would, for replicas that have no attempt."""
+"""Phase shown for replicas without an attempt."""
 GROUPS: Final = 12
-"""Groups of replicas that an answer tells; the largest job may have as many as replicas."""
+"""Groups shown in an answer; the largest job may have one per replica."""
 _RANGES: Final = 4
 _ORDER: Final = ("Failed", "Lost", "Running", "Terminating", "Bound", "Pending", MISSING, "Succeeded")
 _STATES: Final = {
@@ -35,22 +35,22 @@ _STATES: Final = {
 
 @dataclass(slots=True)
 class Group:
-    """Replicas of one task that stand alike."""
+    """Replicas of one task in the same state."""
 
     task: str
     phase: str
-    """Of their attempts; `Missing`: they have none."""
+    """Phase of their attempts; `Missing` if they have none."""
     reason: str | None = None
     state: str = ""
-    """The phase in words, of one of them."""
+    """The phase in words, from one of them."""
     waits: str = ""
-    """What they wait for beyond that."""
+    """What they wait for beyond the phase."""
     attempts: list[AttemptView] = field(default_factory=list)
-    """The current ones, by index."""
+    """The current attempts, by index."""
     missing: list[int] = field(default_factory=list)
-    """Indexes, where they have none."""
+    """Indexes of replicas without attempts."""
     job: str = ""
-    """Cluster, namespace and name of their job, where groups of several jobs stand together."""
+    """Cluster, namespace and name of their job, in answers about several jobs."""
 
     @property
     def indexes(self) -> list[int]:
@@ -59,11 +59,11 @@ class Group:
 
     @property
     def message(self) -> str:
-        """Return what is said of the first one; of the others the same but for numbers."""
+        """Return the message of the first replica; those of the others differ in numbers only."""
         return self.attempts[0].message if self.attempts else ""
 
     def sentence(self) -> str:
-        """Tell what happened to them, since when, in which attempt, and what was said of it."""
+        """Return a sentence: what happened, since when, in which attempt, and the message."""
         indexes = self.indexes
         several = len(indexes) > 1
         ended = self.phase in TERMINAL_ATTEMPT_PHASES
@@ -106,7 +106,7 @@ class Group:
 
 
 def indexes_of(indexes: Sequence[int]) -> list[list[int]]:
-    """Return ascending indexes as ranges: the first and the last one of each."""
+    """Return ascending indexes as ranges: the first and last of each."""
     ranges: list[list[int]] = []
     for index in indexes:
         if ranges and index == ranges[-1][1] + 1:
@@ -123,7 +123,7 @@ def _short(indexes: Sequence[int]) -> str:
 
 
 def refusals(events: Iterable[Event[Data]]) -> dict[Slot, EffectSettled]:
-    """Return of each attempt the last answer to what was asked for it, if it was refused and nothing was seen of it since."""
+    """Return the last effect report of each attempt, if it was refused and the pod was not seen since."""
     asked: dict[str, Slot] = {}
     found: dict[Slot, EffectSettled] = {}
     for event in events:
@@ -141,12 +141,12 @@ def refusals(events: Iterable[Event[Data]]) -> dict[Slot, EffectSettled]:
 
 
 def groups_of(job: JobView, refused: dict[Slot, EffectSettled], *, live_only: bool = False) -> list[Group]:
-    """Return the replicas that do not run, or not well, those that need most attention first.
+    """Return the groups of replicas that do not run, or not well, most urgent first.
 
     Args:
         job: the job.
         refused: see `refusals`.
-        live_only: leave out what has ended and what has not begun: the job is on its way out.
+        live_only: leave out replicas that have ended or not begun: the job is ending.
     """
     wanted = [
         attempt
@@ -159,7 +159,7 @@ def groups_of(job: JobView, refused: dict[Slot, EffectSettled], *, live_only: bo
 
 
 def grouped(job: JobView, attempts: Iterable[AttemptView], refused: dict[Slot, EffectSettled]) -> list[Group]:
-    """Return attempts of a job, those that stand alike together."""
+    """Group attempts of a job by state."""
     found: dict[tuple[object, ...], Group] = {}
     for attempt in attempts:
         waits = _waits(job, attempt, refused.get((attempt.task, attempt.index, attempt.number)))
@@ -172,7 +172,7 @@ def grouped(job: JobView, attempts: Iterable[AttemptView], refused: dict[Slot, E
 
 
 def by_urgency(groups: Iterable[Group]) -> list[Group]:
-    """Return groups in the order in which somebody has to look at them: what has ended badly first, the larger ones first."""
+    """Sort groups by urgency: bad ends first, larger groups first."""
     return sorted(groups, key=lambda group: (_ORDER.index(group.phase), -len(group.indexes)))
 
 
@@ -206,7 +206,7 @@ def _waits_for_object(job: JobView, attempt: AttemptView) -> bool:
 
 
 def needs(groups: Iterable[Group]) -> list[tuple[str | None, str, str | None]]:
-    """Return the reason of each group with a pod and the node of it, to be advised on."""
+    """Return reason, pod and node of one attempt per group, for `advice`."""
     return [
         (group.reason, group.attempts[0].pod, group.attempts[0].node) if group.attempts else (group.reason, "", None)
         for group in groups
@@ -214,7 +214,7 @@ def needs(groups: Iterable[Group]) -> list[tuple[str | None, str, str | None]]:
 
 
 def _missing(job: JobView) -> list[Group]:
-    """Return the replicas that have no attempt, but for those of tasks that wait for others."""
+    """Return the replicas without an attempt, except those of tasks that wait for other tasks."""
     begun: dict[str, set[int]] = {}
     for name, index, _ in job.attempts:
         begun.setdefault(name, set()).add(index)
@@ -227,11 +227,11 @@ def _missing(job: JobView) -> list[Group]:
 
 
 def waiting_tasks(job: JobView, depends: Iterable[tuple[str, list[str], bool]]) -> list[str]:
-    """Say which tasks wait for which others, and how those stand.
+    """Return sentences on which tasks wait for which others, with the phases of those.
 
     Args:
         job: the job.
-        depends: task, the tasks that it depends on, and whether one of them is enough.
+        depends: task, the tasks that it depends on, and whether one of them suffices.
     """
     found: dict[str, list[str]] = {}
     for name, others, any_ in depends:

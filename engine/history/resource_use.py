@@ -1,4 +1,4 @@
-"""What attempts use: resources times time, summed as whole numbers."""
+"""Resource use of attempts: resources times time, summed as whole numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Use:
     cpu: int = 0
 
     def take(self, requests: Requests, length: int) -> None:
-        """Add the use of one attempt over a length of time."""
+        """Add the use of one attempt over a length of time (microseconds)."""
         self.gpu += requests.gpu * length
         self.share += (requests.gpu * 1000 if requests.gpu_share_milli is None else requests.gpu_share_milli) * length
         self.cpu += requests.cpu_milli * length
@@ -44,22 +44,22 @@ class Use:
 
 @dataclass(slots=True)
 class LiveAttempt(AttemptState):
-    """An attempt that has not ended, with what it uses over [Running, end)."""
+    """An open attempt, with its use over [Running, end)."""
 
     since: int | None = None
-    """Running with `requests` since then (microseconds); `None`: it has not run."""
+    """Start of the interval with the current `requests` (microseconds); `None`: it has not run."""
     before: Use = field(default_factory=Use)
-    """What it used before its requests changed."""
+    """Its use before the last change of its requests."""
 
     def resize(self, requests: Requests, time: int) -> None:
-        """Change what it uses from a time on (microseconds)."""
+        """Change its requests from a time on (microseconds)."""
         self.before = self.until(time)
         self.requests = requests
         if self.since is not None:
             self.since = time
 
     def until(self, time: int) -> Use:
-        """Return what it has used up to a time (microseconds), be it that of its end or, while it runs, the present."""
+        """Return its use up to a time (microseconds): its end, or the present while it runs."""
         use = Use()
         use.add(self.before)
         if self.since is not None:
@@ -68,7 +68,7 @@ class LiveAttempt(AttemptState):
 
 
 def use_so_far(attempts: Iterable[LiveAttempt], time: int) -> Use:
-    """Return what attempts that have not ended have used up to a time (microseconds)."""
+    """Return the use of open attempts up to a time (microseconds)."""
     total = Use()
     for attempt in attempts:
         total.add(attempt.until(time))

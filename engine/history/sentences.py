@@ -1,4 +1,4 @@
-"""One event in one clause, as an operator would tell it."""
+"""Each event as one clause for operators."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from engine.events.jobs import (
 from engine.history.formatting import length, moment, plural
 from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
 
-__all__ = ["attempt_of", "exit_words", "fate", "limit", "quoted", "tell"]
+__all__ = ["attempt_of", "describe", "exit_words", "fate", "limit", "quoted"]
 
 _FATES: Final[dict[str, str]] = {
     "AppFailed": "failed",
@@ -86,21 +86,21 @@ _FATES: Final[dict[str, str]] = {
     "EndUnknown": "has no known end and was closed",
 }
 _OWN_CODE: Final = frozenset({"AppFailed", "OomKilled", "KilledBySignal", "StartError"})
-"""Ends of which the exit code says something."""
+"""Reasons for which the exit code matters."""
 _OF_MAIN_TASK: Final = frozenset({MAIN_EVENT, MAIN_FAILED_EVENT})
 _ON_PARTS: Final = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
 """Actions on a part of a job."""
 
 
 def fate(phase: str, reason: str | None) -> str:
-    """Say how an attempt ended: `was OOM-killed`."""
+    """Return how an attempt ended: `was OOM-killed`."""
     if phase == "Succeeded":
         return "succeeded"
     return _FATES.get(reason or "", f"ended as {phase}" + (f" ({reason})" if reason else ""))
 
 
 def exit_words(reason: str | None, code: int | None) -> str:
-    """Say the exit code in brackets, with the signal it stands for; that it is unknown where it would matter; else nothing."""
+    """Return the exit code in brackets with its signal; `exit code unknown` where it would matter; else nothing."""
     if code is None:
         return " (exit code unknown)" if reason in _OWN_CODE else ""
     if reason == "KilledBySignal" and code > 128:
@@ -112,14 +112,14 @@ def exit_words(reason: str | None, code: int | None) -> str:
 
 
 def attempt_of(data: AttemptEvent) -> str:
-    """Name an attempt: `worker[2] attempt 1`."""
+    """Return an attempt's name: `worker[2] attempt 1`."""
     return f"{data.task}[{data.index}] attempt {data.attempt}"
 
 
-def tell(event: Event[Data]) -> str:
-    """Say in one clause, without a full stop, what an event is about and when it happened."""
-    teller = _TELLERS.get(type(event.data))
-    return teller(event.data, f"at {moment(event.time)}") if teller is not None else f"{event.type} at {moment(event.time)}"
+def describe(event: Event[Data]) -> str:
+    """Return one clause, without a full stop, on what an event is about and when it happened."""
+    clause = _CLAUSES.get(type(event.data))
+    return clause(event.data, f"at {moment(event.time)}") if clause is not None else f"{event.type} at {moment(event.time)}"
 
 
 def _because(reason: str | None) -> str:
@@ -127,7 +127,7 @@ def _because(reason: str | None) -> str:
 
 
 def quoted(message: str) -> str:
-    """Return a message as it stands behind what it is about; nothing where there is none."""
+    """Return a message as the end of a clause; empty if there is none."""
     return f": “{message}”" if message else ""
 
 
@@ -227,7 +227,7 @@ def _raised(data: EventRaised, _at: str) -> str:
 
 
 def _target(data: ActionTaken | CommandIssued) -> str:
-    # An action on the whole job keeps the task only as that of the event that led to it.
+    # An action on the whole job has a task only if the event that caused it had one.
     if data.task is None or data.action not in _ON_PARTS:
         return ""
     if data.action == "RestartPartition":
@@ -252,14 +252,14 @@ def _deferred(data: ActionDeferred, at: str) -> str:
 
 def _timer_set(data: TimerSet, at: str) -> str:
     if data.held:
-        return f"a timer was stopped {at}: it goes on when the job is unparked and nothing is held of it"
+        return f"a timer was stopped {at}: it resumes when the job is unparked and has no held input"
     if data.timer == "policy":
         return f"policy {data.policy} answers {data.event} with {data.action}, delayed until {moment(data.due)}"
     return f"{limit(data.timer, data.node)} was set {at} to end at {moment(data.due)}"
 
 
 def limit(timer: TimerKind, node: str | None) -> str:
-    """Name what ends with a timer."""
+    """Name what a timer ends."""
     limits: dict[TimerKind, str] = {
         "active_deadline": "the active deadline",
         "ttl": "the time to live",
@@ -338,7 +338,7 @@ def _node(data: NodeObserved, at: str) -> str:
 
 Teller = Callable[[Any, str], str]
 
-_TELLERS: Final[dict[type[Data], Teller]] = {
+_CLAUSES: Final[dict[type[Data], Teller]] = {
     JobOpened: _opened,
     JobRevised: _revised,
     JobPhaseChanged: _phase,

@@ -1,4 +1,4 @@
-"""How a shard stands, as seen from outside: read from the log, without taking the shard over."""
+"""Status of a shard, read from the log without taking the shard over."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class ShardStatus:
 
     shard: str
     now: int = 0
-    """Its own time."""
+    """The shard's own time."""
     outputs: int = 0
     inputs: list[tuple[str, int, int]] = field(default_factory=list)
-    """Per input partition: its name, the next offset to be taken, and the end, which is the same where no record waits."""
+    """Per input partition: its name, the next offset to take, and its end; equal if no record waits."""
     received: int = 0
     """Inputs taken so far, each with one outcome."""
     outcomes: dict[str, int] = field(default_factory=dict)
@@ -32,15 +32,15 @@ class ShardStatus:
     dead_letters: int = 0
     timer_due: int | None = None
     snapshot_records: int = 0
-    """Subjects in it."""
+    """Subjects in the snapshot."""
     snapshot_behind: int = 0
     """Outputs that recovery would fold on top of the snapshot."""
     snapshot_time: int = 0
-    """The shard's own time as of the snapshot; 0: there is none that this release reads."""
+    """The shard's own time as of the snapshot; 0: no snapshot that this release reads."""
 
     @property
     def lag(self) -> int:
-        """Offsets that wait in its inputs."""
+        """Offsets not yet taken, over its inputs."""
         return sum(max(end - taken, 0) for _, taken, end in self.inputs)
 
     def document(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class ShardStatus:
 
 
 def shard_status(log: Any, stage: Stage[Any], number: int) -> ShardStatus:  # noqa: ANN401 - an embedded log
-    """Return how a shard stands.
+    """Return the status of a shard.
 
     Args:
         log: an embedded log; it is only read.
@@ -97,6 +97,6 @@ def shard_status(log: Any, stage: Stage[Any], number: int) -> ShardStatus:  # no
 
 
 def _end(log: Log, partition: Partition, taken: int) -> int:
-    """Return a partition's end as far as records go: on Kafka the marker of a transaction stands behind what a stage wrote."""
+    """Return the end of a partition's records: on Kafka a transaction's marker follows a stage's outputs."""
     end = log.end(partition)
     return end if end > taken and log.read(partition, taken, 1) else taken

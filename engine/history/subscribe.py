@@ -1,7 +1,7 @@
-"""Subscriptions: job events from the beginning, a token, a time or now; first what there is, then what comes.
+"""Subscriptions to job events: from the beginning, a token, a time or now, past events first, then new ones.
 
-Delivered is exactly what is committed and passes the filter, in the order of each job, nothing twice and nothing skipped; the
-token taken after any event goes on behind that event.
+Every committed event that matches the filter is delivered exactly once, in the order of its job. The token taken after an event
+resumes behind that event.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Which events are delivered; `None` or empty lets all pass. Tenant, queue and labels are the job's as of the event."""
+    """Conditions on an event; `None` or empty matches all. Tenant, queue and labels are the job's as of the event."""
 
     tenant: str | None = None
     queue: str | None = None
@@ -49,25 +49,25 @@ class Wanted:
     labels: dict[str, str] = field(default_factory=dict)
     level: Level | None = None
     types: tuple[str, ...] = ()
-    """Event types; `*` stands for any characters: `lahar.attempt.*`. `job.phase_changed` is that of any version."""
+    """Event types; `*` matches any characters: `lahar.attempt.*`. `job.phase_changed` is any version of that type."""
     namespace: str | None = None
     shown: Selection = field(default_factory=Selection)
 
     @property
     def asks_for_jobs(self) -> bool:
-        """Whether what is known of the job decides."""
+        """Whether a condition needs the job's state."""
         return self.tenant is not None or self.queue is not None or self.namespace is not None or bool(self.labels)
 
 
 @dataclass(frozen=True, slots=True)
 class CaughtUp:
-    """Marks the place between what was there when the subscription began and what came after."""
+    """Marks the end of the events that were committed when the subscription began."""
 
     token: str
 
 
 def level_of(event_type: str) -> Level | None:
-    """Return the level that an event type belongs to; what is no task's, attempt's or shard's is the job's."""
+    """Return the level of an event type: that of its task, attempt or job; `None` for events of shards."""
     if event_type.startswith("lahar.shard."):
         return None
     if event_type.startswith("lahar.attempt."):
@@ -79,17 +79,17 @@ class Subscription:
     """One reader of `job-events`. Not thread-safe."""
 
     def __init__(self, log: Log, start: Start | None = None, wanted: Wanted | None = None) -> None:
-        """Take the place to begin at.
+        """Find the start of the subscription.
 
         Args:
             log: any log.
-            start: where to begin; at the beginning unless given.
-            wanted: what is delivered; everything unless given.
+            start: where to begin; default the beginning.
+            wanted: conditions on events; default all.
 
         Raises:
-            MalformedTokenError: the token is none.
-            ForeignTokenError: the token belongs to another log, topic or epoch.
-            ExpiredTokenError: events behind the token are gone.
+            MalformedTokenError: not a token of this release.
+            ForeignTokenError: the token is from another log, topic or epoch.
+            ExpiredTokenError: events after the token are no longer retained.
         """
         self._log = log
         self._wanted = wanted or Wanted()
@@ -100,25 +100,25 @@ class Subscription:
         self._fetched = {number: place.next for number, place in self._places.items()}
         self._waiting: dict[int, deque[Record]] = {partition.number: deque() for partition in self._partitions}
         self._look = True
-        """A partition has nothing more at hand, so all that have nothing are read on before the next event is chosen."""
+        """A partition's buffer is empty; all empty ones are read before the next event is chosen."""
         self._jobs: dict[str, LabelledJob] = {}
         if self._wanted.asks_for_jobs:
             self._learn_jobs()
 
     @property
     def token(self) -> str:
-        """The token from which a subscription goes on behind what was delivered so far."""
+        """Token that resumes behind the last delivered event."""
         return write_token(TOPIC, self._places)
 
     @property
     def caught_up(self) -> bool:
-        """Whether everything that was there at the beginning of the subscription has been gone through."""
+        """Whether all events up to the end as of the subscription's start were read."""
         return all(place.next >= self._ends[number] for number, place in self._places.items())
 
     def take(self) -> Record | None:
-        """Return the next event that passes the filter; `None`: none is committed at the moment.
+        """Return the next event that matches; `None` if none is committed yet.
 
-        Of several partitions the one whose next event was recorded first comes first.
+        Of several partitions, the event with the lowest recorded time comes first.
         """
         while self._is_any_at_hand():
             if (record := self._next_at_hand()) is not None:
@@ -126,12 +126,12 @@ class Subscription:
         return None
 
     def stream(self, *, follow: bool, stop: Callable[[], bool] = lambda: False) -> Iterator[Record | CaughtUp]:
-        """Yield events, the marker once, and, if asked to follow, what comes after it.
+        """Yield events, `CaughtUp` once, and, with `follow`, later events.
 
         Args:
-            follow: go on after the marker, waiting for what is appended.
-            stop: asked while nothing comes: once a second where nothing is committed, and each time that what was read on has been
-                gone through in vain; true ends the stream.
+            follow: after `CaughtUp`, wait for new events.
+            stop: called once a second while no event is committed, and after each batch without a match; true ends the
+                stream.
         """
         marked = False
         while True:
@@ -165,7 +165,7 @@ class Subscription:
         return {partition.number: Place(0) for partition in self._partitions}
 
     def _behind(self, number: int, offset: int) -> Place:
-        """Return the place at an offset, marked with the event before it."""
+        """Return the place at an offset, with the digest of the event before it."""
         found = self._log.read(Partition(TOPIC, number), max(offset - 1, 0), 1)
         if found and found[0].offset < offset:
             return Place(offset, found[0].offset, digest_of(found[0].message.id))
@@ -184,7 +184,7 @@ class Subscription:
         return low
 
     def _is_any_at_hand(self) -> bool:
-        """Tell whether events are at hand, having read on where it is time to."""
+        """Return whether events are buffered, after reading if a buffer is empty."""
         if self._look:
             for partition in self._partitions:
                 self._fetch(partition)
@@ -192,7 +192,7 @@ class Subscription:
         return not self._look
 
     def _next_at_hand(self) -> Record | None:
-        """Return the next event that passes the filter; `None`: before it, more is to be read."""
+        """Return the next buffered event that matches; `None` if a buffer must be read first."""
         while not self._look:
             record = min((waiting[0] for waiting in self._waiting.values() if waiting), key=_recorded)
             number = record.partition.number
@@ -212,11 +212,11 @@ class Subscription:
             waiting.extend(found)
             self._fetched[partition.number] = found[-1].offset + 1
         elif (end := self._ends[partition.number]) > self._places[partition.number].next:
-            # Offsets need not be consecutive: nothing is left below the end.
+            # Offsets may have gaps: no record is left below the end.
             self._places[partition.number] = self._places[partition.number]._replace(next=end)
 
     def _learn_jobs(self) -> None:
-        """Read what was said about jobs before the place at which the subscription begins."""
+        """Fold the state of jobs up to the start of the subscription."""
         for partition in self._partitions:
             offset, end = 0, self._places[partition.number].next
             while offset < end and (found := self._log.read(partition, offset, _READ)):

@@ -1,7 +1,7 @@
 """The summary of a log: counts, durations and resource use.
 
-Sums run over closed attempts, failed ones included: resource times [Running, end). What open attempts have used so far, up to the
-latest recorded time of what is added, stands apart. All arithmetic is on integers (microseconds, thousandths of a core or device).
+Sums cover closed attempts, failed ones included: resources times [Running, end). The use of open attempts up to the latest
+recorded time is listed separately. All arithmetic is on integers (microseconds, thousandths of a core or device).
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ Whose = tuple[str, str, str]
 """Cluster, queue and user."""
 
 SUMMARISED: Final[tuple[str, ...]] = (*(cls.TYPE for cls in STATED), RowRejected.TYPE, Accounted.TYPE)
-"""Types of the events that the summary is a fold of; it does not look at others."""
+"""Event types that the summary folds."""
 
 _ENDED: Final = FINISHED_JOB_PHASES | {"Aborted"}
 
 
 class JobSums(NamedTuple):
-    """What one job adds to the summary."""
+    """Contribution of one job to the summary."""
 
     cluster: str
     queue: str
@@ -60,7 +60,7 @@ class _Group:
     attempts: int = 0
     use: Use = field(default_factory=Use)
     so_far: Use = field(default_factory=Use)
-    """Of attempts that have not ended."""
+    """Use of open attempts."""
 
     def add(self, other: _Group) -> None:
         self.jobs += other.jobs
@@ -83,7 +83,7 @@ class Summary(Jobs):
 
         Args:
             include_other: count jobs of kind `Other` too.
-            cluster: count only jobs of this one.
+            cluster: count only jobs of this cluster.
         """
         jobs = [job for job in self._jobs.values() if (include_other or job.kind != OTHER) and cluster in {None, job.cluster}]
         ends: Counter[tuple[str, str | None]] = Counter()
@@ -122,21 +122,21 @@ def summarised(
 ) -> dict[str, Any]:
     """Return the summary, with the keys of `lahar summary --json` in their order; seconds are exact decimals.
 
-    Of several clusters, `by_cluster` has the sums of each and of its queues; `by_queue` adds up queues of one name.
+    With several clusters, `by_cluster` has the sums of each and of its queues; `by_queue` adds up queues of the same name.
 
     Args:
-        jobs: those that count.
-        ends: closed attempts of them, by phase and reason.
-        live: those of their attempts that have not ended, and whose they are.
-        devices: changes of the number of devices that they have in use, with their times, in any order.
-        now: up to when open attempts count: the latest recorded time (microseconds); 0: nothing is recorded.
-        rejected_rows: of imports.
+        jobs: the jobs to count.
+        ends: number of their closed attempts, by phase and reason.
+        live: their open attempts, with cluster, queue and user.
+        devices: changes of the number of devices in use, with their times, in any order.
+        now: open attempts count up to this time, the latest recorded one (microseconds); 0: nothing is recorded.
+        rejected_rows: number of rejected rows of imports.
     """
     whose: defaultdict[Whose, _Group] = defaultdict(_Group)
     job_phases: Counter[str] = Counter()
     waits, runs = [], []
     open_attempts = without_end = 0
-    # One pass that touches a job once: a log has a hundred thousand.
+    # One pass that touches each job once: a log has a hundred thousand.
     for cluster, queue, user, phase, endless, count, open_, submitted, begun, last_end, gpu, share, cpu in jobs:
         group = whose[cluster, queue, user]
         group.jobs += 1
@@ -149,7 +149,7 @@ def summarised(
         without_end += endless
         if begun is not None:
             waits.append(begun - submitted)
-            # First Running to the last end; only of a job that is over and whose end is known.
+            # First Running to the last end; only for finished jobs whose end is known.
             if last_end is not None and not open_ and not endless and phase in _ENDED:
                 runs.append(last_end - begun)
     attempts = ends.copy()
@@ -203,7 +203,7 @@ def _results(groups: Mapping[str, _Group]) -> dict[str, Any]:
 
 
 def _peak(devices: Iterable[tuple[int, int]]) -> dict[str, Any]:
-    """Most devices in use at once, after all changes of an instant, and when that was first so."""
+    """Return the most devices in use at once, counted after all changes of an instant, and the first such instant."""
     changes: dict[int, int] = {}
     for time, change in devices:
         changes[time] = changes.get(time, 0) + change

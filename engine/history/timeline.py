@@ -1,4 +1,4 @@
-"""The timeline of a job, drawn in the terminal: a line for the job, each task and each attempt, a column for each slice of time."""
+"""The timeline of a job as terminal text: one line per job, task and attempt, one column per slice of time."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _GLYPHS: Final[dict[str, tuple[str, str]]] = {
 """How a phase is drawn: a character one column wide, and its style."""
 
 _CLOSING: Final = frozenset({"Succeeded", "Completed", "Failed", "Lost", "Terminated"})
-"""Phases that are a mark at their beginning and nothing after it."""
+"""Phases drawn as one mark at their beginning."""
 
 _NARROWEST: Final = 10
 _PHASES: Final = 12
-"""Phases of the job that are written out, the last ones."""
+"""Number of the job's last phases that are written out."""
 
 
 @dataclass(slots=True)
 class Timeline:
-    """What is drawn. Times are microseconds."""
+    """The tracks to draw. Times are microseconds."""
 
     job: JobView
     tracks: list[Track]
     start: int
     end: int
-    """The last moment that anything is known of."""
+    """The latest known moment."""
 
     def document(self) -> dict[str, Any]:
         """Return the timeline as JSON."""
@@ -99,7 +99,7 @@ def draw(line: Timeline, width: int) -> list[Text]:
 
     Args:
         line: the timeline.
-        width: columns of the terminal; lines of bars are no wider, unless the names leave no room for them.
+        width: columns of the terminal; bars fit, unless the names leave no room.
 
     Returns:
         Lines with styles; `.plain` is the text alone.
@@ -129,7 +129,7 @@ def _styled(phase: str) -> tuple[str, str]:
 
 
 def _label(all_tracks: Sequence[Track], place: int) -> str:
-    """Return the track's name as a branch of the tree job, tasks, attempts."""
+    """Return the track's name as a branch of the tree of job, tasks and attempts."""
     track = all_tracks[place]
     if track.task is None:
         return "job"
@@ -142,7 +142,7 @@ def _label(all_tracks: Sequence[Track], place: int) -> str:
 
 
 def _end(track: Track) -> str:
-    """Return the present phase in words, with its reason and exit code; for an attempt that ran, how long it did."""
+    """Return the current phase in words, with reason and exit code; for an attempt that ran, also how long."""
     last = track.intervals[-1]
     words = [last.phase]
     if last.reason and last.reason != last.phase:
@@ -165,7 +165,7 @@ def _axis(line: Timeline, left: int, bar: int) -> Text:
 
 
 def _phases(track: Track) -> Text:
-    """Write a job's phases with their times: a short one may be narrower than a column."""
+    """Write a job's phases with their times; a short phase may be narrower than a column."""
     intervals = track.intervals[-_PHASES:]
     text = Text("" if len(intervals) == len(track.intervals) else "… → ", style="dim")
     day = ""
@@ -179,7 +179,7 @@ def _phases(track: Track) -> Text:
 
 
 def _bar(track: Track, line: Timeline, width: int) -> Text:
-    """Draw one track. A column shows the last phase that begins in it, else the one that lasts through it."""
+    """Draw one track. A column shows the last phase that begins in it, else the one that continues through it."""
     span = max(line.end - line.start, 1)
     cells = [" "] * width
     styles = [""] * width
@@ -190,7 +190,7 @@ def _bar(track: Track, line: Timeline, width: int) -> Text:
         for column in range(first, last + 1):
             cells[column], styles[column] = glyph, style
         if interval.phase in _CLOSING:
-            # What follows a mark is drawn over the blank, if the thing went on after all.
+            # A later phase is drawn over the blank, if the replica went on after all.
             cells[first + 1 :] = [" "] * (width - first - 1)
     text = Text()
     for cell, style in zip(cells, styles, strict=True):
@@ -208,7 +208,7 @@ def _last_column(interval: Interval, line: Timeline, span: int, width: int) -> i
 
 
 def _legend(all_tracks: Iterable[Track], drawn: set[str]) -> Text:
-    """Say what the characters that were drawn stand for."""
+    """Return the meaning of each character drawn."""
     used = {interval.phase for track in all_tracks for interval in track.intervals}
     names: dict[tuple[str, str], list[str]] = {}
     for phase, (glyph, style) in _GLYPHS.items():

@@ -1,7 +1,7 @@
-"""Where a subscription stands, as an opaque text that a client keeps: URL-safe, versioned, checked before anything is read.
+"""The position of a subscription as an opaque text for clients: URL-safe, versioned, validated on use.
 
-A token maps each partition to the offset that comes next. Beside it stands a digest of the last event before that offset, so that
-a token is known to belong to a log by what the log holds: a copy or a backup of it takes the same tokens, another log does not.
+A token maps each partition to its next offset and a digest of the last event before it. The digest ties the token to the log's
+content: a copy or backup of the log accepts it, another log does not.
 """
 
 from __future__ import annotations
@@ -21,37 +21,37 @@ __all__ = ["Place", "check", "digest_of", "read_token", "write_token"]
 
 _VERSION: Final = 1
 _EPOCH: Final = 1
-"""Schema epoch: raised when offsets of the topic begin to mean something else."""
+"""Schema epoch: incremented when offsets of the topic change their meaning."""
 
 
 class Place(NamedTuple):
-    """Where a subscription stands in one partition."""
+    """Position in one partition."""
 
     next: int
-    """Offset from which it goes on."""
+    """Next offset to read."""
     last: int = -1
-    """Offset of the last event before it; -1: there was none."""
+    """Offset of the last event before it; -1: none."""
     mark: str = ""
     """Digest of that event's id."""
 
 
 def digest_of(event_id: str) -> str:
-    """Return the mark that an event leaves in a token."""
+    """Return the digest of an event id in a token."""
     return digest(event_id.encode(errors="surrogatepass"))[:12]
 
 
 def write_token(topic: Topic, places: Mapping[int, Place]) -> str:
-    """Return the token of a topic's partitions."""
+    """Return a token for positions in a topic's partitions."""
     content = {"v": _VERSION, "e": _EPOCH, "t": topic, "p": {str(number): places[number] for number in sorted(places)}}
     return base64.urlsafe_b64encode(json.dumps(content, separators=(",", ":")).encode()).decode().rstrip("=")
 
 
 def read_token(token: str) -> tuple[Topic, dict[int, Place]]:
-    """Return the topic and the places that a token names.
+    """Return the topic and the positions of a token.
 
     Raises:
-        MalformedTokenError: it is no token, or of another version.
-        ForeignTokenError: it is of another schema epoch.
+        MalformedTokenError: not a token, or one of another version.
+        ForeignTokenError: from another schema epoch.
     """
     try:
         content: Any = json.loads(base64.b64decode(token + "=" * (-len(token) % 4), altchars=b"-_", validate=True))
@@ -75,11 +75,11 @@ def read_token(token: str) -> tuple[Topic, dict[int, Place]]:
 
 
 def check(log: Log, topic: Topic, places: Mapping[int, Place]) -> None:
-    """Make sure that a log holds everything from these places on.
+    """Check that a log holds every event from these positions on.
 
     Raises:
-        ForeignTokenError: they are places of another log.
-        ExpiredTokenError: something that follows them is gone.
+        ForeignTokenError: the positions are from another log.
+        ExpiredTokenError: later events are no longer retained.
     """
     count = log.partitions(topic)
     for number, place in places.items():
@@ -88,12 +88,12 @@ def check(log: Log, topic: Topic, places: Mapping[int, Place]) -> None:
         if not 0 <= number < count:
             raise ForeignTokenError(f"it names {name}, this log has {count} partitions of {topic}")
         if place.next > log.end(partition):
-            raise ForeignTokenError(f"it goes on at {name} offset {place.next}, behind this log's end {log.end(partition)}")
+            raise ForeignTokenError(f"it resumes at {name} offset {place.next}, beyond this log's end {log.end(partition)}")
         known = place.last >= 0
         found = log.read(partition, place.last if known else place.next, 1)
         first = found[0].offset if found else log.end(partition)
         if known and found and first == place.last:
             if digest_of(found[0].message.id) != place.mark:
-                raise ForeignTokenError(f"another event stands at {name} offset {place.last}")
+                raise ForeignTokenError(f"another event is at {name} offset {place.last}")
         elif first > place.next:
             raise ExpiredTokenError(name, place.next, first)

@@ -1,13 +1,13 @@
 """Export and import: a log as JSON Lines of CloudEvents, lossless both ways.
 
-The first line says what the rest is, the last one how many records there are, so that a file that was cut off is known for one.
-Each line between is one record: its event in CloudEvents' structured mode, with the metadata of the record as extension attributes
-(`topic`, `partition`, `offset`, `shard`, `shardsequence`, `basis`). A message that structured mode would not give back to the last
-bit is kept whole in the data of a `lahar.record.kept.v1`.
+The first line describes the export, the last one gives the number of records, so a truncated file is detected. Each line between is
+one record: its event in CloudEvents' structured mode, with the record's metadata as extension attributes (`topic`, `partition`,
+`offset`, `shard`, `shardsequence`, `basis`). A message that does not survive structured mode byte for byte is stored in the data of
+a `lahar.record.kept.v1`.
 
-Records that are damaged are left out; a `lahar.record.left_out.v1` says where they stood. An import goes on without them.
+Damaged records are replaced by a `lahar.record.left_out.v1` with their offsets; an import skips those.
 
-Snapshots are not exported: they are made anew. Neither are cursors: callbacks on the restored log are told everything again, as
+Snapshots and cursors are not exported: snapshots are rebuilt, and callbacks on the restored log receive every event again, as
 `catchup`. A backup keeps both.
 """
 
@@ -41,7 +41,7 @@ _LEFT_OUT: Final = "lahar.record.left_out.v1"
 _TOPICS: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
 _BATCH: Final = 5_000
 _MOST_PARTITIONS: Final = 10_000
-"""Far more than a log has; a first line that says more is damaged."""
+"""Largest plausible number of partitions; a first line with more is damaged."""
 _VISIBLE_SECONDS: Final = 1.0
 _LARGEST: Final = 2**63 - 1
 _BLANK: Final = raw_message("", b"", 0)
@@ -49,14 +49,14 @@ _BLANK: Final = raw_message("", b"", 0)
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What an export holds."""
+    """Contents of an export."""
 
     scope: Literal["everything", "job", "range"]
-    """`range`: what was recorded within some time that does not begin with the log."""
+    """`range`: records within a range of time that does not start at the log's beginning."""
     partitions: int
-    """Of each topic that has several."""
+    """Partitions of each topic that has several."""
     what: str = ""
-    """The job, or the range in words."""
+    """Id of the job, or the range in words."""
 
 
 def export_log(
@@ -65,13 +65,13 @@ def export_log(
     last: int | None = None,
     on_damage: Callable[[Damage], None] | None = None,
 ) -> Iterator[bytes]:
-    """Yield the lines of an export of everything, or of what was recorded within a range of time.
+    """Yield the lines of an export of a whole log or of a range of recorded time.
 
     Args:
-        log: any log with commit order; others may go on writing meanwhile.
-        first: first recorded time exported (microseconds); `None`: from the beginning.
-        last: last recorded time exported (microseconds); `None`: up to the present end.
-        on_damage: told of each record that is damaged and so left out.
+        log: any log with commit order; other processes may keep writing.
+        first: first recorded time exported (microseconds); `None`: the beginning.
+        last: last recorded time exported (microseconds); `None`: the current end.
+        on_damage: called with each damaged record, which is left out.
     """
     count = partition_count(log)
     if first is None and last is None:
@@ -91,7 +91,7 @@ def export_log(
 
 
 def export_job(log: SearchableLog, job: str, on_damage: Callable[[Damage], None] | None = None) -> Iterator[bytes]:
-    """Yield the lines of an export of one job: its inputs and all that stages said about it; `on_damage` as for all of a log."""
+    """Yield the lines of an export of one job: its inputs and all stages' events about it; `on_damage` as in `export_log`."""
     yield _head(Contents("job", partition_count(log), job))
     done = 0
     for record in readable_records(log, _TOPICS, job):
@@ -113,10 +113,10 @@ def _left_out(damage: Damage, on_damage: Callable[[Damage], None] | None) -> byt
 
 
 def contents_of(line: bytes) -> Contents:
-    """Return what an export holds, by its first line.
+    """Return the contents that the first line of an export describes.
 
     Raises:
-        TransferError: it is not the first line of an export.
+        TransferError: not the first line of an export.
     """
     try:
         head = from_json(line)
@@ -130,7 +130,7 @@ def contents_of(line: bytes) -> Contents:
     except (ValueError, LookupError, TypeError):
         sound = False
     if not sound:
-        raise TransferError("the first line does not begin an export of a log; `lahar export` writes one")
+        raise TransferError("the first line is not that of an export; `lahar export` writes one")
     return contents
 
 
@@ -139,9 +139,9 @@ def import_log(
 ) -> int:
     """Restore an export into an empty log.
 
-    An export of everything gives the same records at the same offsets with the same metadata (those that were not consecutive
-    become so), and processing goes on where it stood. One of a job gives a log of that job alone, on which processing goes on
-    as well. One of a range, whose beginning is missing, gives a log that is for reading: its inputs count as taken.
+    An export of everything restores the same records at the same offsets with the same metadata (gaps between offsets close), and
+    processing resumes where it stopped. An export of one job restores a log of that job alone, and processing resumes too. An
+    export of a range lacks its beginning, so its log is read-only: all its inputs count as taken.
 
     Args:
         log: an empty log with as many partitions as the exported one.
@@ -153,16 +153,16 @@ def import_log(
         The number of records.
 
     Raises:
-        TransferError: the lines are no export or end too early, a line cannot be read or restored, an output is missing (the line
-            is named), the log is not empty or has another number of partitions, or a stage is unknown. What stands before the
-            line has been restored, as far as it could be: begin again with a new log.
+        TransferError: the lines are not a whole export, a line cannot be read or restored, an output is missing (the message
+            names it), the log is not empty or has another number of partitions, or a stage is unknown. Earlier lines may be
+            restored already: start again with a new log.
         LogUnavailableError: the log cannot be written.
     """
     rest = iter(lines)
     contents = contents_of(next(rest, b""))
     count = partition_count(log)
     if count != contents.partitions:
-        raise TransferError(f"the export has {contents.partitions} partitions a topic, the log has {count}; make one with as many")
+        raise TransferError(f"the export has {contents.partitions} partitions a topic, the log has {count}; use a log with as many")
     if any(log.end(Partition(topic, number)) for topic in _TOPICS for number in range(log.partitions(topic))):
         raise TransferError("the log is not empty; import into a new one")
     restore = _Restore(log, stages, contents.scope)
@@ -182,7 +182,7 @@ def import_log(
             restore.add(record)
         except (ValueError, LookupError, TypeError) as error:
             restore.finish()
-            why = error if isinstance(error, ValueError) else "it is no record of an export"
+            why = error if isinstance(error, ValueError) else "it is not a record of an export"
             raise TransferError(f"line {number} cannot be read: {why}; the {done} records before it are restored") from None
         done += 1
         if on_progress is not None and done % _BATCH == 0:
@@ -191,13 +191,13 @@ def import_log(
     if on_progress is not None:
         on_progress(done)
     if ended != done:
-        told = "its last line is missing" if ended is None else f"it had {ended}"
-        raise TransferError(f"the export is not whole, {told}: {done} records are restored; export again, import into a new log")
+        found = "its last line is missing" if ended is None else f"its last line counts {ended}"
+        raise TransferError(f"the export is incomplete, {found}: {done} records are restored; export again, import into a new log")
     return done
 
 
 class _Restore:
-    """Writes records in the order of the export, neighbours of a kind together."""
+    """Restores records in the order of the export, consecutive ones of one commit together."""
 
     def __init__(self, log: Log, stages: Mapping[str, Stage[Any]], scope: str) -> None:
         self._log = log
@@ -207,19 +207,19 @@ class _Restore:
         self._run: list[Record] = []
         self._shards: dict[str, tuple[ShardLog, Sequence[Partition]]] = {}
         self._offsets: dict[Partition, array[int]] = {}
-        """Of the records restored, in the exported log; 8 bytes each."""
+        """Offsets of restored records in the exported log; 8 bytes each."""
         self._here: dict[Partition, array[int]] = {}
-        """Of the same records, in this log: Kafka's markers of transactions have offsets too."""
+        """Offsets of the same records in this log, which differ on Kafka: transaction markers take offsets."""
         self._written: dict[str, int] = {}
         self._now = 0
         self._missing = 0
-        """Records that were left out, and after which no output has been seen to be missing."""
+        """Records left out of the export, less outputs found missing."""
 
     def add(self, record: Record) -> None:
-        """Take the next record.
+        """Add the next record.
 
         Raises:
-            TransferError: it is an output that cannot be restored behind those before it.
+            TransferError: it is an output that does not continue the earlier ones.
         """
         if record.shard:
             self._check(record)
@@ -228,11 +228,11 @@ class _Restore:
         self._run.append(record)
 
     def miss(self, count: int) -> None:
-        """Go on without some records that were left out of the export."""
+        """Count records that were left out of the export."""
         self._missing += count
 
     def finish(self) -> None:
-        """Write what is left and give the shards back."""
+        """Write the remaining records and close the shards."""
         self._flush()
         if self._readable_only:
             for name, stage in self._stages.items():
@@ -266,21 +266,21 @@ class _Restore:
             self._offsets.setdefault(record.partition, array("q")).append(record.offset)
 
     def _check(self, record: Record) -> None:
-        """Make sure that an output can be restored."""
+        """Check that an output can be restored."""
         name, sequence = record.shard, record.shardsequence
         expected = self._written.get(name, 0) + 1
         missing = sequence - expected
         if self._gapless and 0 < missing <= self._missing:
             self._missing -= missing
         elif self._gapless and missing:
-            raise TransferError(f"it is output {sequence} of {name}, and output {expected} is missing")
+            raise TransferError(f"this is output {sequence} of {name}, but output {expected} is missing")
         self._written[name] = sequence
         if self._readable_only:
             return
         _, inputs = self._shard(name)
         if len(record.basis) != len(inputs):
             raise TransferError(
-                f"it follows from {len(record.basis)} inputs and {name} has {len(inputs)}; use the release that wrote it"
+                f"its basis has {len(record.basis)} offsets, but {name} has {len(inputs)} inputs; use the release that wrote it"
             )
 
     def _shard(self, name: str) -> tuple[ShardLog, Sequence[Partition]]:
@@ -296,11 +296,11 @@ class _Restore:
         return self._shards[name]
 
     def _kind(self, record: Record) -> tuple[str, str]:
-        """Return what records have in common that are written together: a commit may write to several topics."""
+        """Return the key of records written together: a commit may write to several topics."""
         return record.shard, "" if record.shard and not self._readable_only else record.partition.topic
 
     def _basis(self, basis: Vector, inputs: Sequence[Partition]) -> Vector:
-        """Translate offsets of the exported log into this one's: each is the one behind the last record restored below it."""
+        """Translate offsets of the exported log into this log's: each becomes the one after the last record restored below it."""
         return tuple(self._behind(partition, end) for partition, end in zip(inputs, basis, strict=True))
 
     def _behind(self, partition: Partition, end: int) -> int:
@@ -311,7 +311,7 @@ class _Restore:
         while len(here) < taken:
             found = self._log.read(partition, here[-1] + 1 if here else 0, _BATCH)
             if not found:
-                # What was committed a moment ago may become readable a little later.
+                # Records committed a moment ago may not be readable yet.
                 self._log.wait(_VISIBLE_SECONDS, [partition])
                 continue
             here.extend(record.offset for record in found)
@@ -328,7 +328,7 @@ def _end(records: int) -> bytes:
 
 
 def _own(kind: str, identity: str, data: Mapping[str, Any]) -> bytes:
-    """Return a line of the export's own: an event whose id is the digest of a text."""
+    """Return a line that describes the export: an event whose id is the digest of a text."""
     event = {"specversion": "1.0", "id": digest(identity.encode()), "source": "lahar/export", "type": kind, "data": data}
     return json.dumps(event, separators=(",", ":")).encode()
 
@@ -346,26 +346,26 @@ def _event(message: Message) -> bytes:
         if b"\n" not in line and message.type != _KEPT and from_cloudevent(line, 0) == message:
             return line
     except (UndecodableError, ValueError, OverflowError):
-        pass  # what is no event, or no canonical one, is kept whole
+        pass  # a message that is not a canonical event is kept whole
     kept = message._asdict() | {"data": base64.b64encode(message.data).decode()}
     return _own(_KEPT, json.dumps(kept), kept)
 
 
 def _surplus() -> int:
-    raise ValueError("it stands behind the end of the export")
+    raise ValueError("it follows the last line of the export")
 
 
 class _LeftOut(NamedTuple):
-    """Records that an export has not."""
+    """Records left out of an export."""
 
     records: int
 
 
 def _record(line: bytes) -> Record | int | _LeftOut:
-    """Return the record of a line, how many were left out, or how many there were, if it is the last line.
+    """Return the record of a line, the number left out, or, for the last line, the number of records.
 
     Raises:
-        ValueError, LookupError, TypeError: it is neither.
+        ValueError, LookupError, TypeError: the line is none of these.
     """
     fields = from_json(line)
     if fields["type"] == _END:
@@ -376,7 +376,7 @@ def _record(line: bytes) -> Record | int | _LeftOut:
         kept = fields["data"]
         message = Message(**(kept | {"data": base64.b64decode(kept["data"], validate=True)}))
         if not all(isinstance(value, type(expected)) for value, expected in zip(message, _BLANK, strict=True)):
-            raise ValueError("an attribute of the record that it keeps is of the wrong type")
+            raise ValueError("an attribute of the kept record has the wrong type")
     else:
         message = from_cloudevent(line, 0)
     topic = fields["topic"]
@@ -392,7 +392,7 @@ def _record(line: bytes) -> Record | int | _LeftOut:
         tuple(int(end) for end in basis.split(".")) if basis else (),
     )
     if not all(0 <= number <= _LARGEST for number in (record.offset, *record.basis)):
-        raise ValueError("an offset is none that a log can have")
+        raise ValueError("an offset is negative or too large")
     if not all(-_LARGEST <= number <= _LARGEST for number in (message.time, message.recordedtime, message.sequence)):
         raise ValueError("a time or sequence is beyond 64 bits")
     return record

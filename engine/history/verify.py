@@ -1,7 +1,7 @@
-"""Verify: is what the engine goes on from really what its history says?
+"""Verify: does the state that shards recover equal the fold of their history?
 
-The shard's state is folded twice, once from the oldest event and once from the snapshot and the tail behind it. Both must agree in
-every subject, and in what became of the inputs. Each input that the shard has taken can be read and has one outcome.
+The shard's state is folded twice, from the oldest event and from the snapshot with its tail. Both must agree in every subject
+and in the outcomes of inputs. Each input that the shard has taken must be readable and have one outcome.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ __all__ = ["Part", "Verdict", "verify_shard"]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A subject in which snapshot and history part."""
+    """A subject in which snapshot and history differ."""
 
     subject: str
     event: str | None
-    """Id of the last event of the subject that the log holds: they part there or before it. `None`: it holds none."""
+    """Id of the last event of the subject in the log: they differ from there or earlier. `None`: the log holds none."""
 
 
 @dataclass(slots=True)
 class Verdict:
-    """What became of one shard's verification."""
+    """Result of one shard's verification."""
 
     shard: str
     outputs: int
-    """Events, dead letters included, that were folded."""
+    """Number of events folded, dead letters included."""
     subjects: int
     from_history: str
     """State hash by the fold from the beginning."""
@@ -43,17 +43,17 @@ class Verdict:
     """State hash by snapshot and tail."""
     parts: list[Part] = field(default_factory=list)
     intact: bool = True
-    """The snapshot's records are those that its own hash was made of. Recovery does not use one that is not intact."""
+    """The snapshot's records match its own hash. Recovery ignores a snapshot that is not intact."""
     fault: str = ""
-    """Why this release does not read the snapshot, so that there was nothing to compare."""
+    """Why this release cannot read the snapshot, so nothing was compared."""
     inputs: int | None = None
-    """Records taken; `None`: some are gone or damaged, or nobody has counted."""
+    """Records taken; `None`: not counted, or some are gone or damaged."""
     input_faults: list[str] = field(default_factory=list)
-    """What is wrong with them."""
+    """Faults of the inputs."""
 
     @property
     def ok(self) -> bool:
-        """Both agree, and so do the inputs."""
+        """History and snapshot agree, and the inputs have no fault."""
         return not self.input_faults and self._agree
 
     @property
@@ -83,14 +83,14 @@ class Verdict:
             return f"{self.shard}: {count} in the inputs; {'; '.join(self.input_faults)}"
         folded = f"{self.outputs:,} outputs folded into {plural(self.subjects, 'subject')}"
         if self.fault:
-            told = f"no snapshot to compare: {self.fault}, so the next run rebuilds it"
-            return f"{self.shard}: ok, {folded} ({self.from_history}); {told}"
+            no_snapshot = f"no snapshot to compare: {self.fault}, so the next run rebuilds it"
+            return f"{self.shard}: ok, {folded} ({self.from_history}); {no_snapshot}"
         if self.ok:
             return f"{self.shard}: ok, {folded}; history and snapshot agree ({self.from_history})"
         if not self.parts:
-            return f"{self.shard}: DIFFERS, {folded}; a record of the snapshot was changed, so that the next run does not use it"
+            return f"{self.shard}: DIFFERS, {folded}; a record of the snapshot was changed, so the next run ignores the snapshot"
         first = self.parts[0]
-        at = f"at event {first.event} or before it" if first.event else "of which the history holds no event"
+        at = f"at event {first.event} or before it" if first.event else "which has no event in the history"
         return f"{self.shard}: DIFFERS, {folded}; {plural(len(self.parts), 'subject')} differ, the first is {first.subject}, {at}"
 
 
@@ -101,17 +101,17 @@ def verify_shard(log: Any, stage: Stage[Any], number: int, census: Census | None
         log: an embedded log; it is only read.
         stage: the stage, of this release.
         number: which shard.
-        census: of the stage's inputs; `None`: they are not looked at.
+        census: the stage's inputs; `None`: inputs are not checked.
 
     Raises:
-        LogDamagedError: the history has a gap, or stored bytes do not match their checksum.
+        LogDamagedError: the history has a gap, or bytes do not match their checksum.
     """
     shard = ShardId(stage.name, number)
     view = log.look(shard)
     if view is None:
         return Verdict(str(shard), 0, 0, "0" * 32, "0" * 32)
     history = recover(log, stage, shard, ShardView(view.position, []), 1)
-    # As recovery would not use a snapshot whose hash does not match, ask what it would say if it did.
+    # Recovery ignores a snapshot whose hash does not match; compare it all the same, to name the difference.
     records, intact = rehashed(view.records)
     snapshot = recover(log, stage, shard, ShardView(view.position, records), 1)
     verdict = Verdict(
@@ -131,7 +131,7 @@ def verify_shard(log: Any, stage: Stage[Any], number: int, census: Census | None
         inputs, vector = input_partitions(log, stage, number), view.position.vector
         outcomes = sum(history.accounts.outcomes.values())
         verdict.inputs, verdict.input_faults = census.taken(inputs, vector), census.faults(inputs, vector)
-        # Fewer may be there than have an outcome: those that are gone by retention, here or in the log that this was restored from.
+        # Fewer inputs than outcomes are fine: retention removed some, here or in the log that this one was restored from.
         if verdict.inputs is not None and verdict.inputs > outcomes:
             verdict.input_faults.append(f"{verdict.inputs:,} inputs were taken and {outcomes:,} have an outcome")
     return verdict

@@ -1,7 +1,7 @@
-"""What is known of a job at one moment, at all three levels: the fold of its events.
+"""The state of a job at one moment, at all three levels, as a fold of its events.
 
-This is the reader's view. It keeps what an operator asks for, closed attempts with all their times included; the engine's own
-state (`engine.lifecycle`) keeps what decisions need.
+This view is for readers. It keeps what operators ask for, closed attempts with all their times included; the engine's own state
+(`engine.lifecycle`) keeps what decisions need.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ __all__ = ["AttemptView", "JobView", "LateFact", "TaskView", "TimerView", "attem
 
 
 def attempt_name(task: str, index: int, number: int) -> str:
-    """Return how an attempt is written: `worker[2]#1`."""
+    """Return the name of an attempt: `worker[2]#1`."""
     return f"{task}[{index}]#{number}"
 
 
 @dataclass(slots=True)
 class LateFact:
-    """Something learnt about an attempt that was already closed."""
+    """A fact about an attempt that was already closed."""
 
     known: int
     phase: AttemptPhase
@@ -68,7 +68,7 @@ class LateFact:
 
 @dataclass(slots=True)
 class AttemptView(AttemptState):
-    """One attempt. Times are microseconds; `None`: not (yet) so."""
+    """One attempt. Times are microseconds; `None`: has not happened or is unknown."""
 
     task: str = ""
     index: int = 0
@@ -76,7 +76,7 @@ class AttemptView(AttemptState):
     since: int = 0
     created: int = 0
     message: str = ""
-    """What scheduler, kubelet and containers said of its present phase and reason when an event last told it."""
+    """Latest message of scheduler, kubelet or containers about its phase and reason."""
     uid: str | None = None
     pod: str = ""
     node: str | None = None
@@ -90,16 +90,16 @@ class AttemptView(AttemptState):
     rank: Rank | None = None
     inferred_end: bool = False
     object: ObjectState = "absent"
-    """What is known of its pod object; the replica of a managed job is taken until it is gone."""
+    """State of its pod object; the replica of a managed job is occupied until it is gone."""
     late: list[LateFact] = field(default_factory=list)
 
     @property
     def name(self) -> str:
-        """How it is written: `worker[2]#1`."""
+        """Its name: `worker[2]#1`."""
         return attempt_name(self.task, self.index, self.number)
 
     def apply(self, data: AttemptEvent, time: int, known: int) -> None:
-        """Take in one more event of the attempt.
+        """Apply one more event of the attempt.
 
         Args:
             data: the event.
@@ -159,7 +159,7 @@ class TaskView:
 
 @dataclass(slots=True)
 class TimerView:
-    """A timer that runs."""
+    """A running timer."""
 
     kind: TimerKind
     due: int
@@ -169,7 +169,7 @@ class TimerView:
     partition: int | None = None
     node: str | None = None
     held: bool = False
-    """It stands still until the job is unparked and no input of it is held."""
+    """Stopped until the job is unparked and has no held input."""
 
 
 @dataclass(slots=True)
@@ -177,7 +177,7 @@ class JobView(LabelledJob):
     """One job with its tasks, attempts and open timers."""
 
     message: str = ""
-    """What its object said of its phase."""
+    """Message of the job's object about its phase."""
     inferred: bool = False
     without_end: bool = False
     retry_count: int = 0
@@ -185,15 +185,15 @@ class JobView(LabelledJob):
     version: int = 0
     min_available: int = 0
     parked: str | None = None
-    """Why its inputs wait, if they do."""
+    """Why the job is parked; `None`: it is not."""
     held: int = 0
-    """Inputs that are held of it, also while they are released after an unparking."""
+    """Held inputs, including those being released after an unparking."""
     object_deleted: bool = False
     deferred: Action | None = None
-    """Action that waits for a restart to resolve."""
+    """Action that waits for a restart to end."""
     sequence: int = 0
     spec: JobSpec = field(default_factory=JobSpec)
-    """As it was last told; no part of the document."""
+    """Latest known specification; not part of the document."""
     tasks: dict[str, TaskView] = field(default_factory=dict)
     attempts: dict[Slot, AttemptView] = field(default_factory=dict)
     timers: dict[str, TimerView] = field(default_factory=dict)
@@ -207,7 +207,7 @@ class JobView(LabelledJob):
         return view
 
     def apply(self, event: Event[Data], time: int | None = None) -> None:
-        """Take in one more event of the job; one that changes nothing here is passed over.
+        """Apply one more event of the job; ignores those that change nothing here.
 
         Args:
             event: the event.
@@ -239,7 +239,7 @@ class JobView(LabelledJob):
         return [last[slot] for slot in sorted(last)]
 
     def document(self) -> dict[str, Any]:
-        """Return the view as JSON: times in RFC 3339, attempts by their written name."""
+        """Return the view as JSON: times in RFC 3339, attempts by name."""
         own = _plain(self)
         own["tasks"] = {name: _plain(task) for name, task in self.tasks.items()}
         own["attempts"] = {attempt.name: _plain(attempt) for _, attempt in sorted(self.attempts.items(), key=itemgetter(0))}
@@ -257,7 +257,7 @@ _NAMES: Final[dict[type[Any], str]] = {
     Requests: "cpu_milli memory_bytes gpu gpu_share_milli",
     LateFact: "known phase reason exit_code rank ended message",
 }
-"""What documents have of each, in its order."""
+"""Fields of each class in documents, in their order."""
 
 _TIMES: Final = frozenset(
     {"submitted", "since", "created", "bound", "running", "terminating", "ended", "due", "known"},
@@ -338,7 +338,7 @@ def _held(view: JobView, _data: InputParked, _time: int) -> None:
 
 def _released(view: JobView, data: InputReleased, _time: int) -> None:
     if data.kept == "parked":
-        view.held = max(view.held - 1, 0)  # those of before it was opened are not known
+        view.held = max(view.held - 1, 0)  # inputs held before the job was opened are not counted
         _set_going(view)
 
 

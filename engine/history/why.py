@@ -1,4 +1,4 @@
-"""Why: the chain of causes of an event, and what brought a job to where it stands, in sentences."""
+"""Why: the chain of causes of an event, and the reasons for a job's phase, in sentences."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from engine.history.fold import fold
 from engine.history.formatting import NAMED, agree, brief, length, listed, moment, plural, sentence
 from engine.history.reading import JobHistory
 from engine.history.replicas import GROUPS, Group, groups_of, needs, refusals, waiting_tasks
-from engine.history.sentences import attempt_of, exit_words, fate, limit, quoted, tell
+from engine.history.sentences import attempt_of, describe, exit_words, fate, limit, quoted
 from engine.history.view import AttemptView, JobView, attempt_name
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
@@ -37,9 +37,9 @@ __all__ = ["Explanation", "Step", "depends", "of_object", "steps", "why_event", 
 
 _INCIDENTS: Final = 6
 _STOPS: Final = {"Completed": "Completing", "Terminated": "Terminating", "Aborted": "Aborting"}
-"""Phases in which a job ends up when its last pod has stopped, and those in which it waits for that."""
+"""Final phases of a job, and those in which it waits for its last pod to stop."""
 _ACTIVE: Final = frozenset({"Pending", "Privileged", "Running", "WillEvicted"})
-"""Phases in which a job is to run: each of its replicas should."""
+"""Phases of a job in which each of its replicas should run."""
 _OVER: Final = FINISHED_JOB_PHASES | {"Aborted"}
 _STOPPED: Final = frozenset({"KilledByAction", "StoppedByUser"})
 
@@ -63,15 +63,15 @@ class Explanation:
     details: list[str] = field(default_factory=list)
     """Whole sentences, most important first."""
     causes: list[Step] = field(default_factory=list)
-    """From what is explained back to the input; empty if a job just waits."""
+    """From the explained event back to the input; empty if a job just waits."""
     replicas: list[Group] = field(default_factory=list)
-    """Those that do not run, or not well, as far as they are told; the details begin with what they wait for."""
+    """The replicas described that do not run, or not well; the details begin with what they wait for."""
     advice: list[str] = field(default_factory=list)
-    """What to do about the reasons that are told, as far as that is known."""
+    """Advice for the reasons described, where there is some."""
 
     def sentences(self) -> list[str]:
-        """Return all of it as sentences, in the order in which they are read."""
-        said = [self.headline, *self.details, *(f"To do: {told}." for told in self.advice)]
+        """Return the whole answer as sentences, in reading order."""
+        said = [self.headline, *self.details, *(f"To do: {action}." for action in self.advice)]
         if len(self.causes) > 1:
             said.append(sentence(f"{self.causes[0].text}, because {'; because '.join(step.text for step in self.causes[1:])}"))
         return said
@@ -90,22 +90,22 @@ class Explanation:
 
 
 def why_event(history: JobHistory, event: Event[Data]) -> Explanation:
-    """Explain one event of a job: what led to it, back to the input, and what followed from it directly."""
+    """Explain one event of a job: its chain of causes back to the input, and its direct effects."""
     links = steps(history, event)
-    followed = [tell(effect) for effect in history.effects(event)]
+    followed = [describe(effect) for effect in history.effects(event)]
     details = []
     if followed:
         shown = followed[:_INCIDENTS]
         more = f"; and {len(followed) - len(shown)} more" if len(followed) > len(shown) else ""
         details.append(sentence(f"From this followed: {'; '.join(shown)}{more}"))
-    return Explanation(sentence(tell(event)), details, links)
+    return Explanation(sentence(describe(event)), details, links)
 
 
 def why_job(history: JobHistory) -> Explanation | None:
     """Explain why a job is in its phase; `None` if the history holds no job.
 
-    What is said depends on the phase: what it waits for, who or what stopped it, which attempts failed first, and in every
-    case what befell it on the way there; the causes end with what its owner or a person said.
+    The details depend on the phase: what the job waits for, who or what stopped it, which attempts failed first, and always what
+    happened on the way; the causes end with a report of its owner or a person's command.
     """
     job = fold(history.events)
     if job is None:
@@ -136,7 +136,7 @@ def why_job(history: JobHistory) -> Explanation | None:
 
 
 def of_object(job: JobView) -> list[str]:
-    """Say what the job's own object says of a job that lives, and what else holds it up as a whole."""
+    """Return what the object of a live job reports, and what else holds up the job as a whole."""
     said = []
     if job.phase not in _OVER and job.message:
         said.append(f"Its {job.kind} object says: “{brief(job.message)}”.")
@@ -148,12 +148,12 @@ def of_object(job: JobView) -> list[str]:
 
 
 def depends(job: JobView) -> list[tuple[str, list[str], bool]]:
-    """Return of each task that depends on others: its name, theirs, and whether one of them is enough."""
+    """Return each task that depends on others: its name, theirs, and whether one of them suffices."""
     return [(task.name, task.depends_on.names, task.depends_on.any) for task in job.spec.tasks if task.depends_on is not None]
 
 
 def _timers(job: JobView) -> list[str]:
-    """Say what time will bring, what is alike together: each replica may have a timer."""
+    """Return sentences on timers, equal ones together: each replica may have one."""
     found: dict[tuple[str, bool], list[int]] = {}
     for timer in job.timers.values():
         what = (timer.kind == "policy" and timer.action) or limit(timer.kind, timer.node)
@@ -161,13 +161,13 @@ def _timers(job: JobView) -> list[str]:
     said = []
     for (what, held), dues in found.items():
         more = f" ({len(dues)} of them, the last at {moment(max(dues))})" if len(dues) > 1 else ""
-        until = "waits until the job is unparked and nothing is held of it" if held else f"is due at {moment(min(dues))}{more}"
+        until = "waits until the job is unparked and has no held input" if held else f"is due at {moment(min(dues))}{more}"
         said.append(sentence(f"{what} {until}"))
     return said[:_INCIDENTS]
 
 
 def _unopened(history: JobHistory) -> Explanation | None:
-    """Explain what is no job since its first input is parked; `None`: it is not."""
+    """Explain a subject that is no job yet because its first input is parked; `None` otherwise."""
     said = [event for event in history.events if isinstance(event.data, JobParked | JobUnparked)]
     if not said or not isinstance(said[-1].data, JobParked):
         return None
@@ -179,18 +179,18 @@ def _parked(error: str) -> str:
 
 
 def steps(history: JobHistory, event: Event[Data]) -> list[Step]:
-    """Return an event and what led to it, back to the input, in words."""
+    """Return an event and its chain of causes, back to the input, in words."""
     links = history.causes(event)
     by_command = any(isinstance(link.data, CommandIssued) for link in links)
-    return [Step(_told(link, by_command=by_command), link.id, link.type, link.time) for link in links]
+    return [Step(_described(link, by_command=by_command), link.id, link.type, link.time) for link in links]
 
 
-def _told(link: Event[Data], *, by_command: bool) -> str:
-    """Tell a link of a chain; where the command itself is told, its reason stands there alone.
+def _described(link: Event[Data], *, by_command: bool) -> str:
+    """Describe a link of a chain; if the command itself is a link, the reason appears there only.
 
-    What is said of an attempt stands where it is told how that stands.
+    An attempt's message is left out: the attempt's own sentence has it.
     """
-    said = tell(link)
+    said = describe(link)
     if isinstance(link.data, AttemptEvent):
         said = said.removesuffix(quoted(link.data.message))
     if by_command and isinstance(link.data, ActionTaken | ActionDeferred):
@@ -199,7 +199,7 @@ def _told(link: Event[Data], *, by_command: bool) -> str:
 
 
 def _decisive(events: Sequence[Event[Data]]) -> Event[JobPhaseChanged] | None:
-    """Return the last change of the job's phase; for one that only ends a stop, the change that began the stop."""
+    """Return the last change of the job's phase; if that only completed a stop, the change that began the stop."""
     changes = [cast("Event[JobPhaseChanged]", event) for event in events if isinstance(event.data, JobPhaseChanged)]
     if not changes:
         return None
@@ -222,7 +222,7 @@ def _headline(job: JobView) -> str:
 
 
 def _running(job: JobView) -> list[str]:
-    """Say how many replicas of a job run that is to run."""
+    """Say how many replicas of a job that should run do run."""
     current = job.current()
     if not current:
         return [] if job.reason == "JobSuspended" else ["None of its pods has been seen yet."]
@@ -238,31 +238,31 @@ def _running(job: JobView) -> list[str]:
 
 
 def _leaving(job: JobView) -> list[str]:
-    """Say how the replicas of a job that is over, or on its way, stand."""
+    """Count the replicas of a job that has ended or is ending, by state."""
     current = job.current()
     if not current:
         return ["None of its pods was ever seen."]
-    parts = [f"{count} {how}" for how, count in sorted(Counter(map(_stands, current)).items())]
+    parts = [f"{count} {how}" for how, count in sorted(Counter(map(_state, current)).items())]
     return [f"Of {plural(len(current), 'replica')}: {', '.join(parts)}."]
 
 
-def _stands(attempt: AttemptView) -> str:
+def _state(attempt: AttemptView) -> str:
     return "stopped" if attempt.reason in _STOPPED else attempt.phase
 
 
 def _restarts(job: JobView) -> list[str]:
-    """Say how often a managed job was restarted, and how many of its retries that used."""
+    """Say how often a managed job was restarted, and how many retries that used."""
     if not job.managed or not job.restarts:
         return []
     times = "once" if job.restarts == 1 else f"{job.restarts} times"
-    spared = " (what is not the job's own fault uses none)" if job.retry_count < job.restarts else ""
+    spared = " (restarts that are not the job's fault use none)" if job.retry_count < job.restarts else ""
     return [f"It was restarted {times}; retries used: {job.retry_count} of {job.spec.max_retry}{spared}."]
 
 
 def _failures(history: JobHistory, job: JobView, told: set[str]) -> list[str]:
-    """Say which attempts ended badly: of a job that lives those before the present ones, the last ones first; else the first ones.
+    """Describe attempts that ended badly: of a live job the earlier ones, last first; of another the first ones.
 
-    Left out are those that a managed job stopped itself, and those of the events that are `told` elsewhere.
+    Leaves out those that a managed job stopped itself, and those whose events are in `told`.
     """
     lives = job.phase in _ACTIVE
     if not lives and job.phase not in {"Failed", "Terminated", "Aborted", "Aborting", "Terminating"}:
@@ -301,22 +301,22 @@ def _how(end: tuple[int, AttemptEnded]) -> tuple[object, ...]:
 
 
 def _actions(history: JobHistory) -> list[Event[Data]]:
-    """Return each action that a policy or a person took, delayed ones included."""
+    """Return the actions of policies and persons, delayed ones included."""
     return [event for event in history.events if isinstance(event.data, ActionTaken | TimerSet) and _is_action(event.data)]
 
 
 def _incidents(history: JobHistory, taken: Sequence[Event[Data]]) -> list[str]:
-    """Tell of actions what led to them, and which attempts took the place of others."""
+    """Describe actions with what caused them, and the attempts that replaced others."""
     said = []
     for event in taken[:_INCIDENTS]:
         chain = [link for link in reversed(history.causes(event)[1:]) if isinstance(link.data, AttemptEnded | EventRaised)]
         told = [
-            tell(link)
+            describe(link)
             for link in chain
             if not (isinstance(link.data, EventRaised) and link.data.rule is None and link is not chain[0])
         ]
-        told.append(tell(event))
-        told += [tell(next_one) for next_one in _successors(history, event, chain)]
+        told.append(describe(event))
+        told += [describe(next_one) for next_one in _successors(history, event, chain)]
         said.append(sentence("; ".join(told)))
     if len(taken) > _INCIDENTS:
         said.append(f"{plural(len(taken) - _INCIDENTS, 'more action')} followed; `lahar history` shows them.")
@@ -328,7 +328,7 @@ def _is_action(data: Data) -> bool:
 
 
 def _successors(history: JobHistory, action: Event[Data], chain: Sequence[Event[Data]]) -> list[Event[Data]]:
-    """Return the attempts that took the place of the ones whose ends led to an action."""
+    """Return the attempts that replaced those whose ends caused an action."""
     if isinstance(action.data, TimerSet):
         return []
     found = []

@@ -1,4 +1,4 @@
-"""What stands on a node, and what happened to what stood there."""
+"""Why, for a node: its state, the pods on it, and how earlier pods ended."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ __all__ = ["why_node"]
 
 
 def why_node(log: Searchable, node: str, cluster: str | None = None) -> Explanation:
-    """Tell how a node stands, whose pods are there and how, and what became of those that were.
+    """Describe a node, its pods, and how earlier attempts ended there.
 
     Args:
-        log: where to look.
-        node: its name.
-        cluster: where it is; needed if several clusters have one of that name.
+        log: the log to search.
+        node: name of the node.
+        cluster: its cluster; needed if several clusters have a node of that name.
 
     Raises:
-        NotFoundError: nothing is known of it.
+        NotFoundError: the log does not mention it.
         AmbiguousError: several clusters have it.
     """
     facts = ClusterFacts()
@@ -53,9 +53,9 @@ def why_node(log: Searchable, node: str, cluster: str | None = None) -> Explanat
     bad = sorted(
         (group for group in ended if group.phase != "Succeeded"), key=lambda group: -max(one.since for one in group.attempts)
     )
-    details = _told(standing, "more pod", "there; `lahar job list` shows the jobs")
+    details = _sentences(standing, "more pod", "there; `lahar job list` shows the jobs")
     details += [f"{plural(fine, 'attempt')} {agree('has', fine)} succeeded there."] if fine else []
-    details += _told(bad, "more attempt", "ended badly there before")
+    details += _sentences(bad, "more attempt", "ended badly there before")
     pods = sum(len(group.indexes) for group in standing)
     state = _state(facts, home, node, known.get(home))
     headline = f"Node {node} of cluster {home} {state}; {plural(pods, 'pod')} {agree('is', pods or 2)} there."
@@ -63,11 +63,7 @@ def why_node(log: Searchable, node: str, cluster: str | None = None) -> Explanat
     return Explanation(headline, details, replicas=shown, advice=_advice(facts, home, node))
 
 
-def _last(group: Group) -> int:
-    return max(attempt.since for attempt in group.attempts)
-
-
-def _told(groups: list[Group], rest: str, where: str) -> list[str]:
+def _sentences(groups: list[Group], rest: str, where: str) -> list[str]:
     said = [group.sentence() for group in groups[:GROUPS]]
     if len(groups) > GROUPS:
         said.append(f"{plural(sum(len(group.indexes) for group in groups[GROUPS:]), rest)} {where}.")
@@ -75,7 +71,7 @@ def _told(groups: list[Group], rest: str, where: str) -> list[str]:
 
 
 def _groups(log: Searchable, node: str, jobs: set[str]) -> tuple[list[Group], list[Group]]:
-    """Return what stands on a node, what needs most attention first, and what ended there."""
+    """Return the groups of open attempts on a node, most urgent first, and those of closed ones."""
     events: dict[str, list[Event[Data]]] = {job: [] for job in jobs}
     for event in job_events(log) if jobs else ():
         if event.subject in events:
@@ -102,9 +98,9 @@ def _of(job: JobView, groups: Iterable[Group]) -> list[Group]:
 def _state(facts: ClusterFacts, cluster: str, node: str, since: int | None) -> str:
     known = facts.node(cluster, node)
     if since is None:
-        return "was never seen itself"
+        return "was never observed itself"
     if not isinstance(known, NodeObserved):
-        return f"is gone since {moment(since)}"
+        return f"was deleted at {moment(since)}"
     ready = {"True": "is ready", "False": "is not ready", "Unknown": "is silent (Ready=Unknown)"}[known.ready]
     return ready + (", takes no new pods" if known.unschedulable else "") + f" as of {moment(since)}"
 

@@ -1,4 +1,4 @@
-"""Why one replica stands as it does: its present attempt, what led there, and the attempts before it."""
+"""Why, for one replica: its current attempt, the causes of its state, and its earlier attempts."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from engine.history.fold import fold
 from engine.history.formatting import plural, sentence
 from engine.history.reading import JobHistory
 from engine.history.replicas import MISSING, Group, grouped, needs, refusals, waiting_tasks
-from engine.history.sentences import tell
+from engine.history.sentences import describe
 from engine.history.why import Explanation, depends, of_object, steps
 
 __all__ = ["read_replica", "why_replica"]
 
 _REPLICA: Final = re.compile(r"(?P<task>.+)\[(?P<index>[0-9]{1,9})\]")
 _EARLIER: Final = 8
-"""Attempts before the present one that are told, the last ones first."""
+"""Earlier attempts described, last first."""
 
 
 def read_replica(text: str) -> tuple[str, int]:
-    """Return task and index of a replica as it is written: `worker[2]`.
+    """Return task and index of a replica: `worker[2]`.
 
     Raises:
-        ValueError: it is not written so.
+        ValueError: not written so.
     """
     found = _REPLICA.fullmatch(text)
     if found is None:
@@ -34,7 +34,7 @@ def read_replica(text: str) -> tuple[str, int]:
 
 
 def why_replica(history: JobHistory, task: str, index: int) -> Explanation | None:
-    """Explain why a replica is in its phase; `None`: the job has no such replica."""
+    """Explain why a replica is in its phase; `None` if the job has no such replica."""
     job = fold(history.events)
     if job is None or task not in job.tasks:
         return None
@@ -59,7 +59,7 @@ def why_replica(history: JobHistory, task: str, index: int) -> Explanation | Non
     ends = [
         event for event in own if isinstance(event.data, AttemptEnded) and (present is None or event.data.attempt != present.number)
     ]
-    details += [sentence(f"earlier, {tell(event)}") for event in reversed(ends[-_EARLIER:])]
+    details += [sentence(f"earlier, {describe(event)}") for event in reversed(ends[-_EARLIER:])]
     if len(ends) > _EARLIER:
         details.append(f"{plural(len(ends) - _EARLIER, 'more attempt')} ended before that.")
     causes = steps(history, own[-1]) if own else []

@@ -151,7 +151,7 @@ def test_a_dead_letter_is_discarded(log: lahar.Lahar) -> None:
     assert (discarded.data.reason, discarded.data.by) == ("a probe", "ann")
     with pytest.raises(lahar.NotFoundError, match="no dead letter 'zzz'"):
         log.discard("zzz")
-    with pytest.raises(lahar.AmbiguousError, match="means 3 dead letters"):
+    with pytest.raises(lahar.AmbiguousError, match="matches 3 dead letters"):
         log.discard("")
 
 

@@ -155,7 +155,7 @@ def test_verify_finds_what_does_not_follow_from_the_job_events(billed):
     billed("--log", "sqlite:forged.db", "import", "forged.jsonl")
     done = billed("--log", "sqlite:forged.db", "billing", "verify", code=1)
     assert "= 5.29" in done.out
-    assert "that would be gpu_seconds 10380 x 0.0005 = 5.19" in done.out
+    assert "expected gpu_seconds 10380 x 0.0005 = 5.19" in done.out
     assert "1 difference(s)" in done.err
 
 

@@ -161,7 +161,7 @@ class TestDeadLetters:
         assert filled("dead-letters", "list").err == "1 dead letter(s)\n"
         assert filled("dead-letters", "redrive").out == "1 dead letter(s) put in again\n"
         assert filled("dead-letters", "list", "--json").record["tries"] == 3
-        assert "`lahar dead-letters list --all` shows" in filled("dead-letters", "redrive", "zzz", code=3).err
+        assert "`lahar dead-letters list --all` lists" in filled("dead-letters", "redrive", "zzz", code=3).err
 
     def test_that_are_discarded_are_open_no_longer_and_nothing_of_them_is_lost(self, filled):
         before = filled("dead-letters", "list", "--json").record
@@ -291,7 +291,7 @@ class TestTransfer:
 
     @pytest.mark.parametrize(("text", "made"), [("", False), ("a: 1\n", False), ("{}\n", False)])
     def test_what_is_no_export(self, lahar, folder, text, made):
-        assert "does not begin an export" in lahar("import", given=text, code=2).err
+        assert "the first line is not that of an export" in lahar("import", given=text, code=2).err
         assert (folder / "lahar.db").exists() is made
 
     def test_a_line_that_cannot_be_read(self, filled):

@@ -95,7 +95,7 @@ def test_jobs_are_listed_by_cluster(lahar, both):
 
 def test_a_name_of_two_clusters_is_not_guessed(lahar, both):
     said = lahar("job", "command", "research/train", "AbortJob", code=2).err
-    assert "'research/train' means 2 jobs: alpha/research/train, beta/research/train; give the cluster" in said
+    assert "'research/train' matches 2 jobs: alpha/research/train, beta/research/train; give the cluster" in said
     lahar("job", "command", "beta/research/train", "AbortJob")
     phases = {line["cluster"]: line["phase"] for line in lahar("job", "list", "--json").records}
     assert phases == {"alpha": "Running", "beta": "Aborting"}

@@ -107,8 +107,8 @@ def test_a_node_and_whose_pods_are_there(lahar, ingest):
     assert "To do: it is silent: look at its kubelet" in whole
     assert [one["job"] for one in lahar("why", "--node", "n1", "--json").record["replicas"]] == ["ml/a", "ml/b"]
     ingest({"type": "DELETED", "object": {**node("n1"), "metadata": {**node("n1")["metadata"], "resourceVersion": "2"}}})
-    assert lahar("why", "--node", "n1").out.startswith("Node n1 of cluster default is gone since ")
-    assert "`lahar as-of TIME` shows the nodes" in lahar("why", "--node", "n9", code=3).err
+    assert lahar("why", "--node", "n1").out.startswith("Node n1 of cluster default was deleted at ")
+    assert "`lahar as-of TIME` lists all nodes" in lahar("why", "--node", "n9", code=3).err
 
 
 def test_a_node_of_one_of_several_clusters(lahar, ingest):
@@ -116,7 +116,7 @@ def test_a_node_of_one_of_several_clusters(lahar, ingest):
     ingest(node("n1"), pod("y", "Running", node="n1"), cluster="beta")
     assert "alpha/n1, beta/n1; give --cluster" in lahar("why", "--node", "n1", code=2).err
     alpha, beta = (lahar("why", "--node", "n1", "--cluster", name).out for name in ("alpha", "beta"))
-    assert "was never seen itself; 1 pod is there." in flat(alpha)
+    assert "was never observed itself; 1 pod is there." in flat(alpha)
     assert "ml/x" in alpha
     assert "ml/y" not in alpha
     assert "is ready as of" in flat(beta)

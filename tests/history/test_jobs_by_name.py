@@ -120,7 +120,7 @@ def test_a_job_is_meant_by_id_prefix_or_name(jobs, given, job):
 
 
 def test_ambiguous_prefix_names_the_matches(jobs):
-    with pytest.raises(AmbiguousError, match="'aa' means 2 jobs: aa11, aa22; give more of the id") as error:
+    with pytest.raises(AmbiguousError, match="'aa' matches 2 jobs: aa11, aa22; give more of the id") as error:
         resolve_among(jobs, "aa")
     assert error.value.matches == ["aa11", "aa22"]
 
@@ -135,7 +135,7 @@ def test_a_bare_name_of_two_namespaces_is_not_guessed(story):
     told, other = story("aa11"), story("bb22")
     told.opened(0, name="train", namespace="ml")
     other.opened(1, name="train", namespace="tenant-evil")
-    with pytest.raises(AmbiguousError, match="'train' means 2 jobs: ml/train, tenant-evil/train; give the namespace"):
+    with pytest.raises(AmbiguousError, match="'train' matches 2 jobs: ml/train, tenant-evil/train; give the namespace"):
         resolve_among([*told.events, *other.events], "train")
     assert resolve_among([*told.events, *other.events], "ml/train") == "aa11"
 
@@ -146,7 +146,7 @@ def test_a_name_that_begins_another_jobs_id_means_neither(story):
     told.opened(0, name="train", namespace="ml")
     other.opened(1, name="aa1", namespace="tenant-evil")
     events = [*told.events, *other.events]
-    with pytest.raises(AmbiguousError, match="'aa1' means 2 jobs: aa11, bb22; give more of the id"):
+    with pytest.raises(AmbiguousError, match="'aa1' matches 2 jobs: aa11, bb22; give more of the id"):
         resolve_among(events, "aa1")
     assert (resolve_among(events, "aa11"), resolve_among(events, "tenant-evil/aa1")) == ("aa11", "bb22")
 
@@ -189,7 +189,7 @@ def test_jobs_and_events_of_a_log(played):
     assert find_event(log, events[7].id[:12]) == events[7]
     with pytest.raises(NotFoundError, match="no event 'nothing'"):
         find_event(log, "nothing")
-    with pytest.raises(AmbiguousError, match=r"means \d+ events"):
+    with pytest.raises(AmbiguousError, match=r"matches \d+ events"):
         find_event(log, events[7].id[:1])
 
 

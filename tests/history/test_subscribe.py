@@ -224,7 +224,7 @@ def test_token_of_another_log_is_refused(log, story):
     told = story("x")
     told.opened(0)
     append(other, told.events)
-    with pytest.raises(ForeignTokenError, match="behind this log's end 1"):
+    with pytest.raises(ForeignTokenError, match="beyond this log's end 1"):
         Subscription(other, Start("token", subscription.token))
     for index in range(5):
         append(other, [told.started(1, ("main", index, 1))])
@@ -256,7 +256,7 @@ def test_token_behind_retention_is_refused(training):
     log.first = 2
     assert len(all_of(Subscription(log, Start("token", token)))) == len(training.events) - 3
     log.first = 5
-    with pytest.raises(ExpiredTokenError, match="job-events/0 goes on at offset 3, the oldest kept is 5"):
+    with pytest.raises(ExpiredTokenError, match="job-events/0 resumes at offset 3, the oldest kept is 5"):
         Subscription(log, Start("token", token))
     with pytest.raises(ExpiredTokenError):
         check(log, "job-events", {0: Place(0)})

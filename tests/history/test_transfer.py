@@ -140,7 +140,7 @@ def test_head_tells_what_follows(played):
     ],
 )
 def test_file_that_is_no_export(line):
-    with pytest.raises(TransferError, match="does not begin an export"):
+    with pytest.raises(TransferError, match="the first line is not that of an export"):
         import_log(MemoryLog(), [line], STAGES)
 
 
@@ -175,27 +175,27 @@ def test_broken_line_is_named(played, broken):
 def test_file_that_was_cut_off_is_no_whole_export(played, kept):
     """Cut between two lines it could not be told from a whole one, and what follows would be decided anew."""
     lines = list(export_log(played(5)))[:kept]
-    with pytest.raises(TransferError, match=f"is not whole, its last line is missing: {len(lines) - 1} records are restored"):
+    with pytest.raises(TransferError, match=f"is incomplete, its last line is missing: {len(lines) - 1} records are restored"):
         import_log(MemoryLog(), lines, STAGES)
 
 
 def test_inputs_that_were_lost_on_the_way_are_missed(played):
     lines = list(export_log(played(5)))
     lost = next(place for place, line in enumerate(lines) if json.loads(line).get("topic") == "pods")
-    with pytest.raises(TransferError, match=f"it had {len(lines) - 2}: {len(lines) - 3} records are restored"):
+    with pytest.raises(TransferError, match=f"its last line counts {len(lines) - 2}: {len(lines) - 3} records are restored"):
         import_log(MemoryLog(), lines[:lost] + lines[lost + 1 :], STAGES)
 
 
 def test_output_that_was_lost_on_the_way_is_named(played):
     lines = list(export_log(played(5)))
     lost = [place for place, line in enumerate(lines) if json.loads(line).get("shard")][3]
-    with pytest.raises(TransferError, match=r"it is output 5 of lifecycle/0, and output 4 is missing"):
+    with pytest.raises(TransferError, match=r"this is output 5 of lifecycle/0, but output 4 is missing"):
         import_log(MemoryLog(), lines[:lost] + lines[lost + 1 :], STAGES)
 
 
 def test_nothing_stands_behind_the_end(played):
     lines = list(export_log(played(5)))
-    with pytest.raises(TransferError, match="behind the end of the export"):
+    with pytest.raises(TransferError, match="follows the last line of the export"):
         import_log(MemoryLog(), [*lines, *lines[1:]], STAGES)
 
 

@@ -78,7 +78,7 @@ def test_an_input_that_was_taken_without_an_outcome_is_a_fault(played):
     verdict = verify_shard(log, LifecycleStage(), 0, Census(log, INPUTS))
     assert not verdict.ok
     assert len(verdict.input_faults) == 2
-    assert "it cannot be decoded and is no dead letter" in verdict.input_faults[0]
+    assert "cannot be decoded and has no dead letter" in verdict.input_faults[0]
     assert verdict.input_faults[1] == f"{verdict.inputs} inputs were taken and {verdict.inputs - 1} have an outcome"
     assert verdict.sentence().startswith("lifecycle/0: 2 faults in the inputs; pods/0 at ")
 

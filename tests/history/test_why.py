@@ -21,7 +21,7 @@ from engine.events.jobs import (
 from engine.events.times import SECOND
 from engine.history.listing import Filter, Listing
 from engine.history.reading import JobHistory, history_of, job_events
-from engine.history.sentences import exit_words, fate, tell
+from engine.history.sentences import describe, exit_words, fate
 from engine.history.why import why_event, why_job
 from statemachines.spec import DependsOn, JobSpec, TaskSpec
 from statemachines.vocabulary import FAILED_REASONS, LOST_REASONS
@@ -225,7 +225,7 @@ def test_timers_of_every_kind_are_told(story, kind):
     told = story()
     told.opened(0, managed=True)
     timer = told.add(TimerSet(kind, 65 * SECOND, action="RestartJob", policy="spec.policies[0]", event="PodFailed"), 5)
-    assert "1970-01-01 00:01:05Z" in tell(timer)
+    assert "1970-01-01 00:01:05Z" in describe(timer)
     (said,) = (one for one in why_job(JobHistory(told.events)).details if "is due at 1970-01-01 00:01:05Z" in one)
     assert said.startswith("RestartJob" if kind == "policy" else "The ")
 
@@ -233,10 +233,10 @@ def test_timers_of_every_kind_are_told(story, kind):
 def test_a_timer_that_is_held_is_told(story):
     told = story()
     told.opened(0, managed=True)
-    said = tell(told.add(TimerSet("step", 65 * SECOND, held=True), 70))
-    assert said == "a timer was stopped at 1970-01-01 00:01:10Z: it goes on when the job is unparked and nothing is held of it"
-    (stands,) = (one for one in why_job(JobHistory(told.events)).details if "is held" in one)
-    assert stands.endswith(" waits until the job is unparked and nothing is held of it.")
+    said = describe(told.add(TimerSet("step", 65 * SECOND, held=True), 70))
+    assert said == "a timer was stopped at 1970-01-01 00:01:10Z: it resumes when the job is unparked and has no held input"
+    (stands,) = (one for one in why_job(JobHistory(told.events)).details if "held input" in one)
+    assert stands.endswith(" waits until the job is unparked and has no held input.")
 
 
 def test_parked_job_says_so_first(story):
@@ -278,7 +278,7 @@ def test_exit_codes_in_words():
 def test_every_event_has_its_words(played, training):
     """Whatever the engine writes is told in words, never by its type."""
     for event in [*job_events(played()), *training.events]:
-        assert event.type not in tell(event)
+        assert event.type not in describe(event)
 
 
 def test_failed_multi_node_job_of_the_sample_trace(played):
