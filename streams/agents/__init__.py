@@ -11,7 +11,7 @@ Declaring agents needs nothing beside Lahar; running them (`lahar agents run MOD
 """
 
 from engine.effects import RetryLater
-from streams.agents.declaration import Agent, Agents, Source, agent, dead_letters, job_events
+from streams.agents.declaration import Agent, Agents, Source, agent, billing, dead_letters, job_events
 from streams.agents.errors import AgentError, AgentModuleError
 from streams.agents.received import Received
 
@@ -24,6 +24,7 @@ __all__ = [
     "RetryLater",
     "Source",
     "agent",
+    "billing",
     "dead_letters",
     "job_events",
 ]

@@ -22,7 +22,7 @@ from statemachines.errors import SelectorError
 from streams.agents.errors import AgentError
 from streams.agents.received import Received
 
-__all__ = ["TIME_LIMIT", "Agent", "Agents", "Handler", "Source", "agent", "current_type", "dead_letters", "job_events"]
+__all__ = ["TIME_LIMIT", "Agent", "Agents", "Handler", "Source", "agent", "billing", "current_type", "dead_letters", "job_events"]
 
 TIME_LIMIT: Final = 30.0
 """How long one call of a function may take unless it is declared otherwise (seconds)."""
@@ -42,6 +42,8 @@ class Source:
 
 job_events: Final = Source("job-events")
 """The truth: every change of jobs, tasks and attempts, ordered and gapless within a job."""
+billing: Final = Source("billing")
+"""What attempts used and what it costs, ordered and gapless within a job: `engine.billing.records` makes records of it."""
 dead_letters: Final = Source("dead-letters")
 """Inputs that could not be read, ordered and gapless within a shard, which is the subject of its letters."""
 
@@ -137,7 +139,7 @@ def agent(
     """Declare an asynchronous function to be an agent.
 
     Args:
-        source: the topic: `job_events` or `dead_letters`.
+        source: the topic: `job_events`, `billing` or `dead_letters`.
         level: of transitions: `job`, `task`, `replica`, or several; `None`, as in all that follow: any. With one of the first five
             given, the function is told of transitions only, which stand on `job_events`.
         from_: phases left.

@@ -48,7 +48,7 @@ class Received:
 
     @property
     def job(self) -> str:
-        """Subject of the event: the job, on `job-events`; the shard, on `dead-letters`."""
+        """Subject of the event: the job, on `job-events` and `billing`; the shard, on `dead-letters`."""
         return self.message.subject
 
     @property

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import sqlite3
+import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -30,6 +34,8 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
 Make = Callable[[int], KafkaLog]
+ROOT: Final = Path(__file__).parents[2]
+EXAMPLES: Final = ROOT / "examples" / "agents"
 FORMATS: Final = ("jsonl", "csv", "focus-1.2", "focus-1.4")
 BOOK: Final = """\
 apiVersion: lahar.dev/v1
@@ -196,6 +202,58 @@ def test_producers_that_disagree_over_a_month_end_change_no_closed_file(lahar: t
         assert (one["start"], one["end"], one["job"]) == (original["start"], original["end"], original["job"])
     invoices = command.records("billing", "invoice")
     assert sum(Decimal(one["amount"]) for one in invoices) == PRICE * sum(by_job.values())
+
+
+def test_a_database_has_each_record_once_though_its_loader_dies_before_its_position_is_committed(
+    make_log: Make, settings: KafkaSettings, tmp_path: Path
+) -> None:
+    """Killed between the commits of the database and of the offset: in a run, in a withdrawal, in a reversal."""
+    command, log = Command.of(settings), make_log(2)
+    command("apply", "-", "--at", "2026-01-01T00:00:00Z", "--no-process", given=BOOK)
+    told = {"BILLS_DATABASE": str(tmp_path / "bills.db"), "PYTHONPATH": os.pathsep.join([*sys.path, str(ROOT), str(EXAMPLES)])}
+    running = [pod(name) for name in ("long", "short", "right")]
+    tell(log, [*running, *(ended(one, 2.5, "watcher") for one in running)], BEGIN + 3 * HOUR * 1_000_000)
+    command("run", "--once")
+    must_die_after("usage", settings, told)
+    tell(log, [ended(running[2], 1.5, "scheduler")], BEGIN + 4 * HOUR * 1_000_000)
+    command("run", "--once")
+    must_die_after("withdrawal", settings, told)
+    command("billing", "close", "2026-10", "--at", "2026-11-02T00:00:00Z")
+    tell(log, [ended(running[1], 0.5), ended(running[0], 3.25)], LATE)
+    command("run", "--once")
+    must_die_after("reversal", settings, told)
+
+    lines = {line["id"]: line for line in map(json.loads, command("billing", "export", "--format", "jsonl").out.splitlines())}
+    adjustments = {ident for ident, line in lines.items() if line["record"] == "adjustment"}
+    with (
+        Lahar(settings, "agents", "run", "bills", "--instance", "a", **told) as loader,
+        closing(sqlite3.connect(told["BILLS_DATABASE"])) as database,
+    ):
+        stands = "SELECT line FROM records WHERE NOT void ORDER BY id"
+        loader.until(
+            lambda: {ident for (ident,) in database.execute("SELECT id FROM records WHERE NOT void")} >= lines.keys() - adjustments
+        )
+        loader.until(lambda: loader.figure("lahar_agent_lag_records") == 0)
+        loader.send(signal.SIGTERM)
+        assert loader.wait() == 0
+        assert "ERROR" not in loader.said
+        loaded = [json.loads(line) for (line,) in database.execute(stands)]
+        assert loaded == [lines[ident] for ident in sorted(lines.keys() - adjustments)]
+        assert {line["record"] for line in loaded} == {"usage", "reversal"}
+        (void,) = database.execute("SELECT count(*) FROM records WHERE void").fetchone()
+        assert void > 0
+        sums: Counter[tuple[str, str]] = Counter()
+        for period, tenant, amount in database.execute("SELECT period, tenant, amount FROM records WHERE NOT void"):
+            sums[period, tenant] += Decimal(amount)  # type: ignore[assignment]  # a Counter adds whatever adds up
+    invoices = command.records("billing", "invoice")
+    assert dict(sums) == {(one["period"], one["tenant"]): Decimal(one["amount"]) for one in invoices}
+    assert len(invoices) == 2
+
+
+def must_die_after(kind: str, settings: KafkaSettings, told: dict[str, str]) -> None:
+    """Let the loader run until it has killed itself."""
+    with Lahar(settings, "agents", "run", "deadly_bills:app", "--instance", "a", DIE_AFTER=kind, **told) as loader:
+        assert loader.wait() == -signal.SIGKILL, loader.said
 
 
 def job(name: str) -> str:
