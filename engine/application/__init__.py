@@ -1,1 +1,1 @@
-"""What every face of Lahar calls: put in, ask, subscribe. No terminal, no HTTP."""
+"""Operations that every interface of Lahar calls: append inputs, ask, subscribe. No terminal, no HTTP."""

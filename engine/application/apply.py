@@ -1,4 +1,4 @@
-"""Apply: jobs to manage, and what Lahar has to know of the cluster, given as objects; what is as it was changes nothing."""
+"""Apply: jobs to manage and objects of the cluster; unchanged ones append nothing."""
 
 from __future__ import annotations
 
@@ -25,25 +25,22 @@ from engine.log.port import SearchableLog
 
 __all__ = ["AppliedObject", "Part", "apply_parts", "part_of"]
 
-_HINT: Final = (
-    "what differs from the manifest that the job was given, such as labels, is not taken over while it runs; submit it under "
-    "another name"
-)
+_HINT: Final = "other differences from the job's manifest, such as labels, are ignored while it runs; submit it under another name"
 _KINDS: Final = ("Job", "Queue", "Node", "Tenant", "PriorityClass", "Grant", "PriceBook")
 
 
 class Part(NamedTuple):
-    """One object that is to be applied."""
+    """One object to apply."""
 
     place: str
     """`jobs.yaml: line 12`."""
     document: Document
     inputs: Taken | None
-    """What follows from it; `None`: it is a job, and what follows depends on what the log knows."""
+    """Its fact; `None` for a job, whose input depends on what the log knows."""
 
 
 class AppliedObject(NamedTuple):
-    """What became of an object of the cluster."""
+    """Outcome of applying an object of the cluster."""
 
     kind: str
     name: str
@@ -51,16 +48,16 @@ class AppliedObject(NamedTuple):
 
 
 def part_of(cluster: str, source: str, document: Document, recorded: int) -> Part:
-    """Say what follows from an object.
+    """Return an object with its fact.
 
     Args:
-        cluster: whose object it is.
+        cluster: the cluster of the object.
         source: what it was read from, for messages; may be empty.
         document: the object.
-        recorded: microseconds.
+        recorded: recorded time (microseconds).
 
     Raises:
-        ValueError: it cannot be applied; the text says where it stands and why.
+        ValueError: it cannot be applied; the text says where it is and why.
     """
     begin = f"{source}: " if source else ""
     place = f"{begin}{document.place}"
@@ -87,22 +84,22 @@ def apply_parts(
     strict: bool,
     warn: Callable[[str], object],
 ) -> list[AppliedObject]:
-    """Append what differs from what the log knows; `Feed.finish` says what became of the jobs.
+    """Append the differences from the log; `Feed.finish` returns the outcomes of the jobs.
 
     Args:
-        feed: into the log.
-        log: which is asked what it knows.
-        cluster: whose objects and jobs they are.
-        parts: in the order in which they are to be applied.
-        recorded: microseconds.
+        feed: appends to the log.
+        log: the same log, to compare with.
+        cluster: the cluster of the objects and jobs.
+        parts: in the order of application.
+        recorded: recorded time (microseconds).
         strict: warnings are errors.
-        warn: told of what is odd.
+        warn: called with each warning.
 
     Returns:
-        What became of the objects that are no jobs.
+        The outcomes of all objects but jobs.
 
     Raises:
-        ValueError: with `strict`, something is odd; or an update of a job changes what may not. Nothing is appended then.
+        ValueError: with `strict`, there is a warning; or an update changes an immutable part of a job. Nothing is appended then.
         LogError: the log failed.
     """
     for part in parts:
@@ -111,14 +108,14 @@ def apply_parts(
     feed.play_from(recorded)
     jobs = [part for part in parts if part.inputs is None]
     if jobs:
-        feed.process()  # what waits may change what is known of them
+        feed.process()  # waiting inputs may change the known jobs
     applied, changed, objects = _judge_objects(log, cluster, parts)
     judged: list[_JudgedJob] = []
     if jobs:
         names = {job_name(part.document.content)[:2] for part in jobs}
         known = KnownJobs(log, cluster, queues_of(objects), names)
         judged = _judge_jobs(known, cluster, jobs, recorded, strict=strict, warn=warn)
-    # All of it is judged by now.
+    # Every part is checked by now.
     for topic, message in changed:
         feed.append(topic, [message])
     for message, label, place, hint in judged:
@@ -136,7 +133,7 @@ def _warn(warning: str, warn: Callable[[str], object], *, strict: bool) -> None:
 def _judge_objects(
     log: SearchableLog, cluster: str, parts: Iterable[Part]
 ) -> tuple[list[AppliedObject], list[tuple[Topic, Message]], Collection[Data]]:
-    """Return what becomes of objects that are no jobs, what is to be appended, and what the log knows then."""
+    """Return the outcomes of objects other than jobs, the messages to append, and the log's facts afterwards."""
     facts, book = ClusterFacts(), Book()
     for event in cluster_facts(log):
         book = applied_book(book, event) or book
@@ -161,10 +158,10 @@ def _judge_objects(
 
 
 def _next_book(book: Book, event: Event[Data], place: str) -> Book:
-    """Return the price book once an object is applied.
+    """Return the price book after an object is applied.
 
     Raises:
-        ValueError: it is a price book that changes what was charged by.
+        ValueError: the object changes prices that were already charged.
     """
     data = event.data
     if not isinstance(data, ObjectApplied) or data.kind != "PriceBook":
@@ -176,7 +173,7 @@ def _next_book(book: Book, event: Event[Data], place: str) -> Book:
 
 
 def _as_given(message: Message) -> tuple[Event[Data], NodeObserved | ObjectApplied]:
-    """Return an object as somebody gives it now: whatever version a file has kept, nothing is newer."""
+    """Return an object as given now: a version stored in the file must not make it stale."""
     event = decode(message)
     data = cast("NodeObserved | ObjectApplied", event.data)
     given = replace(event, data=replace(data, version=None, uid=None))
@@ -191,11 +188,11 @@ def _named(data: Data) -> tuple[str, str]:
             return kind, name
         case NodeObserved(name):
             return "Node", name
-    raise TypeError(f"{data.TYPE} is no fact of a cluster object")
+    raise TypeError(f"{data.TYPE} is not a fact of a cluster object")
 
 
 _JudgedJob = tuple[Message, str, str, str]
-"""What is to be appended for a job, what to call it, its place, and a warning for the case that nothing follows."""
+"""Message to append for a job, its name, its place, and a warning for when it changes nothing."""
 
 
 def _judge_jobs(
@@ -207,10 +204,10 @@ def _judge_jobs(
     strict: bool,
     warn: Callable[[str], object],
 ) -> list[_JudgedJob]:
-    """Return submissions and updates of jobs; one that stands in the files twice is submitted and then updated.
+    """Return submissions and updates of jobs; a job that occurs twice is submitted, then updated.
 
     Raises:
-        ValueError: an update changes what may not.
+        ValueError: an update changes an immutable part of a job.
     """
     judged: list[_JudgedJob] = []
     for place, document, _ in parts:
@@ -227,14 +224,14 @@ def _judge_jobs(
                 raise ValueError(f"{place}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
             if manifest_digest(manifest) != known.given(job):
                 hint = _HINT
-            message = update(cluster, manifest, job, known.standing(job), recorded)
+            message = update(cluster, manifest, job, known.version(job), recorded)
         known.take(message)
         judged.append((message, f"{namespace}/{name}", place, hint))
     return judged
 
 
 def _submission(known: KnownJobs, cluster: str, manifest: dict[str, Any], recorded: int, *, strict: bool) -> Message:
-    """Return the submission of a manifest, a new one if it was rejected before: what it lacked may be there now."""
+    """Return the submission of a manifest; a new one if it was rejected before, as what it lacked may exist now."""
     command = manifest_digest(manifest)
     first = submission(cluster, manifest, command, recorded, strict=strict)
     rejections = known.rejections(first.key)

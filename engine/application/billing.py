@@ -33,7 +33,7 @@ class PeriodError(ValueError):
 
 
 class Bills:
-    """What stands recorded in a log, and what follows from it. Methods raise `LogError` where the log cannot be read."""
+    """The recorded bill of a log, and its recomputation. Methods raise `LogError` if the log cannot be read."""
 
     def __init__(self, questions: Questions, source: SearchableLog) -> None:
         """Ask nothing yet.
@@ -46,25 +46,25 @@ class Bills:
         self._source = source
 
     def ask(self, question: Callable[[UsageTables], T]) -> T:
-        """Return the answer to a question about the tables of what stands; see `Questions.ask`."""
+        """Return the answer to a question about the tables of effective records; see `Questions.ask`."""
         return self._questions.ask(UsageTables, question)
 
     def records(
         self, *, period: str | None = None, tenant: str | None = None, job: str | None = None, other: bool = False
     ) -> list[Record]:
-        """Return the records that stand, in the order of exports.
+        """Return the effective records, in the order of exports.
 
         Args:
             period: only those on the invoices of this month, `YYYY-MM`.
-            tenant: only this one's.
-            job: only this one's.
-            other: those of jobs of kind `Other` (services, single pods) too.
+            tenant: only records of this tenant.
+            job: only records of this job.
+            other: include jobs of kind `Other` (services, single pods).
         """
         wanted = self.wanted(period, tenant, job, other=other)
         return self.ask(lambda usage: list(usage.records(wanted)))
 
     def wanted(self, period: str | None, tenant: str | None, job: str | None, *, other: bool) -> RunFilter:
-        """Return the filter of these arguments, as of `records`; a job that is named may be of any kind."""
+        """Return the filter for these arguments of `records`; a named job may be of any kind."""
         return RunFilter(period, tenant, None if job is None else self._questions.meant(job), other or job is not None)
 
     def events(self, record: Record) -> list[Event[Data]]:
@@ -90,20 +90,20 @@ class Bills:
         return None if rules is None else rules.rate("prices", record.charge.meter, run.node_type, run.gpu_model)
 
     def invoices(self, *, period: str | None = None, tenant: str | None = None, other: bool = False) -> list[Invoice]:
-        """Return invoices by month and tenant; arguments as of `records`."""
+        """Return invoices by month and tenant; arguments as in `records`."""
         return self.ask(lambda usage: invoices(usage.runs(RunFilter(period, tenant, other=other))))
 
     def closed(self) -> dict[str, Micros]:
-        """Return the months that are closed, and when each closing was recorded (microseconds)."""
+        """Return the closed months, with the recorded time of each closing (microseconds)."""
         return self.ask(lambda usage: usage.closed())
 
     def quote(self, until: datetime | Micros, *, tenant: str | None = None) -> list[Invoice]:
-        """Return what open attempts have used up to a moment that is not recorded yet, as invoices."""
+        """Return the use of open attempts up to a moment that is not recorded yet, as invoices."""
         moment = to_micros(until) if isinstance(until, datetime) else until
         return invoices(run for run in quote(self._source, moment) if tenant in (None, run.data.tenant))
 
     def verify(self) -> Iterator[Finding]:
-        """Yield where what stands is not what follows from the job events, recomputed."""
+        """Yield the differences between the recorded bill and the one recomputed from the job events."""
         return check_billing(self._source)
 
     def price_book(self) -> Book:
@@ -123,38 +123,38 @@ def month_of_name(name: str, book: Book) -> Month:
     """Return a month of the price book's time zone.
 
     Raises:
-        PeriodError: that is no month.
+        PeriodError: not a month.
     """
     if (month := month_named(name, book.time_zone)) is not None:
         return month
-    raise PeriodError(f"{name!r} is no month: write YYYY-MM, as 2026-10")
+    raise PeriodError(f"{name!r} is not a month: write YYYY-MM, as 2026-10")
 
 
 def close_period(feed: Feed, bills: Bills, cluster: str, name: str, by: str, now: Micros) -> Month:
     """Close a month: its invoices are final from then on.
 
-    What waits in the log is processed first, where that is done here, so that as little as may be is a correction later.
+    Waiting inputs are processed first, if this process may, so that fewer corrections follow.
 
     Args:
-        feed: into the log.
+        feed: appends to the log.
         bills: of the same log.
-        cluster: from which it is closed.
+        cluster: the cluster that appends the closing.
         name: `YYYY-MM`.
         by: who closes it; kept in the history.
         now: recorded time of the closing (microseconds).
 
     Raises:
-        PeriodError: it is no month, has not ended, is closed already, or nothing was used in it.
+        PeriodError: not a month, not ended, already closed, or without usage.
     """
     feed.process()
     month = month_of_name(name, bills.price_book())
     closed, used = bills.ask(lambda usage: (usage.closed(), usage.periods()))
     if name in closed:
-        raise PeriodError(f"{name} was closed at {format_time(closed[name])}; what is learnt of it since stands on later invoices")
+        raise PeriodError(f"{name} was closed at {format_time(closed[name])}; later corrections are on later invoices")
     if month.end > now:
         raise PeriodError(f"{name} ends at {format_time(month.end)}; close it then")
     if name not in used:
-        raise PeriodError(f"nothing is recorded of {name}: there is {', '.join(used) or 'no month at all'}")
+        raise PeriodError(f"nothing is recorded of {name}; recorded months: {', '.join(used) or 'none'}")
     data = PeriodClosed(name, by)
     event = Event(digest(f"period/{name}".encode()), f"command/{by}", data.TYPE, cluster, now, now, 0, "", "", cluster, data)
     feed.append("cluster", [encode(event, cluster)])

@@ -1,4 +1,4 @@
-"""An open log as a Python program uses it: put in, ask, subscribe."""
+"""An open log for Python programs: append inputs, ask, subscribe."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ T = TypeVar("T")
 
 
 class _Logged:
-    """Says what goes on to the logger `lahar`."""
+    """Reports to the logger `lahar`."""
 
     as_json = False
 
@@ -68,15 +68,15 @@ class _Logged:
 
 
 class Lahar:
-    """An open log. What is put in is processed at once where nobody else runs the log: as the commands do it.
+    """An open log. Inputs are processed at once, unless another process runs the log, as with the commands.
 
-    For one thread at a time, whichever; a context manager. Every method that names a job takes its id, a unique prefix of it,
-    `namespace/name` or `namespace/name@id`, and raises `NotFoundError` or `AmbiguousError` where none or several are meant; every
-    method raises `LogError` where the log cannot be used, be it that it is closed.
+    A context manager, for one thread at a time. Methods with a job accept its id, a unique prefix of it, `namespace/name` or
+    `namespace/name@id`, and raise `NotFoundError` or `AmbiguousError` if none or several match. Every method raises `LogError` if
+    the log cannot be used or is closed.
     """
 
     def __init__(self, log: SearchableLog, settings: Settings, *, process: bool = True) -> None:
-        """Use a log that is open; see `engine.application.opening`."""
+        """Use an open log; see `engine.application.opening`."""
         self._log: Final = log
         self._settings: Final = settings
         self._asking: Final = Questions(settings, log)
@@ -121,10 +121,10 @@ class Lahar:
     # --- putting in -------------------------------------------------------------------------------------------------------
 
     def ingest(self, objects: Iterable[Mapping[str, Any]]) -> Ingested:
-        """Take in what a cluster shows: Kubernetes objects, Lists or watch events, as decoded JSON.
+        """Append the state of a cluster: Kubernetes objects, Lists or watch events, as decoded JSON.
 
         Raises:
-            Exception: whatever `objects` raises; what it gave before is put in, and processed.
+            Exception: whatever `objects` raises; earlier objects are appended and processed.
         """
         tally = Tally()
         with self._feed() as feed:
@@ -139,7 +139,7 @@ class Lahar:
 
         Args:
             manifest: a Volcano or batch/v1 Job.
-            command: id of this submission: giving it twice submits once; a new one unless given.
+            command: id of the submission, for idempotence: one id submits once; default a new one.
             strict: warnings are errors.
         """
         content = dict(manifest)
@@ -147,17 +147,17 @@ class Lahar:
         return self._put(message, "/".join(job_name(content)[:2]))
 
     def apply(self, *objects: Mapping[str, Any], strict: bool = False) -> list[AppliedObject | Taken]:
-        """Apply jobs, queues, nodes, tenants, priority classes and grants; what is as it was changes nothing.
+        """Apply jobs, queues, nodes, tenants, priority classes and grants; unchanged ones append nothing.
 
         Args:
-            objects: in their order.
+            objects: in the order of application.
             strict: warnings are errors.
 
         Returns:
-            What became of the objects of the cluster, then of the jobs.
+            The outcomes of the cluster's objects, then of the jobs.
 
         Raises:
-            ValueError: one cannot be applied; none is, then. The text says which: `object 2 (Queue research)`.
+            ValueError: one cannot be applied, so none is. The text says which: `object 2 (Queue research)`.
         """
         recorded = wall_clock()
         parts = [
@@ -185,12 +185,12 @@ class Lahar:
         Args:
             job: which job.
             action: `AbortJob`, `RestartTask`, …, or `Unpark`.
-            task: that RestartTask, RestartPod and RestartPartition are about.
-            index: replica that RestartPod is about.
-            partition: that RestartPartition is about.
+            task: the task, for RestartTask, RestartPod and RestartPartition.
+            index: the replica, for RestartPod.
+            partition: the partition, for RestartPartition.
             reason: kept in the history.
             by: who asks; kept in the history.
-            command: id of the command: giving it twice changes nothing more; a new one unless given.
+            command: id of the command, for idempotence: one id acts once; default a new one.
         """
         return self._issue(job, CommandIssued(action, by, reason, task, index, partition), command)
 
@@ -208,26 +208,26 @@ class Lahar:
 
         Args:
             job: which job.
-            event: that the job declares.
-            data: of the event.
-            task: whose policies are asked first.
+            event: a custom event that the job declares.
+            data: data of the event.
+            task: the task whose policies apply first.
             by: who raises it; kept in the history.
-            command: as of `command`.
+            command: as in `command`.
         """
         return self._issue(job, CustomEventRaised(event, dict(data or {}), task, by), command)
 
     def discard(self, letter: str, *, reason: str = "", by: str = "", command: str = "") -> Taken:
-        """Close a dead letter that nobody has to look at any more; nothing is deleted.
+        """Close a dead letter that needs no more attention; nothing is deleted.
 
         Args:
-            letter: its id or the beginning of it.
+            letter: its id or a prefix of it.
             reason: kept in the history.
             by: who asks; kept in the history.
-            command: as of `command`.
+            command: as in `command`.
 
         Raises:
-            NotFoundError: no dead letter is meant.
-            AmbiguousError: several are.
+            NotFoundError: no dead letter matches.
+            AmbiguousError: several match.
         """
         found = [known.event.id for known in meant_letters(latest_letters(self.log), [letter])]
         if len(found) > 1:
@@ -235,14 +235,14 @@ class Lahar:
         return self._command(self._settings.cluster, found[0], letter, CommandIssued("Discard", by, reason), command)
 
     def close_month(self, period: str, *, by: str = "") -> Month:
-        """Close a month, `YYYY-MM`: its invoices and exports never change again, what is learnt later corrects a later month.
+        """Close a month, `YYYY-MM`: its invoices and exports never change again; later facts become corrections in a later month.
 
         Args:
             period: which month.
             by: who closes it; kept in the history.
 
         Raises:
-            PeriodError: it is no month, has not ended, is closed already, or nothing was used in it.
+            PeriodError: not a month, not ended, already closed, or without usage.
         """
         with self._feed() as feed:
             month = close_period(feed, self.bills, self._settings.cluster, period, by, wall_clock())
@@ -273,20 +273,20 @@ class Lahar:
 
     def _finish(self, feed: Feed) -> list[Taken]:
         taken = feed.finish()
-        feed.tell_callbacks()
+        feed.notify_callbacks()
         return taken
 
     # --- asking -----------------------------------------------------------------------------------------------------------
 
     def jobs(self, wanted: Filter | None = None) -> list[JobLine]:
-        """Return the jobs that pass a filter, by time of submission."""
+        """Return the jobs that match a filter, by time of submission."""
         return self._questions.ask(JobTables, lambda jobs: jobs.lines(wanted))
 
     def job(self, job: str) -> JobView:
-        """Return a job as it stands.
+        """Return the current state of a job.
 
         Raises:
-            UnopenedError: nothing has opened it yet.
+            UnopenedError: no event has opened it yet.
         """
         return _there(fold(self.history(job)), job)
 
@@ -295,11 +295,11 @@ class Lahar:
         return events_of(self.log, self._questions.meant(job))
 
     def why(self, what: str, replica: str | None = None) -> Explanation:
-        """Explain why a job, one of its replicas (`worker[2]`), or an event named by its id or the beginning of it, is as it is."""
+        """Explain the state of a job or of one of its replicas (`worker[2]`), or an event given by its id or a prefix of it."""
         return explain(self.log, self._questions.meant, what, replica)
 
     def why_node(self, node: str, *, cluster: str | None = None) -> Explanation:
-        """Tell how a node stands, whose pods are there, and what became of those that were; `cluster` if several have it."""
+        """Describe a node, its pods, and how earlier attempts ended there; `cluster` if several have a node of that name."""
         return why_node(self.log, node, cluster)
 
     def as_of(self, moment: datetime, job: str | None = None, *, by: By = "time") -> JobView | ClusterAsOf | None:
@@ -308,7 +308,7 @@ class Lahar:
         Args:
             moment: with a time zone.
             job: which job.
-            by: `time`: what was so, by all that is known today; `recordedtime`: what was known then.
+            by: `time`: the state by all that is known today; `recordedtime`: the state that was known then.
         """
         at = to_micros(moment)
         if job is not None:
@@ -319,10 +319,10 @@ class Lahar:
         return cluster
 
     def timeline(self, job: str) -> Timeline:
-        """Return a job's three levels over time.
+        """Return the timeline of a job at all three levels.
 
         Raises:
-            UnopenedError: nothing has opened it yet.
+            UnopenedError: no event has opened it yet.
         """
         return _there(timeline(self.history(job)), job)
 
@@ -330,18 +330,18 @@ class Lahar:
         """Return the sums over the log: the keys of `lahar summary --json`, seconds as exact decimals.
 
         Args:
-            cluster: only jobs of this one.
-            other: count jobs of kind `Other` (services, single pods) too.
+            cluster: only jobs of this cluster.
+            other: include jobs of kind `Other` (services, single pods).
         """
         return self._questions.ask(JobTables, lambda jobs: jobs.summary(include_other=other, cluster=cluster))
 
     def dead_letters(self, *, discarded: bool = False) -> list[Letter]:
-        """Return the dead letters that are open, oldest first; with `discarded` the others too."""
+        """Return the open dead letters, oldest first; with `discarded` the discarded ones too."""
         return [letter for letter in latest_letters(self.log) if discarded or letter.discarded is None]
 
     @property
     def bills(self) -> Bills:
-        """What stands recorded of the use of resources: records, invoices, quotes, and whether they follow from the job events."""
+        """The recorded use of resources: records, invoices, quotes, and their verification."""
         return Bills(self._questions, self.log)
 
     # --- subscribing ------------------------------------------------------------------------------------------------------
@@ -358,31 +358,31 @@ class Lahar:
         level: Level | None = None,
         types: Sequence[str] = (),
     ) -> Events:
-        """Return job events as they were committed: none twice, none left out, in the order of each job.
+        """Return committed job events, each exactly once, in the order of each job.
 
         Args:
-            start: `beginning`, `now`, the moment from which they were recorded, or a token of an earlier subscription.
-            follow: go on with what is committed later, for ever.
+            start: `beginning`, `now`, a moment (first recorded time), or a token of an earlier subscription.
+            follow: wait for later events, without end.
             job: only of this job.
             queue: only of jobs of this queue.
             tenant: only of jobs of this tenant.
             labels: only of jobs with these labels.
             level: only of this level.
-            types: only these event types; `*` stands for any characters.
+            types: only these event types; `*` matches any characters.
 
         Raises:
-            TokenError: the token is none, of another log, or what follows it is gone.
+            TokenError: the token is invalid, from another log, or older than retention.
         """
         wanted = Wanted(tenant, queue, None if job is None else self._questions.meant(job), dict(labels or {}), level, tuple(types))
         return Events(Subscription(self.log, start_at(start), wanted), follow=follow)
 
 
 def _called(content: Mapping[str, Any]) -> str:
-    """Return kind and name of an object, for people."""
+    """Return kind and name of an object, for error messages."""
     metadata = content.get("metadata")
     name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    told = " ".join(part for part in (content.get("kind"), name) if isinstance(part, str))
-    return f" ({told})" if told else ""
+    shown = " ".join(part for part in (content.get("kind"), name) if isinstance(part, str))
+    return f" ({shown})" if shown else ""
 
 
 def _there(found: T | None, job: str) -> T:

@@ -1,4 +1,4 @@
-"""Append inputs, let them be processed (here, by the engine that runs beside us, or not at all), and see what becomes of them."""
+"""Append inputs, have them processed (here, by another process, or not at all), and return their outcomes."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from engine.runtime.stages import stages_of
 __all__ = ["Feed", "Outcome", "Progress", "Taken"]
 
 Outcome = Literal["applied", "duplicate", "unchanged", "rejected", "refused", "appended"]
-"""What became of an input; `appended`: it is not processed yet, somebody else will."""
+"""Outcome of an input; `appended`: another process will process it."""
 
 Progress = Callable[[], AbstractContextManager[Callable[[int, int], object]]]
-"""Begins to show how far processing has come; what it gives is told how many inputs are done, of how many."""
+"""Opens a display of progress; the function that it yields is called with the inputs done and their total."""
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """An input and what became of it."""
+    """An input and its outcome."""
 
     job: str
     """Id."""
     name: str
-    """What to call it."""
+    """Name of its job."""
     place: str
     """Where the input came from: `jobs.yaml: line 12`."""
     input: str
@@ -51,16 +51,16 @@ class Taken:
     """Why it was rejected or refused."""
     warnings: tuple[str, ...] = ()
     events: list[Event[Data]] = field(default_factory=list)
-    """What followed from it."""
+    """The events that it caused."""
 
     @property
     def failed(self) -> bool:
-        """It was rejected or refused."""
+        """Whether it was rejected or refused."""
         return bool(self.faults)
 
 
 class _Expected(NamedTuple):
-    """An input of which it is told what became of it."""
+    """An input whose outcome `finish` returns."""
 
     message: Message
     name: str
@@ -71,7 +71,7 @@ class _Expected(NamedTuple):
 
 
 class Feed:
-    """One caller's way to put inputs into a log and to see what becomes of them."""
+    """Appends one caller's inputs to a log and returns their outcomes."""
 
     def __init__(
         self,
@@ -84,19 +84,19 @@ class Feed:
         hosted: bool = False,
         progress: Progress = lambda: nullcontext(lambda _done, _all: None),
     ) -> None:
-        """Begin.
+        """Prepare; nothing is written yet.
 
         Args:
             log: writable.
-            settings: of this run.
-            reporter: is told what callbacks could not take.
-            process: process what is appended, unless a live engine does, or the log is one that workers process.
-            engine: of an earlier feed into this log, whose state is at hand.
-            hosted: the process is somebody else's (`Engine`).
-            progress: shows how far that has come.
+            settings: of this process.
+            reporter: receives failures of callbacks.
+            process: process the inputs here, unless another process runs the log or workers do.
+            engine: the engine of an earlier feed into this log, with its state in memory.
+            hosted: whether this code runs inside another program (`Engine`).
+            progress: shows the progress of processing.
 
         Raises:
-            CallbackError: the callbacks that the settings name cannot be registered.
+            CallbackError: the callbacks in the settings cannot be registered.
         """
         self._log = log
         self._settings = settings
@@ -105,7 +105,7 @@ class Feed:
         self._hosted = hosted
         self._principal = principal_of(settings.log)
         self.engine: Engine | None = engine
-        """What has processed; whoever made the feed closes it. `None`: nothing was processed here."""
+        """The engine that processed the inputs; the feed's creator closes it. `None`: nothing was processed here."""
         self._callbacks = Callbacks(settings, reporter) if self._process else None
         self._started = wall_clock()
         self._expected: list[_Expected] = []
@@ -113,14 +113,14 @@ class Feed:
         self.processed = 0
         """Inputs taken and timers fired."""
         self.processor: Literal["here", "engine", "workers", "nobody"] = "nobody"
-        """Who processes what was appended, as of `finish`; `engine`: another process that runs the log."""
+        """Who processes the inputs, as of `finish`; `engine`: another process that runs the log."""
 
     def play_from(self, time: int) -> None:
-        """Say that what is put in was recorded from this time on (microseconds): from then on it is news to callbacks."""
+        """Set the recorded time (microseconds) from which callbacks see events as live, if it is before the feed's start."""
         self._started = min(self._started, time)
 
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
-        """Append inputs, all or none; it is this process that says what they say.
+        """Append inputs, all or none, signed with this process's principal.
 
         Raises:
             LogUnavailableError: the log cannot be written.
@@ -129,35 +129,35 @@ class Feed:
         self.appended += len(messages)
 
     def expect(self, message: Message, name: str = "", place: str = "", hint: str = "") -> None:
-        """Let `finish` tell what became of an input that was appended and not yet processed.
+        """Have `finish` return the outcome of an appended input that is not processed yet.
 
         Args:
             message: the input.
-            name: what to call its job; the id unless given.
-            place: where it came from, for whoever has to correct it: `jobs.yaml: line 12`.
-            hint: warning for the case that nothing follows.
+            name: displayed name of its job; default the id.
+            place: where the input came from, for corrections: `jobs.yaml: line 12`.
+            hint: warning for when it changes nothing.
         """
-        # Only what is processed here is told more of than that it was appended.
+        # Outcomes other than `appended` are known only if the input is processed here.
         repeated = self._process and bool(self._followed(message))
         self._expected.append(_Expected(message, name or message.key, place, hint, repeated))
 
-    def process(self, *, tell: bool = True) -> bool:
-        """Process until quiet what was appended so far; false if that is somebody else's work.
+    def process(self, *, notify: bool = True) -> bool:
+        """Process all appended inputs until the log is quiet; false if another process does so.
 
         Args:
-            tell: tell the callbacks too.
+            notify: run the callbacks too.
 
         Raises:
             LogError: the log failed.
         """
         if not self._work():
             return False
-        if tell:
-            self.tell_callbacks()
+        if notify:
+            self.notify_callbacks()
         return True
 
     def finish(self) -> list[Taken]:
-        """Process, and return what became of the expected inputs; callbacks are told by `tell_callbacks`.
+        """Process, and return the outcomes of the expected inputs; `notify_callbacks` runs the callbacks.
 
         Raises:
             LogError: the log failed.
@@ -170,8 +170,8 @@ class Feed:
         expected, self._expected = self._expected, []
         return [self._taken(each, processed=processed) for each in expected]
 
-    def tell_callbacks(self) -> None:
-        """Tell the callbacks what was committed, unless that is somebody else's work.
+    def notify_callbacks(self) -> None:
+        """Deliver committed events to the callbacks, unless another process does so.
 
         Raises:
             LogError: the log cannot be read or written.
@@ -179,7 +179,7 @@ class Feed:
         with ExitStack() as stack:
             if self._callbacks is not None and self._is_alone(stack):
                 self._callbacks.open(self._log, self._started)
-                self._callbacks.tell()
+                self._callbacks.deliver()
 
     def _work(self) -> bool:
         if not self._process:
@@ -189,12 +189,12 @@ class Feed:
                 if not self._is_alone(stack):
                     return False
                 engine = self._run()
-            # Who appended while the lock was held relied on its holder, and may have come too late for it.
+            # A process that appended while we held the lock relies on us, but may have appended after our last read.
             if not engine.lag():
                 return True
 
     def _is_alone(self, stack: ExitStack) -> bool:
-        """Take the lock of whoever runs the log; false if somebody else has it."""
+        """Take the lock for running the log; false if another process holds it."""
         lock = run_lock(self._settings)
         if lock is not None:
             try:
@@ -204,7 +204,7 @@ class Feed:
         return True
 
     def _run(self) -> Engine:
-        """Run the engine; it stays open for the next time, as recovering its state may take seconds."""
+        """Run the engine; it stays open for the next call, as recovering its state may take seconds."""
         with self._progress() as show:
             engine, fresh = self.engine, self.engine is None
             if engine is None:
@@ -212,23 +212,23 @@ class Feed:
                 engine.open()
             before, known = engine.taken(), engine
 
-            def told() -> None:
+            def report_progress() -> None:
                 done = known.taken() - before
                 show(done, done + known.lag())
 
             try:
-                self.processed += engine.run_until_quiet(told)
+                self.processed += engine.run_until_quiet(report_progress)
             except FencedError:
                 if fresh:
                     raise
                 # Another command has processed since; nothing of ours was written.
                 engine.open()
-                self.processed += engine.run_until_quiet(told)
+                self.processed += engine.run_until_quiet(report_progress)
         self.engine = engine
         return engine
 
     def _followed(self, message: Message) -> list[Event[Data]]:
-        """Return what followed from an input: about its job or, where that is somebody else's, about one of its own."""
+        """Return the events that an input caused: in its job, or in a job of its own if that one has another owner."""
         events = self._caused(message, message.key)
         data = decode(message).data
         if events or not isinstance(data, JobSubmitted | JobUpdated):
@@ -258,7 +258,7 @@ class Feed:
 
 
 def _warnings(message: Message) -> list[str]:
-    """Return what is odd about the manifest of a submission that was rejected: the log keeps only its faults."""
+    """Return the warnings about a rejected manifest: the log keeps only its faults."""
     data = decode(message).data
     # With `strict` the warnings are among the faults.
     if not isinstance(data, JobSubmitted) or data.strict:
@@ -267,7 +267,7 @@ def _warnings(message: Message) -> list[str]:
 
 
 def _faults(data: Data) -> Sequence[Fault]:
-    """Return what an event says is wrong with its input."""
+    """Return the faults that an event reports of its input."""
     if isinstance(data, JobRejected):
         return data.faults
     return [Fault("", data.reason)] if isinstance(data, CommandRefused) else []

@@ -21,14 +21,14 @@ def read_objects(path: Path) -> list[Document]:
     """Read the objects of a file: YAML, JSON or the YAML block of a Markdown page; `-` is standard input.
 
     Raises:
-        UnreadableFileError: something in it cannot be read; the text says how much, where and why.
-        ValueError: it is larger than `FILE_BYTES`, or there is no object in it.
+        UnreadableFileError: a part cannot be read; the text says how much, where and why.
+        ValueError: it is larger than `FILE_BYTES`, or holds no object.
         OSError: the file cannot be read.
     """
     with nullcontext(sys.stdin.buffer) if str(path) == "-" else open_objects(path) as source:
         content = source.read(FILE_BYTES + 1)
     if len(content) > FILE_BYTES:
-        raise ValueError(f"{path}: has more than {FILE_BYTES:,} bytes; split it, or `lahar ingest` what a cluster shows")
+        raise ValueError(f"{path}: has more than {FILE_BYTES:,} bytes; split it, or use `lahar ingest` for cluster state")
     if path.suffix.lower() in {".md", ".markdown"}:
         try:
             return [Document(1, "", extract_manifest(content.decode()))]
@@ -43,7 +43,7 @@ def read_objects(path: Path) -> list[Document]:
     if not tally.complete:
         raise UnreadableFileError(f"{tally.shortfall()}; nothing is applied")
     if not documents:
-        raise ValueError(f"{path}: there is no object in it")
+        raise ValueError(f"{path}: holds no object")
     return documents
 
 
@@ -51,13 +51,13 @@ def read_manifests(path: Path) -> list[tuple[str, dict[str, Any]]]:
     """Read the job manifests of a file, each with its place (`jobs.yaml: line 12`).
 
     Raises:
-        ValueError: it holds something else, or cannot be read.
+        ValueError: it holds other objects, or cannot be read.
         OSError: the file cannot be read.
     """
     documents = read_objects(path)
     for document in documents:
         if document.kind != "Job":
             raise ValueError(
-                f"{path}: {document.place}: {document.kind or 'no kind'} is no Job; use `lahar apply` for other objects"
+                f"{path}: {document.place}: {document.kind or 'no kind'} is not a Job; use `lahar apply` for other objects"
             )
     return [(f"{path}: {document.place}", document.content) for document in documents]

@@ -1,4 +1,4 @@
-"""What a cluster shows, as a Python program puts it in."""
+"""Ingestion of cluster state by Python programs."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ __all__ = ["Ingested", "append_objects", "ingested"]
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """How many objects were put in, and what became of them: what `lahar ingest --json` says."""
+    """Counts of ingested objects by outcome, as in `lahar ingest --json`."""
 
     objects: int
-    """All of them, items of Lists each for itself."""
+    """All objects; each item of a List counts."""
     taken: int
-    """Inputs that followed from them."""
+    """Inputs made from them."""
     ignored: int
-    """Objects from which nothing follows: kinds that Lahar does not read, bookmarks."""
+    """Objects without an input: kinds that Lahar ignores, bookmarks."""
     ignored_kinds: dict[str, int]
-    """The same by kind."""
+    """Ignored objects by kind."""
     unreadable: int
-    """Objects of which nothing can be made; each ends as a dead letter."""
+    """Unreadable objects; each becomes a dead letter."""
     first_unreadable: str
-    """Which was the first of them, and why: `object 3: line 1: metadata.uid: missing`; empty: there are none."""
+    """The first unreadable object and why: `object 3: line 1: metadata.uid: missing`; empty: none."""
     errors: int
     """Errors that a server reported instead of objects."""
     first_error: str
     processed: int
-    """Inputs taken and timers fired by this call; 0 also where somebody else processes what was appended."""
+    """Inputs taken and timers fired by this call; 0 if another process processes the inputs."""
 
     @property
     def complete(self) -> bool:
-        """All of it could be read, and no server says that some of it is missing."""
+        """Whether all objects could be read and no server reported missing ones."""
         return not self.unreadable and not self.errors
 
 
 def append_objects(feed: Feed, cluster: str, objects: Iterable[Mapping[str, Any]], tally: Tally) -> None:
-    """Append what follows from objects.
+    """Append the inputs made from objects.
 
     Args:
-        feed: into the log.
-        cluster: that shows them.
+        feed: appends to the log.
+        cluster: the cluster of the objects.
         objects: Kubernetes objects, Lists or watch events, as decoded JSON.
         tally: counts them.
 
     Raises:
         LogUnavailableError: the log cannot be written.
-        Exception: whatever the iterable raises; what it gave before is appended.
+        Exception: whatever the iterable raises; earlier objects are appended.
     """
     moments = ListMoments()
     for number, content in enumerate(objects, start=1):
@@ -76,7 +76,7 @@ def append_objects(feed: Feed, cluster: str, objects: Iterable[Mapping[str, Any]
 
 
 def ingested(tally: Tally, processed: int) -> Ingested:
-    """Return what was counted."""
+    """Return the counts of a tally."""
     kinds = dict(tally.kinds.most_common())
     return Ingested(
         tally.objects, tally.taken, tally.ignored, kinds, tally.unreadable, tally.first, tally.errors, tally.error, processed

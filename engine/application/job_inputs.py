@@ -1,4 +1,4 @@
-"""Inputs about jobs, as the log keeps them: submissions, updates, commands, custom events."""
+"""Inputs about jobs as messages of the log: submissions, updates, commands, custom events."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from engine.kubernetes.reading.identity import job_name
 __all__ = ["command_message", "input_message", "manifest_digest", "submission", "update"]
 
 _SOURCE: Final = "lahar/cli"
-"""Of manifests, whatever face they came in by: it is part of what existing logs hold."""
+"""Source of manifests, whatever the interface; existing logs hold it, so it cannot change."""
 
 
 def input_message(cluster: str, job: str, data: Data, identity: str, source: str, recordedtime: int) -> Message:
-    """Return an input about a job as the log keeps it.
+    """Return an input about a job as a message of the log.
 
     Args:
-        cluster: the job's.
-        job: the job's id.
+        cluster: cluster of the job.
+        job: id of the job.
         data: the input.
-        identity: id of the input, chosen by whoever appends it.
-        source: who says so.
+        identity: id of the input, chosen by the appender.
+        source: source of the input.
         recordedtime: microseconds.
 
     Raises:
-        UndecodableError: it is larger than an input may be, or breaks another bound; the text names it.
+        UndecodableError: it exceeds the largest size of an input or another bound; the text names it.
     """
     event = Event(identity, source, data.TYPE, job, recordedtime, recordedtime, 0, job, "", cluster, data)
     message = encode(event)
@@ -37,12 +37,12 @@ def input_message(cluster: str, job: str, data: Data, identity: str, source: str
 
 
 def command_message(cluster: str, job: str, data: CommandIssued | CustomEventRaised, identity: str, recordedtime: int) -> Message:
-    """Return a command or custom event as the log keeps it; `identity` is the client's, hashed to the form of all ids."""
+    """Return a command or custom event as a message of the log; `identity` is the client's, hashed to the form of all ids."""
     return input_message(cluster, job, data, digest(f"command/{job}/{identity}".encode()), f"command/{data.by}", recordedtime)
 
 
 def manifest_digest(manifest: dict[str, Any]) -> str:
-    """Return what identifies the content of a manifest, whatever the order of its fields."""
+    """Return a digest of a manifest's content, independent of the order of its fields."""
     return digest(json.dumps(manifest, sort_keys=True, default=str).encode())
 
 
@@ -58,12 +58,12 @@ def submission(
     """Return the submission of a job.
 
     Args:
-        cluster: the job's.
+        cluster: cluster of the job.
         manifest: the job.
         command: id of the command; with namespace and name it makes the id of a job without a uid.
         recordedtime: microseconds.
         strict: warnings are errors.
-        rejections: how often it was rejected so far; each makes a submission of its own.
+        rejections: number of earlier rejections; each makes the next submission a new one.
     """
     namespace, name, uid = job_name(manifest)
     job = uid or submitted_job_id(cluster, namespace, name, command)
@@ -75,11 +75,11 @@ def update(cluster: str, manifest: dict[str, Any], job: str, after: str, recorde
     """Return the update of a job.
 
     Args:
-        cluster: the job's.
-        manifest: the job anew.
-        job: its id.
-        after: what has happened to it, or what it was given, last. An update is the same as an earlier one only if nothing has
-            happened in between: what was changed and changed back can be changed once more.
+        cluster: cluster of the job.
+        manifest: the job's new manifest.
+        job: id of the job.
+        after: identifies the job's last change or manifest. An update repeats an earlier one only if nothing changed in between, so
+            a change that was reverted can be made again.
         recordedtime: microseconds.
     """
     identity = digest(f"update/{job}/{after}/{manifest_digest(manifest)}".encode())

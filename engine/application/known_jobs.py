@@ -1,7 +1,7 @@
-"""What a log knows of the jobs that manifests are applied to, read once for all: those that were opened, and those that wait.
+"""The log's open and waiting jobs, for applying manifests; read once for all of them.
 
-A submission that nobody has processed yet has opened no job, but it will, unless it is rejected. A manifest of that name is to go
-behind it as an update, or there would be two jobs of one name.
+A waiting submission opens a job once processed, unless it is rejected. A manifest of the same name must become an update after it,
+or there would be two jobs of one name.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ __all__ = ["KnownJobs"]
 
 
 class KnownJobs:
-    """Jobs by their names, and the manifests that they were given."""
+    """Jobs by name, with their manifests."""
 
     def __init__(self, log: Searchable, cluster: str, queues: list[dict[str, Any]], names: Collection[tuple[str, str]]) -> None:
         """Read the log.
 
         Args:
-            log: what is appended to it from now on is told by `take`.
-            cluster: whose jobs they are.
-            queues: that the cluster has, by which submissions that wait will be judged.
-            names: namespaces and names of the jobs that will be asked for.
+            log: the log; messages appended from now on must be given to `take`.
+            cluster: the cluster of the jobs.
+            queues: queues of the cluster, for validating waiting submissions.
+            names: namespaces and names of the jobs to look for.
         """
         self._cluster: Final = cluster
         self._queues: Final = queues
         self._sequences: Final[dict[str, int]] = {}
         self._rejected: Final[defaultdict[str, set[str]]] = defaultdict(set)
-        """Job → its submissions that were rejected."""
+        """Job → its rejected submissions."""
         listing = Listing()
         for event in job_events(log, (*LISTED, JobRejected.TYPE)):
             listing.add(event)
@@ -50,7 +50,7 @@ class KnownJobs:
                 self._rejected[event.subject].add(event.data.input or event.causationid)
         lines = [line for line in listing.lines() if line.opened]
         self._opened: Final = {job.id for job in lines}
-        # Of one name the newest comes last.
+        # Of several jobs with one name the newest comes last.
         self._open: Final = {
             (job.namespace, job.name): job.id
             for job in lines
@@ -61,17 +61,17 @@ class KnownJobs:
         }
         self._others: Final = self._opened - set(self._open.values())
         self._given: Final[dict[str, tuple[str, str]]] = {}
-        """Job → id and digest of the last manifest."""
+        """Job → id and digest of its last manifest."""
         self._submitted: Final[dict[str, dict[str, Any]]] = {}
         """Job → the manifest that it was submitted with."""
         dead = dead_lettered(log, "jobs")
-        # After the events: what is processed in between is seen to wait at worst, and an update behind it is right as well.
+        # After the events: an input processed meanwhile is at worst seen as waiting, and an update after it is right as well.
         for record in log.scan(("jobs",), {JobSubmitted.TYPE, JobUpdated.TYPE}):
             if (record.partition.number, record.offset) not in dead:
                 self.take(record.message)
 
     def take(self, message: Message) -> None:
-        """Take note of a submission or update, in the order of the log; one that cannot be read is passed over."""
+        """Apply a submission or update, in the order of the log; ignores unreadable ones."""
         job = message.key
         if job in self._others or message.clusterid != self._cluster:
             return
@@ -89,21 +89,21 @@ class KnownJobs:
             self._submitted.setdefault(job, data.manifest)
 
     def open(self, namespace: str, name: str) -> str | None:
-        """Return the newest managed job of a name that has not finished, opened or waiting to be; `None` if there is none."""
+        """Return the newest managed job of a name that is open or waiting and has not finished; `None` if there is none."""
         return self._open.get((namespace, name))
 
     def rejections(self, job: str) -> int:
-        """Return how many submissions of a job were rejected."""
+        """Return the number of a job's rejected submissions."""
         return len(self._rejected[job])
 
     def given(self, job: str) -> str:
-        """Return the digest of the manifest that a job was last given; empty if the log does not have it any more."""
+        """Return the digest of a job's last manifest; empty if the log no longer has it."""
         return self._given.get(job, ("", ""))[1]
 
     def submitted(self, job: str) -> dict[str, Any] | None:
-        """Return the manifest that a job was submitted with; `None` if the log does not have it any more."""
+        """Return the manifest of a job's submission; `None` if the log no longer has it."""
         return self._submitted.get(job)
 
-    def standing(self, job: str) -> str:
-        """Return what is another one as soon as a job has changed, or was given a manifest."""
+    def version(self, job: str) -> str:
+        """Return a text that changes with every event and every new manifest of a job."""
         return f"{self._sequences.get(job, 0)}/{self._given.get(job, ('', ''))[0]}"

@@ -32,19 +32,19 @@ def open_lahar(
 
     Args:
         log: `sqlite:PATH`, `memory:` or `kafka://HOST:PORT`.
-        cluster: whose objects and jobs are put in.
-        create: make a file that is not there.
-        readonly: only ask.
-        process: process what is put in, unless somebody else runs the log.
-        max_replicas: this and what follows as in `lahar.toml`, which is not read; the same default.
+        cluster: cluster of the objects and jobs that this program appends.
+        create: create the file if it does not exist.
+        readonly: reject writes.
+        process: process inputs here, unless another process runs the log.
+        max_replicas: this and the following as in `lahar.toml` (which is not read), with the same defaults.
         forget_after: `30d`, `1h30m`, or seconds.
-        orphan_wait: the same.
-        decide_limit: the same.
-        billing: the same: run the billing stage as well.
-        callbacks: modules.
+        orphan_wait: as `forget_after`.
+        decide_limit: as `forget_after`.
+        billing: run the billing stage too.
+        callbacks: names of modules with callbacks.
 
     Raises:
-        ValueError: the URL is of no known form, or a setting does not fit.
+        ValueError: the URL is malformed, or a setting is invalid.
         LogError: the log cannot be opened; the text says what to do.
     """
     given = {

@@ -1,4 +1,4 @@
-"""Questions about all jobs: asked of the projection, caught up with the log first."""
+"""Questions about all jobs, answered by the projection after it has caught up with the log."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class Questions:
-    """Questions about a log, asked of one projection that stays open from the first to `close`; in one thread at a time."""
+    """Answers questions about a log from one projection, open until `close`; for one thread at a time."""
 
     def __init__(self, settings: Settings, source: SearchableLog) -> None:
         """Open nothing yet.
@@ -58,16 +58,16 @@ class Questions:
         return self._projection.ask(self._source, model, question, behind=behind)
 
     def meant(self, given: str) -> str:
-        """Return the id of the job that somebody means.
+        """Return the id of the job that a reference means.
 
         Raises:
-            NotFoundError: none is meant.
-            AmbiguousError: a prefix means several, or the name is one of several namespaces or clusters.
+            NotFoundError: no job matches.
+            AmbiguousError: a prefix matches several jobs, or jobs of several namespaces or clusters have the name.
             LogError: the log cannot be read to its end.
         """
         try:
             return self.ask(JobTables, lambda jobs: resolve_known(jobs, given))
-        except (LogError, EventError):  # what cannot be read may say nothing about names
+        except (LogError, EventError):  # the unreadable records may not concern names
             return resolve(self._source, given)
 
 
@@ -78,13 +78,13 @@ def asked(
     question: Callable[[M], T],
     behind: Behind | None = None,
 ) -> T:
-    """Return the answer to one question; arguments and errors as of `Questions`."""
+    """Return the answer to one question; arguments and errors as in `Questions`."""
     with closing(Questions(settings, source)) as questions:
         return questions.ask(model, question, behind)
 
 
 def meant(settings: Settings, source: SearchableLog, given: str) -> str:
-    """Return the id of the job that somebody means; arguments and errors as of `Questions`."""
+    """Return the id of the job that a reference means; arguments and errors as in `Questions`."""
     with closing(Questions(settings, source)) as questions:
         return questions.meant(given)
 
@@ -93,9 +93,9 @@ def meant(settings: Settings, source: SearchableLog, given: str) -> str:
 def answered(
     settings: Settings, source: SearchableLog, warn: Callable[[str], object], question: Callable[[JobTables], T]
 ) -> Iterator[T]:
-    """Give the answer to a question for the length of a `with` block.
+    """Yield the answer to a question.
 
-    Where the log cannot be read to its end, `warn` is told as of when the answer is, and what is wrong is raised after the block.
+    If the log cannot be read to its end, calls `warn` with the time of the answer, and raises the error after the block.
 
     Raises:
         LogError: the log cannot be read to its end.

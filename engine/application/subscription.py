@@ -1,4 +1,4 @@
-"""A subscription as a Python program reads it: an iterator over events."""
+"""A subscription as an iterator over events, for Python programs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Events(Iterator[Event[Data]]):
 
     @property
     def token(self) -> str:
-        """From which another subscription goes on behind the last event that was given here."""
+        """Token of a subscription that resumes after the last event returned."""
         return self._subscription.token
 
     @property
     def is_caught_up(self) -> bool:
-        """All that was there when the subscription began has been given."""
+        """Whether all events that were committed when the subscription began were returned."""
         return self._subscription.caught_up
 
     def __next__(self) -> Event[Data]:
@@ -37,14 +37,14 @@ class Events(Iterator[Event[Data]]):
                 if not isinstance(item, CaughtUp):
                     return decode(item.message)
         except LogError:
-            # Whoever goes on when the log can be read again goes on behind the last event.
+            # Iteration may continue after the last event once the log can be read again.
             self._items = self._subscription.stream(follow=self._follow)
             raise
         raise StopIteration
 
 
 def start_at(start: str | datetime) -> Start:
-    """Return where a subscription begins: `beginning`, `now`, a moment, or a token."""
+    """Return the start of a subscription: `beginning`, `now`, a moment, or a token."""
     if isinstance(start, datetime):
         return Start("time", time=to_micros(start))
     if start == "now":

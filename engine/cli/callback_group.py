@@ -10,7 +10,7 @@ from rich.table import Table
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption
 from engine.cli.input_outcomes import finish, new_feed
-from engine.effects.callback_status import Standing, standings
+from engine.effects.callback_status import StoredStatus, stored_statuses
 from engine.effects.dispatcher import Dispatcher
 from engine.events.times import format_time
 from engine.history.formatting import moment
@@ -36,21 +36,21 @@ def list_callbacks(context: typer.Context, log: LogOption = None, as_json: JsonO
     settings = settings_of(context, log)
     registry = registered(settings, output)
     with opened(settings) as source:
-        found = standings(source, registry)
+        found = stored_statuses(source, registry)
     if output.as_json:
-        for standing in found:
-            output.record(_document(standing))
+        for status in found:
+            output.record(_document(status))
         return
     table = Table(box=None, pad_edge=False)
     for heading in ("NAME", "SELECTS", "LAG", "STATE", "LAST FAILURE"):
         table.add_column(heading, justify="right" if heading == "LAG" else "left", overflow="fold")
-    for standing in found:
-        failure = standing.failure
+    for status in found:
+        failure = status.failure
         table.add_row(
-            standing.name,
-            "; ".join(f"{name} {_words(value)}" for name, value in _selected(standing.selector).items()) or "everything",
-            f"{standing.lag:,}",
-            _state(standing),
+            status.name,
+            "; ".join(f"{name} {_words(value)}" for name, value in _selected(status.selector).items()) or "everything",
+            f"{status.lag:,}",
+            _state(status),
             "-" if failure is None else f"{moment(failure.time)}: {failure.message}",
         )
     output.console.print(table)
@@ -77,7 +77,7 @@ def resume(
     with opened(settings, readonly=False) as target:
         feed = new_feed(target, settings, output, process=not no_process)
         # That it was disabled may have been reported and not processed.
-        feed.process(tell=False)
+        feed.process(notify=False)
         dispatcher = Dispatcher(target, registry, started=started)
         dispatcher.principal = principal_of(settings.log)
         dispatcher.resume(name, now())
@@ -88,20 +88,20 @@ def resume(
         finish(feed, output)
 
 
-def _document(standing: Standing) -> dict[str, Any]:
-    failure = standing.failure
+def _document(status: StoredStatus) -> dict[str, Any]:
+    failure = status.failure
     return {
-        "name": standing.name,
-        "origin": standing.origin,
-        "selector": _selected(standing.selector),
-        "lag": standing.lag,
-        "state": _state(standing),
+        "name": status.name,
+        "origin": status.origin,
+        "selector": _selected(status.selector),
+        "lag": status.lag,
+        "state": _state(status),
         "last_failure": None if failure is None else {"time": format_time(failure.time), "message": failure.message},
     }
 
 
-def _state(standing: Standing) -> str:
-    return "disabled" if standing.disabled else "live"
+def _state(status: StoredStatus) -> str:
+    return "disabled" if status.disabled else "live"
 
 
 def _selected(selector: Selector) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def finish(feed: Feed, output: Output) -> None:
     for taken in told:
         _show(taken, output)
     if feed.processor == "here":
-        feed.tell_callbacks()
+        feed.notify_callbacks()
     if any(taken.failed for taken in told):
         raise typer.Exit(BAD_INPUT)
 

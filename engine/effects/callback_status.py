@@ -13,7 +13,7 @@ from engine.events.jobs import EffectSettled
 from engine.log.port import Log, Partition, SearchableLog
 from statemachines.callbacks import Selector
 
-__all__ = ["Failure", "Standing", "standings"]
+__all__ = ["Failure", "StoredStatus", "stored_statuses"]
 
 
 @dataclass(slots=True, frozen=True)
@@ -21,14 +21,14 @@ class Failure:
     """A failed delivery."""
 
     time: int
-    """When it was given up (microseconds)."""
+    """When the delivery was given up (microseconds)."""
     message: str
     """Why."""
 
 
 @dataclass(slots=True)
-class Standing:
-    """One callback."""
+class StoredStatus:
+    """Status of one callback as of the log."""
 
     name: str
     origin: str
@@ -37,28 +37,28 @@ class Standing:
     lag: int
     """Offsets between its cursor and the end of the job events."""
     stops: set[str] = field(default_factory=set)
-    """Deliveries at which it waits for a resume."""
+    """Ids of failed deliveries that wait for a resume."""
     failure: Failure | None = None
-    """The last delivery that was given up; `None`: none ever was. A failure that is still tried again is not in the log."""
+    """The last delivery given up; `None`: none. A failure still being retried is not in the log."""
 
     @property
     def disabled(self) -> bool:
-        """Whether it waits for a resume."""
+        """Whether the callback waits for a resume."""
         return bool(self.stops)
 
 
-def standings(log: SearchableLog, receivers: Iterable[Receiver]) -> list[Standing]:
-    """Return the status of each receiver, in the order given. Nothing is written.
+def stored_statuses(log: SearchableLog, receivers: Iterable[Receiver]) -> list[StoredStatus]:
+    """Return the status of each receiver, in the order given. Writes nothing.
 
     Raises:
-        LogDamagedError: something in the log does not match its checksum.
+        LogDamagedError: a record does not match its checksum.
     """
     ends = {
         partition: log.end(partition)
         for partition in (Partition("job-events", number) for number in range(log.partitions("job-events")))
     }
-    found = {receiver.name: _standing(log, receiver, ends) for receiver in receivers}
-    # A report counts before it is processed: each says the same once more when it is settled, in the same order.
+    found = {receiver.name: _status_of(log, receiver, ends) for receiver in receivers}
+    # A report counts before it is processed; its settled event repeats it later, in the same order.
     for record in log.scan(("jobs", "job-events"), {EffectReported.TYPE, EffectSettled.TYPE}):
         event = decode(record.message)
         data = event.data
@@ -73,7 +73,7 @@ def standings(log: SearchableLog, receivers: Iterable[Receiver]) -> list[Standin
     return list(found.values())
 
 
-def _standing(log: Log, receiver: Receiver, ends: dict[Partition, int]) -> Standing:
+def _status_of(log: Log, receiver: Receiver, ends: dict[Partition, int]) -> StoredStatus:
     cursor = log.cursor(cursor_name(receiver.name))
     lag = sum(max(end - cursor.get(partition, 0), 0) for partition, end in ends.items())
-    return Standing(receiver.name, receiver.origin, receiver.selector, lag)
+    return StoredStatus(receiver.name, receiver.origin, receiver.selector, lag)

@@ -77,7 +77,7 @@ class Callbacks:
                 self._counted = True
                 EffectMetrics(metrics, self._status)
 
-    def tell(self) -> None:
+    def deliver(self) -> None:
         """Tell them all that was committed, and wait until they have taken it. Nothing happens before `open`.
 
         What one of them could not take waits for the next time: a warning says so.

@@ -91,7 +91,7 @@ def run_once(settings: Settings, reporter: Reporter, address: str | None) -> int
         done = engine.run_until_quiet()
         stack.callback(callbacks.close)
         callbacks.open(log, started, monitoring.registry)
-        callbacks.tell()
+        callbacks.deliver()
     return done
 
 

@@ -50,7 +50,7 @@ def test_a_program_asks_for_bills_and_closes_a_month(tmp_path: Path) -> None:
         assert list(log.bills.verify()) == []
         assert log.bills.quote(datetime.now(UTC)) == []
         assert log.bills.price_book().names.keys() == {"1"}
-        with pytest.raises(lahar.PeriodError, match="nothing is recorded of 2023-04: there is 2023-05"):
+        with pytest.raises(lahar.PeriodError, match="nothing is recorded of 2023-04; recorded months: 2023-05"):
             log.close_month("2023-04")
         assert log.close_month("2023-05", by="finance").name == "2023-05"
         assert log.bills.closed().keys() == {"2023-05"}

@@ -110,7 +110,7 @@ class TestApply:
         files["job"].write_text(files["job"].read_text().replace("metadata: {", "metadata: {labels: {a: b}, ", 1))
         done = known("apply", files["job"])
         assert done.out == "ml/train: unchanged\n"
-        assert "is not taken over while it runs" in done.err
+        assert "are ignored while it runs" in done.err
 
     def test_one_job_twice_in_the_files_is_submitted_and_updated(self, lahar, files):
         outcomes = [
@@ -196,7 +196,7 @@ class TestApply:
                 "ConfigMap cannot be applied; Lahar takes Job, Queue, Node, Tenant, PriorityClass, Grant and PriceBook",
             ),
             ("metadata: {name: x}", "an object without `kind` cannot be applied"),
-            ("", "x.yaml: there is no object in it"),
+            ("", "x.yaml: holds no object"),
             ("{kind: Queue, metadata: {name: q}, spec: {weight: -1}}", "x.yaml: line 1: Queue: spec.weight: should be"),
         ],
     )
@@ -309,7 +309,7 @@ class TestSubmit:
         assert len(known("job", "list", "--json").records) == 4
 
     def test_only_jobs(self, known, files, folder):
-        assert "Queue is no Job; use `lahar apply`" in known("job", "submit", files["queue"], code=2).err
+        assert "Queue is not a Job; use `lahar apply`" in known("job", "submit", files["queue"], code=2).err
         assert "must be at least 0" in known("job", "submit", files["wrong"], code=2).err
 
 
