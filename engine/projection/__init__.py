@@ -1,1 +1,1 @@
-"""Read models: tables that follow the log and answer listings, sums and names at once; rebuilt from the log at any time."""
+"""Read models: tables that follow the log and answer lists, sums and filters; rebuilt from the log at any time."""

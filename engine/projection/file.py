@@ -1,6 +1,6 @@
 """The file of a projection: its path, creation and permissions, which are no wider than the log's.
 
-It holds nothing that the log does not: it may be deleted at any time, and the next query rebuilds it.
+It holds only data from the log: it may be deleted at any time, and the next query rebuilds it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from engine.log.side_file import open_beside, path_beside
 __all__ = ["ENDING", "delete_file", "open_connection", "place_of"]
 
 ENDING: Final = "-projection"
-"""Of the file's name, behind that of a log's own file."""
+"""Suffix of the file's name, after that of the log's own file."""
 
 _PRIVATE: Final = 0o700
 
 
 def place_of(url: str, environment: Mapping[str, str]) -> Path | None:
-    """Return where the projection of a log lies; `None`: in memory.
+    """Return the path of a log's projection; `None`: in memory.
 
     Args:
-        url: names the log.
-        environment: `XDG_CACHE_HOME`, `HOME` and what else tells one log on Kafka from another (`KAFKA_BOOTSTRAP_SERVERS`,
+        url: URL of the log.
+        environment: `XDG_CACHE_HOME`, `HOME` and the settings that identify a log on Kafka (`KAFKA_BOOTSTRAP_SERVERS`,
             `KAFKA_TOPIC_PREFIX`, in any case of letters).
     """
     scheme, _, rest = url.partition(":")
@@ -47,17 +47,18 @@ def place_of(url: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def open_connection(path: Path | None, patience: float) -> sqlite3.Connection:
-    """Open the file of a projection, made if it is not there; where that cannot be done, a database in memory.
+    """Open or create the file of a projection; if that fails, a database in memory.
 
-    So it is where a link stands there, or a file of somebody who may not write the log: a projection is believed, and what is none
-    of this log is emptied. Where it may only be read, what needs more raises sqlite3.OperationalError.
+    Memory is used too if the path is a link, or a file of a user who may not write the log: answers are read from the projection,
+        and
+    a file that does not belong to this log is emptied. In a read-only file, writes raise sqlite3.OperationalError.
 
     Args:
         path: as `place_of` returns it.
-        patience: how long another process may hold it up (seconds).
+        patience: longest wait for another process's lock (seconds).
     """
     if path is not None:
-        # A folder that only others may write, a full disk: then the answer is made from the log itself.
+        # An unwritable folder, a full disk: the answer is then folded from the log itself.
         with suppress(OSError, sqlite3.Error):
             if not os.path.lexists(path):
                 _make(path)
@@ -71,14 +72,14 @@ def _log_of(path: Path) -> Path:
 
 
 def _is_ours(path: Path) -> bool:
-    """Tell whether only those who may write the log, or root, can have made the file and what SQLite keeps beside it."""
+    """Return whether only users who may write the log, or root, can have created the file and SQLite's files beside it."""
     log = _log_of(path)
     meant = log.stat() if log.exists() else None
     owners = {0, os.geteuid(), *(() if meant is None else (meant.st_uid,))}
     for found in (file.lstat() for file in (path, *_beside(path)) if os.path.lexists(file)):
         if not S_ISREG(found.st_mode) or found.st_nlink > 1:
             return False
-        # Who may write the log has no need to deceive anybody about it.
+        # Users who may write the log can falsify it anyway.
         shared = meant is not None and (meant.st_mode & S_IWOTH or (meant.st_mode & S_IWGRP and found.st_gid == meant.st_gid))
         if found.st_uid not in owners and not shared:
             return False
@@ -97,15 +98,15 @@ def _opened(path: Path, patience: float) -> sqlite3.Connection:
     uri = f"{path.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=patience, isolation_level=None, check_same_thread=False)
     if mode == "rw":
-        with suppress(sqlite3.DatabaseError):  # no database: whoever asks first finds that
-            # Not on the disk at once: what a loss of power takes is read from the log again.
+        with suppress(sqlite3.DatabaseError):  # not a database: the first query finds that
+            # No fsync per transaction: rows lost in a power failure are read from the log again.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA journal_mode = WAL")
     return connection
 
 
 def delete_file(path: Path) -> None:
-    """Delete a projection and what SQLite keeps beside it, as far as that may be done."""
+    """Delete a projection and SQLite's files beside it, as far as permitted."""
     for file in (path, *_beside(path)):
         with suppress(OSError):
             file.unlink()

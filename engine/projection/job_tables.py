@@ -1,4 +1,4 @@
-"""The read model of jobs: a row for each, one for each live attempt, one for each change of the number of devices in use."""
+"""The read model of jobs: a row per job, per live attempt, and per change of the number of devices in use."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["JobTables"]
 T = TypeVar("T")
 
 _SCALARS: Final = tuple(field.name for field in fields(JobLine))[:15]
-"""What of a line is text or a number: all but its open attempts, nodes and ends."""
+"""Fields of a line that are texts or numbers: all but its open attempts, nodes and ends."""
 _SCALAR: Final = attrgetter(*_SCALARS)
 _LINE: Final = ", ".join(("number", *_SCALARS, "nodes", "ends", "parked"))
 _FACTS: Final = "begun, first_running, without_end, last_end, gpu, share, cpu"
@@ -41,9 +41,9 @@ _OF_SUMS: Final = frozenset(SUMMARISED)
 _FILTERED: Final = ("queue", "user", "tenant", "cluster", "namespace")
 _LARGEST: Final = 2**63 - 1
 _KEPT: Final = 20_000
-"""Jobs in memory between two batches; about 1 KB each."""
+"""Jobs kept in memory between two batches; about 1 KB each."""
 _SHORT: Final = 500
-"""Characters of a list that is remembered when it was read."""
+"""Longest list whose parsed form is cached (characters)."""
 
 _TABLES: Final = """
 CREATE TABLE jobs (
@@ -101,7 +101,7 @@ INSERT INTO totals VALUES (0, 0, 0);
 
 
 class JobTables:
-    """Follows `job-events`, and answers what the folds `Listing` and `Summary` answer, and what names mean."""
+    """Follows `job-events`; answers as the folds `Listing` and `Summary` do, and resolves names."""
 
     NAME: ClassVar[str] = "jobs"
     VERSION: ClassVar[int] = 3
@@ -110,21 +110,21 @@ class JobTables:
     TYPES: ClassVar[Collection[str]] = _OF_LISTS | _OF_SUMS
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Take the connection of the projection."""
+        """Use the connection of the projection."""
         self._connection: Final = connection
         self.forget()
 
     # --- following ------------------------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """Drop what is kept in memory."""
+        """Drop cached state."""
         self._jobs: dict[str, tuple[int, JobFacts]] = {}
         self._claimed: Claimed | None = None
         self._next = 0
         self._settle()
 
     def _settle(self) -> None:
-        """Note that nothing is to be written."""
+        """Reset the pending changes."""
         self._changed: dict[str, None] = {}
         self._slots: dict[tuple[int, Slot], JobFacts] = {}
         self._begun: list[int] = []
@@ -133,7 +133,7 @@ class JobTables:
         self._rejected_rows = self._listed = self._summarised = 0
 
     def apply(self, event: Event[Data]) -> None:
-        """Take one event."""
+        """Apply one event."""
         data, subject = event.data, event.subject
         if data.TYPE in _OF_LISTS:
             self._listed = max(self._listed, event.recordedtime)
@@ -188,7 +188,7 @@ class JobTables:
         return self._claimed
 
     def write(self) -> None:
-        """Write what has changed."""
+        """Write the pending changes."""
         run, many = self._connection.execute, self._connection.executemany
         for table in ("live", "devices"):
             many(f"DELETE FROM {table} WHERE job = ?", [(number,) for number in self._begun])  # noqa: S608  as above
@@ -204,7 +204,7 @@ class JobTables:
         many("INSERT INTO devices VALUES (?,?,?)", [(number, *change) for number, job in changed for change in job.devices])
         for _, job in changed:
             job.devices.clear()
-        if self._reclaimed:  # all of them, in their order: few jobs are parked before anything opens them
+        if self._reclaimed:  # all of them, in order: few jobs are parked before they are opened
             run("DELETE FROM claimed")
             many("INSERT INTO claimed VALUES (?,?)", [(subject, self._waiting().dump(subject)) for subject in self._waiting()])
         times = (self._rejected_rows, self._listed, self._summarised)
@@ -216,7 +216,7 @@ class JobTables:
     # --- answers --------------------------------------------------------------------------------------------------------------
 
     def lines(self, wanted: Filter | None = None) -> list[JobLine]:
-        """Return the jobs that pass a filter, `in_order`."""
+        """Return the jobs that match a filter, `in_order`."""
         wanted, now = wanted or Filter(), self._one("SELECT listed FROM totals")
         found = {row[0]: _line(row, now) for row in self._select(f"SELECT {_LINE} FROM jobs", wanted)}  # noqa: S608  as above
         for number, *attempt in self._select(f"SELECT job, {_LIVE} JOIN jobs ON number = job", wanted):
@@ -230,7 +230,7 @@ class JobTables:
 
         Args:
             include_other: count jobs of kind `Other` too.
-            cluster: count only jobs of this one.
+            cluster: count only jobs of this cluster.
         """
         counted = Filter(cluster=cluster, other=include_other)
         ends: Counter[tuple[str, str | None]] = Counter()
@@ -246,7 +246,7 @@ class JobTables:
         return summarised(jobs, ends, live, devices, now, rejected)
 
     def ids(self, prefix: str) -> list[str]:
-        """Return all ids that begin so, of jobs and of what is parked and no job."""
+        """Return all ids with a prefix, of jobs and of parked subjects."""
         found: list[str] = []
         for table, column in (("jobs", "id"), ("claimed", "subject")):
             query = f"SELECT {column} FROM {table} WHERE {column} >= ? ORDER BY {column}"  # noqa: S608  as above
@@ -255,7 +255,7 @@ class JobTables:
         return found
 
     def named(self, names: frozenset[str]) -> Iterator[NamedJob]:
-        """Yield what has one of some names, jobs in the order of the log."""
+        """Yield the jobs with one of some names, in the order of the log, then parked subjects."""
         query = "SELECT id, cluster, namespace, name, begun FROM jobs"
         rows = self._connection.execute(
             f"{query} WHERE name IN {_marks(names)} ORDER BY number",
@@ -268,7 +268,7 @@ class JobTables:
                 yield NamedJob(line.id, line.cluster, line.namespace, line.name, line.submitted, is_job=False)
 
     def _select(self, what: str, wanted: Filter, behind: str = "") -> Iterator[Any]:
-        """Return what is selected of the jobs that may pass a filter: of nodes and reasons some that do not."""
+        """Select rows of jobs that may match a filter: nodes and reasons are matched as substrings, so some rows do not."""
         where: list[str] = []
         given: list[str | int] = []
 
@@ -328,7 +328,7 @@ def _row(number: int, job: JobFacts) -> tuple[Any, ...]:
 
 
 def _bound(text: str) -> str:
-    """Return a text as SQLite takes it; what is no Unicode, as bytes of a command line may be, stands nowhere."""
+    """Return a text as a SQLite parameter; one that is not Unicode, as command-line bytes may be, matches nothing."""
     return text.encode(errors="backslashreplace").decode()
 
 
@@ -341,7 +341,7 @@ def _written(content: object) -> str:
 
 
 def _short(cached: _lru_cache_wrapper[T], value: Any, most: int = 4) -> T:  # noqa: ANN401  whatever the function takes
-    """Return what a function returns, remembered for short values alone: what grows is another one each time."""
+    """Return a function's result, cached for short values only: long ones are growing lists that rarely repeat."""
     return cached(value) if len(value) <= most else cached.__wrapped__(value)
 
 
@@ -364,7 +364,7 @@ def _line(row: tuple[Any, ...], now: int) -> JobLine:
 
 
 def _complete(line: JobLine, nodes: str, ends: str, parked: int) -> None:
-    """Give a line what SQLite has in another form."""
+    """Set the fields of a line that SQLite stores in another form."""
     line.managed, line.parked = bool(line.managed), bool(parked)
     line.nodes, line.ends = set(_short(_read, nodes, _SHORT)), _ends(ends)
 

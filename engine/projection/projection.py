@@ -1,8 +1,8 @@
-"""The projection of a log: read models that follow it, with how far they have come, in one SQLite file.
+"""The projection of a log: read models and their positions in the log, in one SQLite file.
 
-Whoever asks catches it up first; `lahar run` and workers may follow as they go. Rows and positions change in one transaction, one
-process at a time, so any number of followers write nothing twice. It is dropped and made anew where it is of another release or
-another log, damaged, behind what the log retains, or ahead of the log.
+A query catches it up first; `lahar run` and workers may follow continuously. Rows and positions change in one transaction, by one
+process at a time, so any number of followers write nothing twice. It is dropped and rebuilt if it is from another release or
+another log, damaged, behind the log's retention, or ahead of the log.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ M = TypeVar("M")
 T = TypeVar("T")
 
 READ_MODELS: Final[tuple[type[ReadModel], ...]] = (JobTables, UsageTables)
-"""What a projection is made of; a stage that has listings of its own adds their tables here."""
+"""The read models of a projection; a stage with lists of its own adds its tables here."""
 
 _MOST: Final = 20_000
-"""Events a transaction: some 0.2 s, for which other followers wait. Of 5,000 each takes a quarter longer: a job that goes on in the
-next transaction is written again."""
+"""Events per transaction: some 0.2 s, during which other followers wait. With 5,000, each event takes a quarter longer: a job with
+events in two transactions is written twice."""
 
 _FORM: Final = sha256("".join(f"{model.NAME}{model.VERSION}{model.TABLES}" for model in READ_MODELS).encode()).hexdigest()
 
@@ -59,18 +59,18 @@ CREATE TABLE places (
 _Places = dict[Partition, Place]
 
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}
-"""What SQLite says of a file that is torn, of another kind, or has other tables than it says."""
+"""SQLite's errors for a damaged file, one of another kind, or other tables than recorded."""
 
 
 class Projection:
-    """One reader and follower of the file. Not thread-safe; several, in any processes, may share the file."""
+    """Reader and follower of the file. Not thread-safe; several, in any processes, may share the file."""
 
     def __init__(self, path: Path | None = None, *, patience: float = BUSY_SECONDS) -> None:
-        """Open the file, made if it is not there.
+        """Open or create the file.
 
         Args:
-            path: `place_of` says where; `None`, or a place that cannot be used: in memory.
-            patience: how long another follower may hold it up (seconds).
+            path: as `place_of` returns it; `None`, or if it cannot be used: in memory.
+            patience: longest wait for another follower's lock (seconds).
         """
         self._path: Final = path
         self._patience: Final = patience
@@ -80,13 +80,13 @@ class Projection:
         self._connection = open_connection(path, self._patience)
         self._models: list[ReadModel] = [model(self._connection) for model in READ_MODELS]
         self._checked = False
-        """The places are known to be of the log."""
+        """The positions were checked against the log."""
         self._seen: _Places | None = None
-        """Places as this follower left them: what the models keep in memory is as of then."""
+        """Positions after this follower's last transaction: the models' caches are valid for these."""
 
     @property
     def is_kept(self) -> bool:
-        """Whether there is a file."""
+        """Whether it is stored in a file."""
         return bool(self._connection.execute("PRAGMA database_list").fetchone()[2])
 
     def close(self) -> None:
@@ -107,18 +107,18 @@ class Projection:
         *,
         behind: Callable[[int, Exception], object] | None = None,
     ) -> T:
-        """Catch up with a log, and return the answer to a question as of then.
+        """Catch up with a log, and return the answer to a question as of its end.
 
         Args:
             log: always the same one.
-            model: whose tables are asked.
-            question: asked in one read transaction; it must not keep what it is given.
-            behind: told, where the log cannot be read to its end, when the last event that was taken was recorded (microseconds),
-                and why; then the answer is as of that. `None`: there is no answer then.
+            model: the read model to ask.
+            question: called in one read transaction; must not keep its argument.
+            behind: called if the log cannot be read to its end, with the recorded time of the last event applied (microseconds) and
+                the error; the answer is then as of that time. `None`: the error is raised instead.
 
         Raises:
             LogError: the log cannot be read to its end.
-            EventError: an event cannot be read; the same.
+            EventError: an event cannot be read.
         """
 
         def answer() -> T:
@@ -138,31 +138,31 @@ class Projection:
         try:
             return self._sound(answer)
         except (sqlite3.Error, JSONDecodeError):
-            # A full disk, a file that only others may write and that is behind: the answer is made from the log itself.
+            # A full disk, a file that only others may write and that is behind: the answer is folded from the log itself.
             self.close()
             self._connect(None)
             return answer()
 
     def follow(self, log: SearchableLog, most: int = _MOST) -> int:
-        """Take the next events of a log, in one transaction; return how many.
+        """Apply the next events of a log, in one transaction; return how many.
 
         Args:
             log: always the same one.
-            most: events.
+            most: largest number of events.
 
         Raises:
-            LogError: the log cannot be read where it goes on.
+            LogError: the log cannot be read at the next position.
             EventError: an event there cannot be read.
-            sqlite3.Error: the file cannot be written; it stands as before.
+            sqlite3.Error: the file cannot be written; it is unchanged.
         """
         return self._sound(lambda: self._follow(log, most))
 
     def _sound(self, work: Callable[[], T]) -> T:
-        """Do something with the file; where it is damaged, once more with a new one."""
+        """Run some work on the file; if the file is damaged, once more on a new one."""
         try:
             return work()
         except (sqlite3.DatabaseError, JSONDecodeError) as error:
-            # What has no code is no text.
+            # An error without a code is an undecodable text.
             if self._path is None or getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF not in _DAMAGED:
                 raise
         self.close()
@@ -198,7 +198,7 @@ class Projection:
             except (LogError, EventError) as error:
                 trouble = error
             places |= {at: Place(record.offset + 1, record.offset, digest_of(record.message.id)) for at, record in last.items()}
-            if taken < most and trouble is None:  # what was not given is of other types
+            if taken < most and trouble is None:  # the remaining events are of other types
                 places |= {at: _place(places, at)._replace(next=max(end, _next(places, at))) for at, end in ends.items() if end}
             for model in self._models:
                 model.write()
@@ -222,7 +222,7 @@ class Projection:
             raise
 
     def _places(self) -> _Places | None:
-        """Return how far the file has come; `None`: it has no tables of this form."""
+        """Return the file's positions; `None`: its tables are not of this form."""
         if not self._connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'form'").fetchone()[0]:
             return None
         if self._connection.execute("SELECT digest FROM form").fetchone() != (_FORM,):
@@ -231,7 +231,7 @@ class Projection:
         return {Partition(topic, number): Place(*place) for topic, number, *place in rows}
 
     def _continued(self, log: SearchableLog, ends: Mapping[Partition, int]) -> _Places:
-        """Return the places to go on from; where they are no places of this log, the file is emptied first."""
+        """Return the positions to continue from; if they are not of this log, the file is emptied first."""
         places = self._places()
         if places is None or not self._fits(log, ends, places):
             self._empty()
@@ -242,7 +242,7 @@ class Projection:
         return places
 
     def _fits(self, log: SearchableLog, ends: Mapping[Partition, int], places: _Places) -> bool:
-        """Tell whether these are places of this log, from which it can be followed."""
+        """Return whether these positions are of this log and can be continued."""
         if any(place.next > ends.get(at, -1) for at, place in places.items()):
             return False
         if not self._checked:
@@ -255,7 +255,7 @@ class Projection:
         return True
 
     def _empty(self) -> None:
-        """Drop all tables and make them anew."""
+        """Drop all tables and create them again."""
         run = self._connection.execute
         for (name,) in run("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
             run(f'DROP TABLE "{name}"')
@@ -283,7 +283,7 @@ def _next(places: Mapping[Partition, Place], partition: Partition) -> int:
 
 
 def _names() -> set[str]:
-    """Return the types that are read, and older names of them."""
+    """Return the event types that are read, including earlier names."""
     names = set(_TYPES)
     while older := {old for old, (new, _) in UPCASTERS.items() if new in names} - names:
         names |= older

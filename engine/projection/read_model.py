@@ -12,22 +12,22 @@ __all__ = ["ReadModel"]
 
 
 class ReadModel(Protocol):
-    """The tables of one subject. It is given a batch of events (`apply`), then a transaction to write in (`write`)."""
+    """The tables of one subject. Receives batches of events (`apply`), then writes them in a transaction (`write`)."""
 
     NAME: ClassVar[str]
     VERSION: ClassVar[int]
-    """Incremented whenever the same events give other rows: the projection is then rebuilt."""
+    """Incremented when the same events give other rows: the projection is then rebuilt."""
     TABLES: ClassVar[str]
     """SQL that makes its tables."""
     TOPICS: ClassVar[tuple[Topic, ...]]
     TYPES: ClassVar[Collection[str]]
-    """Of the events that it is given."""
+    """Types of the events to apply."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Take the connection of the projection; the tables may not be there yet."""
+        """Use the connection of the projection; the tables may not exist yet."""
 
     def apply(self, event: Event[Data]) -> None:
-        """Apply one event, in commit order, within a transaction of the projection. It cannot fail on any event of a log."""
+        """Apply one event, in commit order, within a transaction of the projection. Must not fail on any event of a log."""
 
     def write(self) -> None:
         """Write the changes of the events since the last call, in the same transaction."""

@@ -1,4 +1,4 @@
-"""The read model of billing: the runs that stand, reversals among them, and the months that are closed."""
+"""The read model of billing: effective runs, reversals included, and closed months."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ _ORDER: Final = "ORDER BY period, start, job, task, place, attempt, record, sequ
 
 
 class RunFilter(NamedTuple):
-    """Which runs are wanted; `None` lets all pass."""
+    """Conditions on runs; `None` matches all."""
 
     period: str | None = None
     tenant: str | None = None
     job: str | None = None
     other: bool = False
-    """Those of jobs of kind `Other` (services, single pods) too."""
+    """Include jobs of kind `Other` (services, single pods)."""
 
 
 class UsageTables:
-    """Follows `billing`, and `cluster` for the months that are closed."""
+    """Follows `billing`, and `cluster` for closed months."""
 
     NAME: ClassVar[str] = "usage"
     VERSION: ClassVar[int] = 1
@@ -62,18 +62,18 @@ class UsageTables:
     TYPES: ClassVar[Collection[str]] = frozenset({UsageRecorded.TYPE, UsageWithdrawn.TYPE, PeriodClosed.TYPE})
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        """Take the connection of the projection."""
+        """Use the connection of the projection."""
         self._connection: Final = connection
         self._new: list[tuple[Any, ...]] = []
 
     # --- following ------------------------------------------------------------------------------------------------------------
 
     def forget(self) -> None:
-        """Drop what is kept in memory."""
+        """Drop cached state."""
         self._new = []
 
     def apply(self, event: Event[Data]) -> None:
-        """Take one event."""
+        """Apply one event."""
         data = event.data
         if isinstance(data, UsageRecorded):
             message = encode(event)
@@ -104,7 +104,7 @@ class UsageTables:
             self._connection.execute("INSERT OR IGNORE INTO closed VALUES (?,?,?)", row)
 
     def _withdraw(self, job: str, data: UsageWithdrawn) -> None:
-        """Take out what is void, and keep what of a run lies before or behind it."""
+        """Remove the withdrawn part of runs, and keep the parts before and after it."""
         run = self._connection.execute
         where = "job = ? AND task = ? AND place = ? AND attempt = ? AND record = ? AND period = ? AND start < ? AND finish > ?"
         values = (job, data.task, data.index, data.attempt, data.record, data.period, data.end, data.start)
@@ -117,7 +117,7 @@ class UsageTables:
                     self._insert([(*row[:5], begin, end, *row[7:])])
 
     def write(self) -> None:
-        """Write what has changed."""
+        """Write the pending changes."""
         self._insert(self._new)
         self._new = []
 
@@ -127,15 +127,15 @@ class UsageTables:
     # --- answers --------------------------------------------------------------------------------------------------------------
 
     def closed(self) -> dict[str, Micros]:
-        """Return the months that were closed, and when each closing was recorded."""
+        """Return the closed months, with the recorded time of each closing."""
         return dict(self._connection.execute("SELECT period, recorded FROM closed ORDER BY period"))
 
     def periods(self) -> list[str]:
-        """Return the months on whose invoices something stands."""
+        """Return the months whose invoices have entries."""
         return [period for (period,) in self._connection.execute("SELECT DISTINCT period FROM usage ORDER BY period")]
 
     def runs(self, wanted: RunFilter) -> Iterator[Event[UsageRecorded]]:
-        """Yield the runs that stand, in the order of exports: of one log always the same."""
+        """Yield the effective runs, in the order of exports: always the same for one log."""
         where = ["kind <> 'Other'"] if not wanted.other else []
         given: list[str] = []
         for name in ("period", "tenant", "job"):
@@ -147,7 +147,7 @@ class UsageTables:
             yield _event(row)
 
     def records(self, wanted: RunFilter) -> Iterator[Record]:
-        """Yield the records of the same."""
+        """Yield the records of these runs."""
         for event in self.runs(wanted):
             yield from records_of(event)
 
