@@ -36,10 +36,10 @@ Mode = Literal["live", "replay"]
 """`live`: notices are delivered, older ones flagged `catchup`. `replay`: nothing leaves the process."""
 
 _BATCH: Final = 500
-"""Notices on their way to one receiver at once."""
+"""Notices in delivery to one receiver at once."""
 
 _PASSED: Final = 20_000
-"""Records that nobody wanted after which a cursor is saved: to look at them again costs less than to write it for every chunk."""
+"""Unwanted records after which a cursor is saved: reading them again costs less than saving it for every chunk."""
 
 _logger: Final = logging.getLogger(__name__)
 
@@ -51,16 +51,16 @@ def cursor_name(receiver: str) -> str:
 
 @dataclass(slots=True)
 class _Line:
-    """One receiver."""
+    """A receiver and its state."""
 
     receiver: Receiver
     lanes: list[Lane]
     unlabelled: Selector
-    """What it selects, whatever the job's labels."""
+    """Whether it selects a transition, whatever the job's labels."""
     wanted: frozenset[str]
-    """Types of events that it can want."""
+    """Types of events that it may select."""
     stops: dict[str, Stop] = field(default_factory=dict)
-    """Where it is disabled, by the id of the delivery; empty: it is not."""
+    """The deliveries at which it is disabled, by id; empty: it is not."""
     delivered: int = 0
     failed: int = 0
     withheld: int = 0
@@ -82,13 +82,13 @@ class Dispatcher:
         """Begin at each receiver's cursor; a new one begins at the beginning of the log.
 
         Args:
-            log: holds job events and cursors, and takes reports.
+            log: holds job events and cursors, and receives reports.
             registry: the receivers.
-            started: when this process began (microseconds); what was recorded before is delivered as `catchup`.
-            mode: `replay`: begin at the beginning, deliver nothing, only count; no cursor and no report is written.
-            executor: what runs the receivers; `None`: threads.
-            our_turn: tells, from any thread, whether it is this process that tells them. Asked before each call and before anything
-                is written: another one may be at it by now, and its cursors are further on.
+            started: when this process began (microseconds); events recorded before are delivered as `catchup`.
+            mode: `replay`: begin at the beginning, deliver nothing, only count; writes no cursor and no report.
+            executor: runs the receivers; `None`: threads.
+            our_turn: returns, from any thread, whether this process is the one that delivers. Called before each delivery and each
+                write: once another process delivers, its cursors are further on.
 
         Raises:
             LogDamagedError: a cursor does not match its checksum.
@@ -99,7 +99,7 @@ class Dispatcher:
         self._executor: Executor = ThreadExecutor() if executor is None else executor
         self._our_turn = our_turn
         self.principal = ""
-        """In whose name it is reported what becomes of deliveries."""
+        """Principal in reports on deliveries."""
         self._lines = {receiver.name: self._line(receiver) for receiver in registry}
         starts = {
             partition: min((line.lanes[number].position for line in self._lines.values()), default=0)
@@ -109,7 +109,7 @@ class Dispatcher:
         self._registry = registry
         self._reports: list[Message] = []
         self._reported: set[str] = set()
-        """Reports on receivers whose return as an event changes nothing here, because it was this process that made them."""
+        """Reports written by this process; their return as events changes nothing here."""
 
     # --- what the process calls -------------------------------------------------------------------------------------------
 
@@ -120,11 +120,11 @@ class Dispatcher:
             now: the time (microseconds).
 
         Returns:
-            How much was done (records looked at, calls that ended); 0: nothing is to be done until the log grows, a call
-            ends, or `now` reaches the time of a retry.
+            Records read and calls ended; 0: nothing to do until the log grows, a call ends, or `now` reaches the time of
+                a retry.
 
         Raises:
-            LogError: the log cannot be read or written. Nothing is lost: step again.
+            LogError: the log cannot be read or written. Nothing is lost: call again.
             EventError: the log holds a job event that breaks its schema.
         """
         if not self._lines:
@@ -147,12 +147,12 @@ class Dispatcher:
         return done
 
     def run_until_quiet(self, now: int) -> int:
-        """Step until everything that is due by now has been tried and no call is under way; then save all cursors.
+        """Step until every delivery due by now was tried and no call is running; then save all cursors.
 
-        What has failed waits for a later `now`.
+        Failed deliveries wait for a later `now`.
 
         Returns:
-            How many notices were delivered.
+            The number of notices delivered.
 
         Raises:
             LogError: as `step`.
@@ -179,7 +179,7 @@ class Dispatcher:
         """
         self._registry.get(name)
         if self._replay:
-            raise ReplayError(f"a replay resumes nothing; resume {name!r} on the live log")
+            raise ReplayError(f"a replay resumes no callback; resume {name!r} on the live log")
         self._take_settled()
         line = self._lines[name]
         if not line.stops:
@@ -190,7 +190,7 @@ class Dispatcher:
         self._send_reports()
 
     def close(self) -> None:
-        """Start no more calls, collect those that have ended and save all cursors; events of running calls are delivered again.
+        """Start no more calls, collect the ended ones and save all cursors; events of running calls are delivered again.
 
         Raises:
             LogError: a cursor or a report cannot be written.
@@ -207,12 +207,12 @@ class Dispatcher:
 
     @property
     def busy(self) -> bool:
-        """Return whether calls are under way."""
+        """Return whether calls are running."""
         return any(lane.delivery is not None for line in self._lines.values() for lane in line.lanes)
 
     @property
     def withheld(self) -> Mapping[str, int]:
-        """How many notices each receiver would have got so far, had this not been a replay."""
+        """Notices that a replay has not delivered, by receiver."""
         return {name: line.withheld for name, line in self._lines.items()}
 
     def status(self) -> list[CallbackStatus]:
@@ -238,7 +238,7 @@ class Dispatcher:
 
     def _line(self, receiver: Receiver) -> _Line:
         cursor = {} if self._replay else self._log.cursor(cursor_name(receiver.name))
-        # A cursor beyond the end is of another log (a copy taken earlier): what is written from here on is new.
+        # A cursor beyond the end is from a newer copy of the log: all events from here on are new.
         starts = [(partition, min(cursor.get(partition, 0), self._log.end(partition))) for partition in self._partitions()]
         levels: frozenset[str] = receiver.selector.levels
         wanted = frozenset(name for name, level in LEVELS.items() if not levels or level in levels)
@@ -246,7 +246,7 @@ class Dispatcher:
         return _Line(receiver, lanes, replace(receiver.selector, labels={}), wanted)
 
     def _fill(self, line: _Line, lane: Lane) -> int:
-        """Look at the next records of a lane that has room."""
+        """Read the next records for a lane that has room."""
         if len(lane.waiting) >= _BATCH:
             return 0
         looked = 0
@@ -270,7 +270,7 @@ class Dispatcher:
     def _notice(self, line: _Line, record: Record) -> Notice | None:
         event = self._feed.event(record)
         transition = transition_of(event.data)
-        # What is known of the job may have to be read from the log, so it is asked for last.
+        # The job's state may have to be read from the log, so it is checked last.
         if transition is None or not selects(line.unlabelled, transition, {}):
             return None
         facts = self._feed.facts(record)
@@ -281,7 +281,7 @@ class Dispatcher:
     # --- what became of calls ---------------------------------------------------------------------------------------------
 
     def _collect(self, line: _Line, lane: Lane, now: int) -> int:
-        """Take in what has become of the calls of a lane."""
+        """Apply the outcomes of a lane's calls."""
         if lane.delivery is None:
             return 0
         outcomes, over = lane.delivery.collect()
@@ -314,7 +314,7 @@ class Dispatcher:
         _disable(line, stop)
 
     def _take_settled(self) -> None:
-        """Read on, and do what others have said of receivers since (or this process before it was started anew)."""
+        """Read new reports, and apply those of other processes (or of this one before a restart)."""
         for event in self._feed.advance():
             line = self._lines.get(event.data.name)
             if line is None or self._replay:
@@ -338,7 +338,7 @@ class Dispatcher:
             self._reports = []
 
     def _save(self, least: int) -> None:
-        """Write the cursors behind what was delivered, and those that have passed over at least that many offsets."""
+        """Save cursors of delivered notices, and those that skipped at least that many offsets."""
         if self._replay:
             return
         for name, line in self._lines.items():

@@ -2,15 +2,15 @@
 
 EffectError
 ├── CallbackError                a callback that cannot be registered
-│   ├── CallbackModuleError      its module cannot be imported, or declares none
-│   └── DuplicateCallbackError   its name is taken
+│   ├── CallbackModuleError      its module cannot be imported, or declares no callback
+│   └── DuplicateCallbackError   another callback has its name
 ├── UnknownCallbackError         no callback has this name
-├── NotDisabledError             there is nothing to resume
-└── ReplayError                  something that a replay never does
+├── NotDisabledError             the callback to resume is not disabled
+└── ReplayError                  not allowed in a replay
 
 Exception
-├── RetryLater                   raised by a callable: not now
-└── Disable                      raised by a callable: never again
+├── RetryLater                   raised by a callable: retry after a delay
+└── Disable                      raised by a callable: disable it
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DuplicateCallbackError(CallbackError):
 
 
 class UnknownCallbackError(EffectError):
-    """Raised when no registered callback has a name."""
+    """Raised when no registered callback has the given name."""
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         names = ", ".join(sorted(known)) or "none; list their modules under `callbacks` in lahar.toml"
@@ -68,26 +68,26 @@ class NotDisabledError(EffectError):
     """Raised when a callback is to be resumed that was never disabled."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"the callback {name!r} is not disabled; what waits for it is delivered by `lahar run`")
+        super().__init__(f"the callback {name!r} is not disabled; `lahar run` delivers its waiting events")
         self.name = name
 
 
 class ReplayError(EffectError):
-    """Raised when something would leave the process in a replay."""
+    """Raised when a replay would cause an effect outside the process."""
 
 
-class RetryLater(Exception):  # noqa: N818  read at the place where it is raised: `raise RetryLater(60)`
-    """Raised by a callable that could not do its work now: it is called again with the same notice, not before a delay.
+class RetryLater(Exception):  # noqa: N818  named for its use: `raise RetryLater(60)`
+    """Raised by a callable that cannot do its work now: it is called again with the same notice after a delay.
 
-    Once it has failed for 24 hours, as with any other exception, the callback is disabled.
+    After 24 hours of failures, as with any other exception, the callback is disabled.
     """
 
     def __init__(self, seconds: float, message: str = "") -> None:
-        """Say how long to wait.
+        """Set the delay.
 
         Args:
             seconds: 0 or more.
-            message: why, for the operator.
+            message: the reason, for operators.
 
         Raises:
             ValueError: the delay is negative or not finite.
@@ -99,5 +99,5 @@ class RetryLater(Exception):  # noqa: N818  read at the place where it is raised
         """Microseconds."""
 
 
-class Disable(Exception):  # noqa: N818  read at the place where it is raised: `raise Disable("…")`
-    """Raised by a callable to be disabled until it is resumed; this notice is then delivered first."""
+class Disable(Exception):  # noqa: N818  named for its use: `raise Disable("…")`
+    """Raised by a callable to be disabled until a resume, which delivers this notice first."""

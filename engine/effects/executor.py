@@ -1,6 +1,6 @@
-"""Where receivers run: in threads of their own, or in the caller's (tests, simulations).
+"""Runs receivers: in threads of their own, or in the caller's (tests, simulations).
 
-A delivery is a run of notices in order; it ends with the first that is not done. Each call has a time limit, measured by the
+A delivery is a sequence of notices; it ends with the first that is not done. Each call has a time limit, measured by the
 executor's own clock.
 """
 
@@ -12,38 +12,38 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
 from engine.effects.notice import Notice
-from engine.effects.receiver import Outcome, Receiver, tell
+from engine.effects.receiver import Outcome, Receiver, deliver
 from engine.events.times import SECOND
 
 __all__ = ["Delivery", "Executor", "InlineExecutor", "Progress", "ThreadExecutor", "monotonic"]
 
 _LEFT_BEHIND: Final = 4
-"""Calls of one receiver that overran and still have not returned, beyond which it is not called again: threads cannot be stopped,
-and one that hangs for 24 hours would leave three hundred of them."""
+"""Overrun calls of one receiver that may be running before it is not called again: threads cannot be stopped, and a receiver that
+hangs for 24 hours would leave three hundred."""
 
 _POLL: Final = 0.25
-"""Seconds between two looks at the clock while calls are under way."""
+"""Seconds between two checks of the time limits while calls are running."""
 
 
 def monotonic() -> int:
-    """Return the time of a clock that only goes forward (microseconds)."""
+    """Return the time of a monotonic clock (microseconds)."""
     return time.monotonic_ns() // 1_000
 
 
 class Progress(NamedTuple):
-    """How a delivery has gone on."""
+    """Outcomes of a delivery since the last call."""
 
     outcomes: list[Outcome]
-    """Since the last time, in the order of the notices."""
+    """New outcomes, in the order of the notices."""
     over: bool
-    """No more will come."""
+    """Whether the delivery has ended."""
 
 
 class Delivery(Protocol):
-    """A run of notices on its way to one receiver."""
+    """A sequence of notices in delivery to one receiver."""
 
     def collect(self) -> Progress:
-        """Return the results since the last call; a call that overran has failed."""
+        """Return the outcomes since the last call; a call that overran has failed."""
 
     def stop(self) -> None:
         """Start no more calls; a running one continues and is collected as usual."""
@@ -53,33 +53,33 @@ class Executor(Protocol):
     """Runs receivers."""
 
     def start(self, receiver: Receiver, notices: Sequence[Notice], may_call: Callable[[], bool]) -> Delivery:
-        """Begin to deliver some notices, one after another.
+        """Begin to deliver notices, one after another.
 
         Args:
             receiver: the receiver.
             notices: in order.
-            may_call: asked before each call, in the thread that makes it; false ends the delivery.
+            may_call: called before each delivery, in the delivering thread; false ends the sequence.
         """
 
     def wait(self) -> None:
-        """Return as soon as a call may have ended, some time later at the latest."""
+        """Wait until a call may have ended, for a bounded time."""
 
 
 class InlineExecutor:
-    """Calls receivers at once, in the caller's thread. A call that overruns is noticed when it returns."""
+    """Calls receivers at once, in the caller's thread. Detects an overrun when the call returns."""
 
     def __init__(self, clock: Callable[[], int] = monotonic) -> None:
-        """Make one; `clock` gives microseconds."""
+        """Create an executor; `clock` returns microseconds."""
         self._clock = clock
 
     def start(self, receiver: Receiver, notices: Sequence[Notice], may_call: Callable[[], bool]) -> Delivery:
-        """Deliver some notices."""
+        """Deliver notices."""
         outcomes: list[Outcome] = []
         for notice in notices:
             if not may_call():
                 break
             began = self._clock()
-            outcome = tell(receiver, notice)
+            outcome = deliver(receiver, notice)
             if self._clock() - began >= receiver.time_limit:
                 outcome = _overrun(receiver)
             outcomes.append(outcome)
@@ -88,41 +88,41 @@ class InlineExecutor:
         return _Finished(outcomes)
 
     def wait(self) -> None:
-        """Return: nothing is ever under way."""
+        """Return: no call is running."""
 
 
 class ThreadExecutor:
-    """Calls receivers in threads, one for each delivery, so that none waits for another."""
+    """Calls receivers in threads, one per delivery, so that none waits for another."""
 
     def __init__(self, clock: Callable[[], int] = monotonic) -> None:
-        """Make one; `clock` gives microseconds and is read from all threads."""
+        """Create an executor; `clock` returns microseconds and is called from all threads."""
         self._clock = clock
         self._changed = threading.Condition()
         self._news = False
         self._left: dict[str, list[threading.Thread]] = {}
 
     def start(self, receiver: Receiver, notices: Sequence[Notice], may_call: Callable[[], bool]) -> Delivery:
-        """Begin to deliver some notices, unless too many earlier calls have not returned."""
-        # One list for all of the receiver's deliveries: those of several partitions are under way at once.
+        """Begin to deliver notices, unless too many earlier calls are still running."""
+        # One list for all deliveries of the receiver: several partitions deliver at once.
         left = self._left.setdefault(receiver.name, [])
         left[:] = [thread for thread in left if thread.is_alive()]
         if len(left) >= _LEFT_BEHIND:
             return _Finished([Outcome("retry", f"{len(left)} earlier calls overran and have not returned yet")])
-        return _InThread(self._clock, receiver, notices, may_call, self._changed, self._tell_news, left.append)
+        return _InThread(self._clock, receiver, notices, may_call, self._changed, self._wake, left.append)
 
     def wait(self) -> None:
-        """Return as soon as a call has ended since the last time, after a quarter of a second at the latest."""
+        """Wait until a call has ended since the last call of `wait`, for a quarter of a second at most."""
         with self._changed:
             self._changed.wait_for(lambda: self._news, _POLL)
             self._news = False
 
-    def _tell_news(self) -> None:
+    def _wake(self) -> None:
         self._news = True
         self._changed.notify_all()
 
 
 class _Finished:
-    """A delivery whose outcomes are all known."""
+    """A delivery with known outcomes."""
 
     def __init__(self, outcomes: list[Outcome]) -> None:
         self._outcomes = outcomes
@@ -132,11 +132,11 @@ class _Finished:
         return Progress(outcomes, over=True)
 
     def stop(self) -> None:
-        """Do nothing: no call is to follow."""
+        """Do nothing: no call follows."""
 
 
 class _InThread:
-    """A delivery that a thread carries out. All that both threads touch is touched under `lock`."""
+    """A delivery in a thread. State shared by both threads is guarded by `lock`."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class _InThread:
         self._outcomes: list[Outcome] = []
         self._stopped = self._over = False
         self._began = clock()
-        # A daemon: a call that never returns must not keep the process from ending.
+        # A daemon thread: a call that never returns must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name=f"callback {receiver.name}", daemon=True)
         self._thread.start()
 
@@ -181,22 +181,22 @@ class _InThread:
             if not self._may_call():
                 self._end()
                 return
-            outcome = tell(self._receiver, notice)
+            outcome = deliver(self._receiver, notice)
             left -= 1
-            if not self._go_on(outcome, left):
+            if not self._continue(outcome, left):
                 return
 
     def _end(self) -> None:
-        """Note that no further call begins."""
+        """Record that no further call begins."""
         with self._lock:
             self._over = True
             self._ended()
 
-    def _go_on(self, outcome: Outcome, left: int) -> bool:
-        """Note how a call ended; tell whether another one begins."""
+    def _continue(self, outcome: Outcome, left: int) -> bool:
+        """Record a call's outcome; return whether another call begins."""
         with self._lock:
             if self._over:
-                # Given up meanwhile: it counts as failed, and the same notice may already be on its way again.
+                # Given up meanwhile: it counts as failed, and the same notice may already be in delivery again.
                 return False
             self._outcomes.append(outcome)
             self._over = outcome.kind != "done" or self._stopped or not left

@@ -1,7 +1,7 @@
-"""What receivers are told about a job beside its transition: kind, name and labels, as they were at each point of the log.
+"""Facts of a job in notices beside its transition: kind, name and labels, as of each offset of the log.
 
-They are folded from the job events and kept for the jobs that are talked of. What is not kept is read again from the log, so
-forgetting a job never changes what is delivered.
+They are folded from the job events and cached for recently used jobs. The rest is read again from the log, so eviction never
+changes a notice.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from engine.events.jobs import JobForgotten, JobOpened, JobRevised
 __all__ = ["FACT_TYPES", "UNKNOWN", "JobBook"]
 
 FACT_TYPES: Final = frozenset({JobOpened.TYPE, JobRevised.TYPE, JobForgotten.TYPE})
-"""Events that `JobBook.fold` wants."""
+"""Types of events that `JobBook.fold` uses."""
 
 _KEPT: Final = 100_000
-"""Jobs: about 60 MB with a handful of labels each."""
+"""Cached jobs: about 60 MB with a handful of labels each."""
 
 
 UNKNOWN: Final = LabelledJob()
-"""What is told of a job whose beginning is no longer in the log."""
+"""Facts of a job whose `opened` event is no longer in the log."""
 
 Versions = list[tuple[int, LabelledJob]]
-"""One job as it was, with the offset from which each holds."""
+"""States of one job, each with the offset from which it holds."""
 
 History = Callable[[str], Iterable[tuple[int, Event[Data]]]]
-"""Reads the events of a job again, with their offsets, up to what was folded."""
+"""Reads the events of a job again, with their offsets, up to the last one folded."""
 
 
 class JobBook:
-    """The facts of all jobs of one partition, up to where it was folded."""
+    """The facts of all jobs of one partition, up to the last event folded."""
 
     def __init__(self, history: History, kept: int = _KEPT) -> None:
         """Begin empty.
 
         Args:
-            history: reads what is not kept.
-            kept: jobs at most.
+            history: reads evicted jobs.
+            kept: largest number of cached jobs.
         """
         self._history = history
         self._kept = kept
         self._jobs: OrderedDict[str, Versions] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return the number of jobs kept."""
+        """Return the number of cached jobs."""
         return len(self._jobs)
 
     def fold(self, offset: int, event: Event[Data]) -> None:
-        """Take the next event of the partition."""
+        """Apply the next event of the partition."""
         if isinstance(event.data, JobForgotten):
-            # Receivers that are behind are still to be told of it; but it is the first one to go.
+            # Receivers that lag may still need a forgotten job; it is evicted first.
             if event.subject in self._jobs:
                 self._jobs.move_to_end(event.subject, last=False)
         elif isinstance(event.data, JobOpened):
@@ -64,7 +64,7 @@ class JobBook:
             _extended(self._jobs[event.subject], offset, event)
 
     def at(self, job: str, offset: int) -> LabelledJob:
-        """Return what was known of a job at an offset, the event there included."""
+        """Return the facts of a job as of an offset, inclusive."""
         versions = self._jobs.get(job)
         if versions is None:
             versions = []

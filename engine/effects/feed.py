@@ -1,4 +1,4 @@
-"""Reads the job events once for all receivers that stand at the same place, and keeps what is told about jobs beside them."""
+"""Reads the job events once for all receivers at the same position, with the facts of jobs."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from engine.log.port import Log, Partition, Record, Searchable
 __all__ = ["CHUNK", "Feed"]
 
 CHUNK: Final = 1_000
-"""Records a read."""
+"""Records per read."""
 
 
 class Feed:
-    """The committed job events, from where the last receiver stands to their end."""
+    """The committed job events, from the position of the last receiver to their end."""
 
     def __init__(self, log: Log, starts: Mapping[Partition, int]) -> None:
         """Begin at the earliest offset that any receiver wants of each partition."""
         self._log = log
         self._ends = dict(starts)
         self._folded = dict(starts)
-        """Up to where the facts of jobs are known."""
+        """Offsets up to which the facts of jobs are folded."""
         self._books = {partition: JobBook(partial(self._history, partition)) for partition in starts}
         self._chunks: dict[Partition, tuple[int, list[Record]]] = {}
         self._events: dict[Partition, dict[int, Event[Data]]] = {partition: {} for partition in starts}
         if isinstance(log, Searchable) and not log.finds_by_key and any(starts.values()):
-            # One look at all that was said of jobs so far; to look for each job alone would read its partition every time.
+            # One scan over all events about jobs; a search per job would read its partition every time.
             for record in log.scan(("job-events",), FACT_TYPES):
                 if record.offset < starts.get(record.partition, 0):
                     self._books[record.partition].fold(record.offset, decode(record.message))
 
     def advance(self) -> list[Event[EffectSettled]]:
-        """Look for what has been committed since; nothing beyond it is seen until the next call.
+        """Read the new end of each partition; later commits are invisible until the next call.
 
         Returns:
-            What became of effects and callbacks, in the order of each partition.
+            Reports on effects and callbacks, in the order of each partition.
         """
         settled: list[Event[EffectSettled]] = []
         for partition in self._books:
@@ -55,11 +55,11 @@ class Feed:
         return settled
 
     def end(self, partition: Partition) -> int:
-        """Return the offset behind what `advance` has seen."""
+        """Return the end of a partition as of the last `advance`."""
         return self._ends[partition]
 
     def records(self, partition: Partition, start: int) -> list[Record]:
-        """Return some of the records at offsets ≥ `start` that `advance` has seen, in order; empty if there are none."""
+        """Return some records at offsets ≥ `start` and below `end`, in order; empty if there are none."""
         end = self._ends[partition]
         if start >= end:
             return []
@@ -72,10 +72,10 @@ class Feed:
         return records
 
     def event(self, record: Record) -> Event[Data]:
-        """Return a record's event, decoded once for all who ask for it in turn.
+        """Return a record's event, decoded once for successive callers.
 
         Raises:
-            EventError: it breaks the schema of its type; the log holds something that no release of Lahar wrote.
+            EventError: it breaks the schema of its type; no release of Lahar wrote it.
         """
         events = self._events[record.partition]
         found = events.get(record.offset)
@@ -84,7 +84,7 @@ class Feed:
         return found
 
     def facts(self, record: Record) -> LabelledJob:
-        """Return what was known of the job when this was recorded."""
+        """Return the facts of the job as of a record."""
         return self._books[record.partition].at(record.message.subject, record.offset)
 
     def _read(self, partition: Partition, start: int) -> list[Record]:
@@ -98,7 +98,7 @@ class Feed:
         return records[:]
 
     def _fold(self, partition: Partition, records: list[Record]) -> None:
-        """Learn what some records say of jobs, as far as it is not known yet."""
+        """Fold the facts of jobs from some records, unless folded already."""
         folded = self._folded[partition]
         for record in records:
             if record.offset >= folded and record.message.type in FACT_TYPES:

@@ -1,4 +1,4 @@
-"""How far one receiver has come in one partition, what is on its way to it, and when it is tried again."""
+"""A receiver's position in one partition, the notices in delivery, and the time of the next retry."""
 
 from __future__ import annotations
 
@@ -16,53 +16,53 @@ from engine.log.port import Partition
 __all__ = ["BACK_OFF", "GIVE_UP", "Lane"]
 
 BACK_OFF: Final = BackOff(SECOND, 300 * SECOND)
-"""Of a receiver that failed and does not say when it is to be tried again; agents have the same."""
+"""Default delays before retries; agents have the same."""
 
 GIVE_UP: Final = 86_400 * SECOND
-"""How long the same delivery is tried."""
+"""How long one delivery is retried (microseconds)."""
 
 
 @dataclass(slots=True)
 class Lane:
-    """One receiver in one partition. Its deliveries go one after another, so the order is that of the log."""
+    """One receiver in one partition. Delivers one sequence at a time, so the order is that of the log."""
 
     partition: Partition
     position: int
-    """Offset of the first record whose notice is not delivered, as far as is known."""
+    """Offset of the first record whose notice may be undelivered."""
     saved: int
-    """The same, as the log has it."""
+    """The position saved in the log."""
     read: int
-    """Offset of the first record that was not looked at."""
+    """Offset of the next record to read."""
     waiting: deque[tuple[int, Notice]] = field(default_factory=deque)
-    """Notices with their offsets; those on their way come first."""
+    """Notices with their offsets; those in delivery come first."""
     delivery: Delivery | None = None
     unsaved: bool = False
-    """Something was delivered that the saved position does not cover."""
+    """Whether a notice was delivered since the position was saved."""
     failures: int = 0
-    """Of the first notice that waits, in a row."""
+    """Consecutive failures of the first waiting notice."""
     failing_since: int = 0
-    """When the first of them was (microseconds)."""
+    """Time of the first of them (microseconds)."""
     retry_at: int = 0
-    """Not to be tried before (microseconds)."""
+    """Earliest time of the next attempt (microseconds)."""
     failure: str | None = None
     """Why the last attempt failed; `None`: it did not."""
 
     def passed(self) -> None:
-        """Note that everything before the first notice that waits is done with."""
+        """Move the position to the first waiting notice."""
         self.position = self.waiting[0][0] if self.waiting else self.read
 
     def delivered(self) -> None:
-        """Note that the first notice has arrived."""
+        """Remove the first notice: it was delivered."""
         self.waiting.popleft()
         self.passed()
         self.unsaved = True
         self.calm()
 
     def failed(self, outcome: Outcome, now: int) -> bool:
-        """Note that the first notice has not arrived, and when it is tried again.
+        """Record a failure of the first notice, and the time of the next attempt.
 
         Returns:
-            Whether it has failed for so long that it is to be given up.
+            Whether it has failed for so long that it is given up.
         """
         if not self.failures:
             self.failing_since = now
@@ -72,11 +72,11 @@ class Lane:
         return now - self.failing_since >= GIVE_UP
 
     def calm(self) -> None:
-        """Forget all failures."""
+        """Reset all failures."""
         self.failures = self.failing_since = self.retry_at = 0
         self.failure = None
 
     def rewind(self) -> None:
-        """Drop what waits; it is read again from the position."""
+        """Drop waiting notices; they are read again from the position."""
         self.waiting.clear()
         self.read = self.position

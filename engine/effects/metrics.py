@@ -1,4 +1,4 @@
-"""What operators see of callbacks, for Prometheus. Labelled by callback, of which a deployment has a handful."""
+"""Prometheus metrics of callbacks, labelled by callback, of which a deployment has a handful."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CallbackStatus:
     failing: str | None = None
     """Why its last attempt failed; `None`: it did not."""
     retry_at: int | None = None
-    """When it is tried again (microseconds), if it is failing."""
+    """When it is retried (microseconds); `None`: it is not failing."""
 
 
 class EffectMetrics(Collector):
@@ -42,7 +42,7 @@ class EffectMetrics(Collector):
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what holds at this moment."""
+        """Yield the current values."""
         label = ("callback",)
         lag = GaugeMetricFamily("lahar_callback_lag_records", "Job events behind the callback's cursor.", labels=label)
         disabled = GaugeMetricFamily("lahar_callback_disabled", "1 while the callback waits for a resume.", labels=label)

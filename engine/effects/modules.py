@@ -20,11 +20,11 @@ def import_named(name: str, beside: Path | None = None) -> ModuleType:
 
     Args:
         name: its dotted name.
-        beside: a directory in which it is looked for first; it stays among those that Python looks in, since the module may import
-            its neighbours at any time. `None`: only where Python looks.
+        beside: a directory that is searched first; it stays on Python's search path, since the module may import its
+            neighbours at any time. `None`: only Python's search path.
 
     Raises:
-        Exception: the module is not there, or raises this when it is imported: it is foreign code.
+        Exception: the module does not exist, or importing it raises this: it is foreign code.
     """
     if beside is not None and str(beside) not in sys.path:
         sys.path.insert(0, str(beside))

@@ -1,4 +1,4 @@
-"""What a receiver is told of one transition."""
+"""The notice that a receiver gets of one transition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NoticeMode = Literal["live", "catchup"]
 
 @dataclass(slots=True, frozen=True)
 class Notice:
-    """One transition of a job, a task or a replica. It may come more than once, always with the same `id`."""
+    """One transition of a job, a task or a replica. May be delivered more than once, always with the same `id`."""
 
     id: str
     """The event's id: the idempotency key."""
@@ -30,7 +30,7 @@ class Notice:
     job: str
     """Job id."""
     kind: str
-    """`VCJob`, `Job`, `Trace`, …, as known when it happened; so are the next two and the labels."""
+    """`VCJob`, `Job`, `Trace`, …, as known at the transition; so are the next two and the labels."""
     namespace: str
     name: str
     cluster: str
@@ -41,7 +41,7 @@ class Notice:
     attempt: int | None
     """Number of the attempt within its replica, from 1 (level replica)."""
     previous: str | None
-    """Phase left; `None`: it begins."""
+    """Phase left; `None`: none, as it begins."""
     phase: str
     """Phase entered."""
     reason: str | None
@@ -57,13 +57,13 @@ class Notice:
     cloudevent: bytes
     """The event whole, as a CloudEvent in JSON."""
     message: str = ""
-    """What scheduler, kubelet, containers or the job's object said of it, the middle of a long one left out."""
+    """Message of scheduler, kubelet, containers or the job's object; a long one is shortened in the middle."""
     inferred: bool = False
-    """Nobody has shown this phase: the source was beyond it already, or it follows from what else is known (an end without
+    """Whether no source has shown this phase: the source had passed it already, or it follows from other facts (an end without
     evidence)."""
 
     def __str__(self) -> str:
-        """Return one line for a person."""
+        """Return one line for people."""
         what = f"{self.kind} {self.namespace}/{self.name}"
         if self.level == "task":
             what += f" task {self.task}"
@@ -97,18 +97,18 @@ def _current(name: str) -> str:
 LEVELS: Final[Mapping[str, Level]] = {
     name: level for name in (*TYPES, *UPCASTERS) if (level := _LEVELS.get(TYPES[_current(name)])) is not None
 }
-"""Types of the events that are transitions → their level; tells before decoding whether anybody can want one."""
+"""Types of the events that are transitions → their level; filters before decoding."""
 
 
 def make_notice(message: Message, event: Event[Data], transition: Transition, job: LabelledJob, mode: NoticeMode) -> Notice:
-    """Return what is told of a transition.
+    """Return the notice of a transition.
 
     Args:
-        message: the event as the log keeps it.
+        message: the event as stored in the log.
         event: the same, decoded.
-        transition: what it is.
-        job: what was known of it then.
-        mode: whether it is news.
+        transition: the transition in it.
+        job: the facts of the job at that event.
+        mode: `live` or `catchup`.
     """
     data: Any = event.data
     return Notice(

@@ -1,4 +1,4 @@
-"""Receiver, the port of consumers of notices: Python callables now, webhooks later.
+"""Receiver, the port of consumers of notices: Python callables; webhooks later.
 
 A receiver answers each notice with an outcome. A webhook's answers fit: 2xx is `done`; a transport error or 5xx is `retry`, with
 `after` where it sends Retry-After; 410 is `disable`.
@@ -13,10 +13,10 @@ from typing import Final, Literal, Protocol
 from engine.effects.notice import Notice
 from statemachines.callbacks import Selector
 
-__all__ = ["DONE", "Outcome", "Receiver", "describe", "printable", "tell"]
+__all__ = ["DONE", "Outcome", "Receiver", "deliver", "describe", "printable"]
 
 _LONGEST: Final = 500
-"""Characters of a message that go into an event."""
+"""Longest message in an event (characters)."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -24,11 +24,11 @@ class Outcome:
     """Outcome of one delivery."""
 
     kind: Literal["done", "retry", "disable"]
-    """Delivered; to be tried again with the same notice; not to be tried before somebody resumes the receiver."""
+    """`done`: delivered. `retry`: deliver the same notice again. `disable`: deliver nothing until somebody resumes the receiver."""
     message: str = ""
     """Why it is not done."""
     after: int | None = None
-    """Not before that long (microseconds); `None`: the usual back-off."""
+    """Earliest delay of the retry (microseconds); `None`: the usual back-off."""
 
 
 DONE: Final = Outcome("done")
@@ -47,21 +47,21 @@ class Receiver(Protocol):
 
     @property
     def selector(self) -> Selector:
-        """The transitions that it selects."""
+        """Selects transitions."""
 
     @property
     def time_limit(self) -> int:
-        """How long one delivery may take (microseconds)."""
+        """Longest duration of one delivery (microseconds)."""
 
     def receive(self, notice: Notice) -> Outcome:
-        """Take one notice. Called in order for each job, perhaps at the same time for jobs of different partitions.
+        """Handle one notice. Called in order for each job, perhaps concurrently for jobs of different partitions.
 
-        An exception is an outcome too: `retry`.
+        An exception is the outcome `retry`.
         """
 
 
-def tell(receiver: Receiver, notice: Notice) -> Outcome:
-    """Deliver one notice; exceptions become outcomes, except for an interrupt of the user."""
+def deliver(receiver: Receiver, notice: Notice) -> Outcome:
+    """Deliver one notice; exceptions become outcomes, except KeyboardInterrupt."""
     try:
         return receiver.receive(notice)
     except KeyboardInterrupt:
@@ -71,10 +71,10 @@ def tell(receiver: Receiver, notice: Notice) -> Outcome:
 
 
 def describe(error: BaseException) -> str:
-    """Return an error with its class as text that an event can hold."""
+    """Return an error with its class as text for an event."""
     return printable("".join(format_exception_only(error)).strip())
 
 
 def printable(text: str) -> str:
-    """Return text as an event can hold it: Unicode, and not too long."""
+    """Return text that an event can hold: Unicode, of bounded length."""
     return text.encode(errors="backslashreplace").decode()[:_LONGEST]

@@ -1,11 +1,11 @@
-"""Declaring callbacks and finding them.
+"""Declaration and discovery of callbacks.
 
     @callback(level="job", to=["Completed", "Failed"])
     def ring(notice: Notice) -> None:
         print(notice)
 
-They are found in the modules that the configuration names and through the entry points of installed packages, never by a path or by
-the content of an event.
+Callbacks are found in the modules that the configuration names and through the entry points of installed packages, never by a path
+or the content of an event.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from statemachines.errors import SelectorError
 __all__ = ["ENTRY_POINTS", "TIME_LIMIT", "Callback", "Registry", "callback", "load"]
 
 ENTRY_POINTS: Final = "lahar.callbacks"
-"""Group of entry points; each names a callback or a module that declares some."""
+"""Group of entry points; each names a callback or a module that declares callbacks."""
 
 TIME_LIMIT: Final = 30 * SECOND
-"""How long a callable may take unless it is declared otherwise (microseconds)."""
+"""Default time limit of a callable (microseconds)."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
@@ -101,12 +101,12 @@ def callback(
         reason: reasons.
         task: names of tasks.
         labels: labels that the job must carry, all of them.
-        name: under which its cursor stands; `None`: the function's name. A callback with a new name begins at the beginning.
+        name: name of its cursor; `None`: the function's name. A callback with a new name begins at the beginning.
         time_limit: how long one call may take (seconds).
 
     Raises:
-        CallbackError: nothing can be selected so, the name or the time limit is none, or the function is asynchronous, a
-            generator, or does not take exactly one argument.
+        CallbackError: the selection matches no transition, the name or the time limit is invalid, or the function is
+            asynchronous, a generator, or does not take exactly one argument.
     """
 
     def declare(function: Callable[[Notice], object]) -> Callback:
@@ -135,11 +135,11 @@ def _listed(names: str | Sequence[str]) -> str | list[str]:
 
 def _check_callable(where: str, function: Callable[[Notice], object]) -> None:
     if iscoroutinefunction(function) or isasyncgenfunction(function) or isgeneratorfunction(function):
-        raise CallbackError(f"{where} is asynchronous or a generator; write a plain function, it runs in a thread of its own")
+        raise CallbackError(f"{where} is asynchronous or a generator; write a plain function, it is called in its own thread")
     try:
         taken = signature(function)
     except ValueError:
-        return  # some functions written in C do not say what they take
+        return  # some functions written in C have no signature
     try:
         taken.bind(None)
     except TypeError:
@@ -153,14 +153,14 @@ class Registry:
         """Register receivers.
 
         Raises:
-            DuplicateCallbackError: two of them have one name.
+            DuplicateCallbackError: two of them have the same name.
         """
         self._receivers: dict[str, Receiver] = {}
         for receiver in receivers:
             self.add(receiver)
 
     def add(self, receiver: Receiver) -> None:
-        """Register a receiver; the same one again is nothing new.
+        """Register a receiver; registering it again changes nothing.
 
         Raises:
             DuplicateCallbackError: another one has its name.
@@ -181,11 +181,11 @@ class Registry:
         return found
 
     def __iter__(self) -> Iterator[Receiver]:
-        """Yield the receivers in the order in which they were registered."""
+        """Yield the receivers in order of registration."""
         return iter(self._receivers.values())
 
     def __len__(self) -> int:
-        """Return how many there are."""
+        """Return the number of receivers."""
         return len(self._receivers)
 
 
@@ -193,19 +193,19 @@ def load(modules: Iterable[str] = (), beside: Path | None = None, *, entry_point
     """Find all callbacks.
 
     Args:
-        modules: dotted names of modules to be imported; the callbacks among their attributes are registered.
-        beside: a directory in which they are looked for first; `None`: only where Python looks.
-        entry_points: also take those that installed packages offer in the group `lahar.callbacks`.
+        modules: dotted names of modules to import; callbacks among their attributes are registered.
+        beside: a directory that is searched first; `None`: only Python's search path.
+        entry_points: also register those that installed packages offer in the group `lahar.callbacks`.
 
     Raises:
-        CallbackModuleError: a name is no module's, its import fails, or it declares no callback.
-        CallbackError: a callback is declared wrongly.
-        DuplicateCallbackError: two callbacks have one name.
+        CallbackModuleError: a name is not a module's, its import fails, or it declares no callback.
+        CallbackError: a callback's declaration is invalid.
+        DuplicateCallbackError: two callbacks have the same name.
     """
     registry = Registry()
     for name in modules:
         if not MODULE_NAME.fullmatch(name):
-            raise CallbackModuleError(f"callbacks: {name!r} is no module; give a dotted name as in `import my_platform.callbacks`")
+            raise CallbackModuleError(f"callbacks: {name!r} is not a module; write a dotted name: `import my_platform.callbacks`")
         _add(registry, f"module {name}", partial(import_named, name, beside))
     if entry_points:
         for entry in sorted(installed_entry_points(group=ENTRY_POINTS), key=lambda entry: (entry.name, entry.value)):

@@ -1,7 +1,7 @@
 """Reports on callbacks, as inputs.
 
-That a delivery failed is an input of its job, so that the job's history shows it. That a receiver is disabled or resumed belongs to
-no job: its subject is the receiver, so that these reports are in order and outlive the job, which may be parked or forgotten.
+A failed delivery is an input of its job, so the job's history shows it. That a receiver is disabled or resumed belongs to no job:
+the subject is the receiver, so these reports are ordered and outlive the job, which may be parked or forgotten.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ SOURCE = "lahar/effects"
 
 
 def delivery_id(name: str, event: str) -> str:
-    """Return the id of telling a receiver of an event; the same for every attempt."""
+    """Return the id of a delivery of an event to a receiver; the same for every attempt."""
     return digest(f"callback\x1f{name}\x1f{event}".encode())
 
 
 @dataclass(slots=True, frozen=True)
 class Stop:
-    """Where a disabled receiver waits for its resume."""
+    """The delivery at which a receiver is disabled until a resume."""
 
     job: str
-    """Whose delivery it is; empty where the receiver alone matters."""
+    """The job of the delivery; empty for reports about the receiver alone."""
     cluster: str
     effect: str
     """Id of the delivery."""
@@ -48,16 +48,16 @@ def report(
     """Return the input that reports the outcome of a delivery or its receiver's state.
 
     Args:
-        name: of the receiver.
-        stop: where it stands, and why.
+        name: name of the receiver.
+        stop: the delivery, and why it failed.
         outcome: `failed`: the delivery is given up for now; `disabled`, `resumed`: the receiver.
         now: the time (microseconds).
-        cause: id of the event that was to be told; empty where a person asked.
-        principal: who says so.
+        cause: id of the event to deliver; empty if a person asked.
+        principal: principal of the report.
     """
     data = EffectReported(stop.effect, outcome, name, stop.message, principal=principal)
     subject = stop.job if outcome == "failed" else f"callback/{name}"
-    # The same delivery may be disabled again after a resume: only the time tells these reports apart.
+    # A delivery may be disabled again after a resume: only the time distinguishes these reports.
     identity = digest(f"report\x1f{stop.effect}\x1f{outcome}\x1f{now}".encode())
     event: Event[Data] = Event(identity, SOURCE, data.TYPE, subject, now, now, 0, subject, cause, stop.cluster, data)
     return encode(event)

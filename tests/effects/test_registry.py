@@ -90,7 +90,7 @@ def test_the_same_callback_found_twice_is_one(folder):
 
 @pytest.mark.parametrize("name", ["./bells.py", "/etc/bells", "bells.py/", "", "a..b", "a b", "..bells", "1bells"])
 def test_a_path_is_no_module(name):
-    with pytest.raises(CallbackModuleError, match="is no module"):
+    with pytest.raises(CallbackModuleError, match="is not a module"):
         load([name])
 
 
