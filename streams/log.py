@@ -1,12 +1,12 @@
-"""The log on Kafka: topics of records, a transaction a commit, in a cluster of any size.
+"""The log on Kafka: topics of records, one transaction per commit, in a cluster of any size.
 
-What holds of every log holds here, with three remarks:
-- Records of one transaction become visible partition by partition, within milliseconds of each other; a reader of several
-  partitions may see one before another. No reader sees a part of a transaction in one partition.
-- `append` writes each partition's records in order and once. If it fails, some partitions may have theirs: append again; inputs
-  that come twice are known by their ids.
-- Commit order over partitions is the order in which brokers appended, by their clocks; of one millisecond, inputs come before
-  what stages wrote. What a shard wrote keeps its order and stands behind the inputs that it had taken, whatever the clocks say.
+It keeps the contract of every log, with three remarks:
+- Records of one transaction become visible partition by partition, within milliseconds of each other, so a reader of several
+  partitions may see one before another. Within one partition a transaction is visible as a whole.
+- `append` writes each partition's records in order and once. If it fails, some partitions may have theirs: append again;
+  repeated inputs are recognised by their ids.
+- Commit order over partitions is append time by the brokers' clocks; within one millisecond, inputs come before outputs of
+  stages. A shard's outputs keep their order and follow the inputs that it had taken, whatever the clocks say.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from streams.layout import equal, narrowed
 from streams.search import scan
 from streams.settings import KafkaSettings
 from streams.shard import KafkaShard
-from streams.shard_positions import last_known, look, must_not_have_moved, shards_of, standing
+from streams.shard_positions import last_known, look, must_not_have_moved, positions_of, shards_of
 
 __all__ = ["KafkaLog"]
 
 _POLL_SECONDS: Final = 0.02
-"""How soon `wait` notices what other processes append."""
+"""Longest delay until `wait` notices appends of other processes (seconds)."""
 
 
 class KafkaLog(Cluster):
@@ -49,13 +49,13 @@ class KafkaLog(Cluster):
         """Connect.
 
         Args:
-            settings: where the cluster is.
-            readonly: only read; topics may have grown since they were written to by a shard, what stood before is read.
+            settings: address and options of the cluster.
+            readonly: reject writes. Records written before the topics grew can then be read.
 
         Raises:
             LogUnavailableError: the cluster cannot be reached.
-            TopicsMissingError: the topics have not been made.
-            LayoutError: topics that must have equal counts of partitions do not.
+            TopicsMissingError: the topics do not exist.
+            LayoutError: topics that must have equal numbers of partitions do not.
         """
         super().__init__(settings, readonly=readonly)
         self._appender: Producer | None = None
@@ -69,13 +69,13 @@ class KafkaLog(Cluster):
             raise
 
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
-        """Append inputs, in order; each goes to the partition that its key chooses.
+        """Append inputs, in order; the key of each determines its partition.
 
         Raises:
             LogUnavailableError: the cluster cannot be written; some partitions may have theirs: append again.
-            RecordTooLargeError: a broker does not take a message of that size; others may have been written.
+            RecordTooLargeError: the broker rejects a message of that size; others may have been written.
             LayoutError: the topic has grown.
-            ValueError: a message holds a text that is no Unicode; nothing was appended.
+            ValueError: a message holds text that is not Unicode; nothing was appended.
         """
         if not messages:
             return
@@ -100,7 +100,7 @@ class KafkaLog(Cluster):
         self.wrote(written)
 
     def read(self, partition: Partition, start: int, limit: int) -> list[Record]:
-        """Return up to `limit` committed records at offsets ≥ `start`, in order; fewer where they are large.
+        """Return up to `limit` committed records at offsets ≥ `start`, in order; fewer if they are large.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -112,7 +112,7 @@ class KafkaLog(Cluster):
         return self.reader.read(partition, start, limit)
 
     def read_each(self, places: Sequence[tuple[Partition, int]], limit: int) -> list[list[Record]]:
-        """Return what `read` returns, of several partitions, none twice, from an offset each: brokers are asked once.
+        """Return the result of `read` for several distinct partitions, each from its own offset, in one round of requests.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -124,7 +124,7 @@ class KafkaLog(Cluster):
         return self.reader.read_each(places, limit)
 
     def gone(self, partition: Partition) -> int:
-        """Return how many offsets `read` has skipped because what stood there is gone."""
+        """Return how many offsets `read` has skipped because their records were deleted."""
         return self.reader.gone(partition)
 
     def end(self, partition: Partition) -> int:
@@ -139,11 +139,11 @@ class KafkaLog(Cluster):
         """Take over a shard, fencing whoever holds it.
 
         Raises:
-            FencedError: a commit of this process has failed, and since then another one has run the shard: it is told so once, and
-                fences nobody.
+            FencedError: a commit of this process failed, and another process has run the shard since; raised once, without fencing
+                the other process.
             LogUnavailableError: the cluster cannot be reached.
             LayoutError: the shard was run before with other inputs, or a topic has grown.
-            LogDamagedError: the shard has written before, but where it stood is lost.
+            LogDamagedError: the shard has written before, but its position is lost.
         """
         self._must_be_writable()
         if (mine := self.unsure.get(shard)) is not None:
@@ -158,7 +158,7 @@ class KafkaLog(Cluster):
         return held
 
     def look(self, shard: ShardId) -> ShardView | None:
-        """Return how a shard stands, without taking it over; `None` if it has never committed.
+        """Return the state of a shard, without taking it over; `None` if it has never committed.
 
         Raises:
             LogUnavailableError: the cluster cannot be reached.
@@ -166,7 +166,7 @@ class KafkaLog(Cluster):
         return look(self, shard)
 
     def cursor(self, name: str) -> dict[Partition, int]:
-        """Return how far a consumer has come: partition → next offset. It is a consumer group of its own.
+        """Return a consumer's position: partition → next offset. It is stored in a consumer group of its own.
 
         Raises:
             LogUnavailableError: the cluster cannot be reached.
@@ -176,10 +176,10 @@ class KafkaLog(Cluster):
         return {partition: offset for partition, (offset, _) in found.items()}
 
     def move_cursor(self, name: str, positions: Mapping[Partition, int]) -> None:
-        """Note how far a consumer has come in some partitions, all or none.
+        """Save a consumer's position in some partitions, all or none.
 
         Raises:
-            LogUnavailableError: the cluster cannot be written; nothing was moved, as far as is known.
+            LogUnavailableError: the cluster cannot be written; the position is probably unchanged.
         """
         if positions:
             offsets = {self.name(partition): offset for partition, offset in positions.items()}
@@ -187,16 +187,16 @@ class KafkaLog(Cluster):
                 self.background.run(self.wire.commit_group(self._cursor_group(name), offsets))
 
     def wait(self, timeout: float, partitions: Collection[Partition] = ()) -> Collection[Partition]:
-        """Return as soon as something was written since this thread's last call, after `timeout` seconds at the latest.
+        """Wait until a partition was written since this thread's last call, for at most `timeout` seconds.
 
-        What this process writes is noticed at once; what others append within 20 ms. Brokers are asked no more often than that.
+        Writes of this process are noticed at once, those of others within 20 ms, the interval at which brokers are polled.
 
         Args:
             timeout: seconds.
-            partitions: those of interest; empty: what this log has read, all if it has read none.
+            partitions: partitions to watch; empty: those that this log has read, or all if it has read none.
 
         Returns:
-            Those of them in which something was written; all, if this thread did not ask for the same ones before.
+            The partitions written; all, if this thread's last call watched others.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -224,7 +224,7 @@ class KafkaLog(Cluster):
         return sum(self._writes[name] for name in names)
 
     def records_of(self, key: str, topics: Sequence[Topic]) -> Iterator[Record]:
-        """Yield all committed records with this key on some topics, in commit order, from the partitions that the key chooses.
+        """Yield all committed records with this key on some topics, in commit order, from the partitions of the key.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -252,12 +252,12 @@ class KafkaLog(Cluster):
     def _scan(
         self, places: Sequence[Partition], wanted: Callable[[RawRecord], bool] | None, start: Mapping[Partition, int]
     ) -> Iterator[Record]:
-        return scan(self.reader, places, wanted, start, lambda: standing(self, places))
+        return scan(self.reader, places, wanted, start, lambda: positions_of(self, places))
 
     def _too_large(self, messages: Sequence[Message], error: BatchTooLargeError) -> RecordTooLargeError:
         count = self.counts[self._topics[error.partition.topic]]
         places = [place for place, message in enumerate(messages) if partition_of(message.key, count) == error.partition.partition]
-        # Of several that were sent together, the largest will be it.
+        # Of several messages sent together, the largest is taken to be the one rejected.
         place = max(places[error.first : error.first + error.count], key=lambda place: size_of(messages[place]))
         text = f"a message of {size_of(messages[place])} bytes cannot be appended: {error}, see its max.message.bytes"
         return RecordTooLargeError(place, text)
@@ -267,13 +267,13 @@ class KafkaLog(Cluster):
 
     def _must_be_writable(self) -> None:
         if self.readonly:
-            raise LogUnavailableError(f"{self.settings.where} was opened only to be read")
+            raise LogUnavailableError(f"{self.settings.where} was opened read-only")
         self.must_not_have_grown()
 
     def _layout(self) -> dict[Topic, int]:
         must_be_described(self.wire.refused, self.settings.where)
         if not all(map(self.wire.count, self.names.values())):
-            # They may have been made a moment ago, and one broker has not heard of it.
+            # A broker may not have the metadata of new topics yet.
             self.learn()
         found = {topic: self.wire.count(name) for topic, name in self.names.items()}
         if missing := [self.names[topic] for topic, count in found.items() if not count]:
@@ -283,7 +283,7 @@ class KafkaLog(Cluster):
         return narrowed(found, self._written_width)
 
     def _written_width(self, shard: int) -> int | None:
-        """Return the number of partitions over which the shards of a number were run; `None` if none has ever committed."""
+        """Return the number of partitions for which shards with this number last ran; `None` if none has ever committed."""
         snapshots = Partition("snapshots", shard % self.wire.count(self.names["snapshots"]))
         known = (last_known(self, found, snapshots) for found in shards_of(shard))
         return next((stored.partitions for stored in known if stored is not None), None)

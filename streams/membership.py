@@ -40,7 +40,7 @@ __all__ = ["GroupMembership", "MembershipError"]
 _LONGEST_HEARTBEAT: Final = 3.0
 _PAUSE_SECONDS: Final = 0.2
 _PATIENCE_SECONDS: Final = 5.0
-"""A group that has moved to another broker, or is the first one of a cluster, cannot be joined for a moment: that is no news."""
+"""A group that moves to another broker, or is the first one of a cluster, cannot be joined for a moment: not logged."""
 _CLOSE_SECONDS: Final = 2.0
 
 _SPREAD_ANEW: Final = (IllegalGenerationError, RebalanceInProgressError, UnknownMemberIdError)
@@ -54,13 +54,13 @@ _FINAL: Final = (
     InvalidSessionTimeoutError,
     TopicAuthorizationFailedError,
 )
-"""What no waiting mends."""
+"""Errors that no waiting resolves."""
 
 _logger: Final = logging.getLogger(__name__)
 
 
 class MembershipError(LogError):
-    """Raised when a process has no part in a group any more, and waiting does not help."""
+    """Raised when a process has lost its membership of a group and waiting does not help."""
 
 
 class _Share(NamedTuple):
@@ -74,7 +74,7 @@ class _Share(NamedTuple):
 
 
 class GroupMembership:
-    """A process's share of a stage's shards, as a group of processes spreads them (an `engine.processor.membership.Membership`)."""
+    """This process's share of a stage's shards, by consumer group (an `engine.processor.membership.Membership`)."""
 
     def __init__(
         self,
@@ -89,15 +89,15 @@ class GroupMembership:
     ) -> None:
         """Describe the membership; nothing is sent before `start`.
 
-        Args:
-            background: where it lives.
+        background: loop in which it runs.
+        settings: of the cluster; includes the session time-out.
             settings: of the cluster; length of a session.
             stage: the stage of the group.
             topic: the number of a shard is that of a partition of this topic.
-            instance: names the process among those of the group; the same after a restart.
+            instance: name of the process in the group; the same after a restart.
             leave: `close` leaves the group, which rebalances at once. Otherwise the shards wait until the process restarts or its
                 session ends: right for a restart that has state to recover.
-            observer: of rebalances.
+            observer: receives rebalances.
         """
         self._background = background
         self._settings = settings
@@ -122,7 +122,7 @@ class GroupMembership:
         """Join the group.
 
         Args:
-            changed: called, in the background loop, whenever `shards` may answer otherwise than before.
+            changed: called in the background loop when `shards` may have changed.
 
         Raises:
             LogUnavailableError: no broker answers.
@@ -134,7 +134,7 @@ class GroupMembership:
     def shards(self) -> frozenset[int]:
         """Return the shards last assigned to this process.
 
-        Raises:
+        MembershipError: another process has taken over its membership, or the group rejects it.
             MembershipError: another process has taken its membership, or the group refuses it.
         """
         if self._failure is not None:
@@ -146,8 +146,8 @@ class GroupMembership:
         return self._share.turn > 0
 
     def fenced(self, shard: int, error: FencedError) -> None:
-        """Hear that another process has opened a shard of this one: the group is asked whether it is still its own."""
-        _logger.info("%s; asking the group %s whose it is", error, self._group)
+        """Handle a fencing by another process: ask the group whether the shard is still assigned to this one."""
+        _logger.info("%s; asking the group %s which process it is assigned to", error, self._group)
         self._doubted[shard] = time.monotonic()
         self._background.call(self._asked.set)
 
@@ -166,7 +166,7 @@ class GroupMembership:
         return share.turn if time.monotonic() < share.until else None
 
     def close(self) -> None:
-        """Take no part any more. Idempotent."""
+        """Stop taking part. Idempotent."""
         if self._task is not None:
             self._background.run(self._stop())
 
@@ -215,11 +215,11 @@ class GroupMembership:
         self._changed()
 
     def _doubt(self) -> None:
-        """End the certainty that no other process is assigned the shards."""
+        """Stop assuming that no other process is assigned the shards."""
         self._share = self._share._replace(until=0.0)
 
     async def _join(self, member: GroupMember) -> None:
-        """Ask for shards until they are given."""
+        """Join until shards are assigned."""
         asked = time.monotonic()
         told = asked + _PATIENCE_SECONDS
         while True:
@@ -285,5 +285,5 @@ class GroupMembership:
                 "group.min.session.timeout.ms and group.max.session.timeout.ms"
             )
         if isinstance(error, InconsistentGroupProtocolError):
-            return MembershipError(f"the group {group} is in use by something that is no worker; set another KAFKA_TOPIC_PREFIX")
+            return MembershipError(f"the group {group} is used by a program other than a worker; set another KAFKA_TOPIC_PREFIX")
         return MembershipError(f"the group {group} on {self._settings.where} refuses this process: {type(error).__name__}")

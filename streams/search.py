@@ -1,8 +1,7 @@
-"""Merged reading of many partitions: in append order, causes before effects.
+"""Merged reading of several partitions: in append order, causes before effects.
 
-Each broker stamps what it appends by its own clock, so times alone may put an output before an input that it follows from, or one
-transaction's outputs on several topics in another order than that in which they were written. Where a record names its predecessors
-(its shard's sequence, its basis), these decide.
+Each broker stamps appends with its own clock, so times alone may put an output before an input that caused it, or reorder one
+transaction's outputs on several topics. A record's predecessors (its shard's sequence, its basis) take precedence.
 """
 
 from __future__ import annotations
@@ -38,26 +37,26 @@ def scan(
     partitions: Sequence[Partition],
     wanted: Wanted | None,
     start: Mapping[Partition, int],
-    standing: Callable[[], Mapping[str, Stored]],
+    positions: Callable[[], Mapping[str, Stored]],
 ) -> Iterator[Record]:
-    """Yield the records of some partitions, up to what may be read when the iteration begins.
+    """Yield the records of some partitions, up to the readable end when the iteration begins.
 
-    Where several topics of stages are read, each shard is read up to the end of one of its transactions.
+    If several topics of stages are read, each shard is read up to the end of one of its transactions.
 
     Args:
-        reader: over the log's connections.
-        partitions: to be read.
+        reader: reads over the log's connections.
+        partitions: the partitions to read.
         wanted: selects records; `None`: all. Called before a record is decoded.
-        start: first offset of each; a partition that is not named is read from its beginning.
-        standing: returns where shards stand, by their names, once all that they have written can be read; those that are not named
-            are read as far as can be.
+        start: first offset of each; a partition without one is read from its beginning.
+        positions: returns the shards' positions by name, once all output up to them is readable; shards without one are read as far
+            as possible.
     """
-    # What follows from inputs is looked at first: then its inputs are below their ends for sure.
+    # The ends of outputs are read first: then their inputs are certainly below the ends of inputs.
     inputs = [partition for partition in partitions if partition.topic in INPUT_TOPICS]
     outputs = [partition for partition in partitions if partition.topic not in INPUT_TOPICS]
     shards: Mapping[str, Stored] = {}
     if outputs and len({partition.topic for partition in partitions}) > 1:
-        shards = standing()
+        shards = positions()
     ends = dict(zip(outputs, reader.ends(outputs), strict=True)) if outputs else {}
     ends |= zip(inputs, reader.ends(inputs), strict=True) if inputs else ()
     runs = {partition: _run(reader, partition, start.get(partition, 0), ends[partition], wanted) for partition in partitions}
@@ -83,14 +82,14 @@ def merged(runs: Mapping[Partition, Iterator[Placed]], shards: Mapping[str, Stor
 
     Args:
         runs: the records of each partition.
-        shards: where shards stand, by their names; what one has written behind that is left out.
+        shards: positions of shards by name; their later outputs are left out.
     """
     merge = _Merge(runs, shards)
     while (partition := merge.earliest()) is not None:
         before: list[Partition] = [partition]
         while before:
             cause = merge.cause_of(before[-1])
-            # Foreign records with our metadata may form a cycle.
+            # Records of other programs with our metadata may form a cycle.
             if cause is None or cause in before:
                 record = merge.take(before.pop())
                 if record is not None:
@@ -107,13 +106,13 @@ class _Merge:
         self._shards: Final = shards
         self._heads: dict[Partition, Placed] = {}
         self._by_shard: dict[str, dict[Partition, int]] = {}
-        """Shard → partition → shardsequence, of heads."""
+        """Shard → partition → shardsequence, of the heads."""
         self._queue: list[tuple[int, bool, int, int]] = []
-        """Time, follows, partition's place, offset; of heads and of records that went before their time."""
+        """Sort keys (time, follows, index of the partition, offset) of heads and of records taken early as causes."""
         self._partitions: Final = list(runs)
         self._places: Final = {partition: place for place, partition in enumerate(runs)}
         self._damage: LogDamagedError | None = None
-        """Raised when all that stands before it in its partition has been taken."""
+        """Raised once all earlier records of its partition have been taken."""
         for partition in runs:
             self._advance(partition)
 
@@ -121,7 +120,7 @@ class _Merge:
         """Return the partition whose next record is the earliest; `None` if there is none.
 
         Raises:
-            LogDamagedError: a partition cannot be read where it goes on.
+            LogDamagedError: a partition's next record cannot be read.
         """
         if self._damage is not None:
             raise self._damage

@@ -1,9 +1,10 @@
 """One shard of a stage on Kafka: a transactional id, a consumer group and a part of the compacted topic `snapshots`.
 
-Opening goes in this order, and each step closes a way in which outputs were doubled:
-1. The producer asks for its id. That fences the holder before it and ends its open transaction; only now is the position final.
-2. All that was written before must be readable: another producer's open transaction in a partition hides what stands behind it.
-3. Position and snapshot are read.
+Opening follows this order; each step prevents a way of doubling outputs:
+1. Initialise the producer's transactional id. That fences the earlier holder and ends its open transaction, so the position is
+final. 2. Wait until all earlier output is readable: another producer's open transaction hides the records after it in its
+    partition.
+3. Read position and snapshot.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ class KafkaShard:
     """The right to process one shard of a log."""
 
     def __init__(self, cluster: Cluster, shard: ShardId, inputs: Sequence[Partition]) -> None:
-        """Take it over.
+        """Take over the shard.
 
         Raises:
             LogUnavailableError: the cluster cannot be reached, or another producer's transaction does not end.
             LayoutError: the shard was run before with other inputs, or over fewer partitions.
-            LogDamagedError: the shard has written before, but where it stood is lost.
+            LogDamagedError: the shard has written before, but its position is lost.
         """
         self._cluster = cluster
         self._shard = shard
@@ -62,12 +63,12 @@ class KafkaShard:
 
     @property
     def position(self) -> Position:
-        """What is committed, by this holder or the ones before it."""
+        """The committed position, by this holder or an earlier one."""
         return self._position
 
     def snapshot(self) -> Iterator[tuple[str, bytes]]:
         """Yield every snapshot record of the shard as of `position`."""
-        # What was read when the shard was opened is good until the first commit.
+        # Records read at the opening are valid until the first commit.
         records, self._records = self._records, None
         if records is None:
             _, records = read_shard(self._cluster, self._shard)
@@ -78,16 +79,16 @@ class KafkaShard:
 
         Raises:
             FencedError: another holder has opened the shard; nothing was written.
-            RecordTooLargeError: a broker does not take an output of that size; nothing was written.
-            LogUnavailableError: the shard must be opened again: it may be that the transaction was written.
+            RecordTooLargeError: the broker rejects an output of that size; nothing was written.
+            LogUnavailableError: open the shard again; the transaction may have been written.
             LayoutError: a topic has grown.
         """
         if self._closed:
-            raise LogError(f"shard {self._shard} was given back; open it again")
+            raise LogError(f"shard {self._shard} is closed; open it again")
         if self._failure is not None:
             raise self._failure
         if any(output.topic == "dead-letters" for output in commit.outputs):
-            # It may be a record of a new layout, under a key that has moved here.
+            # The dead letter may be a record whose key belongs to another partition, as the topic has grown.
             self._cluster.learn()
         self._cluster.must_not_have_grown()
         self._records = None
@@ -105,7 +106,7 @@ class KafkaShard:
             self._producer.close()
             if self._failure is error or not isinstance(error, Exception):
                 raise
-            # aiokafka keeps its error for a while, and its traceback holds the callers of this, and with them the state.
+            # aiokafka keeps its error for a while; the traceback would keep the callers' frames and so the state in memory.
             raise self._failure from error.with_traceback(None)
         self._cluster.wrote(written)
         self._position = position
@@ -114,7 +115,7 @@ class KafkaShard:
     marks_are_free: Final = False
 
     def mark(self, text: str) -> None:
-        """Note what is being done, outside of all transactions: as metadata of a group that is the shard's own.
+        """Save a mark of the current work, outside all transactions: as metadata of a consumer group of the shard's own.
 
         Raises:
             LogUnavailableError: the cluster cannot be written.
@@ -124,7 +125,7 @@ class KafkaShard:
             cluster.background.run(cluster.wire.commit_group(self._marks, {cluster.name(self._marked): 0}, text))
 
     def marked(self) -> str:
-        """Return the mark that an earlier holder has made last.
+        """Return the last mark of an earlier holder.
 
         Raises:
             LogUnavailableError: the cluster cannot be read.
@@ -134,10 +135,10 @@ class KafkaShard:
             return cluster.background.run(cluster.group_offsets(self._marks)).get(self._marked, (0, ""))[1]
 
     def close(self) -> None:
-        """Give the right back. Idempotent."""
+        """Release the shard. Idempotent."""
         if not self._closed:
             self._closed = True
-            # Its traceback holds those who called, and with them the state: together they would keep each other.
+            # The traceback refers to the callers' frames and so to the state: a reference cycle.
             self._failure = None
             self._producer.close()
             self._cluster.held.discard(self)
@@ -150,9 +151,9 @@ class KafkaShard:
                 return self._producer.transact(self._batches(commit, stored), offsets, self._group)
             except BatchTooLargeError as error:
                 if error.count > 1:
-                    # Together they are more than the topic takes; each for itself may be less. So it stays while the shard is open.
+                    # Smaller batches may fit where one large batch did not. The smaller size stays while the shard is open.
                     self._batch_bytes //= _SMALLER
-                self._begin_anew()
+                self._restart_producer()
                 if error.count == 1:
                     raise self._too_large(commit, error) from error
 
@@ -169,14 +170,14 @@ class KafkaShard:
         batches.add_state(snapshots, name.encode(), to_record(stored))
         return batches
 
-    def _begin_anew(self) -> None:
-        """Give the transaction up and go on as a new producer: brokers count batches, and miss the one that was not taken."""
-        # Tells a holder that was fenced; a new producer would fence the one that has taken over.
+    def _restart_producer(self) -> None:
+        """Abort the transaction and continue with a new producer: brokers expect consecutive batch numbers; one was rejected."""
+        # The abort fails if this holder is fenced; a new producer without it would fence the holder that has taken over.
         self._producer.abort()
         self._producer.close()
         self._producer = Producer(self._cluster.background, self._cluster.settings, self._group, self._batch_bytes)
         self._epoch = self._producer.epoch
-        # Between the two another one may have had the shard, and this one has just fenced it.
+        # Another process may have taken over in between, and this producer has just fenced it.
         must_not_have_moved(self._cluster, self._shard, self._epoch, self._position, self._position)
 
     def _place(self, output: Output) -> TopicPartition:

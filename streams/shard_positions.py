@@ -1,4 +1,4 @@
-"""Where shards stand on Kafka, read by whoever opens one, looks at one, or reads topics that several write."""
+"""Positions of shards on Kafka: for opening one, describing one, and reading topics that several write."""
 
 from __future__ import annotations
 
@@ -25,50 +25,50 @@ __all__ = [
     "look",
     "must_not_have_moved",
     "must_not_have_written",
+    "positions_of",
     "read_shard",
     "shards_of",
-    "standing",
 ]
 
 STATE_MARK: Final = b"\x00"
-"""Before each state in `snapshots`: a value is never empty."""
+"""Prefix of each state in `snapshots`: an empty value would be a tombstone."""
 _STAGES: Final = ("lifecycle", "scheduling", "billing")
-"""Whose shards may have written what stands in the topics: readers of several topics wait for their last transactions."""
+"""Stages whose shards may write the topics: readers of several topics wait for their last transactions."""
 _TAIL: Final = 50
-"""Offsets of `snapshots` that hold the last position of a shard that has just committed."""
+"""Offsets at the end of `snapshots` that contain the last position of a shard that has just committed."""
 _WRITTEN: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
-"""What a stage may write, but for what it takes itself; one may write what another one takes."""
+"""Topics that a stage may write, except its own inputs; a stage may write inputs of another one."""
 _PAUSE_SECONDS: Final = 0.01
 _VISIBLE_SECONDS: Final = 1.0
-"""In which a transaction that was committed can be read."""
+"""Time within which a committed transaction becomes readable."""
 _MARGIN_SECONDS: Final = 15.0
-"""A broker looks every 10 s for transactions whose time is over."""
+"""A broker looks for expired transactions every 10 s."""
 
 
 def must_not_have_moved(cluster: Cluster, shard: ShardId, epoch: int, before: Position, attempted: Position) -> None:
-    """Check that nobody else has run a shard since this process failed to commit to it; nobody is fenced by that.
+    """Check that no other process has run a shard since this process failed to commit to it, without fencing anybody.
 
-    A process that was frozen in a commit finds its time over when it goes on; the shard may be another one's by then.
+    A process that was frozen during a commit may wake after its transaction expired and another process took over.
 
     Args:
-        cluster: where the shard stands.
-        shard: to be opened again.
-        epoch: of this process.
-        before: where it stood before the commit that failed.
-        attempted: where it stands if that was written after all.
+        cluster: cluster of the shard.
+        shard: the shard to open again.
+        epoch: producer epoch of this process.
+        before: position before the failed commit.
+        attempted: position if that commit was written after all.
 
     Raises:
-        FencedError: somebody else has.
+        FencedError: another process has run the shard.
         LogUnavailableError: the cluster cannot be reached.
     """
     partition = cluster.place("snapshots", shard.number)
     with unavailable_if(f"the position of shard {shard} on {cluster.settings.where} cannot be read"):
-        # What another one has committed may become readable some milliseconds later; a transaction that this process has left open
-        # stays so for longer, and then there is no other one.
+        # A commit of another process may become readable some milliseconds later. An open transaction of this process keeps the
+        # partition unreadable for longer, but then no other process has committed.
         with suppress(KafkaTimeoutError):
             cluster.background.run(_settled(cluster, [partition], _VISIBLE_SECONDS))
         stored = from_group(cluster.background.run(_offsets(cluster, shard)))
-    # A group's offsets may be seen a little later than the records of the transaction. Its last record tells the same.
+    # A group's offsets may become visible later than the records of the transaction, whose last record has the same position.
     end = cluster.reader.ends([partition])[0]
     stored = latest(stored, *(found for _, found in _recorded(cluster, partition, max(end - _TAIL, 0), end, {str(shard)})))
     if stored is not None and stored.position != attempted and _advance(stored.position) > _advance(before):
@@ -80,7 +80,7 @@ def _advance(position: Position) -> tuple[int, int]:
 
 
 def look(cluster: Cluster, shard: ShardId) -> ShardView | None:
-    """Return how a shard stands, without taking it over; `None` if it has never committed.
+    """Return the state of a shard, without taking it over; `None` if it has never committed.
 
     Raises:
         LogUnavailableError: the cluster cannot be reached, or a transaction does not end.
@@ -90,12 +90,12 @@ def look(cluster: Cluster, shard: ShardId) -> ShardView | None:
 
 
 def last_known(cluster: Cluster, shard: ShardId, snapshots: Partition) -> Stored | None:
-    """Return where a shard stood when it last committed, as its group says or else its snapshot; `None` if it never has.
+    """Return the position of a shard's last commit, from its group or else its snapshot; `None` if it has never committed.
 
     Args:
-        cluster: whose numbers of partitions need not be known yet.
+        cluster: its numbers of partitions may still be unknown.
         shard: the shard.
-        snapshots: the partition in which its snapshot stands.
+        snapshots: the partition with the shard's snapshot.
 
     Raises:
         LogUnavailableError: the cluster cannot be reached.
@@ -106,7 +106,7 @@ def last_known(cluster: Cluster, shard: ShardId, snapshots: Partition) -> Stored
         return stored
     end = cluster.reader.ends([snapshots])[0]
     tail = max(end - _TAIL, 0)
-    # A commit ends with its position, so the last one stands at the end, unless much that was given up stands behind it.
+    # A commit ends with its position, so the last one is near the end, unless many aborted records follow it.
     return latest(*(found for _, found in _recorded(cluster, snapshots, tail, end, {str(shard)}))) or latest(
         *(found for _, found in _recorded(cluster, snapshots, 0, tail, {str(shard)}))
     )
@@ -115,7 +115,7 @@ def last_known(cluster: Cluster, shard: ShardId, snapshots: Partition) -> Stored
 def _recorded(
     cluster: Cluster, partition: Partition, start: int, end: int, shards: Container[str]
 ) -> Iterator[tuple[str, Stored | None]]:
-    """Yield the positions of some shards that stand in a part of `snapshots`, with the names of the shards."""
+    """Yield the positions of some shards in a range of `snapshots`, with the names of the shards."""
     for chunk in cluster.reader.chunks(partition, start, end):
         for raw in chunk:
             if (name := (raw.key or b"").decode(errors="replace")) in shards:
@@ -123,7 +123,7 @@ def _recorded(
 
 
 def read_shard(cluster: Cluster, shard: ShardId) -> tuple[Stored | None, list[tuple[str, bytes]]]:
-    """Return the position and the snapshot, all output up to it being readable."""
+    """Return position and snapshot, once all output up to the position is readable."""
     name = str(shard)
     outputs = _outputs(cluster, shard)
     with unavailable_if(f"the position of shard {shard} on {cluster.settings.where} cannot be read"):
@@ -144,9 +144,9 @@ def read_shard(cluster: Cluster, shard: ShardId) -> tuple[Stored | None, list[tu
     if stored is not None:
         outputs = _outputs(cluster, shard, stored.inputs)
     with unavailable_if(f"the outputs of shard {shard} on {cluster.settings.where} cannot be read"):
-        # Its holder may have gone on, and what it wrote last be seen in `snapshots` first.
+        # The holder may have committed meanwhile, and its records become readable in `snapshots` first.
         cluster.background.run(_settled(cluster, outputs))
-    # A subject that is no text is none of ours, and cannot be deleted under its name.
+    # A subject that is not text was not written by Lahar, and cannot be deleted by name.
     subjects = {key[len(prefix) :].decode(): value for key, value in found.items() if _is_text(key)}
     return stored, [(subject, value[len(STATE_MARK) :]) for subject, value in subjects.items()]
 
@@ -168,10 +168,10 @@ def _is_text(key: bytes) -> bool:
     return True
 
 
-def standing(cluster: Cluster, partitions: Sequence[Partition]) -> dict[str, Stored]:
-    """Return where the shards stand that may have written some partitions, by their names; all of it can be read then.
+def positions_of(cluster: Cluster, partitions: Sequence[Partition]) -> dict[str, Stored]:
+    """Return, by name, the positions of the shards that may have written some partitions, once all output up to them is readable.
 
-    A shard is not named if it has never committed, or long ago, so that brokers have forgotten its group.
+    Omits shards that never committed, or so long ago that brokers have forgotten their groups.
 
     Raises:
         LogUnavailableError: the cluster cannot be reached, or a transaction does not end.
@@ -182,7 +182,7 @@ def standing(cluster: Cluster, partitions: Sequence[Partition]) -> dict[str, Sto
         cluster.background.run(_settled(cluster, snapshots))
         committed = cluster.background.run(_offsets_of(cluster, shards.values()))
     found = {name: from_group(offsets) for name, offsets in zip(shards, committed, strict=True)}
-    # A group's offsets may be seen a little later than the records of the transaction. Its last record tells the same.
+    # A group's offsets may become visible later than the records of the transaction, whose last record has the same position.
     for partition, end in zip(snapshots, cluster.reader.ends(snapshots), strict=True):
         for name, stored in _recorded(cluster, partition, max(end - _TAIL, 0), end, found):
             found[name] = latest(found[name], stored)
@@ -201,11 +201,11 @@ async def _offsets_of(cluster: Cluster, shards: Iterable[ShardId]) -> list[dict[
 
 
 async def _settled_offsets(cluster: Cluster, shard: ShardId, partitions: Sequence[Partition]) -> dict[Partition, tuple[int, str]]:
-    """Return the group's offsets; what was written to some partitions up to them can be read."""
-    # What the last holder has left open is ended first; offsets of a transaction are not shown before.
+    """Return the group's offsets, once all output up to them in some partitions is readable."""
+    # First end the open transaction of the last holder, which hides its offsets.
     await _settled(cluster, partitions)
     offsets = await _offsets(cluster, shard)
-    # A holder that goes on may have committed since, and its offsets be seen before its records.
+    # A live holder may have committed since, and its offsets become visible before its records.
     await _settled(cluster, partitions)
     return offsets
 
@@ -215,12 +215,12 @@ async def _offsets(cluster: Cluster, shard: ShardId) -> dict[Partition, tuple[in
 
 
 async def _settled(cluster: Cluster, partitions: Sequence[Partition], seconds: float | None = None) -> None:
-    """Return as soon as all that stands in some partitions now can be read.
+    """Wait until all records now in some partitions are readable.
 
-    Transactions that are open now end within their time; those begun later stand behind what is of interest.
+    Open transactions end within their time-out; those begun later follow the records of interest.
 
     Raises:
-        KafkaTimeoutError: not within `seconds`, or, without them, within the time that a transaction may take.
+        KafkaTimeoutError: not within `seconds`, or, without it, within the time-out of transactions.
     """
     names = [cluster.name(partition) for partition in partitions]
     written = await cluster.wire.ends(names, committed=False)
@@ -232,10 +232,10 @@ async def _settled(cluster: Cluster, partitions: Sequence[Partition], seconds: f
 
 
 def must_not_have_written(cluster: Cluster, shard: ShardId, inputs: Sequence[Partition]) -> None:
-    """Check that a shard that nothing is known of has written nothing: it would write all of it again.
+    """Check that a shard without a position has written nothing: it would write all of it again.
 
     Raises:
-        LogDamagedError: it has.
+        LogDamagedError: it has written.
         LogUnavailableError: the cluster cannot be reached.
     """
     for partition in _outputs(cluster, shard, inputs):
