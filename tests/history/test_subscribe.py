@@ -228,7 +228,7 @@ def test_token_of_another_log_is_refused(log, story):
         Subscription(other, Start("token", subscription.token))
     for index in range(5):
         append(other, [told.started(1, ("main", index, 1))])
-    with pytest.raises(ForeignTokenError, match="another event stands at job-events/0 offset 2"):
+    with pytest.raises(ForeignTokenError, match="another event is at job-events/0 offset 2"):
         Subscription(other, Start("token", subscription.token))
 
 
