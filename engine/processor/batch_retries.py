@@ -25,7 +25,7 @@ class UndecidedError(Exception):
     """Raised when a batch ends at an input, or at a timer that fires between inputs."""
 
     def __init__(self, taken: list[Taken], reason: str, *, timer: int | None = None, large: Taken | None = None) -> None:
-        """Say which.
+        """Record the failure.
 
         Args:
             taken: inputs to take again; the stage failed on the last one, unless `timer` or `large` is given.
@@ -41,26 +41,26 @@ class UndecidedError(Exception):
 
 
 class Failures:
-    """What went wrong in earlier attempts at a batch."""
+    """Failures of earlier attempts at a batch."""
 
     def __init__(self) -> None:
-        """Begin with nothing."""
+        """Begin without failures."""
         self.inputs: Reasons = {}
         self.timers: dict[int, list[str]] = {}
-        """Why the stage failed on a timer, once for each attempt; by the shardsequence before it."""
+        """Why the stage failed on a timer, one reason per attempt; keys are the shardsequences before it."""
         self.large: dict[tuple[int, int], str] = {}
         """The log's errors about inputs whose outputs are too large; keys as in `inputs`."""
 
     @property
     def any(self) -> bool:
-        """There was an earlier attempt."""
+        """Whether an earlier attempt failed."""
         return bool(self.inputs or self.timers or self.large)
 
     def note(self, failure: UndecidedError) -> None:
         """Add a failure.
 
         Raises:
-            UndecidedError: its input or timer could be neither parked nor dropped; nothing more can be done.
+            UndecidedError: its input or timer could neither be parked nor dropped; no retry can help.
         """
         if failure.large is not None:
             key = _key(failure.large)
@@ -77,7 +77,7 @@ class Failures:
 
 
 def not_written(begun: Begun, first: int, error: RecordTooLargeError, before: Failures) -> UndecidedError:
-    """Return how to retry after the log refused a commit.
+    """Return how to retry after the log rejected a commit.
 
     Args:
         begun: inputs and outputs of the commit.
@@ -86,7 +86,7 @@ def not_written(begun: Begun, first: int, error: RecordTooLargeError, before: Fa
         before: earlier attempts.
 
     Raises:
-        RecordTooLargeError: its cause is a dead letter already; nothing more can be done.
+        RecordTooLargeError: the cause of the output is a dead letter already; no retry can help.
     """
     sequence, cause = next(found for found in reversed(begun) if found[0] < first + error.place)
     taken = [found for _, found in begun if found is not None]

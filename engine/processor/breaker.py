@@ -49,35 +49,35 @@ class Breaker:
         """Read the previous holder's mark.
 
         Args:
-            shard: which shard.
-            held: where the marks are kept.
-            most: inputs and timers that may be decided in one transaction.
-            before: of the last time that this process had the shard, as far as it knows: no process has ended since.
+            shard: the shard.
+            held: stores the marks.
+            most: largest number of inputs and timers decided in one transaction.
+            before: the breaker of this process's previous opening of the shard, if it knows that no process has ended since.
 
         Raises:
             LogError: the log cannot be read.
         """
         self.shard: Final = shard
         self.processor_seconds: Final = _thread_clock()
-        """Gives the processor time of the thread that has opened the shard (seconds)."""
+        """Returns the processor time of the thread that has opened the shard (seconds)."""
         self._held = held
         text = held.marked() if before is None else ""
         known = _read(text) if before is None else (before.suspect, before.ends)
         self.suspect: str = known[0]
-        """What earlier processes had ended in when the shard was opened; empty: nothing that is known."""
+        """The input, timer or recovery during which earlier processes ended, as of the opening; empty: none known."""
         self.ends: int = known[1]
-        """How many of them."""
+        """Number of those processes."""
         self.rehearse: Callable[[], bool] = lambda: False
-        """Returns whether a child process survives the next decision."""
+        """Tries the next decision in a child process; returns whether the child survives."""
         self._free = held.marks_are_free
         self._careful = bool(text or self.suspect)
-        """Marks each input and timer, even where a mark is a round trip."""
+        """Whether to mark each input and timer even where a mark is a round trip."""
         self._left = most
-        """Of those that are to be marked."""
+        """Number of decisions still to mark."""
         self._resting = _NOTHING if self._free else f"0 {_OPEN}"
         self._noted: str | None = None
         self.deciding: Name | None = None
-        """What is being decided; another object for each."""
+        """The decision under way; each has an object of its own."""
         if before is None:
             self._warn()
 
@@ -88,17 +88,17 @@ class Breaker:
         what = "recovered the shard" if self.suspect == _RECOVERY else f"decided {self.suspect}"
         done = ""
         if self.suspect != _RECOVERY and self.ends >= _FATAL:
-            done = "; that is set aside now" + (" if a child process ends in it too" if self.ends < _HOPELESS else "")
+            done = "; it is dropped now" + (" if a child process ends in it too" if self.ends < _HOPELESS else "")
         _logger.warning("shard %s: %s %s%s", self.shard, many, what, done)
 
     def recovering(self) -> None:
-        """Note that the state is being built.
+        """Mark that the state is being recovered.
 
         Raises:
             LogError: the log cannot be written.
         """
         self.deciding = None
-        # What is known of a suspect must outlive the end of this process too.
+        # The mark keeps the suspect, which must outlive the end of this process too.
         known = "" if self.suspect in {_NOTHING, _RECOVERY} else f" {self.suspect}"
         self._mark(f"{self.ends} {_RECOVERY}{known}")
 
@@ -106,7 +106,7 @@ class Breaker:
         """Mark the next decision.
 
         Args:
-            name: of an input or a timer.
+            name: name of an input or a timer.
 
         Returns:
             Reasons not to decide it: none; one: park it; more: make it a dead letter, or drop the timer.
@@ -122,7 +122,7 @@ class Breaker:
             return ()
         ends, mark = self._mark_of(name)
         if _FATAL <= ends < _HOPELESS:
-            self._mark(mark)  # an end of this process counts as well
+            self._mark(mark)  # an end of this process counts too
             if self.rehearse():
                 _logger.warning("shard %s: a child process survives %s: something else ended the others", self.shard, self.suspect)
                 self.suspect, self.ends = _NOTHING, 0
@@ -141,7 +141,7 @@ class Breaker:
         return ends, f"{ends} {text}"
 
     def rest(self) -> None:
-        """Note that nothing is being decided, in good order or because of an error that this process survives.
+        """Mark that no decision is under way: it is done, or failed with an error that this process survives.
 
         Raises:
             LogError: the log cannot be written.
@@ -160,12 +160,12 @@ class Breaker:
             self._held.mark(self._mark_of(self.deciding)[1])
 
     def interrupted(self) -> None:
-        """Note that the state is not built any further, as nobody wants it; what is known of a suspect stays."""
+        """Mark that recovery was stopped on request; keeps the suspect."""
         if self.suspect in {_NOTHING, _RECOVERY}:
             self.close()
 
     def close(self) -> None:
-        """Note that the shard is given back in good order, if the log can be written."""
+        """Mark that the shard was closed cleanly, if the log can be written."""
         self.deciding = None
         with suppress(LogError):
             self._mark(_NOTHING)
@@ -183,7 +183,7 @@ def text_of(name: Name) -> str:
 
 
 def _thread_clock() -> Callable[[], float]:
-    """Return the processor clock of this thread, for others to read; of the process where the system keeps none."""
+    """Return the processor clock of this thread, for other threads to read; of the process if the system has none."""
     if not hasattr(time, "pthread_getcpuclockid"):
         return time.process_time
     clock = time.pthread_getcpuclockid(threading.get_ident())
@@ -191,14 +191,14 @@ def _thread_clock() -> Callable[[], float]:
     def seconds() -> float:
         try:
             return time.clock_gettime(clock)
-        except OSError:  # the thread has ended: it decides nothing any more
+        except OSError:  # the thread has ended: it decides nothing
             return 0.0
 
     return seconds
 
 
 def _read(text: str) -> tuple[str, int]:
-    """Return the suspect that a mark names, and how many processes have ended in it by now."""
+    """Return the suspect in a mark, and the number of processes that have ended in it."""
     found, _, name = text.partition(" ")
     if not found.isdecimal() or name == _OPEN:
         return _NOTHING, 0

@@ -1,4 +1,4 @@
-"""Inputs that could not be read, kept whole with their origin, and the way back (design rule 7)."""
+"""Dead letters: unreadable inputs, stored whole with their origin, and their return (design rule 7)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["dead_letter", "original", "too_large"]
 _TEXTS: Final = ("id", "source", "type", "subject", "correlationid", "causationid", "clusterid")
 _NUMBERS: Final = ("time", "recordedtime", "sequence")
 _TEXT_LIMIT: Final = 200
-"""Characters that a letter without its content keeps of a key or an id."""
+"""Characters of a key or an id kept in a letter without content."""
 
 
 def dead_letter(shard: ShardId, record: Record, reason: str, now: int, sequence: int) -> Event[DeadLettered]:
     """Return the dead-letter event of an input.
 
     Args:
-        shard: that took it.
+        shard: the shard that took the input.
         record: the input and its offset. The event's id is derived from the offset, because an unreadable input may have no id, and
             from the shard, because each shard writes its own letter for an input that all shards read.
-        reason: what is wrong with it.
+        reason: why it is a dead letter.
         now: the shard's time (microseconds).
-        sequence: of the event among the shard's dead letters.
+        sequence: sequence of the event among the shard's dead letters.
     """
     (topic, partition), offset, message = record.partition, record.offset, record.message
     attributes = {name: value for name in _TEXTS if (value := getattr(message, name))}
@@ -42,11 +42,11 @@ def too_large(shard: ShardId, record: Record, reason: str, now: int, sequence: i
     """Return the dead-letter event of an input whose output is too large for the log: its origin and a digest.
 
     Args:
-        shard: that took it.
+        shard: the shard that took the input.
         record: the input and its offset.
-        reason: what the log said.
+        reason: the error of the log.
         now: the shard's time (microseconds).
-        sequence: of the event among the shard's dead letters.
+        sequence: sequence of the event among the shard's dead letters.
     """
     (topic, partition), offset, message = record.partition, record.offset, record.message
     digest = sha256(message.data).hexdigest()
@@ -57,7 +57,7 @@ def too_large(shard: ShardId, record: Record, reason: str, now: int, sequence: i
 def _event(
     shard: ShardId, record: Record, letter: DeadLettered, now: int, sequence: int, limit: int | None = None
 ) -> Event[DeadLettered]:
-    """Return the event of a letter; of the input's texts it keeps so many characters (`None`: all)."""
+    """Return the event of a letter, with the input's texts cut to a number of characters (`None`: whole)."""
     (topic, partition), message = record.partition, record.message
     return Event(
         output_id(shard.stage, f"{shard}/{topic}/{partition}/{record.offset}", 0),
@@ -75,15 +75,15 @@ def _event(
 
 
 def original(letter: DeadLettered) -> Message:
-    """Return the input as it came, to be appended again once it can be read.
+    """Return the input unchanged, to append it again once it can be read.
 
     Raises:
-        ValueError: the letter has a digest in place of the content.
+        ValueError: the letter has a digest instead of the content.
     """
     if letter.digest:
         raise ValueError(
-            f"what stands at {letter.topic}/{letter.partition} {letter.offset} was too large to be kept as a dead letter; "
-            "let the topics take larger records and append it again"
+            f"the input at {letter.topic}/{letter.partition} {letter.offset} was too large to be kept as a dead letter; "
+            "let the topics accept larger records and append it again"
         )
     texts = letter.attributes
     return Message(

@@ -1,7 +1,7 @@
 """The inputs of a shard in the order in which it takes them.
 
-`cluster` comes first whenever one of its records waits. The others are merged by recorded time; at equal times by the order in
-which the stage names its inputs, and within a partition by offset.
+Waiting records of `cluster` come first. Those of other partitions are merged by recorded time; at equal times in the order of the
+stage's declaration, and within a partition by offset.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from engine.log.port import READ_BYTES, Log, Partition, ReadsTogether, Record
 __all__ = ["Inputs", "Retaken", "Source", "Taken"]
 
 Taken = tuple[int, Record, int]
-"""Place of the partition among the shard's inputs, the record, and when it counts as recorded (microseconds)."""
+"""Index of the partition among the shard's inputs, the record, and its effective recorded time (microseconds)."""
 
 
 class Source(Protocol):
@@ -29,11 +29,11 @@ class Source(Protocol):
         """Return the next input, or `None`."""
 
     def take(self) -> None:
-        """Go on behind what `peek` gave last; not after it gave `None`."""
+        """Consume the input that `peek` returned; not allowed after `None`."""
 
 
 class Inputs:
-    """What waits in the log."""
+    """The waiting inputs in the log."""
 
     def __init__(self, log: Log, partitions: Sequence[Partition], offsets: Sequence[int], batch: int) -> None:
         """Begin at the offsets given.
@@ -41,8 +41,8 @@ class Inputs:
         Args:
             log: to read from.
             partitions: the shard's inputs.
-            offsets: first offset wanted of each.
-            batch: records a read.
+            offsets: first offset of each.
+            batch: records per read.
         """
         heads = [
             _Head(log, place, partition, offset, batch)
@@ -54,15 +54,15 @@ class Inputs:
         self._batch: Final = batch
         self._together: Final = log if isinstance(log, ReadsTogether) else None
         self._head = self._heads[0]
-        """Of what `peek` gave last."""
+        """The head of the input that `peek` returned last."""
         self.out_of_reach = False
-        """The log did not answer when they were last looked for."""
+        """Whether the last read of inputs failed."""
 
     def refresh(self) -> None:
-        """Find newly appended inputs; between calls none is added, so a batch takes only inputs that waited when it began.
+        """Read newly appended inputs; none is added between calls, so a batch contains only inputs that waited when it began.
 
         Raises:
-            LogError: the log cannot be read; it may be asked again.
+            LogError: the log cannot be read; the call may be repeated.
         """
         try:
             self._look()
@@ -82,7 +82,7 @@ class Inputs:
             head.fill(records)
 
     def peek(self) -> Taken | None:
-        """Return the input to be taken next, or `None` if none waits."""
+        """Return the next input, or `None` if none waits."""
         first: Taken | None = None
         for head in self._heads:
             found = head.found
@@ -93,18 +93,18 @@ class Inputs:
         return first
 
     def take(self) -> None:
-        """Go on behind the input that `peek` gave last."""
+        """Consume the input that `peek` returned last."""
         head = self._head
         head.found = next(head.rest, None)
         if head.found is None:
-            head.go_on()
+            head.next_chunk()
 
     def oldest(self, offsets: Sequence[int]) -> list[int | None]:
-        """Return the append time of the oldest buffered input of each partition, from given offsets on (microseconds).
+        """Return, for each partition, the append time of its oldest buffered input at or after an offset (microseconds).
 
-        Recorded time where the log stores no append time.
+        Recorded time if the log stores no append time.
 
-        May be called from any thread; it does not read the log, so a partition without buffered inputs has `None`.
+        May be called from any thread. Does not read the log, so a partition without buffered inputs has `None`.
         """
         found: list[int | None] = [None] * len(self.partitions)
         for head in self._heads:
@@ -113,18 +113,18 @@ class Inputs:
 
 
 class Retaken:
-    """Inputs that were taken before and are taken again, in the same order."""
+    """Inputs taken earlier, to be taken again in the same order."""
 
     def __init__(self, taken: Iterable[Taken]) -> None:
-        """Give what was taken."""
+        """Begin with the first one."""
         self._waiting = deque(taken)
 
     def peek(self) -> Taken | None:
-        """Return the input to be taken next, or `None` after the last one."""
+        """Return the next input, or `None` after the last one."""
         return self._waiting[0] if self._waiting else None
 
     def take(self) -> None:
-        """Go on behind the input that `peek` gave last."""
+        """Consume the input that `peek` returned last."""
         self._waiting.popleft()
 
 
@@ -139,7 +139,7 @@ class _Head:
         self.next = offset
         self._records: list[Record] = []
         self.rest: Iterator[Taken] = iter(())
-        """What was read behind `found`."""
+        """Records read after `found`."""
         self.place = place
         self.partition = partition
         self.goes_first = partition.topic == "cluster"
@@ -152,20 +152,20 @@ class _Head:
             self.fill(self._log.read(self.partition, self.next, self._batch))
 
     def fill(self, records: list[Record]) -> None:
-        """Go on with what was read from `next` on."""
+        """Buffer records that were read from `next` on."""
         self._records = records
         self.rest = zip(repeat(self.place), records, map(_RECORDED, records), strict=False)
         self.found = next(self.rest, None)
 
-    def go_on(self) -> None:
-        """Advance past the chunk. After a full chunk there may be more; after a partial one there was none when it was read."""
+    def next_chunk(self) -> None:
+        """Advance past the chunk, and read the next one if this one was full."""
         self.next = self._records[-1].offset + 1
         if len(self._records) == self._batch or sum(map(_SIZE, self._records)) >= READ_BYTES:
             self.refresh()
 
     def oldest(self, offset: int) -> int | None:
         """Return the append time of the first buffered record at or after an offset."""
-        records = self._records  # a list that is never changed, only replaced
+        records = self._records  # the list is replaced, never changed
         place = bisect_left(records, offset, key=_OFFSET)
         if place == len(records):
             return None

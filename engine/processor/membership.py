@@ -1,4 +1,4 @@
-"""Which shards of a stage a process runs: assigned by a group, or fixed by ordinal.
+"""The shards of a stage that a process runs: assigned by a group, or fixed by ordinal.
 
 Membership assigns every shard to a process. It does not keep two processes from running one shard: opening a shard fences the
 earlier holder.
@@ -21,7 +21,7 @@ class Membership(Protocol):
         """Join.
 
         Args:
-            changed: called, in some thread, whenever `shards` may answer otherwise than before.
+            changed: called, in any thread, when `shards` may have changed.
 
         Raises:
             LogUnavailableError: the group cannot be reached.
@@ -58,13 +58,13 @@ class RebalanceObserver(Protocol):
         """Called when a process has received its assignment.
 
         Args:
-            stage: whose shards.
-            seconds: since it noticed the rebalance. Shards that it holds keep running meanwhile.
+            stage: stage of the shards.
+            seconds: time since the process noticed the rebalance. Its held shards kept running meanwhile.
         """
 
 
 class StaticMembership:
-    """Shards by ordinal: of so many workers, the one with ordinal n runs shard s where s % workers == n.
+    """Shards by ordinal: of `workers` workers, the one with ordinal n runs the shards s with s % workers == n.
 
     No other worker takes over.
 
@@ -72,24 +72,24 @@ class StaticMembership:
     """
 
     def __init__(self, ordinal: int, workers: int, shards: int) -> None:
-        """Name one.
+        """Select a worker's shards.
 
         Args:
-            ordinal: of this worker, from 0.
-            workers: how many there are.
-            shards: how many the stage has.
+            ordinal: ordinal of this worker, from 0.
+            workers: number of workers.
+            shards: number of the stage's shards.
 
         Raises:
             ValueError: there is no such worker, or no shard for it.
         """
         if not 0 <= ordinal < workers:
-            raise ValueError(f"of {workers} workers none has ordinal {ordinal}; the first has 0")
+            raise ValueError(f"ordinal {ordinal} does not exist among {workers} workers; the first is 0")
         if ordinal >= shards:
-            raise ValueError(f"worker {ordinal} of {workers} has no shard to run: there are {shards}; run at most so many workers")
+            raise ValueError(f"worker {ordinal} of {workers} has no shard to run; run at most {shards} workers, one per shard")
         self._shards = frozenset(range(ordinal, shards, workers))
 
     def start(self, changed: Callable[[], object]) -> None:
-        """Do nothing: all is known."""
+        """Do nothing: the assignment is fixed."""
 
     def shards(self) -> frozenset[int]:
         """Return the shards of this ordinal."""
@@ -100,7 +100,7 @@ class StaticMembership:
         return True
 
     def fenced(self, shard: int, error: FencedError) -> None:  # noqa: ARG002  the error names it
-        """Give up: another process has this ordinal now.
+        """Raise: another process has this ordinal now.
 
         Raises:
             FencedError: the one given.

@@ -15,15 +15,15 @@ __all__ = ["Batch", "Observer", "Observers", "Watched"]
 
 
 class Watched(Protocol):
-    """What may be asked of a processor at any time, from any thread."""
+    """State of a processor, readable at any time from any thread."""
 
     @property
     def shard(self) -> ShardId:
-        """Which shard it runs."""
+        """The shard that it runs."""
 
     @property
     def log(self) -> Log:
-        """On which log."""
+        """The log on which it runs."""
 
     @property
     def reads(self) -> Sequence[Partition]:
@@ -35,13 +35,13 @@ class Watched(Protocol):
 
     @property
     def can_work(self) -> bool:
-        """Whether it holds its shard and can read its inputs, as far as it has tried."""
+        """Whether it holds its shard and its last read of inputs succeeded."""
 
     @property
     def moved(self) -> float | None:
-        """When it last began a step (seconds of `time.monotonic`); `None` while it is being opened, which takes its time."""
+        """Start of its last step (seconds of `time.monotonic`); `None` while its shard is being opened, which may take long."""
 
-    # What follows raises `LogError` while it does not hold its shard.
+    # The following raise `LogError` while it does not hold its shard.
 
     @property
     def committed(self) -> dict[str, int]:
@@ -53,27 +53,27 @@ class Watched(Protocol):
 
     @property
     def position(self) -> Position:
-        """How far it has come."""
+        """Its committed position."""
 
     @property
     def waiting_since(self) -> Sequence[int | None]:
-        """Append time of the oldest uncommitted input (microseconds), of each input partition."""
+        """Append time of the oldest uncommitted input of each input partition (microseconds)."""
 
     @property
     def parked_jobs(self) -> int:
-        """Jobs on which nothing is decided."""
+        """Number of parked jobs."""
 
     @property
     def state_subjects(self) -> int:
-        """Subjects of its state."""
+        """Number of subjects in its state."""
 
     @property
     def snapshot_low(self) -> Position:
-        """How far its snapshot has come."""
+        """Position of its snapshot."""
 
     @property
     def snapshot_dirty(self) -> int:
-        """Subjects that wait to be written to it."""
+        """Number of subjects to be written to the snapshot."""
 
     @property
     def timer_due(self) -> int | None:
@@ -81,17 +81,17 @@ class Watched(Protocol):
 
 
 class Batch(NamedTuple):
-    """A transaction that was committed, and what went before it."""
+    """A committed transaction."""
 
     shard: ShardId
     seconds: float
-    """From the first input to the end of the commit."""
+    """From the first input to the end of the commit (seconds)."""
     commit_seconds: float
-    """Of the commit alone."""
+    """Duration of the commit alone (seconds)."""
     inputs: int
     """Inputs taken."""
     timers: int
-    """Timers fired. If neither was, only a part of the snapshot was written."""
+    """Timers fired. If neither inputs nor timers, only a part of the snapshot was written."""
     outputs: int
     """Events written."""
     position: Position
@@ -108,9 +108,9 @@ class Observer(Protocol):
         """A shard is open.
 
         Args:
-            processor: that runs it.
-            seconds: that it took.
-            events: folded on top of the snapshot.
+            processor: the processor that runs it.
+            seconds: duration of the opening.
+            events: number of events folded on top of the snapshot.
         """
 
     def committed(self, batch: Batch) -> None:
@@ -120,37 +120,37 @@ class Observer(Protocol):
         """A transaction was aborted. The shard is closed, unless a record was too large: then its input becomes a dead letter."""
 
     def closed(self, shard: ShardId) -> None:
-        """A shard was given back and is no more this process's business."""
+        """A shard was closed; this process no longer runs it."""
 
 
 class Observers:
     """Several observers, called in order."""
 
     def __init__(self, *observers: Observer) -> None:
-        """Name them."""
+        """Combine observers."""
         self._observers = observers
 
     def opening(self, processor: Watched) -> None:
-        """Tell all."""
+        """Call all."""
         for observer in self._observers:
             observer.opening(processor)
 
     def opened(self, processor: Watched, seconds: float, events: int) -> None:
-        """Tell all."""
+        """Call all."""
         for observer in self._observers:
             observer.opened(processor, seconds, events)
 
     def committed(self, batch: Batch) -> None:
-        """Tell all."""
+        """Call all."""
         for observer in self._observers:
             observer.committed(batch)
 
     def commit_failed(self, shard: ShardId, error: LogError) -> None:
-        """Tell all."""
+        """Call all."""
         for observer in self._observers:
             observer.commit_failed(shard, error)
 
     def closed(self, shard: ShardId) -> None:
-        """Tell all."""
+        """Call all."""
         for observer in self._observers:
             observer.closed(shard)

@@ -33,7 +33,7 @@ def sharded_by(stage: Stage[Any]) -> Topic | None:
 
 
 def takes_inputs(stage: Stage[Any]) -> bool:
-    """Return whether a stage's shards divide what producers append among them, and not what other stages write."""
+    """Return whether a stage's shards divide the producers' inputs among them, rather than outputs of other stages."""
     return sharded_by(stage) in INPUT_TOPICS
 
 
@@ -54,12 +54,12 @@ def partition_count(log: Log) -> int:
 
 
 def input_partitions(log: Log, stage: Stage[Any], number: int) -> tuple[Partition, ...]:
-    """Return what a shard takes."""
+    """Return the input partitions of a shard."""
     return read_partitions(log, stage.inputs, number)
 
 
 def read_partitions(log: Log, inputs: Iterable[Reads], number: int) -> tuple[Partition, ...]:
-    """Return what the shard of a number takes of a stage that declares some inputs."""
+    """Return the input partitions of a shard of a stage with these inputs."""
     return tuple(
         Partition(topic, found)
         for topic, partitions in inputs

@@ -20,7 +20,7 @@ from engine.processor.inputs import Inputs, Retaken, Source, Taken
 from engine.processor.observer import Batch, Observer
 from engine.processor.partitions import input_partitions, output_partitions
 from engine.processor.recovery import StoppedRecoveryError, must_reach, recover
-from engine.processor.shard_logging import Remarks
+from engine.processor.shard_logging import ShardLogger
 from engine.processor.shard_run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
 from engine.processor.stage import Stage
 from engine.processor.watchdog import DECIDE_SECONDS, Watchdog
@@ -28,23 +28,23 @@ from engine.processor.watchdog import DECIDE_SECONDS, Watchdog
 __all__ = ["SNAPSHOT_EVERY", "Processor"]
 
 _BATCH: Final = 500
-"""Inputs a transaction, at most. With twice as many the longest pause is twice as long, and 1 % of the work is saved on SQLite."""
+"""Most inputs per transaction. Twice as many double the longest pause and save 1 % of the work on SQLite."""
 
 _SHORTEST_REST: Final = 0.001
 
 _OVERDUE: Final = 3600 * SECOND
 _SETTLED: Final = 2 * SECOND
-"""A timer that is overdue by the clock belongs to history that may still be on its way, from an importer or through the stage
-before this one, and whose next part may cancel it. So it fires once no input has come for this long (microseconds)."""
+"""An overdue timer by the clock may belong to history still arriving, from an importer or an earlier stage, whose next part may
+cancel it. So it fires once no input has arrived for this long (microseconds)."""
 
 SNAPSHOT_EVERY: Final = 100_000
-"""Inputs within which a changed subject is written to the snapshot; recovery folds the tail of as many, in about 2 s."""
+"""A changed subject is written to the snapshot within this many inputs; recovery folds a tail of as many, in about 2 s."""
 
 S = TypeVar("S")
 
 
 class Processor(Generic[S]):
-    """One shard of a stage at work. Not thread-safe: one thread steps it."""
+    """Runs one shard of a stage. Not thread-safe: one thread steps it."""
 
     def __init__(
         self,
@@ -59,24 +59,25 @@ class Processor(Generic[S]):
         watchdog: Watchdog | None = None,
         hosted: bool = False,
     ) -> None:
-        """Describe the shard to run; the log is not touched until `open`.
+        """Describe the shard; `open` is the first to access the log.
 
         Args:
             log: holds inputs, outputs and snapshots.
-            stage: what decides.
-            number: which shard, from 0.
-            batch: inputs a transaction.
-            snapshot_every: inputs within which a changed subject is written to the snapshot.
-            clock: gives the time (microseconds) by which timers fire while no input waits; `None`: only recorded times do.
-            observer: is called at each step.
-            watchdog: ends the process where a decision takes too long.
-            hosted: the process is somebody else's: its garbage collector is not paused.
+            stage: the stage.
+            number: number of the shard, from 0.
+            batch: most inputs per transaction.
+            snapshot_every: a changed subject is written to the snapshot within this many inputs.
+            clock: returns the time (microseconds) by which timers fire while no input waits; `None`: only recorded times fire
+                timers.
+            observer: called at each step.
+            watchdog: ends the process when a decision takes too long.
+            hosted: whether this code runs inside another program: its garbage collector is then left on.
         """
         self.shard: Final = ShardId(stage.name, number)
         self.stage: Final[Stage[S]] = stage
         self.log: Final = log
         self.batch: Final = batch
-        """Inputs a transaction, at most."""
+        """Most inputs per transaction."""
         self._most_inputs = Limit(batch)
         self._most_outputs = Limit(OUTPUT_LIMIT)
         self._every = snapshot_every
@@ -87,28 +88,28 @@ class Processor(Generic[S]):
         self.reads: Final[Sequence[Partition]] = input_partitions(log, stage, number)
         self.writes: Final[Sequence[Partition]] = output_partitions(log, stage, number)
         self._opened: ShardRun[S] | None = None
-        self._remarks = Remarks(self.shard)
+        self._logger = ShardLogger(self.shard)
         self._mine = False
         self._last: Breaker | None = None
-        """Of the last time that the shard was open here, unless it was given back."""
+        """The breaker of this process's last opening, unless it was closed cleanly."""
         self._took = 0
-        """By the clock, when it was opened or last took inputs."""
+        """Clock time when the shard was opened or last took inputs."""
         self.moved: float | None = None
-        """When it last began a step (seconds of `time.monotonic`); `None` while it is being opened."""
+        """Start of the last step (seconds of `time.monotonic`); `None` while the shard is being opened."""
 
     # --- opening and closing ----------------------------------------------------------------------------------------------
 
     def open(self, stopped: Callable[[], bool] = lambda: False) -> None:
-        """Take the shard over, whoever holds it, and bring its state to where it stands.
+        """Take over the shard and recover its state.
 
         Args:
-            stopped: tells that this process does not want the shard any more.
+            stopped: returns whether this process no longer wants the shard.
 
         Raises:
-            StoppedRecoveryError: it does not; the shard is given back.
-            LogUnavailableError: the log cannot be reached or written; or inputs end before what the shard has taken.
+            StoppedRecoveryError: `stopped` returned true; the shard is closed.
+            LogUnavailableError: the log cannot be reached or written; or inputs end before the shard's position.
             LayoutError: the shard was run before with other inputs.
-            LogDamagedError: what the log holds is not what was written.
+            LogDamagedError: the log does not hold what was written.
         """
         self._let_go()
         self._mine, self.moved = True, None
@@ -141,7 +142,7 @@ class Processor(Generic[S]):
         if self._clock is not None:
             self._took = self._clock()
         seconds = perf_counter() - began
-        self._remarks.opened(seconds, folded)
+        self._logger.opened(seconds, folded)
         if self._observer is not None:
             self._observer.opened(self, seconds, folded)
 
@@ -153,7 +154,7 @@ class Processor(Generic[S]):
         self._last = None
         if self._mine:
             self._mine = False
-            self._remarks.closed()
+            self._logger.closed()
             if self._observer is not None:
                 self._observer.closed(self.shard)
 
@@ -163,9 +164,9 @@ class Processor(Generic[S]):
             self._opened = None
 
     def _load(self, held: ShardLog, breaker: Breaker, stopped: Callable[[], bool] = lambda: False) -> int:
-        """Bring the state to where the shard stands; return how many events were folded."""
+        """Recover the state up to the shard's position; return the number of events folded."""
         recovered = recover(self.log, self.stage, self.shard, held, self._every, hosted=self._hosted, stopped=stopped)
-        self._remarks.begin(self.stage.parked(recovered.state))
+        self._logger.begin(self.stage.parked(recovered.state))
         inputs = self._inputs(held.position.vector)
         patience = DECIDE_SECONDS if self._watchdog is None else self._watchdog.seconds
         run = ShardRun(self.stage, self.shard, held, recovered, inputs, self._most_outputs, breaker.begin, patience)
@@ -174,7 +175,7 @@ class Processor(Generic[S]):
         return recovered.events
 
     def _rehearse(self) -> bool:
-        # Of the run that stands: the breaker must keep none that was let go.
+        # Looks up the current run: the breaker must not keep an earlier one in memory.
         return self._run.rehearse()
 
     def _inputs(self, offsets: Vector) -> Inputs:
@@ -186,7 +187,7 @@ class Processor(Generic[S]):
     def is_open(self) -> bool:
         """Return whether it holds its shard. After a log error it does not, and must be opened again.
 
-        Where only inputs could not be read it does, and can be stepped again.
+        If only reading inputs failed, it still holds the shard and can be stepped again.
         """
         return self._opened is not None
 
@@ -213,28 +214,28 @@ class Processor(Generic[S]):
 
     @property
     def received(self) -> int:
-        """Inputs taken, as of the last commit: counted for itself, the sum of `committed` if nothing is wrong."""
+        """Inputs taken, as of the last commit: counted separately; the sum of `committed` if nothing is wrong."""
         return self._run.received
 
     @property
     def position(self) -> Position:
-        """How far the shard has committed."""
+        """The committed position."""
         return self._run.held.position
 
     @property
     def waiting_since(self) -> Sequence[int | None]:
-        """Append time of the oldest uncommitted input (microseconds), of each of `reads`."""
+        """Append time of the oldest uncommitted input (microseconds), for each of `reads`."""
         run = self._run
         return run.inputs.oldest(run.held.position.vector)
 
     @property
     def parked_jobs(self) -> int:
         """Number of parked jobs, as of the last commit."""
-        return self._remarks.parked_jobs
+        return self._logger.parked_jobs
 
     @property
     def state_subjects(self) -> int:
-        """Number of subjects of the state that have a record in the snapshot, or wait for one."""
+        """Number of subjects with a record in the snapshot, or one still to be written."""
         return self._run.snapshots.subjects
 
     @property
@@ -249,17 +250,17 @@ class Processor(Generic[S]):
 
     @property
     def timer_due(self) -> int | None:
-        """When the earliest timer fires (microseconds), as of the last commit; `None`: there is none."""
+        """When the earliest timer fires (microseconds), as of the last commit; `None`: no timer."""
         return self._run.due
 
     @property
     def horizon(self) -> int:
-        """Until when timers fire where no input waits: the shard's time, or when the stage goes on with what it has put off."""
+        """Timers due by this time fire while no input waits: the shard's time, or that of the stage's next postponed work."""
         run = self._run
         return max(run.now, self.stage.unfinished(run.state) or run.now)
 
     def rest(self, most: float) -> float:
-        """Return how long it may do nothing unless inputs come (seconds): until its earliest timer, at most `most`."""
+        """Return the time until the earliest timer (seconds), `most` at most: how long the caller may wait for inputs."""
         due = self._run.due
         if due is None or self._clock is None:
             return most
@@ -267,11 +268,11 @@ class Processor(Generic[S]):
         return min(most, max((self._due_by_clock(due, now) - now) / SECOND, _SHORTEST_REST))
 
     def _due_by_clock(self, due: int, now: int) -> int:
-        """Return when a timer fires where no input waits, if none comes; all are microseconds."""
+        """Return when a timer fires if no input waits or arrives; all are microseconds."""
         return max(due, self._took + _SETTLED) if due < now - _OVERDUE else due
 
     def lag(self) -> int:
-        """Return the number of offsets that wait in the shard's input partitions."""
+        """Return the number of offsets not yet taken in the shard's input partitions."""
         taken = self.position.vector
         return sum(max(self.log.end(partition) - offset, 0) for partition, offset in zip(self.reads, taken, strict=True))
 
@@ -286,13 +287,13 @@ class Processor(Generic[S]):
     def step(self) -> int:
         """Take waiting inputs, up to a batch, and commit their events.
 
-        Where nothing waits, timers fire by the clock, if there is one; where none is due, a part of the snapshot is written.
+        If no input waits, timers fire by the clock, if there is one; if none is due, a part of the snapshot is written.
 
         Returns:
-            How many inputs were taken and timers fired; 0: there was nothing to do.
+            The number of inputs taken and timers fired; 0: nothing to do.
 
         Raises:
-            FencedError: another process has taken the shard over; stop.
+            FencedError: another process has taken over the shard; stop.
             LogError: the log failed; unless `is_open`, open the shard again.
         """
         run = self._run
@@ -310,12 +311,12 @@ class Processor(Generic[S]):
         return done
 
     def run_until_quiet(self) -> int:
-        """Step until no input waits, no timer is due by the shard's own time and no work is put off, then complete the snapshot.
+        """Step until no input waits, no timer is due by the shard's time and no work is postponed, then complete the snapshot.
 
-        What the stage has put off is done as if its time had come, which the shard's time follows.
+        Postponed work is done at once; the shard's time moves to the time of that work.
 
         Returns:
-            How many inputs were taken and timers fired.
+            The number of inputs taken and timers fired.
 
         Raises:
             LogError: as `step`.
@@ -331,7 +332,7 @@ class Processor(Generic[S]):
         """Fire the timers due by a time (microseconds) and commit their events; for a shard without waiting inputs.
 
         Returns:
-            How many were fired. More may be due if the commit grew too large.
+            The number of timers fired. More may be due if the commit grew too large.
 
         Raises:
             LogError: as `step`.
@@ -341,8 +342,8 @@ class Processor(Generic[S]):
     def _attempt(self, source: Source, horizon: int | None = None) -> int:
         """Process a batch, then fire the timers due by `horizon`.
 
-        If the stage fails on an input or a timer: once more from the durable state, with that input set aside, that timer's job
-        parked. The same if the log does not take what follows from it, because it is too large.
+        If the stage fails on an input or a timer, tries again from the committed state, with the input's or timer's job parked. If
+        the log rejects an output as too large, tries again with its input as a dead letter.
         """
         failures = Failures()
         began = perf_counter()
@@ -362,10 +363,10 @@ class Processor(Generic[S]):
                     source = Retaken(undecided.taken)
         except BaseException as error:
             if isinstance(error, Exception | KeyboardInterrupt) and not isinstance(error, FencedError) and self._opened is not None:
-                # Ctrl-C, say, or a log that cannot be read: no process has ended in what was being decided. Anything else that
-                # a decision raises (SystemExit, a panic in a C extension) ends the process, and would at every start.
+                # An interrupt (Ctrl-C) or an unreadable log ends no process during the decision. Any other exception of a decision
+                # (SystemExit, a panic in a C extension) ends the process, and would end each successor.
                 self._breaker.close()
-            # What is in memory is ahead of the log.
+            # The state in memory is ahead of the log.
             self._let_go()
             raise
         if failures.any:
@@ -373,7 +374,7 @@ class Processor(Generic[S]):
         return done
 
     def _process(self, source: Source, failures: Failures, idle_horizon: int | None) -> tuple[int, int]:
-        """Take inputs; return how many were taken and timers fired, and how many were taken."""
+        """Take inputs; return the number of inputs and timers, and the number of inputs."""
         run, stage = self._run, self.stage
         taken: list[Taken] = []
         fired = 0
@@ -381,8 +382,8 @@ class Processor(Generic[S]):
         state, most = run.state, self._most_inputs.now
         while len(taken) < most and not run.full() and (found := source.peek()) is not None:
             place, record, time = found
-            # Due by this input's time; or by the shard's own, which is ahead of it where producers' clocks differ. Otherwise
-            # what fires before what would depend on whether the shard was idle in between.
+            # Due by this input's time, or by the shard's own, which is ahead of it if producers' clocks differ. Otherwise the order
+            # of firing would depend on whether the shard was idle in between.
             due = stage.due(state)
             if due is not None and due <= (horizon := max(run.now, time)):
                 try:
@@ -394,7 +395,7 @@ class Processor(Generic[S]):
             taken.append(found)
             try:
                 if large and (place, record.offset) in large:
-                    run.set_aside(found, large[place, record.offset])
+                    run.drop_large(found, large[place, record.offset])
                 else:
                     run.take(found, reasons.get((place, record.offset), ()) if reasons else ())
             except LogError:
@@ -415,10 +416,10 @@ class Processor(Generic[S]):
         """Commit a batch's outputs.
 
         Args:
-            inputs: how many; `None`: of none, there is only the snapshot to write.
-            done: inputs taken and timers fired.
-            began: when the first of them was looked at; `None`: now.
-            failures: earlier attempts at them.
+            inputs: number of inputs; `None`: only the snapshot is written.
+            done: number of inputs taken and timers fired.
+            began: when the first of them was read; `None`: now.
+            failures: failures of earlier attempts.
 
         Raises:
             UndecidedError: an output is too large for the log.
@@ -431,10 +432,10 @@ class Processor(Generic[S]):
                 self._observer.commit_failed(self.shard, error)
             if isinstance(error, RecordTooLargeError) and failures is not None:
                 raise not_written(run.begun, run.held.position.shardsequence + 1, error, failures) from error
-            # What is in memory is ahead of the log.
+            # The state in memory is ahead of the log.
             self._let_go()
             if isinstance(error, LogError):
-                self._remarks.given_up(error)
+                self._logger.given_up(error)
                 self._most_inputs.failed(inputs or 0)
                 self._most_outputs.failed(len(run.outputs))
             raise
@@ -454,7 +455,7 @@ class Processor(Generic[S]):
         ended = perf_counter()
         self._most_inputs.written()
         self._most_outputs.written()
-        self._remarks.committed(run.outputs)
+        self._logger.committed(run.outputs)
         if self._observer is not None:
             seconds, taken = (ended - began, ended - commit_began), inputs or 0
             self._observer.committed(Batch(self.shard, *seconds, taken, done - taken, len(run.outputs), run.held.position))

@@ -1,7 +1,7 @@
-"""Recovery of a shard's state: its snapshot, then the tail of the inputs that it absorbed and the events that it wrote.
+"""Recovery of a shard's state: its snapshot, then the later inputs that it absorbed and events that it wrote.
 
-`decide` is never run again on the past. Own output is merged by shardsequence, and absorbed inputs stand before the first output
-whose basis includes them, as they did when the shard took them.
+`decide` never runs again on old inputs. Own output is merged by shardsequence, and absorbed inputs precede the first output whose
+basis includes them, as when the shard took them.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class StoppedRecoveryError(Exception):
-    """Raised when whoever wanted a shard's state does not want it any more."""
+    """Raised when the recovered state is no longer wanted."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Recovered(Generic[S]):
     accounts: Accounts
     snapshots: Snapshots
     fault: str = ""
-    """Why the stored snapshot was not used; then, as without one, all of the history was read."""
+    """Why the stored snapshot was not used; the whole history was then read, as without a snapshot."""
     events: int = 0
     """Outputs folded on top of the snapshot."""
 
@@ -65,16 +65,16 @@ def recover(
     """Build the state of a shard as of `held.position`.
 
     Args:
-        log: where the shard's inputs and outputs stand.
-        stage: whose state it is.
-        shard: which shard.
+        log: the log with the shard's inputs and outputs.
+        stage: the stage of the state.
+        shard: the shard.
         held: the opened shard; its previous holder is fenced.
         every: see `Snapshots`.
-        hosted: the process is somebody else's: its garbage collector goes on meanwhile.
-        stopped: tells that the state is not wanted any more; asked before each record.
+        hosted: whether this code runs inside another program: its garbage collector is then left on.
+        stopped: returns whether the state is no longer wanted; called before each record.
 
     Raises:
-        StoppedRecoveryError: it is not.
+        StoppedRecoveryError: `stopped` returned true.
         LogDamagedError: own output is missing.
         LogError: own output cannot be read by this release, or the log fails.
     """
@@ -117,7 +117,7 @@ def _recover(
             continue
         if loaded.low is None or not stage.contains(state, event):
             stage.evolve(state, event)
-    # Nothing is left to absorb: the last output of a commit, its accounts if need be, has all that it took as its basis.
+    # No inputs are left to absorb: the last output of a commit (its accounts if need be) has all inputs of the commit as its basis.
     snapshots.touch(stage.touched(state), before)
     accounts.received = sum(accounts.outcomes.values())
     return Recovered(state, accounts, snapshots, loaded.fault, position.shardsequence - snapshots.low.shardsequence)
@@ -133,18 +133,18 @@ def _unless(stopped: Callable[[], bool], items: Iterable[T]) -> Iterator[T]:
 def must_reach(log: Log, shard: ShardId, partition: Partition, taken: int) -> int:
     """Return the end offset of an input partition, checked to be at or after the shard's offset.
 
-    Records appended to a recreated topic would lie before the shard's offset and never be read. A new partition leader may also not
-    know its end yet, so the call may be retried.
+    Records appended to a recreated topic would have offsets below the shard's and never be read. A new partition leader may also
+    not know its end yet, so the call may be retried.
 
     Args:
         log: the log.
         shard: the reader.
         partition: one of its inputs.
-        taken: the offset behind the last one taken.
+        taken: the shard's next offset.
 
     Raises:
         LogUnavailableError: it ends earlier, perhaps temporarily.
-        LogDamagedError: it ends earlier, in a log without leaders.
+        LogDamagedError: it ends earlier, in a log without partition leaders.
     """
     if (end := log.end(partition)) < taken:
         kind = LogUnavailableError if isinstance(log, Transactional) else LogDamagedError
@@ -161,11 +161,11 @@ def own_output(
     """Yield a shard's outputs in order.
 
     Args:
-        log: where it stands.
+        log: the log.
         shard: the writer; records of others are skipped.
         partitions: the shard's output partitions.
         offsets: first offset of each; default 0.
-        after: shardsequence behind which to begin.
+        after: shardsequence before the first record wanted.
         up_to: shardsequence of the last record wanted.
 
     Raises:
@@ -179,7 +179,7 @@ def own_output(
         if not runs:
             break
         runs.sort(key=_Run.head)
-        # All of the run that stands before the other runs' heads.
+        # All records of the run that precede the other runs' heads.
         limit = runs[1].head() if len(runs) > 1 else up_to + 1
         for record in runs[0].before(limit):
             if record.shardsequence != last + 1:
@@ -193,7 +193,7 @@ def own_output(
 
 
 def _gap(shard: ShardId, missing: int, found: Record | None) -> LogDamagedError:
-    where = "the topics end before it" if found is None else f"{found.partition.topic}/{found.partition.number} goes on behind it"
+    where = "the topics end before it" if found is None else f"{found.partition.topic}/{found.partition.number} continues after it"
     return LogDamagedError(f"output {missing} of shard {shard} is missing ({where}); restore a backup")
 
 
@@ -210,7 +210,7 @@ class _Run:
         self._place = 0
 
     def fill(self) -> bool:
-        """Have a head, unless the partition has no more."""
+        """Read until a record is buffered; false if the partition has no more."""
         while self._place == len(self._records):
             read = self._log.read(self._partition, self._offset, _READ)
             if not read:
@@ -233,7 +233,7 @@ class _Run:
 
 
 class _Absorbed:
-    """The absorbed inputs of a shard, fed to its state as its output shows that they were taken."""
+    """The absorbed inputs of a shard, applied to its state in the order in which its output shows that they were taken."""
 
     def __init__(self, log: Log, shard: ShardId, stage: Stage[S], state: S, inputs: Sequence[Partition], taken: list[int]) -> None:
         self._log = log
@@ -242,7 +242,7 @@ class _Absorbed:
         self._inputs = [(place, partition) for place, partition in enumerate(inputs) if stage.absorbs(partition.topic)]
         self._taken = taken
         self._ends = [0] * len(inputs)
-        """End offset last returned; reads go at least that far."""
+        """End offset last returned; reads reach at least that far."""
 
     def up_to(self, vector: Sequence[int], cause: Event[Data]) -> None:
         """Absorb inputs up to `vector`, the basis of the output `cause`."""
@@ -255,17 +255,17 @@ class _Absorbed:
                 for record in found:
                     if record.offset < end:
                         self._take(record, cause)
-                # Offsets may have gaps: what was not found below the end is not there.
+                # Offsets may have gaps: an offset below the end that was not found has no record.
                 self._taken[place] = found[-1].offset + 1 if found and found[-1].offset + 1 < end else end
 
     def _take(self, record: Record, cause: Event[Data]) -> None:
         if isinstance(cause.data, DeadLettered):
             dead = cause.data
             if (dead.topic, dead.partition, dead.offset) == (*record.partition, record.offset):
-                # It could not be read then; a release that can read it must not rewrite what followed.
+                # It was unreadable then; a release that can read it must not change the state that followed.
                 return
         try:
-            event = decode(record.message, bounded=False)  # whatever the bounds were when it was taken
+            event = decode(record.message, bounded=False)  # whatever the bounds at that time
         except EventError as error:
             raise LogError(
                 f"{record.partition.topic}/{record.partition.number} at {record.offset} was read by another release: {error}"
@@ -275,7 +275,7 @@ class _Absorbed:
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    # A fold makes millions of objects and no garbage cycles; looking for some would cost a third of the time.
+    # A fold creates millions of objects and no garbage cycles; looking for some would take a third of the time.
     enabled = gc.isenabled()
     gc.disable()
     try:

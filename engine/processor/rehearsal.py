@@ -1,4 +1,4 @@
-"""Decides an input in a child process after processes ended while they decided it: the cause may lie elsewhere (a kill)."""
+"""Tries a decision in a child process after processes ended during it: they may have been killed for other reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Final, NoReturn
 __all__ = ["survives"]
 
 _PATIENCE: Final = 2.0
-"""Wall time allowed to a child as a multiple of its processor time: it may block for ever on a lock copied from another thread."""
+"""Wall time of a child as a multiple of its processor time: it may block for ever on a lock copied from another thread."""
 _LEAST: Final = 10.0
 """Minimum wall time of a child on a busy machine (seconds)."""
 _LIVED: Final = b"1"
@@ -22,7 +22,7 @@ _logger: Final = logging.getLogger(__name__)
 
 
 def survives(attempt: Callable[[], object], seconds: float, *, least: float = _LEAST) -> bool:
-    """Run something in a forked copy of this process; return whether the copy survives.
+    """Run a function in a forked copy of this process; return whether the copy survives.
 
     Its changes are lost; an exception counts as survival.
 
@@ -30,8 +30,8 @@ def survives(attempt: Callable[[], object], seconds: float, *, least: float = _L
 
     Args:
         attempt: the function; it must do no input or output.
-        seconds: of processor time that it may take.
-        least: seconds that it may take on a busy machine, at least.
+        seconds: processor time allowed.
+        least: minimum wall time allowed (seconds), for a busy machine.
     """
     patience = max(least, _PATIENCE * seconds)
     try:
@@ -54,22 +54,22 @@ def survives(attempt: Callable[[], object], seconds: float, *, least: float = _L
         return bool(told) and os.read(reader, 1) == _LIVED
     finally:
         os.close(reader)
-        with suppress(OSError):  # another thread has reaped it
+        with suppress(OSError):  # another thread has waited for it
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
 
 
 def _untried(error: OSError) -> bool:
-    _logger.warning("a child process cannot be started to try what others have ended in: %s", error.strerror)
+    _logger.warning("a child process cannot be started to try a decision during which others ended: %s", error.strerror)
     return False
 
 
 def _try(attempt: Callable[[], object], seconds: float, patience: float, writer: int) -> NoReturn:
     try:
-        # The log's files, locks and connections are the parent's.
+        # The log's files, locks and connections belong to the parent.
         os.closerange(3, writer)
         os.closerange(writer + 1, os.sysconf("SC_OPEN_MAX"))
-        # What it spends in the system counts too, as for the watchdog; and it outlives no parent for long.
+        # System time counts too, as for the watchdog; and the child does not outlive its parent for long.
         for alarm, timer, limit in (
             (signal.SIGPROF, signal.ITIMER_PROF, seconds),
             (signal.SIGALRM, signal.ITIMER_REAL, patience),

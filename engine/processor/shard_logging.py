@@ -1,7 +1,7 @@
-"""Log lines of a shard: it was opened or closed, a commit failed, and committed dead letters and jobs parked or unparked.
+"""Log lines of a shard: opened, closed, failed commits, and committed dead letters and jobs parked or unparked.
 
-The last three may come by the thousand a second: after a burst, one line a second of each kind is written, with the number left
-out. The metrics count all, and the log holds them.
+The last three kinds may occur a thousand times a second: after a burst, one line a second of each kind is written, with the number
+of lines left out. The metrics count all, and the log holds them.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from engine.events.jobs import DeadLettered, JobParked, JobUnparked
 from engine.log.errors import LogError
 from engine.log.port import Output, ShardId
 
-__all__ = ["Remarks"]
+__all__ = ["ShardLogger"]
 
 _BURST: Final = 20.0
 _A_SECOND: Final = 1.0
 _logger: Final = logging.getLogger(__name__)
-# Where nobody has asked for logs, Python would print warnings; commands that end have their own way to say the same.
+# Without configured logging Python would print warnings; commands that end print these facts themselves.
 _logger.addHandler(logging.NullHandler())
 
 _REMARKABLE: Final = frozenset({DeadLettered.TYPE, JobParked.TYPE, JobUnparked.TYPE})
 
 
-class Remarks:
+class ShardLogger:
     """Logs one shard's commits."""
 
     def __init__(self, shard: ShardId, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with no job parked.
+        """Begin without parked jobs.
 
         Args:
-            shard: whose commits they are.
+            shard: the shard.
             clock: seconds, for the limit.
         """
         self._shard = str(shard)
@@ -44,29 +44,29 @@ class Remarks:
 
     @property
     def parked_jobs(self) -> int:
-        """Number of parked jobs. May be asked from any thread."""
+        """Number of parked jobs. Callable from any thread."""
         return len(self._parked)
 
     def opened(self, seconds: float, events: int) -> None:
-        """Say that the shard is open, how long it took, and how many events were folded on top of the snapshot."""
+        """Log that the shard is open, the duration, and the number of events folded on top of the snapshot."""
         fields = {"shard": self._shard, "seconds": round(seconds, 3), "events": events}
         _logger.info("shard %s is open: %.3f s, %d events folded", self._shard, seconds, events, extra=fields)
 
     def closed(self) -> None:
-        """Say that the shard was given back."""
+        """Log that the shard was closed."""
         _logger.info("shard %s is closed", self._shard, extra={"shard": self._shard})
 
     def given_up(self, error: LogError) -> None:
-        """Say that a commit failed, and that the shard is closed."""
+        """Log that a commit failed and the shard is closed."""
         fields = {"shard": self._shard, "error": type(error).__name__}
         _logger.warning("shard %s gave up a commit: %s", self._shard, error, extra=fields)
 
     def begin(self, parked: Iterable[str]) -> None:
-        """Note the jobs parked at the shard's position."""
+        """Set the jobs parked at the shard's position."""
         self._parked = set(parked)
 
     def committed(self, outputs: Sequence[Output]) -> None:
-        """Take in the outputs of a commit."""
+        """Log the outputs of a commit."""
         for output in outputs:
             if output.message.type in _REMARKABLE:
                 self._remark(output.message)
@@ -78,10 +78,10 @@ class Remarks:
             self._parked.discard(message.subject)
         limit = self._limits[message.type]
         if limit.passes(self._clock()):
-            self._tell(decode(message), limit.passed_over())
+            self._write(decode(message), limit.left_out())
 
-    def _tell(self, event: Event[Any], passed_over: int) -> None:
-        more = f" ({passed_over} more like it since the last one logged)" if passed_over else ""
+    def _write(self, event: Event[Any], left_out: int) -> None:
+        more = f" ({left_out} more like it since the last one logged)" if left_out else ""
         fields = {"shard": self._shard, "event_id": event.id, "cause": event.causationid}
         data = event.data
         if isinstance(data, DeadLettered):
@@ -102,24 +102,24 @@ class Remarks:
 
 
 class _Limit:
-    """A bucket of tokens: full at the beginning, one token a second."""
+    """A token bucket: full at the beginning, one token a second."""
 
     def __init__(self) -> None:
         self._tokens = _BURST
         self._at = 0.0
-        self._passed_over = 0
+        self._left_out = 0
 
     def passes(self, now: float) -> bool:
         """Take a token, if there is one."""
         self._tokens = min(self._tokens + (now - self._at) * _A_SECOND, _BURST)
         self._at = now
         if self._tokens < 1:
-            self._passed_over += 1
+            self._left_out += 1
             return False
         self._tokens -= 1
         return True
 
-    def passed_over(self) -> int:
-        """Return how many have not passed since the last call."""
-        found, self._passed_over = self._passed_over, 0
+    def left_out(self) -> int:
+        """Return the number of refusals since the last call."""
+        found, self._left_out = self._left_out, 0
         return found

@@ -1,4 +1,4 @@
-"""The uncommitted work of a shard, in memory: inputs taken, timers fired, events of the stage applied and kept for the commit.
+"""The uncommitted work of a shard, in memory: inputs taken, timers fired, and the stage's events for the next commit.
 
 It is lost with the process and rebuilt from the log; `processor` commits it or drops it.
 """
@@ -25,11 +25,11 @@ from engine.processor.stage import Stage
 __all__ = ["COMMIT_BYTES", "OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredError"]
 
 OUTPUT_LIMIT: Final = 2_000
-"""Outputs at which a commit takes no further input (kafka.md, Transactions)."""
+"""A commit with this many outputs takes no further input (kafka.md, Transactions)."""
 
 COMMIT_BYTES: Final = 16 << 20
-"""Bytes of inputs and outputs together (`size_of`) at which a commit takes no further input. A thousand of 2 MiB each would need
-gigabytes, and a process that dies for want of memory at the commit names none of them."""
+"""A commit with this many bytes of inputs and outputs (`size_of`) takes no further input. A thousand of 2 MiB each would need
+gigabytes, and a process that runs out of memory at the commit gives no input as the cause."""
 
 S = TypeVar("S")
 
@@ -52,7 +52,7 @@ class Limit:
     """Size limit of a commit: lowered after a failed one, which may have been too large to be written in time."""
 
     def __init__(self, most: int) -> None:
-        """Begin with the most."""
+        """Begin at the largest limit."""
         self._most: Final = most
         self.now = most
 
@@ -67,7 +67,7 @@ class Limit:
 
 
 class ShardRun(Generic[S]):
-    """What a processor has in memory while its shard is open, ahead of the log by at most one commit."""
+    """State of an open shard, ahead of the log by at most one commit."""
 
     def __init__(
         self,
@@ -83,12 +83,12 @@ class ShardRun(Generic[S]):
         """Continue at the shard's position.
 
         Args:
-            stage: what decides.
-            shard: its name.
+            stage: the stage.
+            shard: the shard.
             held: the opened shard, for commits.
             recovered: the state as of `held.position`.
-            inputs: those after it.
-            limit: of the outputs of a commit.
+            inputs: the inputs after it.
+            limit: limit on the outputs of a commit.
             begin: called with the name of an input or a timer before its decision; returns reasons not to decide it
                 (`Breaker.begin`).
             patience: processor time of a child process for a trial (seconds).
@@ -106,7 +106,7 @@ class ShardRun(Generic[S]):
         self._begin = begin
         self._patience = patience
         self._urgent = False
-        """An input was dropped because processes ended in it: committed before another one can end."""
+        """An input was dropped because processes ended during it: commit before another process can end."""
         self._names = [f"{topic}/{number}" for topic, number in inputs.partitions]
         self.now = position.now
         self.sequence = position.shardsequence
@@ -115,10 +115,10 @@ class ShardRun(Generic[S]):
         """The vector as a tuple."""
         self.outputs: list[Output] = []
         self._bytes = 0
-        """Inputs and outputs since the last commit."""
+        """Bytes of inputs and outputs since the last commit."""
         self.begun: list[tuple[int, Taken | None]] = []
-        """What was taken since the last commit, `None` for a timer that fired, each with the shardsequence before it."""
-        # For those who watch from other threads: asking the stage itself would change its state beneath the shard's thread.
+        """Inputs taken since the last commit (`None`: a timer fired), each with the shardsequence before it."""
+        # For observers in other threads: calling the stage would change its state beneath the shard's thread.
         self.committed: dict[str, int] = dict(self.accounts.outcomes)
         """Inputs by outcome, as of the last commit."""
         self.received: int = self.accounts.received
@@ -127,12 +127,12 @@ class ShardRun(Generic[S]):
         """When the earliest timer fires (microseconds), as of the last commit."""
         self._silent = dict.fromkeys(SILENT, 0)
         self._absorbs = [stage.absorbs(partition.topic) for partition in inputs.partitions]
-        # What is absorbed and what is not have topics of their own; those that are not may stand for each other.
+        # Absorbed and other inputs are on different topics; topics of one group may replace each other.
         topics = [topic for topic, _ in stage.inputs]
         self._topics = [{topic for topic in topics if stage.absorbs(topic) == absorbed} for absorbed in self._absorbs]
         self._counts = [inputs.log.partitions(partition.topic) for partition in inputs.partitions]
-        # Where there is one partition no key is wrong, and the topic alone says that an event stands where it belongs.
-        # So it does where the one shard of the stage takes all partitions.
+        # With one partition every key is right, and the topic alone decides whether an event belongs there.
+        # The same holds if the stage's only shard takes all partitions.
         self._single = single_shard(stage)
         free = [self._single or count == 1 for count in self._counts]
         self._right = [topics if is_free else set() for topics, is_free in zip(self._topics, free, strict=True)]
@@ -150,12 +150,12 @@ class ShardRun(Generic[S]):
 
         Args:
             horizon: the time.
-            errors: why the stage failed on a timer, once for each earlier attempt, by the sequence at which it fired: after one its
-                job is parked, after two, parking having failed as well, it is dropped.
+            errors: why the stage failed on a timer, one reason per earlier attempt, by the sequence at which it fired: after one
+                the job is parked; after two, as parking failed too, the timer is dropped.
 
         Raises:
             UnfiredError: the stage fails on a timer.
-            Exception: whatever the stage raises while it drops one.
+            Exception: any that the stage raises while it drops a timer.
         """
         fired = 0
         while (due := self.stage.due(self.state)) is not None and due <= horizon and not self.full():
@@ -201,12 +201,12 @@ class ShardRun(Generic[S]):
 
         Args:
             taken: the input.
-            reasons: why the stage failed on it, once for each earlier attempt: after one it is parked, after two, parking having
-                failed as well, it is a dead letter.
+            reasons: why the stage failed on it, one per earlier attempt: after one it is parked; after two, as parking failed too,
+                it becomes a dead letter.
 
         Raises:
-            BrokenStageError: the stage gives an outcome without an event, or events without an outcome.
-            Exception: whatever else the stage raises.
+            BrokenStageError: the stage returns an outcome without an event, or events without an outcome.
+            Exception: any other that the stage raises.
         """
         place, record, _ = taken
         self._receive(taken)
@@ -215,19 +215,19 @@ class ShardRun(Generic[S]):
             self._urgent = True
             reasons = *ended, *reasons
         if len(reasons) > 1:
-            self._bury(record, reasons[-1])
+            self._dead_letter(record, reasons[-1])
             return
         try:
             event = decode(record.message, bounded=not 0 < record.size <= SMALL)
         except EventError as error:
-            self._bury(record, str(error))
+            self._dead_letter(record, str(error))
             return
         stage, state = self.stage, self.state
         fault = None if event.data.TOPIC in self._right[place] else self._fault(place, event)
         if fault is not None:
-            self._bury(record, fault)
+            self._dead_letter(record, fault)
             return
-        if self._absorbs[place] and not reasons:  # dead letters are no part of the state: recovery skips them
+        if self._absorbs[place] and not reasons:  # dead letters are not part of the state: recovery skips them
             stage.absorb(state, event)
         decision = stage.park(state, event, self.now, reasons[0]) if reasons else stage.decide(state, event, self.now)
         first: Event[Any] | None = None
@@ -240,7 +240,7 @@ class ShardRun(Generic[S]):
             except NotKeptError as error:
                 if first is not None:
                     raise
-                self._bury(record, str(error))
+                self._dead_letter(record, str(error))
                 return
             if first is None:
                 first = made
@@ -251,14 +251,14 @@ class ShardRun(Generic[S]):
                 raise BrokenStageError(f"outcome {outcome!r} without an event")
             self._silent[outcome] += 1
         elif self._outcome(first) is None:
-            raise BrokenStageError(f"outcome {outcome!r}, but {first.type} stands for none")
+            raise BrokenStageError(f"outcome {outcome!r}, but {first.type} has none")
 
-    def set_aside(self, taken: Taken, reason: str) -> None:
+    def drop_large(self, taken: Taken, reason: str) -> None:
         """Make an input a dead letter because an output of it is too large for the log.
 
         Args:
             taken: the input.
-            reason: what the log said.
+            reason: the error of the log.
         """
         self._receive(taken)
         _, record, _ = taken
@@ -280,14 +280,14 @@ class ShardRun(Generic[S]):
         self.begun.append((self.sequence, taken))
 
     def _fault(self, place: int, event: Event[Data]) -> str | None:
-        """Return why an event is in the wrong partition or topic; `None`: it is not.
+        """Return why an event is in the wrong partition or topic; `None`: it is right.
 
-        Two shards must never decide about one subject.
+        Two shards must never decide about the same subject.
         """
         topic = event.data.TOPIC
         if topic not in self._topics[place]:
             if not any(topic in topics for topics in self._topics):
-                return f"{event.type} is no input: it belongs on the topic {topic}"
+                return f"{event.type} is not an input: it belongs on the topic {topic}"
             return f"{event.type} belongs on the topic {topic}, not on {self.inputs.partitions[place].topic}"
         if isinstance(event.data, Accounted):  # of the shard that writes the partition, whatever its name as a key
             return None
@@ -297,7 +297,7 @@ class ShardRun(Generic[S]):
         return None
 
     def account(self) -> None:
-        """Write the account of inputs without an event, if there are any; called last before the commit."""
+        """Write the account of inputs without an event, if any; called last before the commit."""
         if not any(self._silent.values()):
             return
         event = Event(
@@ -338,6 +338,6 @@ class ShardRun(Generic[S]):
         self.sequence += 1
         self.accounts.fold(event, self.basis, self.sequence, self._outcome)
 
-    def _bury(self, record: Record, reason: str) -> None:
+    def _dead_letter(self, record: Record, reason: str) -> None:
         letter = dead_letter(self.shard, record, reason, self.now, self.accounts.outcomes["dead"] + 1)
         self._write(letter, "dead-letters", record.message.key)

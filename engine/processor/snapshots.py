@@ -1,14 +1,14 @@
 """Snapshots of a shard's state, written a few subjects at a time.
 
-A snapshot is fuzzy: its records were written by different commits. The manifest says up to which shardsequence W every change is
-in the records; the tail after W holds the rest, and some changes twice, which `Stage.contains` tells apart, subject by subject. A
-large subject has several records; those of them that have changed are written by one commit, so all of a subject is as of one
-moment. Records changed since they were written are *dirty* and are written oldest subject first, so that W moves on.
+A snapshot is fuzzy: different commits wrote its records. The manifest gives the shardsequence W up to which every change is in the
+records; the tail after W holds the rest and repeats some changes, which `Stage.contains` recognises, subject by subject. A large
+subject has several records; its changed records are written by one commit, so all of a subject is as of one moment. Records
+changed since they were written are *dirty* and are written oldest subject first, so that W advances.
 
-How many go with a commit follows from how many are dirty: enough that each is written before `every` further inputs are taken;
-what a large subject takes in advance, the commits after it do without. So the tail stays in proportion to `every` inputs, a
-commit's share in proportion to its inputs, and 1 MiB bounds its pause, or what has changed of one subject. Measured over 100,000
-subjects of 600 B, changed at random: 250 to 330 written with a commit of 500 inputs.
+A commit writes enough dirty records that each is written before `every` further inputs are taken; what a large subject takes in
+advance, the next commits write less. So the tail stays in proportion to `every` inputs and a commit's share in proportion to its
+inputs; 1 MiB, or the changes of one subject, bounds its pause. Measured over 100,000 subjects of 600 B, changed at random: 250
+to 330 written with a commit of 500 inputs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _GENERATION_BYTES: Final = 4
 _LARGEST_GENERATION: Final = 2 ** (8 * _GENERATION_BYTES) - 1
 _MODULUS: Final = 1 << 128
 _CYCLE_BYTES: Final = 1 << 20
-"""State written in one cycle (about 10 ms), unless a single subject is larger."""
+"""Bytes of state written in one cycle (about 10 ms), unless a single subject is larger."""
 _MARK_EVERY: Final = 2_000
 """Outputs between two positions from which a tail can be read."""
 
@@ -49,7 +49,7 @@ def record_hash(subject: str, record: bytes) -> int:
 
 
 def state_hash(stage: Stage[S], state: S) -> str:
-    """Return 32 hexadecimal digits that identify a state: the sum of its records' hashes, whatever their order (AdHash)."""
+    """Return 32 hexadecimal digits that identify a state: the sum of its records' hashes, independent of their order (AdHash)."""
     total = 0
     for name in stage.records(state):
         record = stage.dump(state, name)
@@ -60,7 +60,7 @@ def state_hash(stage: Stage[S], state: S) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Manifest:
-    """What the other records are."""
+    """Description of the other records."""
 
     generation: Annotated[int, Field(ge=0, le=_LARGEST_GENERATION)]
     state_version: int
@@ -76,29 +76,29 @@ _MANIFEST_OF: Final = TypeAdapter(_Manifest)
 
 @dataclass(slots=True)
 class Loaded:
-    """What a shard's snapshot gives recovery to begin with; without a usable one, nothing."""
+    """The part of a shard's snapshot that recovery begins with; empty if there is no usable one."""
 
     generation: int
-    """Of the records to be written next. Records of another one are ignored, so a refold need not delete them at once."""
+    """Generation of the next records. Records of other generations are ignored, so a refold need not delete them at once."""
     records: list[tuple[str, bytes]] = field(default_factory=list)
     accounts: Accounts = field(default_factory=Accounts)
     low: Position | None = None
-    """Everything up to here is in the records: `shardsequence` of own output, `vector` of absorbed inputs. `None`: no snapshot."""
+    """The records contain all up to here: `shardsequence` of own output, `vector` of absorbed inputs. `None`: no snapshot."""
     offsets: dict[Partition, int] = field(default_factory=dict)
     """Where the tail of each output partition begins."""
     hashes: dict[str, int] = field(default_factory=dict)
     stale: list[str] = field(default_factory=list)
-    """Records that are of no use and are to be replaced or deleted."""
+    """Useless records, to be replaced or deleted."""
     fault: str = ""
-    """Why a snapshot that is there is not used."""
+    """Why the stored snapshot is not used."""
 
 
 def load(stored: Iterable[tuple[str, bytes]], state_version: int) -> Loaded:
     """Read a snapshot.
 
     Args:
-        stored: the records of the shard.
-        state_version: that the stage can load. A snapshot of another version, or one whose hash does not match, is not used.
+        stored: the shard's records.
+        state_version: version that the stage can load. A snapshot of another version, or with a wrong hash, is not used.
     """
     manifest: _Manifest | None = None
     torn = False
@@ -137,9 +137,9 @@ def load(stored: Iterable[tuple[str, bytes]], state_version: int) -> Loaded:
 
 
 def rehashed(stored: Iterable[tuple[str, bytes]]) -> tuple[list[tuple[str, bytes]], bool]:
-    """Return a snapshot's records with a manifest whose hash is theirs, and whether it was so before.
+    """Return a snapshot's records with a correct hash in the manifest, and whether it was correct before.
 
-    For those who ask what a snapshot says that would not be used as it is.
+    For inspecting a snapshot that recovery would not use.
     """
     records = list(stored)
     stated = next((framed for subject, framed in records if subject == MANIFEST), None)
@@ -173,16 +173,16 @@ def _hex(hashes: Iterable[int]) -> str:
 
 @dataclass(slots=True)
 class _Dirty:
-    """A subject that has changed since it was written."""
+    """A subject changed since it was written."""
 
     since: Position
-    """The shard's position before it."""
+    """The shard's position before the change."""
     records: dict[str, None] = field(default_factory=dict)
-    """Those that have changed."""
+    """Its changed records."""
 
 
 class Snapshots:
-    """Tracks dirty records and gives each commit its share of them."""
+    """Tracks dirty records and selects those that each commit writes."""
 
     def __init__(self, stage: Stage[Any], loaded: Loaded, every: int) -> None:
         """Continue from the stored snapshot.
@@ -190,20 +190,20 @@ class Snapshots:
         Args:
             stage: encodes the records.
             loaded: the stored snapshot.
-            every: inputs within which a changed record is written.
+            every: a changed record is written within this many inputs.
         """
         self._stage = stage
         self._generation = loaded.generation
         self._every = every
         self._hashes = loaded.hashes
         self._total = sum(loaded.hashes.values())
-        self._dirty: OrderedDict[str, _Dirty] = OrderedDict()  # a dict passes over all that it has popped to find its first entry
+        self._dirty: OrderedDict[str, _Dirty] = OrderedDict()  # a dict scans all popped entries to find its first one
         self._count = 0
         self._unwritten = 0
         self._marks: deque[tuple[int, dict[Partition, int]]] = deque([(0, {})])
         self._credit = 0.0
         self.low: Position = loaded.low or Position(())
-        """Everything up to here is in the records."""
+        """The records contain everything up to here."""
         if loaded.low is not None:
             self._marks.append((loaded.low.shardsequence, loaded.offsets))
         self.touch(loaded.stale, self.low)
@@ -219,7 +219,7 @@ class Snapshots:
         return len(self._hashes) - (ACCOUNTS in self._hashes) + self._unwritten
 
     def touch(self, records: Iterable[str], before: Position) -> None:
-        """Note that records have changed after `before`."""
+        """Record that some records changed after `before`."""
         dirty, written = self._dirty, self._hashes
         for record in records:
             subject = self._stage.subject(record)
@@ -237,19 +237,19 @@ class Snapshots:
         return shardsequence - self._marks[-1][0] >= _MARK_EVERY
 
     def mark(self, shardsequence: int, ends: dict[Partition, int]) -> None:
-        """Note where the output partitions end, no output after `shardsequence` being written yet."""
+        """Record the ends of the output partitions, before any output after `shardsequence` is written."""
         self._marks.append((shardsequence, ends))
 
     def changes(self, state: Any, after: Position, accounts: Accounts, inputs: int | None) -> list[tuple[str, bytes | None]]:  # noqa: ANN401  the stage's own
-        """Return the records to be written with a commit; empty if none is due.
+        """Return the records to write with a commit; empty if none is due.
 
         Args:
-            state: of the stage, all of the commit's outputs applied.
+            state: state of the stage, with all outputs of the commit applied.
             after: the shard's position after the commit.
-            accounts: as of then.
-            inputs: taken by the commit; `None`: nothing else is to be done, write as much as a cycle may.
+            accounts: the accounts after the commit.
+            inputs: number of inputs in the commit; `None`: the shard is idle, write as much as a cycle may.
 
-        Where outputs change no subject (dead letters, accounts), the manifest alone is written often enough to keep the tail short.
+        If outputs change no subject (dead letters, accounts), the manifest alone is written often enough to keep the tail short.
         """
         if inputs is None:
             self._credit = quota = self._count

@@ -4,8 +4,8 @@
     evolve(state, event)                  apply one event; total, cannot fail
     due(state) -> time | None             when the earliest timer of this state fires
 
-`decide` is a generator: the caller evolves each event before it asks for the next, so that later decisions about the same input
-see the state that the earlier ones made. It never changes the state itself.
+`decide` is a generator: the caller applies each event before it requests the next, so later decisions about the same input see the
+state after the earlier ones. `decide` never changes the state itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Outcome = Literal["dead", "duplicate", "parked", "waiting", "rejected", "refused
 """Outcome of an input; exactly one, tested in this order (design rule 4)."""
 
 Reads = tuple[Topic, Literal["own", "all"]]
-"""A topic that a stage takes: of each shard its own partition, or all partitions (see `engine.processor.partitions`)."""
+"""An input topic of a stage: each shard takes its own partition, or all partitions (see `engine.processor.partitions`)."""
 
 Decision = Generator[Event[Data], None, Outcome]
 """Events in order; returns the input's outcome."""
@@ -38,30 +38,30 @@ class Stage(Protocol[S]):
 
     @property
     def state_version(self) -> int:
-        """Version of the snapshot codec; a snapshot of another version is not read, the shard refolds."""
+        """Version of the snapshot codec; a snapshot of another version is not read, and the shard refolds."""
 
     @property
     def inputs(self) -> tuple[Reads, ...]:
-        """What it takes, in order of precedence at equal recorded times. `cluster` is taken before all others."""
+        """Its input topics, in order of precedence at equal recorded times. `cluster` is taken before all others."""
 
     @property
     def outputs(self) -> tuple[Topic, ...]:
-        """Topics it writes, none of which it takes; the first one takes the accounts of its shards as well.
+        """Topics that it writes, none of which it takes; the first also holds the accounts of its shards.
 
-        Of the stages only those that take `job-events` may take that one: on other topics accounts are no inputs.
+        Other stages that take this first topic must take `job-events`: on other topics accounts are not inputs.
         """
 
     def initial(self) -> S:
-        """Return the state of a shard that has taken nothing."""
+        """Return the state of a shard that has taken no input."""
 
     def decide(self, state: S, event: Event[Data], now: int) -> Decision:
         """Yield the events of an input. `now`: largest recorded time so far, this input's included (microseconds).
 
-        It may raise `NotKeptError` instead of giving the first event; the input becomes a dead letter then.
+        May raise `NotKeptError` before the first event; the input then becomes a dead letter.
         """
 
     def fire(self, state: S, now: int, error: str | None = None) -> Generator[Event[Data], None, None]:
-        """Fire the earliest timer, which is due at or before `now`.
+        """Fire the earliest timer, due at or before `now`.
 
         Args:
             state: not to be changed.
@@ -79,27 +79,28 @@ class Stage(Protocol[S]):
         """
 
     def timer(self, state: S) -> str:
-        """Return the id, in ASCII, of the timer that `fire` fires next; asked only after `due` gave a time. Total, as `due` is."""
+        """Return the id (ASCII) of the timer that `fire` fires next; called only after `due` returned a time. Total, as `due`."""
 
     def park(self, state: S, event: Event[Data], now: int, error: str) -> Decision:
-        """Set aside an input that `decide` failed on (an exception or a broken invariant), and the job with it.
+        """Park an input that `decide` failed on (an exception or a broken invariant), with its job.
 
         Raises:
-            NotKeptError: it becomes a dead letter. So does every input that the stage absorbs: recovery absorbs all others.
+            NotKeptError: the input becomes a dead letter, as does every absorbed input: recovery absorbs all others.
         """
 
     def evolve(self, state: S, event: Event[Data]) -> None:
         """Apply one event of the stage's own output."""
 
     def absorb(self, state: S, event: Event[Data]) -> None:
-        """Apply one input of the truth that the stage absorbs whole (for lifecycle: `cluster`). Total, like `evolve`."""
+        """Apply one input that the stage absorbs whole (for lifecycle: `cluster`). Total, like `evolve`."""
 
     def contains(self, state: S, event: Event[Data]) -> bool:
-        """Return whether the state holds an event of the stage's own output already, by its `sequence`.
+        """Return whether the state already contains an event of the stage's own output, by its `sequence`.
 
-        Asked at recovery only: subjects of a snapshot may be newer than the point from which the tail is folded, so the tail
-        repeats what they hold. An event that changes several subjects is contained when all of them hold it, and applying it
-        to those that do changes nothing. (An absorbed fact is simply absorbed again, with all that followed it.)
+        Called only at recovery: subjects of a snapshot may be newer than the start of the tail, so the tail repeats their events.
+            An
+        event that changes several subjects is contained if all of them contain it, and applying it to those that do changes
+        nothing. (An absorbed fact is simply absorbed again, with all later ones.)
         """
 
     def absorbs(self, topic: Topic) -> bool:
@@ -108,22 +109,22 @@ class Stage(Protocol[S]):
     def due(self, state: S) -> int | None:
         """Return when the earliest timer fires (microseconds), or `None`.
 
-        Total, like `evolve`: a failure could be attributed to no input.
+        Total, like `evolve`: no input could be blamed for a failure.
         """
 
     def fires_at(self, state: S, due: int, horizon: int) -> int:
-        """Return when the earliest timer fires: when it is due, or later where one does at once what several would have done.
+        """Return when the earliest timer fires: when it is due, or later if one firing replaces several.
 
         Args:
             state: not to be changed.
-            due: when it is due (microseconds), by the horizon.
-            horizon: until when timers fire; it fires no later.
+            due: when it is due (microseconds), at most `horizon`.
+            horizon: end of the time within which timers fire.
         """
 
     def unfinished(self, state: S) -> int | None:
         """Return when the stage continues postponed work (microseconds), or `None`.
 
-        It is a timer like others, used by callers that run a stage until it is idle.
+        A timer like others, for callers that run a stage until it is idle.
         """
 
     def touched(self, state: S) -> list[str]:
@@ -133,18 +134,18 @@ class Stage(Protocol[S]):
         """
 
     def outcome(self, event: Event[Data]) -> Outcome | None:
-        """Return the outcome that the first event of an input stands for; `None` if no input but a timer caused it."""
+        """Return the outcome that the first event of an input shows; `None` if a timer caused the event."""
 
     def subject(self, record: str) -> str:
         """Return the subject of a record name, whether the record exists or not.
 
-        A subject may have several records, so that none grows with it and a change rewrites only a few. Those that have changed
-        are written by one commit: a snapshot holds all of a subject as of one moment. What the stage's events are about has their
-        subject for its name, or a word that says what it is, a slash and their subject.
+        A subject may have several records, so that none grows without bound and a change rewrites only a few. One commit writes all
+        changed records of a subject, so a snapshot holds it as of one moment. Records are named by the subject of their events, or
+        by a word for their kind, a slash and the subject.
         """
 
     def dump(self, state: S, record: str) -> bytes | None:
-        """Return the canonical content of one record; `None` if there is nothing for it to hold."""
+        """Return the canonical content of one record; `None` if it is empty."""
 
     def load(self, state: S, records: Iterable[tuple[str, bytes]]) -> None:
         """Restore records into an initial state."""

@@ -1,8 +1,8 @@
 """Ends the process when one decision takes too long; the breaker's mark names its input or timer to the next process.
 
-What counts is processor time: a machine that is busy or asleep, and a process that was frozen, are not taken for a loop. A loop
-that holds the interpreter (in a C extension) leaves no turn to the thread that looks; then the system ends the process, by a timer
-that is wound up at each look. In a process of somebody else there is the thread alone: its timers and signals are not Lahar's.
+It counts processor time, so a busy or sleeping machine or a frozen process is not mistaken for a loop. A loop that holds the
+interpreter (in a C extension) blocks the watchdog's thread; then a system timer, which the thread resets at each check, ends the
+process. Inside another program only the thread is used: that program's timers and signals are not Lahar's.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from engine.processor.breaker import Breaker, text_of
 __all__ = ["DECIDE_SECONDS", "ENDED", "Watchdog"]
 
 DECIDE_SECONDS: Final = 60.0
-"""Processor time that deciding one input or timer may take. They take a millisecond, large jobs some seconds."""
+"""Processor time allowed for one input or timer (seconds). They take a millisecond, large jobs some seconds."""
 
 ENDED: Final = 70
-"""Exit code of a process that was ended."""
+"""Exit code of a process that the watchdog ended."""
 
 _LOOKS: Final = 8
-"""Within the time that a decision may take."""
+"""Checks within the time that a decision may take."""
 _logger: Final = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Looks at what shards of this process decide; a context manager, in the thread that owns it."""
+    """Watches the decisions of this process's shards; a context manager, in the thread that owns it."""
 
     def __init__(self, seconds: float = DECIDE_SECONDS, end: Callable[[int], object] = os._exit, *, alarm: bool = True) -> None:
         """Watch nothing yet.
 
         Args:
-            seconds: of processor time that a decision may take.
+            seconds: processor time allowed for a decision.
             end: ends the process with an exit code.
-            alarm: the timer of the process (`ITIMER_VIRTUAL`) may be used, and its signal.
+            alarm: whether the process's timer (`ITIMER_VIRTUAL`) and its signal may be used.
         """
         self.seconds: Final = seconds
-        """Of processor time that a decision may take."""
+        """Processor time allowed for a decision."""
         self._end: Final = end
         self._alarm: Final = alarm
         self._seen: WeakKeyDictionary[Breaker, tuple[object, float]] = WeakKeyDictionary()
-        """Each shard's decision when first seen, and its processor time then (seconds)."""
+        """Each shard's decision when first seen, with the processor time at that moment (seconds)."""
         self._stop = threading.Event()
 
     def watch(self, breaker: Breaker) -> None:
-        """Look at the decisions of one more shard, while its breaker is in use; from any thread."""
+        """Watch one more shard, while its breaker is in use; callable from any thread."""
         self._seen[breaker] = None, 0.0
 
-    def look(self) -> None:
+    def check(self) -> None:
         """End the process if a decision has taken too long since it was first seen."""
         for breaker, (before, since) in list(self._seen.items()):
             deciding, spent = breaker.deciding, breaker.processor_seconds()
@@ -74,23 +74,23 @@ class Watchdog:
         try:
             breaker.run_out()
         except LogError as error:
-            _logger.critical("shard %s: that cannot be noted: %s", breaker.shard, error)
+            _logger.critical("shard %s: the mark cannot be written: %s", breaker.shard, error)
         self._end(ENDED)
 
     def _live(self) -> None:
         while not self._stop.wait(self.seconds / _LOOKS):
             self._wind_up()
-            self.look()
+            self.check()
 
     def _wind_up(self) -> None:
         if self._alarm:
             signal.setitimer(signal.ITIMER_VIRTUAL, self.seconds + 1)
 
     def __enter__(self) -> Self:
-        """Begin to look."""
+        """Start watching."""
         self._stop.clear()
         if self._alarm and sys.__stderr__ is not None:
-            # Says where the threads are; then the signal's own effect is the end.
+            # Prints the threads' stacks; then the signal's default action ends the process.
             faulthandler.register(signal.SIGVTALRM, sys.__stderr__, chain=True)
         self._wind_up()
         self._thread = threading.Thread(target=self._live, name="lahar-watchdog", daemon=True)
@@ -98,7 +98,7 @@ class Watchdog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """Look no more."""
+        """Stop watching."""
         self._stop.set()
         self._thread.join()
         if self._alarm:

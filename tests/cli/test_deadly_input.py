@@ -39,7 +39,7 @@ def test_the_third_command_sets_it_aside_and_does_its_own_work(lahar, files, fol
     runs = [planted("apply", file) for file in (deadly, files["queue"], files["job"])]
     assert [run.returncode for run in runs] == [70, 70, 0], runs
     assert "jobs/0@0 is not decided after 1 s of processor time: this process ends" in runs[0].stderr
-    assert "2 processes, one after the other, ended while they decided jobs/0@0; that is set aside now" in runs[2].stderr
+    assert "2 processes, one after the other, ended while they decided jobs/0@0; it is dropped now" in runs[2].stderr
     assert "ml/train" in runs[2].stdout
     assert lahar("job", "show", "ml/train", "--json").record["phase"] == "Pending"
     status = lahar("status", "--json").lifecycle
@@ -49,6 +49,6 @@ def test_the_third_command_sets_it_aside_and_does_its_own_work(lahar, files, fol
     assert "deadly" in lahar("job", "list").out
     assert "processes ended twice" in lahar("why", "ml/deadly").out
     for ask in (["job", "show"], ["timeline"]):
-        assert "nothing has opened the job 'ml/deadly' yet; `lahar why ml/deadly` says" in lahar(*ask, "ml/deadly", code=3).err
+        assert "the job 'ml/deadly' is not opened yet; `lahar why ml/deadly` shows" in lahar(*ask, "ml/deadly", code=3).err
     lahar("job", "unpark", "ml/deadly")
     assert sorted(record["name"] for record in lahar("job", "list", "--json").records) == ["deadly", "train"]

@@ -47,7 +47,7 @@ def test_what_processes_end_in_is_parked_and_nothing_else_is_lost_or_doubled(
     log.append("pods", given)
     runs = [run(settings) for _ in range(deaths + 1)]
     assert [found for found, _ in runs] == [code] * deaths + [0], runs
-    assert "2 processes, one after the other, ended while they decided pods/0@41; that is set aside now" in runs[-1][1]
+    assert "2 processes, one after the other, ended while they decided pods/0@41; it is dropped now" in runs[-1][1]
     found = [decode(record.message) for record in log.read(Partition("job-events", 0), 0, 1_000)]
     assert [(event.subject, event.data.error) for event in found if isinstance(event.data, JobParked)] == [("victim", REASON)]
     verdict = judge(log, CountingStage(), 0, ended_in={"pods/0@41"})

@@ -221,7 +221,7 @@ class _Again:
                 self.must_have_fired(max(self.run.now, found[2]))
                 if record is not None and (reason := self._too_large(taken, record)):
                     # Only the log knows what is too large for it.
-                    self.run.set_aside(found, reason)
+                    self.run.drop_large(found, reason)
                 else:
                     self.run.take(found, ())
                 self._collect()

@@ -63,7 +63,7 @@ class TestProcesses:
         runs = [self.run(path, 0.3) for _ in range(3)]
         assert [found for found, _ in runs] == [code, code, 0], runs
         assert "a process ended while it decided pods/0@41" in runs[1][1]
-        assert "2 processes, one after the other, ended while they decided pods/0@41; that is set aside now" in runs[2][1]
+        assert "2 processes, one after the other, ended while they decided pods/0@41; it is dropped now" in runs[2][1]
         if way == "loop":
             assert "pods/0@41 is not decided after 0.3 s of processor time: this process ends" in runs[0][1]
         if way == "hold":
@@ -506,14 +506,14 @@ class TestWatchdog:
         dog.watch(breaker)
         for number in range(2):
             breaker.begin(("pods/0", number))
-            dog.look()
+            dog.check()
         breaker.rest()
-        dog.look()
+        dog.check()
         breaker.begin(("pods/0", 2))
-        dog.look()
-        dog.look()
+        dog.check()
+        dog.check()
         assert ends == []
-        dog.look()
+        dog.check()
         assert ends == [ENDED]
         assert "counting/0: pods/0@2 is not decided after 10 s" in caplog.text
         assert log.marks[-1] == "0 pods/0@2", "the next process knows it, also where marks are costly"
@@ -524,9 +524,9 @@ class TestWatchdog:
         dog.watch(breaker)
         breaker.begin(("pods/0", 2))
         breaker.close()
-        dog.look()
+        dog.check()
         del breaker
-        dog.look()
+        dog.check()
 
     def test_a_thread_that_has_ended_decides_nothing(self, log: MortalLog) -> None:
         dog = Watchdog(10, lambda code: pytest.fail(f"ended with {code}"))
@@ -534,8 +534,8 @@ class TestWatchdog:
             breaker = thread.submit(self.breaker, log).result()
             breaker.begin(("pods/0", 2))
         dog.watch(breaker)
-        dog.look()
-        dog.look()
+        dog.check()
+        dog.check()
 
 
 def test_the_log_names_what_is_set_aside(caplog: pytest.LogCaptureFixture) -> None:
@@ -545,7 +545,4 @@ def test_the_log_names_what_is_set_aside(caplog: pytest.LogCaptureFixture) -> No
         for _ in range(3):
             live(log, "a-1")
     assert "shard counting/0: a process ended while it decided pods/0@1\n" in caplog.text
-    assert (
-        "shard counting/0: 2 processes, one after the other, ended while they decided pods/0@1; that is set aside now"
-        in caplog.text
-    )
+    assert "shard counting/0: 2 processes, one after the other, ended while they decided pods/0@1; it is dropped now" in caplog.text

@@ -199,7 +199,7 @@ class TestPoison:
         log.append("jobs", [self.OUTPUT])
         started(log).run_until_quiet()
         assert [letter.data.reason for letter in written(log, "dead-letters")] == [
-            "lahar.job.parked.v1 is no input: it belongs on the topic job-events"
+            "lahar.job.parked.v1 is not an input: it belongs on the topic job-events"
         ]
 
     def test_what_cannot_be_read_goes_to_the_dead_letters_with_its_origin(self, log: MemoryLog) -> None:
@@ -505,7 +505,7 @@ class TestTransactions:
         lossy = Lossy()
         lossy.append("pods", [custom("a", number, "add", at=1) for number in range(4)])
         started(lossy).step()
-        with pytest.raises(LogDamagedError, match=r"output 2 of shard counting/0 is missing \(job-events/0 goes on behind it\)"):
+        with pytest.raises(LogDamagedError, match=r"output 2 of shard counting/0 is missing \(job-events/0 continues after it\)"):
             started(lossy, Reversioned())
 
     def test_a_missing_end_of_the_output_is_damage(self) -> None:

@@ -14,7 +14,7 @@ from engine.log.errors import FencedError
 from engine.log.memory import MemoryLog
 from engine.log.port import Output, Partition, ShardId
 from engine.processor.processor import Processor
-from engine.processor.shard_logging import Remarks
+from engine.processor.shard_logging import ShardLogger
 
 
 @pytest.fixture(autouse=True)
@@ -31,8 +31,8 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 REMARK = """
 from engine.log.errors import LogError
 from engine.log.port import ShardId
-from engine.processor.shard_logging import Remarks
-Remarks(ShardId("lifecycle", 0)).given_up(LogError("away"))
+from engine.processor.shard_logging import ShardLogger
+ShardLogger(ShardId("lifecycle", 0)).given_up(LogError("away"))
 """
 
 
@@ -104,9 +104,9 @@ def test_of_a_flood_some_are_told_with_the_number_of_the_others(caplog: pytest.L
     outputs = letters(100)
     caplog.clear()
     now = [1_000.0]
-    remarks = Remarks(ShardId("counting", 0), clock=lambda: now[0])
-    remarks.committed(outputs)
+    logger = ShardLogger(ShardId("counting", 0), clock=lambda: now[0])
+    logger.committed(outputs)
     assert len(told(caplog)) == 20
     now[0] += 2
-    remarks.committed(outputs)
+    logger.committed(outputs)
     assert [line.partition("(")[2] for line in told(caplog)] == ["80 more like it since the last one logged)", ""]
