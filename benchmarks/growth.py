@@ -20,7 +20,7 @@ from engine.events.times import SECOND
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor
-from engine.runtime.collector import set_aside
+from engine.runtime.collector import freeze_live_objects
 
 __all__ = ["bytes_per_replica", "many_jobs", "many_replicas", "trickle", "trickle_bytes"]
 
@@ -45,7 +45,7 @@ def _rate_on(jobs: int, replicas: int, sample: int) -> float:
     log = _live(jobs, replicas)
     processor = Processor(log, LifecycleStage(), 0)
     processor.open()
-    with set_aside() as collector:
+    with freeze_live_objects() as collector:
         while processor.step():
             collector.tick()
         count = max(sample // replicas, 1)

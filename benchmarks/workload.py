@@ -20,7 +20,7 @@ from engine.log.memory import MemoryLog
 from engine.log.port import ShardId
 from engine.log.sqlite import SqliteLog
 from engine.processor.processor import Processor
-from engine.runtime.collector import set_aside
+from engine.runtime.collector import freeze_live_objects
 from statemachines.spec import Requests
 from statemachines.vocabulary import AttemptPhase
 
@@ -133,7 +133,7 @@ def run(log: MemoryLog | SqliteLog, pauses: list[float] | None = None) -> Proces
     """Process what waits in a log as `lahar run` does; note how long each step took."""
     processor = Processor(log, LifecycleStage(), 0)
     processor.open()
-    with set_aside() as collector:
+    with freeze_live_objects() as collector:
         while True:
             began = perf_counter()
             if not processor.step():

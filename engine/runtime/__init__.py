@@ -1,1 +1,1 @@
-"""Puts the parts together: settings, opening of logs, the runner of shards, monitoring."""
+"""Composition of a process: settings, opening of logs, the runner of shards, monitoring."""

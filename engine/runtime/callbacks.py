@@ -1,7 +1,7 @@
-"""Callbacks of a process: which are registered, and when events are delivered to them.
+"""Callbacks of a process: registration, and the times of delivery.
 
-A module is looked for beside the configuration file that names it, then on Python's path. Modules that `lahar.toml` in the working
-directory names are not imported: its author need not be the user who runs the command.
+A module is searched beside the configuration file that names it, then on Python's path. Modules in the `lahar.toml` of the working
+directory are not imported: its author need not be the user who runs the command.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ __all__ = ["CallbackTurn", "Callbacks", "registered"]
 
 
 _REST_SECONDS: Final = 0.2
-"""How long inputs are waited for."""
+"""Longest wait for inputs (seconds)."""
 
 
 class Callbacks:
-    """The registered callbacks of one process. Callers of `tell` and `step` hold the log's run lock."""
+    """The registered callbacks of one process. Callers of `deliver` and `step` hold the log's run lock."""
 
     def __init__(self, settings: Settings, reporter: Reporter, executor: Callable[[], Executor] = ThreadExecutor) -> None:
-        """Find them.
+        """Register the callbacks.
 
         Args:
-            settings: name their modules.
-            reporter: is told that one has failed.
-            executor: gives what runs them.
+            settings: names of their modules.
+            reporter: receives failures of callbacks.
+            executor: creates the executor that runs them.
 
         Raises:
-            CallbackError: a module cannot be imported, or a callback in it is declared wrongly.
+            CallbackError: a module cannot be imported, or a declaration in it is invalid.
         """
         self._reporter = reporter
         self._principal = principal_of(settings.log)
@@ -61,14 +61,14 @@ class Callbacks:
         metrics: CollectorRegistry | None = None,
         our_turn: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Begin where each of them stands in a log; once is enough, until `close`.
+        """Begin at each callback's cursor in a log; may be repeated without effect until `close`.
 
         Args:
             log: writable.
-            started: when this process began, or the recorded time that it plays from (microseconds); what was recorded before is
-                told as `catchup`.
-            metrics: where it is counted what they do.
-            our_turn: tells, from any thread, whether no other process tells them.
+            started: when this process began, or the first recorded time of its inputs (microseconds); events recorded before are
+                delivered as `catchup`.
+            metrics: registry for the callbacks' metrics.
+            our_turn: returns, from any thread, whether no other process delivers.
         """
         if self._dispatcher is None:
             self._dispatcher = Dispatcher(log, self._registry, started=started, executor=self._executor(), our_turn=our_turn)
@@ -78,9 +78,9 @@ class Callbacks:
                 EffectMetrics(metrics, self._status)
 
     def deliver(self) -> None:
-        """Tell them all that was committed, and wait until they have taken it. Nothing happens before `open`.
+        """Deliver all committed events and wait for the callbacks. Does nothing before `open`.
 
-        What one of them could not take waits for the next time: a warning says so.
+        Failed deliveries are repeated at the next call, with a warning.
 
         Raises:
             LogError: the log cannot be read or written.
@@ -99,14 +99,14 @@ class Callbacks:
                 self._reporter.warn(f"callback {callback.name} failed ({callback.failing}); the next command calls it again")
 
     def step(self) -> None:
-        """Tell them what is due without waiting for any of them (for a process that goes on).
+        """Deliver due events without waiting for any callback (for a long-running process).
 
         Raises:
             LogError: the log cannot be read or written.
         """
         if self._dispatcher is not None:
             self._dispatcher.step(now())
-            self._reporter.flush()  # what they print is read while this goes on
+            self._reporter.flush()  # callbacks' output is read while this process runs
 
     def close(self) -> None:
         """Start no more calls, and save each callback's cursor unless another process has taken over."""
@@ -116,7 +116,7 @@ class Callbacks:
 
     @property
     def any(self) -> bool:
-        """Tell whether there are any."""
+        """Return whether there are any."""
         return len(self._registry) > 0
 
     def _status(self) -> list[CallbackStatus]:
@@ -124,12 +124,12 @@ class Callbacks:
         return [] if dispatcher is None else dispatcher.status()
 
     def _apart(self) -> AbstractContextManager[object]:
-        """What callbacks print is no part of an answer in JSON."""
+        """Keep callbacks' output out of an answer in JSON."""
         return redirect_stdout(sys.stderr) if self._reporter.as_json else nullcontext()
 
 
 class CallbackTurn:
-    """Callbacks of a long-running process, called while it is this process's turn."""
+    """Callbacks of a long-running process, delivered while it is this process's turn."""
 
     def __init__(
         self,
@@ -139,16 +139,15 @@ class CallbackTurn:
         metrics: CollectorRegistry,
         our_turn: Callable[[], bool],
     ) -> None:
-        """Tell nobody yet.
+        """Deliver nothing yet.
 
         Args:
             log: writable.
-            callbacks: who is told.
-            warn: told why the log cannot be used, once until it can be used again.
-            metrics: where it is counted what they do.
-            our_turn: tells, from any thread, whether no other process may be telling them by now. Otherwise nobody is told, and how
-                far each callback has come is left alone: the other one goes on from where it stands, what this one would write is
-                older.
+            callbacks: the callbacks.
+            warn: called with the error when the log becomes unusable.
+            metrics: registry for the callbacks' metrics.
+            our_turn: returns, from any thread, whether no other process may be delivering. Otherwise nothing is delivered and no
+                cursor is saved: the other process continues from the saved cursors, and ours are older.
         """
         self._log = log
         self._callbacks = callbacks
@@ -158,13 +157,13 @@ class CallbackTurn:
         self._failures = 0
         self._active = False
         self.trouble: tuple[str, ...] = ()
-        """Why the log cannot be used at this moment."""
+        """Why the log cannot be used now."""
 
     def step(self) -> float:
-        """Tell callbacks what is due; the first time, each begins where its cursor stands now.
+        """Deliver due events; at the first call, begin at the saved cursors.
 
         Returns:
-            How long there is nothing to do (seconds); 0: look at once, the log was waited for.
+            Seconds without work; 0: call again at once, the log was waited for.
 
         Raises:
             LogError: the log cannot be used, and waiting does not help.
@@ -192,7 +191,7 @@ class CallbackTurn:
         try:
             self._callbacks.close()
         except LogError as error:
-            # Whoever goes on begins at the cursors that are saved: some notices are told again.
+            # The next process begins at the saved cursors: it delivers some notices again.
             self._warn(f"callbacks: {error}")
 
 
@@ -200,15 +199,15 @@ def registered(settings: Settings, reporter: Reporter) -> Registry:
     """Return the callbacks of the settings' modules and of installed packages.
 
     Args:
-        settings: name the modules.
-        reporter: is told that some are not loaded.
+        settings: names of the modules.
+        reporter: receives a warning about modules that are not loaded.
 
     Raises:
-        CallbackError: a module cannot be imported, or a callback in it is declared wrongly.
+        CallbackError: a module cannot be imported, or a declaration in it is invalid.
     """
     if settings.untrusted_callbacks:
         reporter.warn(
-            f"callbacks of ./{FILE_NAME} are not loaded, as no code is from the working directory; if you trust the file, "
+            f"callbacks of ./{FILE_NAME} are not loaded, as Lahar runs no code from the working directory; if you trust the file, "
             f"name it: --config {FILE_NAME}, or LAHAR_CONFIG"
         )
     return load(settings.callbacks, settings.home)

@@ -1,4 +1,4 @@
-"""The garbage collector of a process that keeps millions of live objects.
+"""Controls the garbage collector of a process with millions of live objects.
 
 A full collection visits all of them: with 100,000 live jobs it stops the engine for more than a second, repeatedly while the state
 grows. The state has no cycles, so objects that survive a commit are frozen (`gc.freeze`) after a young collection; a collection
@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["Collector", "set_aside"]
+__all__ = ["Collector", "freeze_live_objects"]
 
 _EVERY: Final = 10
-"""Calls of `tick` between two collections: up to 5,000 inputs, 10,000 in live workers on Kafka. What is left of so many is looked
-through in some 7 ms; 3 ms of it are for what is under way in all shards at that moment."""
+"""Calls of `tick` between two collections: up to 5,000 inputs, 10,000 in live workers on Kafka. A collection then takes some 7 ms,
+3 of them for objects in use in all shards at that moment."""
 
 
 class Collector:
-    """Collects between commits instead of whenever the interpreter likes. One serves all threads of a process."""
+    """Collects between commits instead of at arbitrary times. One serves all threads of a process."""
 
     def __init__(self) -> None:
         self._ticks = 0
@@ -29,7 +29,7 @@ class Collector:
 
     def tick(self) -> None:
         """Call it after each commit."""
-        # Who finds another thread collecting goes on: that collection looks through its objects too.
+        # If another thread is collecting, return: that collection covers this thread's objects too.
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -41,8 +41,8 @@ class Collector:
         finally:
             self._lock.release()
 
-    def look_through(self) -> None:
-        """Collect among what was set aside, too: a shard that was lost leaves cycles behind, those of its connections for one.
+    def collect_frozen(self) -> None:
+        """Collect frozen objects too: a lost shard leaves cycles behind, such as those of its connections.
 
         Takes a second for every 100,000 live jobs or so.
         """
@@ -53,10 +53,10 @@ class Collector:
 
 
 @contextmanager
-def set_aside() -> Iterator[Collector]:
-    """Take the collector over for the length of a `with` block; what is alive at its beginning is set aside at once.
+def freeze_live_objects() -> Iterator[Collector]:
+    """Take over the collector for a `with` block, and freeze all objects that are alive at its beginning.
 
-    The collector is the process's: of several threads, one enters the block, and it outlasts the others.
+    The collector belongs to the process: one thread enters the block, and it outlasts the other threads.
     """
     enabled = gc.isenabled()
     gc.disable()

@@ -12,13 +12,13 @@ from engine.processor.observer import Watched
 __all__ = ["Ends"]
 
 _PATIENCE_SECONDS: Final = 1.0
-"""How long an answer is waited for. A broker that works answers within milliseconds."""
+"""Longest wait for an answer (seconds). A working broker answers within milliseconds."""
 
 _Answers = dict[Partition, tuple[int, int | None]]
 
 
 class Ends:
-    """Asks in a thread of its own, one question at a time, and remembers the last answer. All shards are of one log."""
+    """Requests end offsets in a thread, one request at a time, and caches the last answer. All shards are of one log."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -26,11 +26,11 @@ class Ends:
         self._answered: threading.Event | None = None
 
     def ask(self, processors: Iterable[Watched]) -> _Answers:
-        """Return the ends of the partitions that some processors read and write, as of now if the log answers soon.
+        """Return the ends of the partitions that some processors read and write, up to date if the log answers soon.
 
         Returns:
-            Partition → offset behind what may be read, and behind the last record (`None` in a log without open transactions).
-            Of partitions of which the log has never said anything, nothing.
+            Partition → readable end, and end of all records (`None` in a log without open transactions). Omits partitions for which
+            the log has never answered.
         """
         wanted: dict[Partition, Log] = {}
         for processor in processors:
@@ -50,7 +50,7 @@ class Ends:
     def _inquire(self, log: Log, partitions: list[Partition], answered: threading.Event) -> None:
         try:
             self._answers = _asked(log, partitions)
-        except Exception:  # noqa: BLE001, S110  the shards meet the same error and tell it; here the last answer stays
+        except Exception:  # noqa: BLE001, S110  the shards meet and report the same error; the last answer stays
             pass
         finally:
             with self._lock:

@@ -1,4 +1,4 @@
-"""Runs all shards of all stages of a log in this process until no input and no due timer is left."""
+"""Runs all shards of all stages of a log in this process until no input waits and no timer is due."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from engine.processor.processor import Processor
 from engine.processor.recovery import StoppedRecoveryError
 from engine.processor.stage import Stage
 from engine.processor.watchdog import Watchdog
-from engine.runtime.collector import set_aside
+from engine.runtime.collector import freeze_live_objects
 from engine.runtime.opening import is_shared, open_log
 from engine.runtime.settings import Settings
 from engine.runtime.switch_interval import long_turns
@@ -29,16 +29,16 @@ __all__ = ["Engine", "opened", "run_lock", "watchdog_of"]
 
 @contextmanager
 def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -> Iterator[SearchableLog]:
-    """Open the log of the settings for the length of a `with` block.
+    """Open the log of the settings for a `with` block.
 
     Args:
-        settings: say where it is.
-        create: make it if it is not there.
-        readonly: only read.
+        settings: name the log.
+        create: create the file if it does not exist.
+        readonly: reject writes.
 
     Raises:
         LogError: it cannot be opened; the text says what to do.
-        ValueError: the URL is of no known form.
+        ValueError: the URL is malformed.
     """
     log = open_log(settings.log, create=create, readonly=readonly)
     try:
@@ -48,32 +48,33 @@ def opened(settings: Settings, *, create: bool = False, readonly: bool = True) -
 
 
 def run_lock(settings: Settings) -> RunLock | None:
-    """Return the run lock of a log; `None` for a log that needs none: one in memory, or one that workers share."""
+    """Return the run lock of a log; `None` for one that needs none: in memory, or shared by workers."""
     scheme, _, rest = settings.log.partition(":")
     return RunLock(Path(rest)) if scheme == "sqlite" else None
 
 
 def watchdog_of(settings: Settings, *, hosted: bool = False) -> Watchdog:
-    """Return what ends this process where a decision takes longer than configured; `hosted` as of `Engine`."""
+    """Return the watchdog with the configured limit; `hosted` as in `Engine`."""
     return Watchdog(settings.decide_limit / SECOND, alarm=not hosted)
 
 
 class Engine:
-    """The shards of some stages, stage by stage in the order given: a stage is quiet before the next one begins.
+    """Runs the shards of some stages, stage by stage in the order given: a stage is quiet before the next one begins.
 
-    What a stage writes may be what one before it takes, so they take turns until all are quiet.
+    A stage may write inputs of an earlier one, so they take turns until all are quiet.
     """
 
     def __init__(
         self, stages: Sequence[Sequence[Processor[Any]]], watchdog: Watchdog, *, threads: bool = False, hosted: bool = False
     ) -> None:
-        """Name what is to be run; nothing is touched yet.
+        """Describe the engine; nothing is opened yet.
 
         Args:
-            stages: of each stage, in their order, the processors of its shards.
-            watchdog: of the processors.
-            threads: the shards of a stage work at once, each opened anew in a thread of its own: for a log that answers slowly.
-            hosted: the process is somebody else's: its garbage collector and the interpreter's switch interval stay as they are.
+            stages: the processors of each stage's shards, in order.
+            watchdog: watchdog of the processors.
+            threads: run the shards of a stage concurrently, each opened again in a thread of its own: for a log that answers
+                slowly.
+            hosted: whether this code runs inside another program: its garbage collector and switch interval then stay as they are.
         """
         self._threads = threads
         self._hosted = hosted
@@ -89,10 +90,10 @@ class Engine:
 
         Args:
             log: writable.
-            stages: in their order.
-            settings: say which log it is, and how long a decision may take.
-            observer: is told what the processors do.
-            hosted: the process is somebody else's: nothing of it is changed for the length of the work.
+            stages: in order.
+            settings: name the log and set the time limit of a decision.
+            observer: observes the processors.
+            hosted: whether this code runs inside another program: its settings then stay as they are.
         """
         watchdog = watchdog_of(settings, hosted=hosted)
         processors = [
@@ -106,11 +107,11 @@ class Engine:
 
     @property
     def processors(self) -> list[Processor[Any]]:
-        """One a shard."""
+        """One per shard."""
         return [processor for stage in self._stages for processor in stage]
 
     def open(self) -> None:
-        """Take over all shards and bring their states up to date.
+        """Take over all shards and recover their states.
 
         Raises:
             LogError: see `Processor.open`.
@@ -119,38 +120,38 @@ class Engine:
             processor.open()
 
     def close(self) -> None:
-        """Give all shards back. Idempotent."""
+        """Close all shards. Idempotent."""
         for processor in self.processors:
             processor.close()
 
     def not_open(self) -> list[str]:
-        """Return why shards are not worked on at this moment. May be called from any thread.
+        """Return why shards are not running now. Callable from any thread.
 
-        With `threads` none: shards that are quiet have been given back.
+        With `threads` empty: quiet shards are closed.
         """
         waiting = [] if self._threads else [processor.shard for processor in self.processors if not processor.is_open]
         return [f"shard {shard} is not open" for shard in waiting]
 
     def lag(self) -> int:
-        """Return the number of inputs that wait; for shards that are open."""
+        """Return the number of waiting inputs; the shards must be open."""
         return sum(processor.lag() for processor in self.processors)
 
     def taken(self) -> int:
-        """Return the number of inputs that were ever taken; for shards that are open."""
+        """Return the number of inputs ever taken; the shards must be open."""
         return sum(processor.received for processor in self.processors)
 
     def run_until_quiet(self, on_progress: Callable[[], object] = lambda: None) -> int:
-        """Process until no input is left and no timer is due by the shards' own time.
+        """Process until no input waits and no timer is due by the shards' own time.
 
         Args:
-            on_progress: called after each batch, with `threads` from any of them.
+            on_progress: called after each batch; with `threads` from any thread.
 
         Returns:
-            Inputs taken and timers fired by the stages that take what producers append; what follows from them in other stages is
+            Inputs taken and timers fired by the stages that take producers' inputs; other stages' work is
             not counted.
 
         Raises:
-            LogError: a shard cannot go on; the others stop after their transactions.
+            LogError: a shard cannot continue; the others stop after their transactions.
         """
         total = 0
         counted = [any(takes_inputs(processor.stage) for processor in stage) for stage in self._stages]
@@ -158,7 +159,7 @@ class Engine:
             after_commit = on_progress
             if not self._hosted:
                 stack.enter_context(long_turns())
-                collector = stack.enter_context(set_aside())
+                collector = stack.enter_context(freeze_live_objects())
 
                 def after_commit() -> None:
                     collector.tick()
@@ -177,7 +178,7 @@ class Engine:
                     processor.open(self._stop.is_set)
                 return self._run_shard(processor, after_commit)
             except StoppedRecoveryError:
-                return 0  # why is raised elsewhere
+                return 0  # the error is raised elsewhere
             except BaseException:
                 self._stop.set()
                 raise
@@ -192,7 +193,7 @@ class Engine:
             try:
                 return sum(threads.map(work, stage))
             finally:
-                # Also where this thread was interrupted: the others end soon.
+                # Also after an interrupt of this thread: the others end soon.
                 self._stop.set()
 
     def _run_shard(self, processor: Processor[Any], after_commit: Callable[[], object]) -> int:

@@ -1,4 +1,4 @@
-"""Errors of the command: one line for a person and one documented exit code each.
+"""Errors of the command: one line for people and one documented exit code each.
 
 NotFoundError         the named thing is not in the log
 UnreadableFileError   objects of a file could not be read
@@ -52,19 +52,19 @@ INTERRUPTED: Final = 130
 
 
 class NotFoundError(LookupError):
-    """Raised when something that the user named (a job, an event type, a topic) does not exist."""
+    """Raised when a job, an event type, a topic or another thing that the user named does not exist."""
 
     def __init__(self, what: str, name: str, remedy: str) -> None:
         super().__init__(f"no {what} {name!r}: {remedy}")
 
 
 class UnreadableFileError(ValueError):
-    """Raised when objects of a file, or all of it, could not be read; the text has their number and the first reason."""
+    """Raised when objects of a file could not be read; the text has their number and the first reason."""
 
 
 _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
     (KeyboardInterrupt, INTERRUPTED),
-    (BrokenPipeError, OK),  # whoever reads our output has had enough (`lahar events | head`)
+    (BrokenPipeError, OK),  # the reader of our output has closed it (`lahar events | head`)
     (LogError, LOG_UNAVAILABLE),
     (NotFoundError, NOT_FOUND),
     (NotInLogError, NOT_FOUND),
@@ -77,7 +77,7 @@ _EXIT_CODES: Final[tuple[tuple[type[BaseException], int], ...]] = (
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the exit code that an error stands for; `DEFECT` for one that no user can cause."""
+    """Return the exit code of an error; `DEFECT` for one that no user can cause."""
     for kind, code in _EXIT_CODES:
         if isinstance(error, kind):
             return code
@@ -85,7 +85,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def describe(error: BaseException) -> str:
-    """Return one line for a person: what happened and what to do. Empty where nothing need be said."""
+    """Return one line for people: what happened and what to do; empty if nothing need be said."""
     if isinstance(error, KeyboardInterrupt | BrokenPipeError):
         return ""
     if isinstance(error, ValidationError):
@@ -102,5 +102,5 @@ def describe(error: BaseException) -> str:
 
 
 def wants_traceback() -> bool:
-    """Tell whether the environment asks for tracebacks (`LAHAR_DEBUG`)."""
+    """Return whether the environment requests tracebacks (`LAHAR_DEBUG`)."""
     return bool(os.environ.get("LAHAR_DEBUG"))

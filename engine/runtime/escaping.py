@@ -14,12 +14,12 @@ _VISIBLE: Final = {code: repr(chr(code))[1:-1] for code in CONTROLS}
 
 
 def visible(text: str) -> str:
-    """Return a text for people as one line without controls: each is shown as Python writes it."""
+    """Return a text as one line, with control characters escaped as Python writes them."""
     return text if text.isprintable() else text.translate(_VISIBLE)
 
 
 def visible_text(text: Text) -> Text:
-    """Return a styled text as one line without controls."""
+    """Return a styled text as one line, with control characters escaped."""
     if text.plain.isprintable():
         return text
     shown = text.blank_copy()

@@ -1,6 +1,6 @@
-"""Logs of long-running processes on standard error, one line a record, as text or as JSON.
+"""Logs of long-running processes on standard error, one line per record, as text or as JSON.
 
-A line of JSON has `time`, `level`, `logger` and `message`, then those of these fields that are known: `shard`, `job`,
+A line of JSON has `time`, `level`, `logger` and `message`, and those of these fields that are known: `shard`, `job`,
 `event_id`, `correlation_id`, `cause`, `callback`, `topic`, `partition`, `offset`, `reason`, `seconds`, `events`; for an exception
 `error` (its class) and `traceback`.
 """
@@ -22,12 +22,11 @@ from engine.runtime.escaping import visible
 __all__ = ["LogFormat", "is_json", "written"]
 
 LogFormat = Literal["text", "json"]
-
 _OURS: Final = ("engine", "streams", "lahar")
-"""Loggers whose INFO is wanted; of others, warnings."""
+"""Loggers whose INFO is written; of others only warnings."""
 
 _UNHEARD: Final = "aiokafka"
-"""Says at each attempt that a broker is away. What follows from it reaches us as an exception, and is told once."""
+"""Muted: it logs each attempt to reach a broker. The failure reaches Lahar as an exception and is logged once."""
 
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -35,7 +34,7 @@ _logger: Final = logging.getLogger(__name__)
 
 
 class _Lines(logging.StreamHandler[TextIO]):
-    """Writes to whatever standard error is at the moment."""
+    """Writes to the current standard error."""
 
     def __init__(self, formatter: logging.Formatter) -> None:
         super().__init__(sys.stderr)
@@ -83,10 +82,10 @@ def _time(record: logging.LogRecord) -> str:
 
 @contextmanager
 def written(form: LogFormat) -> Iterator[None]:
-    """Write logs to standard error for the length of a `with` block; in JSON, whatever ends it as well.
+    """Write logs to standard error for a `with` block; in JSON, also the error that ends it.
 
     Raises:
-        typer.Exit: in JSON, the block failed; the last line said why.
+        typer.Exit: in JSON, the block failed; the last line gives the reason.
     """
     handler = _Lines(_Json() if form == "json" else _Text())
     root = logging.getLogger()
@@ -110,5 +109,5 @@ def written(form: LogFormat) -> Iterator[None]:
 
 
 def is_json() -> bool:
-    """Tell whether standard error carries lines of JSON at the moment, and so nothing else may be written to it."""
+    """Return whether standard error carries lines of JSON, so that nothing else may be written to it."""
     return any(isinstance(handler.formatter, _Json) for handler in logging.getLogger().handlers)

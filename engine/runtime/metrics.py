@@ -19,7 +19,7 @@ from engine.log.port import Expiring, Partition, ShardId
 from engine.processor.observer import Batch, Watched
 from engine.runtime.end_offsets import Ends
 
-__all__ = ["ProcessorMetrics", "Standing"]
+__all__ = ["ProcessorMetrics", "ShardHealth"]
 
 _HELD: Final = frozenset({"parked", "waiting"})
 """Outcomes that inputs leave again: gauges."""
@@ -30,18 +30,18 @@ _RECORDS: Final = (1, 10, 50, 100, 250, 500, 1000, 2000, 5000)
 _SHARD: Final = ("stage", "shard")
 
 
-class Standing(NamedTuple):
-    """How a shard of this process stands, as far as is known without asking the log."""
+class ShardHealth(NamedTuple):
+    """Progress of a shard of this process, as known without a request to the log."""
 
     shard: ShardId
     still: float | None
     """Seconds since its loop last turned; `None` while it is being opened."""
     behind: float
-    """Seconds since the oldest input at hand was appended; 0: none is."""
+    """Seconds since the oldest buffered input was appended; 0: none is buffered."""
 
 
 class ProcessorMetrics(Collector):
-    """The metrics of all processors of a process: an observer (`engine.processor.observer`) that is scraped."""
+    """The metrics of all processors of a process, as an observer (`engine.processor.observer`)."""
 
     def __init__(
         self,
@@ -53,8 +53,8 @@ class ProcessorMetrics(Collector):
         """Register them.
 
         Args:
-            registry: to be scraped; one of these a registry.
-            clock: Unix time (seconds), for what has a recorded time.
+            registry: registry to scrape; at most one `ProcessorMetrics` each.
+            clock: Unix time (seconds), for ages of recorded times.
             monotonic: the clock of `Watched.moved`.
         """
         self._clock = clock
@@ -78,58 +78,58 @@ class ProcessorMetrics(Collector):
         self._ends = Ends()
         registry.register(self)
 
-    # --- what it is told --------------------------------------------------------------------------------------------------
+    # --- observing --------------------------------------------------------------------------------------------------------
 
     def sized(self, stage: str, shards: int) -> None:
-        """Note how many shards a stage has in the log, whoever runs them."""
+        """Set the number of a stage's shards in the log, whichever process runs them."""
         self._shards.labels(stage).set(shards)
 
     def opening(self, processor: Watched) -> None:
         """Watch a processor from now on."""
         self._watched[processor.shard] = processor
-        # So that they are there, and 0, before the first one.
+        # Creates the counters, at 0, before the first event.
         self._aborts.labels(*_labels(processor.shard))
         self._fences.labels(*_labels(processor.shard))
 
     def opened(self, processor: Watched, seconds: float, events: int) -> None:
-        """Note that a shard is open."""
+        """Record that a shard is open."""
         self._recovery.labels(*_labels(processor.shard)).observe(seconds)
         self._folded.labels(*_labels(processor.shard)).set(events)
 
     def committed(self, batch: Batch) -> None:
-        """Note a commit."""
+        """Record a commit."""
         stage, number = _labels(batch.shard)
         self._seconds.labels(stage, number).observe(batch.commit_seconds)
         self._records.labels(stage, number).observe(batch.outputs)
 
     def commit_failed(self, shard: ShardId, error: LogError) -> None:
-        """Note a commit that the log refused, by the class of its error."""
+        """Record a commit that the log rejected, by the class of its error."""
         self._failures.labels(*_labels(shard), type(error).__name__).inc()
         self._aborts.labels(*_labels(shard)).inc()
         if isinstance(error, FencedError):
             self._fences.labels(*_labels(shard)).inc()
 
     def closed(self, shard: ShardId) -> None:
-        """Watch a shard no more. What it was like when it was opened is for whoever has it now to tell; counters stay."""
+        """Stop watching a shard. Drops its gauges, which its next process will report; counters stay."""
         self._watched.pop(shard, None)
         self._folded.remove(*_labels(shard))
 
     def rebalanced(self, stage: str, seconds: float) -> None:
-        """Note that a group has spread its shards anew; see `engine.processor.membership.RebalanceObserver`."""
+        """Record a rebalance; see `engine.processor.membership.RebalanceObserver`."""
         self._rebalance.labels(stage).observe(seconds)
 
-    # --- what it shows ----------------------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------------------------------
 
-    def standings(self) -> list[Standing]:
-        """Return how all shards of this process stand. Waits for nothing; may be called from any thread."""
-        return [self._standing(processor) for processor in list(self._watched.values())]
+    def health(self) -> list[ShardHealth]:
+        """Return the progress of all shards of this process. Never blocks; callable from any thread."""
+        return [self._health_of(processor) for processor in list(self._watched.values())]
 
-    def _standing(self, processor: Watched) -> Standing:
+    def _health_of(self, processor: Watched) -> ShardHealth:
         try:
             behind = max((self._age(since) for since in processor.waiting_since), default=0.0)
         except LogError:
             behind = 0.0  # it is not open
-        return Standing(processor.shard, self._still(processor), behind)
+        return ShardHealth(processor.shard, self._still(processor), behind)
 
     def _still(self, processor: Watched) -> float | None:
         moved = processor.moved
@@ -139,7 +139,7 @@ class ProcessorMetrics(Collector):
         return 0.0 if since is None else max(self._clock() - since / 1e6, 0.0)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield what is read from the processors at this moment."""
+        """Yield the current values of the processors."""
         page = _Page()
         processors = list(self._watched.values())
         ends = self._ends.ask(processors)
@@ -151,7 +151,7 @@ class ProcessorMetrics(Collector):
             try:
                 self._add(page, processor, names, ends)
             except LogError:
-                # Not open, or closed meanwhile by its own thread: no reason to show nothing of the others.
+                # Not open, or being closed by its own thread: show the others.
                 page.open.add_metric(names, 0)
         for partition, (stable, end) in ends.items():
             if end is not None:
@@ -163,7 +163,7 @@ class ProcessorMetrics(Collector):
         yield from vars(page).values()
 
     def _add(self, page: _Page, processor: Watched, names: tuple[str, str], ends: dict[Partition, tuple[int, int | None]]) -> None:
-        """Add what an open processor shows: all or nothing.
+        """Add the values of an open processor: all or none.
 
         Raises:
             LogError: it is not open.
@@ -186,7 +186,7 @@ class ProcessorMetrics(Collector):
         if due is not None:
             page.timer.add_metric(names, due / 1e6)
         if not can_work:
-            # How much waits cannot be asked for, and what was known last looks as if nothing more had come.
+            # The lag is unknown now, and the last known one would look as if no input had arrived.
             return
         ages = [self._age(found) for found in since]
         page.lag_seconds.add_metric(names, max(ages, default=0.0))
@@ -202,7 +202,7 @@ class ProcessorMetrics(Collector):
 
 
 class _Page:
-    """What one scrape shows. Every attribute is a metric."""
+    """Values of one scrape. Every attribute is a metric."""
 
     def __init__(self) -> None:
         partition = (*_SHARD, "topic", "partition")

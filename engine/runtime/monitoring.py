@@ -22,11 +22,11 @@ from engine.runtime.tracing import Spans, TracedExecutor, provider_of, tracer_of
 __all__ = ["STILL_SECONDS", "Monitoring", "served"]
 
 STILL_SECONDS: Final = 180.0
-"""A loop turns several times a second, unless the log does not answer: then after its time limits, which are shorter than this."""
+"""A loop turns several times a second; if the log does not answer, after its time limits, which are shorter than this."""
 
 
 class Monitoring:
-    """Everything that looks at one process: metrics, health, and traces where the environment asks for them."""
+    """Observers of one process: metrics, health, and traces if the environment requests them."""
 
     def __init__(
         self,
@@ -35,15 +35,15 @@ class Monitoring:
         *,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Begin; nothing is seen yet.
+        """Begin without observations.
 
         Args:
-            settings: say how far behind a process may be that is ready.
-            environment: its `OTEL_…` variables say whether there are traces.
+            settings: the allowed lag of a ready process.
+            environment: its `OTEL_…` variables request traces.
             monotonic: a clock (seconds).
 
         Raises:
-            ValueError: traces cannot be made as they are asked for.
+            ValueError: the requested traces cannot be made.
         """
         self.registry: Final = CollectorRegistry()
         self.metrics: Final = ProcessorMetrics(self.registry, monotonic=monotonic)
@@ -55,17 +55,17 @@ class Monitoring:
         self.observer: Final[Observer] = self.metrics if self._tracer is None else Observers(self.metrics, Spans(self._tracer))
 
     def executor(self) -> Executor:
-        """Return what runs callbacks."""
+        """Return the executor of callbacks."""
         threads = ThreadExecutor()
         return threads if self._tracer is None else TracedExecutor(threads, self._tracer)
 
     def beat(self) -> None:
-        """Hear that the process's own loop turns. Once it has been heard of, it is looked after."""
+        """Record a turn of the process's own loop; from the first one on, the loop is checked."""
         self._turned = self._monotonic()
 
     def hangs(self) -> list[str]:
-        """Say which loops hang. Waits for nothing; for any thread."""
-        still = {f"shard {found.shard}": found.still for found in self.metrics.standings()}
+        """Return which loops hang. Never blocks; callable from any thread."""
+        still = {f"shard {found.shard}": found.still for found in self.metrics.health()}
         still["the process's own loop"] = None if self._turned is None else self._monotonic() - self._turned
         return [
             f"{name} has not moved for {seconds:.0f} s"
@@ -74,10 +74,10 @@ class Monitoring:
         ]
 
     def behind(self) -> list[str]:
-        """Say which open shards are too far behind to be ready. Waits for nothing; for any thread."""
+        """Return which open shards lag too far to be ready. Never blocks; callable from any thread."""
         return [
             f"shard {found.shard} is {found.behind:.0f} s behind, {self._lag:g} s are allowed"
-            for found in self.metrics.standings()
+            for found in self.metrics.health()
             if found.behind > self._lag
         ]
 
@@ -85,7 +85,7 @@ class Monitoring:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Send the spans that are left."""
+        """Send the remaining spans."""
         if self._provider is not None:
             self._provider.shutdown()
 
@@ -94,16 +94,16 @@ class Monitoring:
 def served(
     address: str | None, monitoring: Monitoring, reporter: Reporter, waiting: Callable[[], Sequence[str]] = lambda: ()
 ) -> Iterator[None]:
-    """Serve what a process shows for the length of a `with` block.
+    """Serve a process's metrics and health for a `with` block.
 
     Args:
-        address: where; `None`: nowhere.
-        monitoring: what is shown.
-        reporter: is told the address.
-        waiting: says what the process is to do and does not do yet; called from any thread, waits for nothing.
+        address: address to listen on; `None`: serve nothing.
+        monitoring: metrics and health.
+        reporter: receives the address.
+        waiting: returns what the process should do but does not do yet; callable from any thread; never blocks.
 
     Raises:
-        ValueError: it is no address, or it is taken.
+        ValueError: the address is invalid or in use.
     """
     if address is None:
         yield

@@ -24,13 +24,13 @@ __all__ = ["KAFKA", "UNOPENED", "StoppedError", "awaited", "is_shared", "kafka_o
 
 KAFKA: Final = "kafka://"
 UNOPENED: Final = "the log is not open yet"
-"""Why a process is not ready that has just been started."""
+"""Why a process that has just started is not ready."""
 
 T = TypeVar("T")
 
 
 class StoppedError(Exception):
-    """Raised when a process is told to stop while it waits for its log."""
+    """Raised when a process is stopped while it waits for its log."""
 
 
 def is_shared(url: str) -> bool:
@@ -39,11 +39,11 @@ def is_shared(url: str) -> bool:
 
 
 def not_installed(url: str, missing: ModuleNotFoundError) -> LogUnavailableError:
-    """Return the error for a log that this installation has no client for.
+    """Return the error for a log whose client is not installed.
 
     Args:
-        url: names the log.
-        missing: what importing the client raised.
+        url: URL of the log.
+        missing: the error of importing the client.
     """
     package = (missing.name or "").partition(".")[0]
     return LogUnavailableError(f"{url}: {package} is not installed; install lahar[kafka]")
@@ -54,14 +54,14 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
 
     Args:
         url: `sqlite:PATH`, `memory:` or `kafka://HOST:PORT`.
-        partitions: of each topic that has several; `None`: as the log has it, 1 in a new one. Topics on Kafka are made by
-            `lahar topics apply`, they are as they are.
-        create: make a file that is not there.
-        readonly: only read.
+        partitions: partitions of each topic that has several; `None`: as in the log, 1 in a new one. On Kafka `lahar topics apply`
+            creates the topics with their partitions.
+        create: create the file if it does not exist.
+        readonly: reject writes.
 
     Raises:
-        ValueError: the URL is of no known form, or a setting of Kafka does not fit.
-        LogUnavailableError: the log cannot be reached, or this installation has no client for Kafka.
+        ValueError: the URL is malformed, or a setting of Kafka is invalid.
+        LogUnavailableError: the log cannot be reached, or the client for Kafka is not installed.
         LogError: the log is of another kind or damaged.
     """
     if not is_shared(url):
@@ -70,23 +70,23 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
     log = make(settings, readonly=readonly)
     if partitions is not None and partitions != (found := partition_count(log)):
         log.close()
-        raise ValueError(f"{url} has {found} partitions a topic, not {partitions}; make the topics with that number")
+        raise ValueError(f"{url} has {found} partitions a topic, not {partitions}; create the topics with that number")
     return log
 
 
 @contextmanager
 def opened_at_start(settings: Settings, reporter: Reporter, signals: Signals | None = None) -> Iterator[SearchableLog]:
-    """Open the log that a process runs, for the length of a `with` block; one on Kafka that is not there yet is waited for.
+    """Open the log that a process runs, for a `with` block; waits for a log on Kafka that is not there yet.
 
     Args:
-        settings: say where it is.
-        reporter: is told that the process waits, and for what.
+        settings: name the log.
+        reporter: receives what the process waits for.
         signals: end the wait; `None`: signals end the process.
 
     Raises:
-        StoppedError: the process was told to stop meanwhile.
-        LogError: the log cannot be opened, and waiting has not helped or does not help.
-        ValueError: the URL is of no known form, or a setting of Kafka does not fit.
+        StoppedError: the process was stopped meanwhile.
+        LogError: the log cannot be opened, and waiting did not or cannot help.
+        ValueError: the URL is malformed, or a setting of Kafka is invalid.
     """
     url, shared = settings.log, is_shared(settings.log)
     start = StartWait(kafka_of(url)[1].start_seconds if shared else 0, reporter.warn)
@@ -95,10 +95,10 @@ def opened_at_start(settings: Settings, reporter: Reporter, signals: Signals | N
 
 
 def awaited(attempt: Callable[[], T], start: StartWait, signals: Signals | None = None) -> T:
-    """Return what an attempt gives, made again as long as `start` says.
+    """Return the result of a function, called again as long as `start` allows.
 
     Raises:
-        StoppedError: `signals` say so between two attempts.
+        StoppedError: `signals` requested it between two attempts.
         LogError: of the last attempt.
     """
     while True:
@@ -112,14 +112,14 @@ def awaited(attempt: Callable[[], T], start: StartWait, signals: Signals | None 
 
 
 def kafka_of(url: str) -> tuple[type[KafkaLog], KafkaSettings]:
-    """Return what opens a log on Kafka, and the settings to open it with.
+    """Return the class of logs on Kafka, and the settings for it.
 
     Raises:
-        LogUnavailableError: this installation has no client for Kafka.
-        ValueError: a setting does not fit.
+        LogUnavailableError: the client for Kafka is not installed.
+        ValueError: a setting is invalid.
     """
     try:
-        from streams.log import KafkaLog  # noqa: PLC0415  an extra that most installations do without
+        from streams.log import KafkaLog  # noqa: PLC0415  an optional extra
         from streams.settings import KafkaSettings  # noqa: PLC0415
     except ModuleNotFoundError as missing:
         raise not_installed(url, missing) from None

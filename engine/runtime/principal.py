@@ -20,8 +20,8 @@ _TYPES: Final = frozenset(cls.TYPE for cls in _SPOKEN)
 def principal_of(log: str) -> str:
     """Return the principal of this process for a log.
 
-    On an embedded log it is the user that the operating system runs the process as, by its effective id: no variable and no option
-    changes it. On Kafka it is the user of its SASL login; empty where it has none (a certificate is known to the brokers alone).
+    On an embedded log, the operating system's user of the process, by its effective id, which no variable or option
+    changes. On Kafka, the user of its SASL login; empty without one (only the brokers know the name in a certificate).
 
     Args:
         log: the log's URL.
@@ -36,16 +36,16 @@ def principal_of(log: str) -> str:
     user = os.geteuid()
     try:
         return pwd.getpwuid(user).pw_name
-    except KeyError:  # containers run as ids without a name
+    except KeyError:  # containers run under ids without a name
         return str(user)
 
 
 def spoken_by(messages: Sequence[Message], principal: str) -> list[Message]:
-    """Return inputs with the principal of who puts them in, whatever they say themselves.
+    """Return inputs with this principal, whatever they claim.
 
     Args:
-        messages: inputs; observations, and what cannot be read, stay as they are.
-        principal: who.
+        messages: inputs; observations and unreadable ones are returned unchanged.
+        principal: principal of the process that appends them.
     """
     return [_spoken_by(message, principal) if message.type in _TYPES else message for message in messages]
 

@@ -1,4 +1,4 @@
-"""Progress messages for people; the face that started the process decides how they look."""
+"""Progress messages for people; the interface that started the process formats them."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ __all__ = ["Reporter"]
 
 
 class Reporter(Protocol):
-    """Takes sentences for people, from the process's own thread."""
+    """Receives sentences for people, from the process's own thread."""
 
     as_json: bool
-    """Standard output is for programs: what callbacks print does not belong there."""
+    """Whether standard output is for programs: callbacks' output must then go elsewhere."""
 
     def note(self, text: str) -> None:
         """Report progress."""
 
     def warn(self, text: str) -> None:
-        """Say that something is odd but was dealt with."""
+        """Report a problem that was handled."""
 
     def flush(self) -> None:
         """Flush."""

@@ -23,18 +23,18 @@ __all__ = ["run", "run_once"]
 
 
 def run(settings: Settings, reporter: Reporter, address: str | None) -> None:
-    """Run until the process is told to stop.
+    """Run until the process is stopped.
 
     Args:
-        settings: say where the log is, and how stages are configured.
-        reporter: is told what goes on.
-        address: where metrics are served; `None`: nowhere.
+        settings: name the log and configure the stages.
+        reporter: receives progress.
+        address: address to serve metrics on; `None`: serve nothing.
 
     Raises:
         LogBusyError: another process runs the log.
-        FencedError: another process has taken a shard over.
+        FencedError: another process has taken over a shard.
         LogError: the log cannot be used, and waiting does not help.
-        KeyboardInterrupt: it was told so by Ctrl-C.
+        KeyboardInterrupt: stopped by Ctrl-C.
     """
     with Signals() as signals, suppress(StoppedError), ExitStack() as stack:
         monitoring = stack.enter_context(Monitoring(settings))
@@ -58,7 +58,7 @@ def run(settings: Settings, reporter: Reporter, address: str | None) -> None:
         try:
             run_shares(log, settings.log, shares, signals, monitoring.beat, turn.step)
         except FencedError:
-            # Whoever runs the shard now tells the callbacks as well.
+            # The process that runs the shard now also delivers to the callbacks.
             fenced = True
             raise
     if signals.interrupted:
@@ -66,12 +66,12 @@ def run(settings: Settings, reporter: Reporter, address: str | None) -> None:
 
 
 def run_once(settings: Settings, reporter: Reporter, address: str | None) -> int:
-    """Run until no input is left and no timer is due by the shards' own time, then tell the callbacks.
+    """Run until no input waits and no timer is due by the shards' own time, then deliver to the callbacks.
 
     Args:
-        settings: say where the log is, and how stages are configured.
-        reporter: is told what goes on.
-        address: where metrics are served; `None`: nowhere.
+        settings: name the log and configure the stages.
+        reporter: receives progress.
+        address: address to serve metrics on; `None`: serve nothing.
 
     Returns:
         Inputs taken and timers fired.
@@ -96,7 +96,7 @@ def run_once(settings: Settings, reporter: Reporter, address: str | None) -> int
 
 
 def _taken(settings: Settings, reporter: Reporter, stack: ExitStack, signals: Signals | None = None) -> SearchableLog:
-    """Return the log, opened for writing by the one process that runs it."""
+    """Return the log, opened for writing by the only process that runs it."""
     lock = run_lock(settings)
     stack.enter_context(lock.hold() if lock is not None else nullcontext())
     return stack.enter_context(opened_at_start(settings, reporter, signals))

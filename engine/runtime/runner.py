@@ -18,25 +18,25 @@ from engine.events.back_off import BackOff
 from engine.log.errors import FencedError, LogError
 from engine.log.port import Log
 from engine.processor.processor import Processor
-from engine.runtime.collector import Collector, set_aside
+from engine.runtime.collector import Collector, freeze_live_objects
 from engine.runtime.shard_thread import BACK_OFF, IDLE_SECONDS, ShardThread
 from engine.runtime.switch_interval import long_turns
 
 __all__ = ["DRAIN_SECONDS", "Runner"]
 
 _OPENING_SECONDS: Final = 0.5
-"""How long a shard that is being opened is waited for: nothing of it is under way that could be left half done."""
+"""Longest wait for a shard that is being opened (seconds): it has no work that could be left half done."""
 DRAIN_SECONDS: Final = 15.0
-"""How long shards are waited for when they are to end: as long as a commit may take. Kubernetes kills after 30 s."""
+"""Longest wait for shards to end (seconds): as long as a commit may take. Kubernetes kills after 30 s."""
 
 _LOOK_SECONDS: Final = 0.01
-"""How soon it is noticed that a shard has begun to rest."""
+"""Delay until a resting shard is noticed (seconds)."""
 
 _logger: Final = logging.getLogger(__name__)
 
 
 class Runner:
-    """The shards of one stage in this process. Its methods belong to one thread, the owner's; it is a context manager."""
+    """The shards of one stage in this process; a context manager. Its methods belong to one thread, the owner's."""
 
     def __init__(
         self,
@@ -49,10 +49,10 @@ class Runner:
         """Begin with no shards.
 
         Args:
-            log: on which they run.
-            make: gives the processor of a shard, by number; called in the shard's thread.
-            changed: called in some thread when a shard was opened, or its thread has ended: `collect` has something to say.
-            back_off: for a log that cannot be used.
+            log: the log.
+            make: creates the processor of a shard, by number; called in the shard's thread.
+            changed: called in any thread when a shard was opened or its thread ended: call `collect` then.
+            back_off: delays while the log cannot be used.
         """
         self._log = log
         self._make = make
@@ -65,17 +65,17 @@ class Runner:
         self._watcher = threading.Thread(target=self._watch, name="lahar-watch", daemon=True)
 
     def __enter__(self) -> Self:
-        """Take the interpreter over, once for all shards, and begin to look out for inputs."""
+        """Take over the garbage collector, once for all shards, and start the input watcher."""
         self._stack.enter_context(long_turns())
-        self._collector = self._stack.enter_context(set_aside())
+        self._collector = self._stack.enter_context(freeze_live_objects())
         self._watcher.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        """End all shards, unless `close` has: who was left behind is not waited for again."""
+        """End all shards, unless `close` has: does not wait again for those left behind."""
         if not self._closed.is_set():
             self.close()
-        # It looks up at least so often, unless the log does not answer.
+        # The watcher wakes at least that often, unless the log does not answer.
         self._watcher.join(5 * IDLE_SECONDS)
         self._stack.close()
 
@@ -84,8 +84,8 @@ class Runner:
     def assign(self, shards: Collection[int]) -> None:
         """Run these shards and no others.
 
-        New ones are opened in their threads; those that are not named any more finish the transaction at hand and are given back.
-        Nothing is waited for: call it again when `changed` was called; a shard that had not ended yet is begun anew then.
+        New shards are opened in their threads; those no longer assigned finish their current transaction and are closed.
+        Does not wait: call it again after `changed`, to start shards that had not ended yet.
         """
         for number, thread in self._threads.items():
             if number not in shards and not thread.stopped:
@@ -97,20 +97,19 @@ class Runner:
                     number,
                     self._make,
                     after_commit=self._collector.tick,
-                    after_loss=self._collector.look_through,
+                    after_loss=self._collector.collect_frozen,
                     changed=self._changed,
                     back_off=self._back_off,
                 )
 
     def collect(self) -> list[tuple[int, FencedError]]:
-        """Take in which threads have ended since the last call.
+        """Remove the threads that have ended since the last call.
 
         Returns:
-            The shards that another process has opened, which nobody had asked to end. They are not run here any more until they
-            are assigned again.
+            Shards that another process has opened although they were to run here. They stay closed until assigned again.
 
         Raises:
-            LogError: a shard has failed in a way that waiting does not mend.
+            LogError: a shard has failed in a way that waiting does not help.
             Exception: a defect has ended a thread.
         """
         fenced: list[tuple[int, FencedError]] = []
@@ -124,13 +123,13 @@ class Runner:
         return fenced
 
     def close(self, seconds: float = DRAIN_SECONDS) -> list[int]:
-        """Let all shards finish the transaction at hand and give them back. Idempotent.
+        """Have all shards finish their current transactions and close. Idempotent.
 
         Args:
-            seconds: to wait at most, for all together; for those that are being opened half a second.
+            seconds: longest wait, for all together; half a second for those being opened.
 
         Returns:
-            Shards that have not ended within that time (of a log that does not answer).
+            Shards that have not ended in that time (the log does not answer).
         """
         self._closed.set()
         for thread in self._threads.values():
@@ -152,12 +151,12 @@ class Runner:
 
     @property
     def open(self) -> frozenset[int]:
-        """The shards that are open."""
+        """The open shards."""
         return frozenset(thread.number for thread in list(self._threads.values()) if thread.is_open)
 
     @property
     def waiting(self) -> dict[int, str]:
-        """The shards that are to be run and are not open, each with the reason."""
+        """The shards that should run and are not open, each with the reason."""
         return {
             thread.number: thread.trouble or "it is being opened"
             for thread in list(self._threads.values())
@@ -165,24 +164,24 @@ class Runner:
         }
 
     def _watch(self) -> None:
-        """Wake idle shards as soon as something may have been appended: one thread asks the log for all of them."""
+        """Wake idle shards when records may have been appended: one thread asks the log for all of them."""
         while not self._closed.is_set():
             try:
                 threads = list(self._threads.values())
                 if not any(thread.rests for thread in threads):
-                    # Shards at work look for themselves.
+                    # Busy shards read for themselves.
                     self._closed.wait(_LOOK_SECONDS)
                     continue
-                # Not woken by what the shards write themselves.
+                # Outputs of the shards themselves wake none.
                 changed = self._log.wait(IDLE_SECONDS, [partition for thread in threads for partition in thread.reads])
                 for thread in threads:
                     if not set(thread.reads).isdisjoint(changed):
                         thread.wake()
             except LogError:
-                # The shards meet the same error, and tell it.
+                # The shards meet and report the same error.
                 self._closed.wait(IDLE_SECONDS)
             except Exception:
-                # The log was closed meanwhile, or it is a defect; shards go on polling.
+                # The log was closed meanwhile, or this is a defect; shards poll.
                 if not self._closed.is_set():
                     _logger.exception("input watcher stopped; shards fall back to polling")
                 return

@@ -31,21 +31,21 @@ __all__ = ["Address", "Reasons", "Server", "parse_address"]
 _LOOPBACK: Final = "127.0.0.1"
 _ADDRESS: Final = re.compile(r"(?:(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s:\[\]]+)):)?(?P<port>\d{1,5})", re.ASCII)
 _PATIENCE_SECONDS: Final = 10.0
-"""How long a connection may say nothing: it holds a thread."""
+"""Longest silence of a connection (seconds): it occupies a thread."""
 _POLL_SECONDS: Final = 0.1
-"""How soon it notices that it is to listen no more."""
+"""Delay until the server notices that it is to close (seconds)."""
 _logger: Final = logging.getLogger(__name__)
 
 Reasons = Callable[[], Sequence[str]]
-"""Says what is wrong at this moment; nothing, if nothing is. Called from any thread; must not wait for anything."""
+"""Returns what is wrong now; empty if nothing. Called from any thread; never blocks."""
 
 
 class Address(NamedTuple):
-    """Where a server listens."""
+    """Address to listen on."""
 
     host: str
     port: int
-    """0: a free one."""
+    """0: any free port."""
 
     def __str__(self) -> str:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
@@ -55,16 +55,16 @@ def parse_address(text: str) -> Address:
     """Read `PORT`, `HOST:PORT` or `[IPV6]:PORT`; without a host it is 127.0.0.1.
 
     Raises:
-        ValueError: it is none of them, or the port is not between 0 and 65535.
+        ValueError: the text has none of these forms, or the port is not between 0 and 65535.
     """
     found = _ADDRESS.fullmatch(text)
     if found is None or int(found["port"]) > 65_535:
-        raise ValueError(f"{text!r} is no address: write PORT, HOST:PORT or [IPV6]:PORT, the port between 0 and 65535")
+        raise ValueError(f"{text!r} is not an address: write PORT, HOST:PORT or [IPV6]:PORT, the port between 0 and 65535")
     return Address(found["ipv6"] or found["host"] or _LOOPBACK, int(found["port"]))
 
 
 def _nothing_wrong() -> Sequence[str]:
-    """Give no reason."""
+    """Return no reason."""
     return ()
 
 
@@ -74,16 +74,16 @@ class Server:
     def __init__(
         self, address: Address, registry: CollectorRegistry, *, healthy: Reasons = _nothing_wrong, ready: Reasons = _nothing_wrong
     ) -> None:
-        """Listen.
+        """Start listening.
 
         Args:
-            address: where.
-            registry: what `/metrics` shows.
-            healthy: why the process hangs.
-            ready: why it does not do its work.
+            address: address to listen on.
+            registry: metrics of `/metrics`.
+            healthy: returns why the process hangs.
+            ready: returns why it does not do its work.
 
         Raises:
-            ValueError: the address is taken, unknown, or may not be used.
+            ValueError: the address is in use, unknown, or not permitted.
         """
         pages: dict[str, Callable[[str], _Answer]] = {
             "/metrics": lambda accept: _metrics(registry, accept),
@@ -100,11 +100,11 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where `/metrics` is, for people."""
+        """URL of `/metrics`."""
         return f"http://{self.address}/metrics"
 
     def close(self) -> None:
-        """Listen no more. Idempotent."""
+        """Stop listening. Idempotent."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -139,7 +139,7 @@ def _verdict(ask: Reasons) -> _Answer:
 
 class _Listener(ThreadingHTTPServer):
     daemon_threads = True
-    # Otherwise two processes could be given the same port by their operator, and one of them would never be heard.
+    # Otherwise the system may give two processes the same port, and one of them would get no requests.
     allow_reuse_port = False
 
     def __init__(self, address: Address, pages: dict[str, Callable[[str], _Answer]]) -> None:
@@ -148,11 +148,11 @@ class _Listener(ThreadingHTTPServer):
         super().__init__((address.host, address.port), _Handler)
 
     def server_bind(self) -> None:
-        """Bind without asking the name service what this machine is called, as `HTTPServer` does: it may not answer for long."""
+        """Bind without a look-up of this machine's name, as `HTTPServer` does: it may take long."""
         TCPServer.server_bind(self)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401  as socketserver has it
-        """Say nothing: a client that went away is no news."""
+        """Ignore it: a client that disconnected is not an error."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -168,7 +168,7 @@ class _Handler(BaseHTTPRequestHandler):
     do_HEAD = do_GET  # noqa: N815  the name that http.server calls
 
     def _refuse(self) -> None:
-        self.close_connection = True  # its body was not read
+        self.close_connection = True  # the request's body was not read
         self._send(_text(HTTPStatus.METHOD_NOT_ALLOWED, f"{self.command} is not allowed; GET and HEAD are"), allow="GET, HEAD")
 
     do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = _refuse  # noqa: N815  names that http.server calls
@@ -181,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             return page(self.headers.get("Accept", ""))
         except Exception:
-            # What asks is a machine that asks again; the process that is asked has other things to do than to fail with it.
+            # Probes and Prometheus ask again; the process must not fail with its monitoring.
             _logger.exception("%s cannot be answered", path)
             return _text(HTTPStatus.INTERNAL_SERVER_ERROR, f"{path} cannot be answered; the log of the process says why")
 
@@ -196,4 +196,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  as http.server has it
-        """Say nothing: a question every few seconds is no news."""
+        """Log nothing: requests arrive every few seconds."""

@@ -1,9 +1,9 @@
 """Settings of a deployment and their precedence: `--log`, then `LAHAR_LOG`, then a configuration file, then the default.
 
-The file is the one that `--config` or `LAHAR_CONFIG` names, and no other. Where none is named, `lahar.toml` is read from
-`/etc/lahar`, from `lahar` in the user's configuration folder (`$XDG_CONFIG_HOME`, `~/.config`) and from the working directory,
-the later ones winning key by key. The one in the working directory loads no code: its `callbacks` are left out. Nor does it say
-where credentials go: while the environment holds a login to Kafka, hosts that this file alone names are refused.
+The file is the one in `--config` or `LAHAR_CONFIG`, and no other. Without these, `lahar.toml` is read from `/etc/lahar`, from
+`lahar` in the user's configuration folder (`$XDG_CONFIG_HOME`, `~/.config`) and from the working directory; keys of later files
+win. The one in the working directory loads no code: its `callbacks` are ignored. Nor may it choose who gets credentials: if the
+environment holds a login to Kafka, hosts that only this file names are refused.
 
     log = "sqlite:./lahar.db"
     cluster = "prod-1"
@@ -16,7 +16,7 @@ where credentials go: while the environment holds a login to Kafka, hosts that t
     decide_limit = "60s"
     billing = true
 
-`LAHAR_LOG_FORMAT`, `LAHAR_READY_LAG`, `LAHAR_DECIDE_LIMIT` and `LAHAR_BILLING` win over the keys of these names.
+`LAHAR_LOG_FORMAT`, `LAHAR_READY_LAG`, `LAHAR_DECIDE_LIMIT` and `LAHAR_BILLING` override the keys of these names.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ FILE_NAME: Final = "lahar.toml"
 DEFAULT_LOG: Final = "sqlite:./lahar.db"
 _SYSTEM: Final = Path("/etc/lahar") / FILE_NAME
 _LARGEST: Final = 64 << 10
-"""Bytes of a configuration file."""
+"""Largest configuration file (bytes)."""
 _DOTS: Final = 200
-"""Dots in one of its lines: each part of a dotted key is a table, and the reader keeps the path of each."""
+"""Most dots in a line: each part of a dotted key is a table, and the TOML reader keeps the path of each."""
 
 _KAFKA: Final = "kafka://"
 
@@ -59,7 +59,7 @@ _CREDENTIALS: Final = frozenset(
         "KAFKA_SSL_KEYFILE_PASSWORD",
     }
 )
-"""What the environment holds to prove to brokers who the user is. In any case of letters, as `streams.settings` reads them."""
+"""Variables with credentials for brokers. In any case of letters, as `streams.settings` reads them."""
 
 _VARIABLES: Final = {
     "LAHAR_LOG_FORMAT": "log_format",
@@ -79,7 +79,7 @@ def duration(value: object) -> int:
         Microseconds.
 
     Raises:
-        ValueError: it is neither, or negative.
+        ValueError: the value is neither, or negative.
     """
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return value * SECOND
@@ -87,7 +87,7 @@ def duration(value: object) -> int:
         return int(value[:-1]) * _DAY
     if isinstance(value, str) and not value.startswith("-"):
         return parse_duration(value)
-    raise ValueError(f"{value!r} is no length of time: write 30d, 1h30m, 60s or whole seconds")
+    raise ValueError(f"{value!r} is not a length of time: write 30d, 1h30m, 60s or whole seconds")
 
 
 class _File(BaseModel):
@@ -120,29 +120,29 @@ class _File(BaseModel):
 
 
 class Settings(_File):
-    """What holds for one run of the command."""
+    """Settings of one run of the command."""
 
     home: Path | None = None
-    """Folder of the file that names the callbacks: their modules are looked for there first."""
+    """Folder of the file that names the callbacks: their modules are searched there first."""
     untrusted_callbacks: bool = False
-    """`lahar.toml` in the working directory names callbacks; they are left out."""
+    """`lahar.toml` in the working directory names callbacks, which are ignored."""
 
 
 def load_settings(log: str | None, environment: Mapping[str, str], directory: Path, config: Path | None = None) -> Settings:
-    """Gather the settings.
+    """Load the settings.
 
     Args:
         log: the option `--log`; `None` if it was not given.
-        environment: the process's environment; `LAHAR_LOG`, `LAHAR_CONFIG`, the variables above, and what says where the user's
-            configuration stands, are read.
+        environment: environment variables; reads `LAHAR_LOG`, `LAHAR_CONFIG`, the variables above, and those for the user's
+            configuration folder.
         directory: the working directory.
         config: the option `--config`; `None` if it was not given.
 
     Raises:
-        ValueError: a file is no TOML, is too large, has an unknown key or a value that does not fit; the text names file and key.
-            Or a variable's value does not fit; the text names it. Or the log's URL holds a password, or credentials of the
-            environment would go to hosts that only the working directory's file names.
-        OSError: the file that is named cannot be read.
+        ValueError: a file is not TOML, is too large, or has an unknown key or an invalid value (the text names file and key); a
+            variable's value is invalid (the text names it); the log's URL holds a password; or credentials of the environment would
+            be sent to hosts that only the working directory's file names.
+        OSError: the file in `config` or `LAHAR_CONFIG` cannot be read.
     """
     named = config or (Path(environment["LAHAR_CONFIG"]) if environment.get("LAHAR_CONFIG") else None)
     values: dict[str, Any] = {}
@@ -178,10 +178,10 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
 
 
 def _must_get_no_credentials(log: str, environment: Mapping[str, str]) -> None:
-    """Check that a log which only the working directory's file names would be sent none of the user's credentials.
+    """Check that a log named only in the working directory's file receives none of the user's credentials.
 
-    Who runs `lahar status` in a foreign folder would log in at whatever host the folder's owner has written down. Hosts that
-    `KAFKA_BOOTSTRAP_SERVERS` names are the user's own.
+    A user of `lahar status` in a foreign folder would log in at any host that the folder's owner has written there. Hosts in
+    `KAFKA_BOOTSTRAP_SERVERS` are the user's own.
     """
     if not log.startswith(_KAFKA):
         return
@@ -191,13 +191,13 @@ def _must_get_no_credentials(log: str, environment: Mapping[str, str]) -> None:
     hosts = {host.strip() for host in log.removeprefix(_KAFKA).rstrip("/").split(",")} - {""}
     if held and not (own and hosts <= own):
         raise ValueError(
-            f"./{FILE_NAME}: log = {log!r}: {', '.join(held)} would be used at a host that only this file, which nobody named, "
-            f"names; if you trust it, give --log URL, LAHAR_LOG=URL or --config {FILE_NAME}"
+            f"./{FILE_NAME}: log = {log!r}: {', '.join(held)} would be sent to a host that only this file names; "
+            f"if you trust it, give --log URL, LAHAR_LOG=URL or --config {FILE_NAME}"
         )
 
 
 def _trusted(environment: Mapping[str, str]) -> list[Path]:
-    """Return where configuration stands that whoever runs the command, or the machine, has put there."""
+    """Return the configuration files that the user or the machine's administrator may have written."""
     own = environment.get("XDG_CONFIG_HOME") or (f"{environment['HOME']}/.config" if environment.get("HOME") else "")
     # The XDG specification ignores relative paths; one would be below the working directory.
     return [_SYSTEM, *([Path(own) / "lahar" / FILE_NAME] if Path(own).is_absolute() else [])]
@@ -207,7 +207,7 @@ def _read(path: Path, shown: str) -> dict[str, Any]:
     with path.open("rb") as file:
         content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
-        raise ValueError(f"{shown}: has more than {_LARGEST:,} bytes, which no configuration has")
+        raise ValueError(f"{shown}: has more than {_LARGEST:,} bytes, too many for a configuration file")
     for number, line in enumerate(content.splitlines(), start=1):
         if line.count(b".") > _DOTS:
             raise ValueError(f"{shown}: line {number} has more than {_DOTS} dots, which no setting has")

@@ -24,18 +24,18 @@ from engine.runtime.signals import Signals
 __all__ = ["TURN_SECONDS", "UNSETTLED", "Share", "run_shares", "shared", "waiting_for"]
 
 TURN_SECONDS: Final = 0.2
-"""How long a process at rest waits before it looks around."""
+"""Longest wait of an idle process between two turns (seconds)."""
 
 _BATCH: Final = 1_000
-"""Inputs a transaction, at most, of a shard that runs for good. On Kafka one costs as much as 100 inputs, whatever is in it. What
-runs until it is quiet has transactions of the size that they have everywhere: the same inputs leave the same records."""
+"""Most inputs per transaction of a long-running shard. On Kafka a transaction costs as much as 100 inputs, whatever it holds.
+`lahar run --once` keeps the size of all logs, so that the same inputs leave the same records."""
 
-UNSETTLED: Final = "the group of the workers has not said yet which shards are to be run here"
-"""Why a process is not ready that has just begun to take part."""
+UNSETTLED: Final = "the group of the workers has not assigned shards to this process yet"
+"""Why a process that has just joined is not ready."""
 
 
 class Share(NamedTuple):
-    """What this process runs of a stage."""
+    """This process's part in a stage."""
 
     stage: str
     runner: Runner
@@ -51,16 +51,16 @@ def shared(
     signals: Signals,
     stack: ExitStack,
 ) -> Share:
-    """Take part in a stage.
+    """Join a stage's workers.
 
     Args:
         log: writable.
-        stage: whose shards are run.
-        membership: says which; it is started here, and closed with its shards.
-        monitoring: is told what the processors do.
-        watchdog: ends the process where a decision takes too long.
-        signals: woken when there is news of shards or of the membership.
-        stack: gives the shards back at its end, then leaves the membership.
+        stage: the stage.
+        membership: assigns shards; started here, and closed after its shards.
+        monitoring: observes the processors.
+        watchdog: ends the process when a decision takes too long.
+        signals: woken by changes of shards or of the membership.
+        stack: closes the shards at its end, then leaves the membership.
 
     Raises:
         LogUnavailableError: the membership cannot be reached.
@@ -70,7 +70,7 @@ def shared(
     def make(number: int) -> Processor[Any]:
         return Processor(log, stage, number, batch=_BATCH, clock=wall_clock, observer=monitoring.observer, watchdog=watchdog)
 
-    # Shards first: whoever gets them next finds them given back.
+    # Close the shards before leaving: the next worker then finds them closed.
     stack.callback(membership.close)
     runner = stack.enter_context(Runner(log, make, changed=signals.wake))
     membership.start(signals.wake)
@@ -85,19 +85,19 @@ def run_shares(
     beat: Callable[[], object],
     meanwhile: Callable[[], float] = lambda: TURN_SECONDS,
 ) -> None:
-    """Run the shards that are this process's until it is told to stop, and follow with the projection what all shards commit.
+    """Run this process's shards until it is stopped, and follow all shards' commits with the projection.
 
     Args:
-        log: on which they run.
-        url: of the log.
-        shares: of each stage; one that has news wakes `signals`.
-        signals: say when to stop.
-        beat: told at each turn.
-        meanwhile: called every now and then; returns how long it need not be called (seconds).
+        log: the log.
+        url: URL of the log.
+        shares: one per stage; changes of them wake `signals`.
+        signals: end the loop.
+        beat: called at each turn.
+        meanwhile: called now and then; returns how long it need not be called (seconds).
 
     Raises:
-        FencedError: another process has taken a shard over, and this one is not to have it again.
-        LogError: a shard cannot go on, or this process has no part in a stage any more.
+        FencedError: another process has taken over a shard, and this one will not get it again.
+        LogError: a shard cannot continue, or this process is no longer a member.
     """
     with Follower(place_of(url, os.environ), log):
         while not signals.stopped:
@@ -110,7 +110,7 @@ def run_shares(
 
 
 def waiting_for(shares: Sequence[Share]) -> list[str]:
-    """Return why shards that are this process's are not run at this moment. May be called from any thread."""
+    """Return why shards of this process are not running now. Callable from any thread."""
     return [reason for share in shares for reason in _waiting_for(share)]
 
 

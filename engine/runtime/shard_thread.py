@@ -1,4 +1,4 @@
-"""One shard in a thread of its own: opened, stepped, opened again where the log was unavailable."""
+"""One shard in a thread of its own: opened, stepped, and opened again after the log was unavailable."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from engine.processor.recovery import StoppedRecoveryError
 __all__ = ["BACK_OFF", "IDLE_SECONDS", "ShardThread"]
 
 IDLE_SECONDS: Final = 0.2
-"""How long a shard without inputs waits, at most, before it looks at its timers again."""
+"""Longest wait of a shard without inputs before it checks its timers (seconds)."""
 _PACE_SECONDS: Final = 0.03
-"""From the beginning of a transaction to that of the next one, while there is less to do than a batch (kafka.md, Transactions).
-What a transaction costs, and the questions to brokers before it, is then shared by more inputs."""
+"""Time between the beginnings of two transactions while less than a batch waits (seconds; kafka.md, Transactions), so that more
+inputs share the cost of a transaction and of the requests to brokers before it."""
 BACK_OFF: Final = BackOff(SECOND // 5, 10 * SECOND)
-"""Of a log that cannot be used."""
+"""Delays while the log cannot be used."""
 
 _logger: Final = logging.getLogger(__name__)
 
 
-class _News:
-    """Counts when something may have been appended, and wakes the shard that waits for it."""
+class _AppendCount:
+    """Counts possible appends, and wakes the shard that waits for one."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self.count = 0
 
-    def tell(self) -> None:
-        """Count one more."""
+    def increment(self) -> None:
+        """Count one append."""
         with self._changed:
             self.count += 1
             self._changed.notify_all()
 
     def wait(self, seen: int, seconds: float) -> None:
-        """Return as soon as the count is another one than `seen`, some seconds later at the latest."""
+        """Wait until the count differs from `seen`, for some seconds at most."""
         with self._changed:
             self._changed.wait_for(lambda: self.count != seen, seconds)
 
 
 class ShardThread:
-    """A thread that runs one shard until it is to stop, is fenced, or fails in a way that waiting does not mend."""
+    """A thread that runs one shard until it is stopped, is fenced, or fails in a way that waiting does not help."""
 
     def __init__(
         self,
@@ -64,18 +64,18 @@ class ShardThread:
         """Begin.
 
         Args:
-            number: of the shard.
-            make: gives its processor; called in the thread.
+            number: number of the shard.
+            make: creates its processor; called in the thread.
             after_commit: called in the thread.
-            after_loss: called in the thread when the shard was lost and opened anew.
+            after_loss: called in the thread when the shard was lost and opened again.
             changed: called in the thread when the shard was opened and when the thread has ended.
-            back_off: where the log cannot be used.
+            back_off: delays while the log cannot be used.
         """
         self.number: Final = number
         self.shard = str(number)
-        """Its name, for people: with its stage as soon as the processor is made."""
+        """Its displayed name, with its stage once the processor exists."""
         self._make = make
-        self._news = _News()
+        self._appends = _AppendCount()
         self._after_commit = after_commit
         self._after_loss = after_loss
         self._was_open = False
@@ -84,35 +84,35 @@ class ShardThread:
         self._stop = threading.Event()
         self.is_open = False
         self.reads: Sequence[Partition] = ()
-        """The shard's inputs; empty until its processor is made."""
+        """The shard's inputs; empty until its processor exists."""
         self.ended = False
-        """It does nothing any more; `error` says why."""
+        """Whether the thread has ended; `error` is the reason."""
         self.error: BaseException | None = None
         """`None`: it was stopped."""
         self.rests = False
-        """It waits for inputs."""
+        """Whether it waits for inputs."""
         self.trouble = ""
-        """Why the log cannot be used at this moment; empty: it can."""
-        # A daemon: a log that does not answer must not keep the process from ending.
+        """Why the log cannot be used now; empty: it can."""
+        # A daemon thread: a log that does not answer must not keep the process from ending.
         self._thread = threading.Thread(target=self._run, name=f"lahar-shard-{number}", daemon=True)
         self._thread.start()
 
     @property
     def stopped(self) -> bool:
-        """Tell whether it is to end."""
+        """Return whether it is to end."""
         return self._stop.is_set()
 
     def wake(self) -> None:
-        """Let it look for inputs, at once if it rests."""
-        self._news.tell()
+        """Have it read inputs, at once if it rests."""
+        self._appends.increment()
 
     def stop(self) -> None:
-        """Let it finish the transaction at hand, give the shard back and end."""
+        """Have it finish its current transaction, close the shard and end."""
         self._stop.set()
-        self._news.tell()
+        self._appends.increment()
 
     def join(self, seconds: float) -> None:
-        """Return when it has ended, some seconds later at the latest."""
+        """Wait until it has ended, for some seconds at most."""
         self._thread.join(seconds)
 
     def _run(self) -> None:
@@ -133,19 +133,19 @@ class ShardThread:
     def _work(self, processor: Processor[Any]) -> None:
         failures = 0
         while not self._stop.is_set():
-            seen, began = self._news.count, time.monotonic()
+            seen, began = self._appends.count, time.monotonic()
             try:
                 if not processor.is_open:
                     self._open(processor)
                     continue
                 done = processor.step()
             except LogUnavailableError as error:
-                self._tell(error)
+                self._warn(error)
                 failures += 1
                 self._stop.wait(self._back_off.delay(failures) / SECOND)
                 continue
             # Not before a step: the log may be readable, or let a shard be opened, while it cannot be written.
-            # Where only inputs could not be read, the shard has stayed open.
+            # If only reading inputs failed, the shard has stayed open.
             self.is_open, self.trouble, failures = True, "", 0
             if not done:
                 self._rest(seen, processor.rest(IDLE_SECONDS))
@@ -156,7 +156,7 @@ class ShardThread:
 
     def _rest(self, seen: int, seconds: float) -> None:
         self.rests = True
-        self._news.wait(seen, seconds)
+        self._appends.wait(seen, seconds)
         self.rests = False
 
     def _open(self, processor: Processor[Any]) -> None:
@@ -167,7 +167,7 @@ class ShardThread:
         self.is_open = self._was_open = True
         self._changed()
 
-    def _tell(self, error: LogUnavailableError) -> None:
+    def _warn(self, error: LogUnavailableError) -> None:
         self.is_open = False
         if not self.trouble:
             fields = {"shard": self.shard, "error": type(error).__name__}

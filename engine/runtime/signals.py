@@ -11,7 +11,7 @@ __all__ = ["Signals"]
 
 
 class Signals:
-    """Turns SIGTERM and SIGINT into a flag for the length of a `with` block; the same signal again ends the process."""
+    """Turns SIGTERM and SIGINT into a flag for a `with` block; a second signal ends the process."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -29,12 +29,12 @@ class Signals:
             signal.signal(number, handler)
 
     def wait(self, seconds: float) -> None:
-        """Return on a signal or `wake`, after some seconds at the latest."""
+        """Wait for a signal or `wake`, for some seconds at most."""
         with suppress(Empty):
             self._told.get(timeout=seconds)
 
     def wake(self) -> None:
-        """Let `wait` return; from any thread."""
+        """Make `wait` return; callable from any thread."""
         self._told.put(0)
 
     def _stop(self, number: int, _: object) -> None:

@@ -14,7 +14,7 @@ from engine.runtime.settings import Settings
 __all__ = ["BILLING", "BILLING_OFF", "STAGES", "billing", "lifecycle", "stages_of"]
 
 BILLING_OFF: Final = "the billing stage is off here, by `billing = false` in a configuration file or by LAHAR_BILLING"
-"""What a command that needs it says where it is."""
+"""Message of commands that need the billing stage."""
 
 
 def lifecycle(settings: Settings) -> LifecycleStage:
@@ -28,7 +28,7 @@ def billing(_settings: Settings) -> BillingStage:
 
 
 STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, billing]
-"""What makes each stage."""
+"""The factories of the stages."""
 
 
 def stages_of(settings: Settings) -> list[Stage[Any]]:

@@ -10,13 +10,13 @@ from typing import Final
 __all__ = ["long_turns"]
 
 _SECONDS: Final = 0.02
-"""The interpreter's own choice is 5 ms. A shard whose turn ends within a transaction finds the processor's caches filled by another
-one: with 20 ms an input takes 4 % less time, with 1 ms 13 % more. Whoever answers a probe waits no longer than for a few turns."""
+"""Python's default is 5 ms. A shard that loses its turn within a transaction finds the processor's caches filled by another one:
+with 20 ms an input takes 4 % less time, with 1 ms 13 % more. A probe waits for a few turns at most."""
 
 
 @contextmanager
 def long_turns() -> Iterator[None]:
-    """Let every thread of the process have longer turns for the length of a `with` block."""
+    """Lengthen the turns of all threads of the process for a `with` block."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SECONDS)
     try:

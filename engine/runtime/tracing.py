@@ -1,8 +1,8 @@
 """Traces for OpenTelemetry: opening of shards, batches and their commits, calls of callbacks.
 
-They are made only if the environment asks for them in the standard way: `OTEL_TRACES_EXPORTER` (`otlp`, `console`), or without it
-`OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`; never with `OTEL_SDK_DISABLED=true`. Where to, how often and
-how many follow from the other standard variables, which the SDK reads itself.
+They are made only if the environment requests them in the standard way: `OTEL_TRACES_EXPORTER` (`otlp`, `console`), or without it
+`OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`; never with `OTEL_SDK_DISABLED=true`. The SDK reads the other
+standard variables (destination, frequency, limits) itself.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _NAMES: Final = ("OTEL_SERVICE_NAME", "OTEL_RESOURCE_ATTRIBUTES")
 
 
 def exporter_of(environment: Mapping[str, str]) -> Literal["otlp", "console"] | None:
-    """Return which exporter the environment asks for; `None`: no traces.
+    """Return the exporter that the environment requests; `None`: no traces.
 
     Raises:
-        ValueError: it asks for one that Lahar does not have.
+        ValueError: Lahar does not have it.
     """
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return None
@@ -48,20 +48,20 @@ def exporter_of(environment: Mapping[str, str]) -> Literal["otlp", "console"] | 
     if wanted == "console":
         return "console"
     if wanted != "otlp":
-        raise ValueError(f"{_EXPORTER}={named}: there are otlp, console and none")
+        raise ValueError(f"{_EXPORTER}={named}: must be otlp, console or none")
     protocol = next((found for name in _PROTOCOLS if (found := environment.get(name, "").strip())), "http/protobuf")
     if protocol != "http/protobuf":
-        raise ValueError(f"{_PROTOCOLS[1]}={protocol}: traces are sent by http/protobuf")
+        raise ValueError(f"{_PROTOCOLS[1]}={protocol}: must be http/protobuf, the only protocol for traces")
     return "otlp"
 
 
 def provider_of(environment: Mapping[str, str]) -> TracerProvider | None:
-    """Return what makes tracers, as the environment asks; `None` if it does not.
+    """Return the tracer provider that the environment requests; `None` if it requests none.
 
-    Whoever gets one shuts it down, which sends what is left.
+    The caller shuts it down, which sends the remaining spans.
 
     Raises:
-        ValueError: traces are asked for in a way that cannot be followed, or the extra is not installed.
+        ValueError: the requested traces cannot be made, or the extra is not installed.
     """
     exporter = exporter_of(environment)
     if exporter is None:
@@ -76,7 +76,7 @@ def provider_of(environment: Mapping[str, str]) -> TracerProvider | None:
             f"OTEL_… variables ask for traces, but {missing.name} is not installed; install lahar[telemetry] or set "
             "OTEL_SDK_DISABLED=true"
         ) from None
-    # The SDK reads both variables itself, but what is given here would win.
+    # The SDK reads both variables itself, but arguments here would override them.
     service = {} if any(environment.get(name) for name in _NAMES) else {"service.name": "lahar"}
     provider = TracerProvider(resource=Resource.create({**service, "service.version": __version__}))
     provider.add_span_processor(
@@ -93,15 +93,15 @@ def tracer_of(provider: TracerProvider) -> Tracer:
 
 
 class Spans:
-    """An observer (`engine.processor.observer`) that makes a span of what has happened."""
+    """An observer (`engine.processor.observer`) that makes spans."""
 
     def __init__(self, tracer: Tracer, clock: Callable[[], int] = time.time_ns) -> None:
-        """Make spans with a tracer; `clock` gives Unix time (nanoseconds)."""
+        """Make spans with a tracer; `clock` returns Unix time (nanoseconds)."""
         self._tracer = tracer
         self._clock = clock
 
     def opening(self, processor: Watched) -> None:
-        """Do nothing: spans are made when their length is known."""
+        """Do nothing: spans are made when their duration is known."""
 
     def opened(self, processor: Watched, seconds: float, events: int) -> None:
         """Make the span of a recovery."""
@@ -135,7 +135,7 @@ class Spans:
         whole.end(ended)
 
     def commit_failed(self, shard: ShardId, error: LogError) -> None:
-        """Make a span without length that has failed."""
+        """Make a failed span without duration."""
         from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415  an extra
 
         now = self._clock()
@@ -157,7 +157,7 @@ def _of(shard: ShardId) -> dict[str, str]:
 
 
 class TracedExecutor:
-    """Runs receivers as another executor does, each call within a span; what the receiver traces itself stands below it."""
+    """Runs receivers with another executor, each call within a span; the receiver's own spans are its children."""
 
     def __init__(self, inner: Executor, tracer: Tracer) -> None:
         """Add spans to an executor."""

@@ -1,4 +1,4 @@
-"""The process of one worker: a share of one stage, or the callbacks, of a log that others work on beside it."""
+"""The process of one worker: a share of one stage, or the callbacks, of a log that several workers process."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["EFFECTS", "run_effects", "run_stage"]
 
 EFFECTS: Final = "effects"
-"""Its workers tell callbacks; it is no stage."""
+"""Name of the workers that deliver to callbacks; not a stage."""
 _TELLER: Final = 0
-"""Its one share."""
+"""Number of its only share."""
 _SINGLE: Final[Topic] = "cluster"
-"""A topic of one partition: of the workers of a group that share it, one has the share."""
+"""A topic of one partition: one of the group's workers is assigned the share."""
 
 
 def run_stage(
@@ -42,21 +42,21 @@ def run_stage(
     name: str,
     place: tuple[int, int] | None,
 ) -> None:
-    """Run a share of a stage until the process is told to stop.
+    """Run a share of a stage until the process is stopped.
 
     Args:
-        settings: say where the log is.
-        stage: which stage.
-        reporter: is told what goes on.
-        signals: say when to stop.
-        address: where metrics are served; `None`: nowhere.
-        name: of this worker among those of the stage.
-        place: which of how many workers it is; `None`: the group of the workers says which shards are its own.
+        settings: name the log.
+        stage: the stage.
+        reporter: receives progress.
+        signals: end the run.
+        address: address to serve metrics on; `None`: serve nothing.
+        name: name of this worker in the stage's group.
+        place: ordinal of this worker and number of workers; `None`: the group assigns the shards.
 
     Raises:
-        FencedError: it was replaced.
+        FencedError: another worker has replaced this one.
         LogError: the log cannot be used, and waiting does not help.
-        ValueError: there is no such place.
+        ValueError: the ordinal does not exist.
     """
     with suppress(StoppedError), ExitStack() as stack:
         monitoring = stack.enter_context(Monitoring(settings))
@@ -78,14 +78,14 @@ def run_stage(
 
 
 def run_effects(settings: Settings, reporter: Reporter, signals: Signals, address: str | None, name: str) -> None:
-    """Tell the callbacks while it is this worker's turn, until the process is told to stop.
+    """Deliver to the callbacks while it is this worker's turn, until the process is stopped.
 
     Args:
-        settings: say where the log is, and name the callbacks.
-        reporter: is told what goes on.
-        signals: say when to stop.
-        address: where metrics are served; `None`: nowhere.
-        name: of this worker among those of the callbacks.
+        settings: name the log and the callbacks.
+        reporter: receives progress.
+        signals: end the run.
+        address: address to serve metrics on; `None`: serve nothing.
+        name: name of this worker in the callbacks' group.
 
     Raises:
         LogError: the log cannot be used, and waiting does not help.
@@ -118,7 +118,8 @@ def run_effects(settings: Settings, reporter: Reporter, signals: Signals, addres
         try:
             while not signals.stopped:
                 monitoring.beat()
-                # Nothing fences cursors: who is not sure tells nobody meanwhile, and what it knew is of no use in its next turn.
+                # No fence protects cursors: a worker that may have lost its turn delivers nothing, and starts again from the saved
+                # cursors.
                 current, ours = membership.turn(), _TELLER in membership.shards()
                 if current is not None and current != turn:
                     effects.stop()
@@ -130,7 +131,7 @@ def run_effects(settings: Settings, reporter: Reporter, signals: Signals, addres
 
 
 def _group(log: object, stage: str, topic: Topic, name: str, *, leave: bool, observer: RebalanceObserver) -> GroupMembership:
-    from streams.membership import GroupMembership  # noqa: PLC0415  an extra that most installations do without
+    from streams.membership import GroupMembership  # noqa: PLC0415  an optional extra
 
     kafka = cast("KafkaLog", log)
     return GroupMembership(kafka.background, kafka.settings, stage, topic, name, leave=leave, observer=observer)

@@ -88,7 +88,7 @@ class TestLogs:
         login = {"KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT", "KAFKA_SASL_USERNAME": "ann", "KAFKA_SASL_PASSWORD": "hunter2"}
         told = lahar("status", code=2, **login).err
         assert len(told.splitlines()) == 1
-        assert "KAFKA_SASL_PASSWORD, KAFKA_SASL_USERNAME would be used" in told
+        assert "KAFKA_SASL_PASSWORD, KAFKA_SASL_USERNAME would be sent" in told
         assert "hunter2" not in told
 
 

@@ -276,4 +276,4 @@ def test_a_worker_whose_group_has_not_answered_is_not_ready(
     other.close()
     with Lahar(settings, "worker", "--stage", stage) as worker:
         # Before that the log is not open yet.
-        worker.until(lambda: "the group of the workers has not said yet" in worker.page("/readyz"))
+        worker.until(lambda: "the group of the workers has not assigned shards" in worker.page("/readyz"))

@@ -5,7 +5,7 @@ import weakref
 
 import pytest
 
-from engine.runtime.collector import Collector, set_aside
+from engine.runtime.collector import Collector, freeze_live_objects
 
 _COMMITS = 20
 """Within which it looks once at least."""
@@ -20,7 +20,7 @@ class Node:
 
 def test_the_collector_is_taken_over_and_given_back() -> None:
     assert gc.isenabled()
-    with set_aside() as collector:
+    with freeze_live_objects() as collector:
         assert isinstance(collector, Collector)
         assert not gc.isenabled()
         assert gc.get_freeze_count() > 0
@@ -29,14 +29,14 @@ def test_the_collector_is_taken_over_and_given_back() -> None:
 
 
 def test_it_is_given_back_after_a_failure() -> None:
-    with pytest.raises(ZeroDivisionError), set_aside():
+    with pytest.raises(ZeroDivisionError), freeze_live_objects():
         _ = 1 / 0
     assert gc.isenabled()
 
 
 def test_cycles_made_before_are_not_set_aside() -> None:
     lost = weakref.ref(Node())
-    with set_aside():
+    with freeze_live_objects():
         assert lost() is None
 
 
@@ -47,7 +47,7 @@ def test_it_collects_once_in_ten_commits() -> None:
         if phase == "start":
             collections.append(about["generation"])
 
-    with set_aside() as collector:
+    with freeze_live_objects() as collector:
         gc.callbacks.append(note)
         try:
             for _ in range(30):
@@ -61,7 +61,7 @@ def test_it_collects_once_in_ten_commits() -> None:
 
 
 def test_cycles_made_meanwhile_are_found() -> None:
-    with set_aside() as collector:
+    with freeze_live_objects() as collector:
         lost = weakref.ref(Node())
         assert lost() is not None
         for _ in range(_COMMITS):
@@ -70,7 +70,7 @@ def test_cycles_made_meanwhile_are_found() -> None:
 
 
 def test_cycles_that_were_set_aside_are_found_when_it_looks_through_them() -> None:
-    with set_aside() as collector:
+    with freeze_live_objects() as collector:
         node = Node()
         lost = weakref.ref(node)
         for _ in range(_COMMITS):
@@ -79,13 +79,13 @@ def test_cycles_that_were_set_aside_are_found_when_it_looks_through_them() -> No
         for _ in range(_COMMITS):
             collector.tick()
         assert lost() is not None
-        collector.look_through()
+        collector.collect_frozen()
         assert lost() is None
         assert gc.get_freeze_count() > 0
 
 
 def test_what_survives_is_set_aside() -> None:
-    with set_aside() as collector:
+    with freeze_live_objects() as collector:
         before = gc.get_freeze_count()
         kept = [Node() for _ in range(1000)]
         for _ in range(_COMMITS):

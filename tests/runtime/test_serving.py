@@ -50,7 +50,7 @@ def test_an_address_without_a_host_is_this_machine_alone(text: str, expected: Ad
 
 @pytest.mark.parametrize("text", ["", "host", "host:", ":9100", "::1:9100", "[::1]", "a b:1", "65536", "-1", "1.5", "٣"])
 def test_what_is_no_address_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no address: write PORT, HOST:PORT or \[IPV6\]:PORT"):
+    with pytest.raises(ValueError, match=r"is not an address: write PORT, HOST:PORT or \[IPV6\]:PORT"):
         parse_address(text)
 
 

@@ -57,7 +57,7 @@ def test_the_environment_says_how_a_process_is_watched(tmp_path):
         ("log = ", r"lahar\.toml: "),
         ("forget_afterwards = 3", r"lahar\.toml: forget_afterwards: Extra inputs"),
         ('orphan_wait = "soon"', r"lahar\.toml: orphan_wait: .*soon"),
-        ("orphan_wait = true", r"lahar\.toml: orphan_wait: .*True is no length of time"),
+        ("orphan_wait = true", r"lahar\.toml: orphan_wait: .*True is not a length of time"),
         ("cluster = 5", r"lahar\.toml: cluster: "),
         ('log_format = "xml"', r"lahar\.toml: log_format: "),
     ],
@@ -164,7 +164,7 @@ def test_a_file_of_the_working_directory_may_name_a_host_that_is_sent_no_credent
     named = write(tmp_path, 'log = "kafka://a:9092,b:9092"')
     servers = {"KAFKA_BOOTSTRAP_SERVERS": "b:9092, a:9092, c:9092"}
     assert load_settings(None, secret | servers, named).log == "kafka://a:9092,b:9092"
-    with pytest.raises(ValueError, match="at a host that only this file"):
+    with pytest.raises(ValueError, match="to a host that only this file"):
         load_settings(None, secret | {"KAFKA_BOOTSTRAP_SERVERS": "a:9092"}, named)
 
 
