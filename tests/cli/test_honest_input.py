@@ -35,7 +35,7 @@ class TestWhatCannotBeRead:
         (folder / "a.json").write_text(json.dumps(pod("a")) + "\n" + json.dumps(pod("b", uid=None)) + "\nwhat\n")
         done = lahar("ingest", "a.json", code=1)
         assert done.out == "1 taken, 2 unreadable; 3 processed\n"
-        reason = "a.json: line 2: metadata.uid: missing: only an API server gives one, this is no observed pod"
+        reason = "a.json: line 2: metadata.uid: missing: only an API server sets it, so this is not an observed pod"
         assert done.err.splitlines()[-1] == f"lahar: 2 of 3 objects could not be read; the first: {reason}"
         assert names(lahar) == ["a"]
         record = lahar("ingest", "a.json", "--json", code=1).record

@@ -82,7 +82,7 @@ def test_a_pod_without_a_uid_is_refused_with_its_bytes() -> None:
     content = pod(metadata={"uid": None})
     found = outcome(content)
     assert isinstance(found, Refused)
-    assert found.reason == "line 3, items[1]: metadata.uid: missing: only an API server gives one, this is no observed pod"
+    assert found.reason == "line 3, items[1]: metadata.uid: missing: only an API server sets it, so this is not an observed pod"
     assert json.loads(found.message.data) == content
     with pytest.raises(UndecodableError):
         decode(found.message)
@@ -245,7 +245,7 @@ def test_what_has_no_name_is_refused() -> None:
 def test_objects_of_other_kinds_are_errors_where_a_kind_is_asked_for() -> None:
     with pytest.raises(ObjectError, match="kind: must be one of Queue, Tenant, PriorityClass"):
         apply_object({"kind": "ConfigMap"})
-    with pytest.raises(ProjectionError, match="kind: none is no kind of job"):
+    with pytest.raises(ProjectionError, match="kind: none is not a kind of job"):
         observe_job({})
 
 

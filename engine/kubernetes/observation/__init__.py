@@ -1,1 +1,1 @@
-"""What the objects of a cluster show: the state of a pod by the pod table, jobs, nodes, the facts of a cluster."""
+"""The state that cluster objects show: pods by the pod table, jobs, nodes, and facts of clusters."""

@@ -1,4 +1,4 @@
-"""The fold over the facts of clusters that are about no one job: nodes, queues, tenants, priority classes and grants."""
+"""The fold over cluster facts, which concern no single job: nodes, queues, tenants, priority classes and grants."""
 
 from __future__ import annotations
 
@@ -19,14 +19,11 @@ Thing: TypeAlias = tuple[str, str, str]
 NODE: Final = "Node"
 """Kind of a node; the other kinds are those of `ObjectApplied`."""
 DELETIONS: Final = 10_000
-"""How many things that are gone stay known to be; the one whose deletion was recorded first is forgotten first.
-
-And of how many things the former lives are known.
-"""
+"""Deletions remembered; the one recorded first is forgotten first. Also the number of objects with known former lives."""
 KEPT: Final = 30 * 86_400 * SECOND
-"""For how long (microseconds): an observation of before is not to be expected any more then."""
+"""How long deletions are remembered (microseconds): older observations are not expected any more by then."""
 LIVES: Final = 4
-"""How many former lives of a thing are known; the one that was over first is forgotten first."""
+"""Former lives remembered per object; the one that ended first is forgotten first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +31,13 @@ class Deletion:
     """Record of a deleted object, so that an older observation does not restore it."""
 
     version: str
-    """The newest resourceVersion that is known of it."""
+    """The newest known resourceVersion."""
     at: int
-    """When its deletion was recorded (microseconds)."""
+    """Recorded time of the deletion (microseconds)."""
     uid: str | None = None
-    """As far as it is known."""
+    """Uid; `None`: unknown."""
     ready: Literal["True", "False", "Unknown"] = "True"
-    """Of a node, this and what follows: as `NodeObserved` said last."""
+    """Of a node, this and the following fields: from its last `NodeObserved`."""
     unreachable: bool = False
     type: str | None = None
     gpu_model: str | None = None
@@ -48,40 +45,40 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class Former:
-    """Lives of a thing that are over: objects of its name with other uids, so that a late fact of one is known to be late."""
+    """Former lives of an object: earlier uids of the same name, so that their late facts are recognised as late."""
 
     at: int
-    """When the last of them was recorded to be over (microseconds)."""
+    """Recorded time at which the last of them ended (microseconds)."""
     lives: dict[str, str | None]
-    """Uid → `None`, or the version beyond which it is the one that lives: it was followed by a lower version."""
+    """Uid → `None`, or the version beyond which it is alive again: its successor had a lower version."""
 
 
 Known: TypeAlias = NodeObserved | ObjectApplied | Deletion
-"""What may be known of a thing."""
+"""Known state of an object."""
 
 
 @dataclass(slots=True)
 class ClusterFacts:
     """The merged facts of all clusters: the newest fact about an object wins, in whatever order facts of one uid arrive.
 
-    Without a resourceVersion the order of arrival decides, and nothing is kept of what is gone.
+    Without a resourceVersion the order of arrival decides, and deletions are not remembered.
     """
 
     nodes: dict[tuple[str, str], NodeObserved] = field(default_factory=dict)
-    """(cluster, name) → as last observed."""
+    """(cluster, name) → last observation."""
     objects: dict[Thing, ObjectApplied] = field(default_factory=dict)
     """Queues, tenants, priority classes and grants, as last applied."""
     deleted: dict[Thing, Deletion] = field(default_factory=dict)
-    """What is gone."""
+    """Deleted objects."""
     oldest: OldestFirst[Thing] = field(default_factory=OldestFirst, compare=False)
-    """The same by when it was recorded. Derived."""
+    """Deleted objects by recorded time. Derived."""
     former: dict[Thing, Former] = field(default_factory=dict)
     """Former lives of the objects: earlier uids of the same names."""
     oldest_former: OldestFirst[Thing] = field(default_factory=OldestFirst, compare=False)
-    """The same by when it was recorded. Derived."""
+    """Former lives by recorded time. Derived."""
 
     def absorb(self, event: Event[Data]) -> list[Thing]:
-        """Apply one fact; return the objects whose known state changed. None changes if the fact is older."""
+        """Apply one fact; return the objects whose known state changed: none if the fact is old."""
         data, now = event.data, event.recordedtime
         if not isinstance(data, NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted):
             return []
@@ -103,11 +100,11 @@ class ClusterFacts:
         return [thing, *self._forget(now)]
 
     def node(self, cluster: str, name: str) -> NodeObserved | Deletion | None:
-        """Return a node as it was last observed, also one that is gone; `None`: it is not known."""
+        """Return a node's last observation, or its deletion; `None`: unknown."""
         return self.nodes.get((cluster, name)) or self.deleted.get((cluster, NODE, name))
 
     def things(self) -> Iterator[Thing]:
-        """Yield everything of which something is known."""
+        """Yield all objects with a known state."""
         yield from ((cluster, NODE, name) for cluster, name in self.nodes)
         yield from self.objects
         yield from self.deleted
@@ -139,7 +136,7 @@ class ClusterFacts:
             self.oldest.note(known.at, thing, self.deleted, _at, len(self.deleted))
 
     def _forget(self, now: int) -> list[Thing]:
-        """Forget the deletions that were recorded long before, and the first of more than are kept."""
+        """Forget deletions that are too old or too many."""
         forgotten: list[Thing] = []
         while (first := self.oldest.first(self.deleted, _at)) and (first[0] < now - KEPT or len(self.deleted) > DELETIONS):
             self.know(first[1], None, None)
@@ -162,8 +159,8 @@ def _observed(
     Args:
         data: the observation.
         known: the state before.
-        other: uid of the life that is known, if the observation is of another one.
-        lives: see `Former`; what is over then is added.
+        other: uid of the known life, if the observation is of another one.
+        lives: see `Former`; ended lives are added.
     """
     follows = known is None or is_newer(data.version, known.version)
     if data.uid in lives:
@@ -172,10 +169,10 @@ def _observed(
             return known
         del lives[data.uid]
         follows = False
-    elif not follows and other is None:  # versions are those of one life: after a restore, say, a new one may begin below
+    elif not follows and other is None:  # versions belong to one life: after a restore a new life may begin below
         return known
     if known is not None and other is not None:
-        # below the other's it may also be a former life that is first heard of late: the one of which more is heard lives
+        # if below the other's version, it may also be a former life observed late: the life with later observations is alive
         lives[other] = None if follows else known.version
     return data
 

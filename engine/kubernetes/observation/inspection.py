@@ -33,8 +33,8 @@ _JOB_KEYS: Final = ("phase", "reason", "queue", "min_available", "tasks", "total
 def inspect_pod(document: Document) -> dict[str, Any]:
     """Return the row of one object: its identity and, for a pod, the pod table's verdict; the rest is `None`.
 
-    `phase` is Kubernetes' own, `state` and `reason` are the pod table's. A pod whose watch envelope says DELETED is judged as one
-    that is gone.
+    `phase` is Kubernetes' own, `state` and `reason` are the pod table's. A pod whose watch envelope says DELETED is judged as
+    deleted.
     """
     row = _who(document)
     if document.kind != "Pod":
@@ -64,7 +64,7 @@ def inspect_pod(document: Document) -> dict[str, Any]:
 def inspect_job(document: Document) -> dict[str, Any]:
     """Return the row of one object: its identity and, for a job of a supported kind, its requests and phase.
 
-    `phase` and `reason` are ours; `requests` are of one pod; anything else has `supported: false` and the rest is `None`.
+    `phase` and `reason` are Lahar's; `requests` are of one pod; anything else has `supported: false` and the rest is `None`.
     """
     row = _who(document)
     facts = read_job_facts(document.content)

@@ -26,7 +26,7 @@ class TaskFacts:
     replicas: int
     """Pods of the task: its slots."""
     requests: Requests
-    """Of one pod."""
+    """Requests of one pod."""
     min_available: int | None = None
 
 
@@ -35,15 +35,15 @@ class JobFacts:
     """Facts of a job object; `None`: absent."""
 
     kind: str
-    """`Job` (batch/v1), `VCJob`, or the kind as it stands."""
+    """`Job` (batch/v1), `VCJob`, or the kind unchanged."""
     phase: JobPhase | None = None
     reason: str | None = None
     message: str = ""
-    """An excerpt of what it says of the phase."""
+    """Excerpt of the message about the phase."""
     since: int | None = None
-    """When the phase, not a finished one, was entered (microseconds)."""
+    """Start of an unfinished phase (microseconds)."""
     ended: int | None = None
-    """When the phase, a finished one, was reached (microseconds)."""
+    """Start of a finished phase (microseconds)."""
     queue: str | None = None
     min_available: int | None = None
     tasks: list[TaskFacts] = field(default_factory=list)
@@ -52,14 +52,14 @@ class JobFacts:
 _Reader = Callable[[JobFacts, dict[str, Any], dict[str, Any]], None]
 
 _MAIN: Final = "main"
-"""Name of the task of a job that has but one and does not name it."""
+"""Task of a job with a single unnamed one."""
 
 
 def read_job_facts(content: dict[str, Any]) -> JobFacts | None:
     """Return the facts of a job object; `None` for a kind that Lahar does not read.
 
     Args:
-        content: Job (batch/v1 and Volcano's), JobSet, PyTorchJob, TFJob, MPIJob, RayJob or Framework. What cannot be read counts as
+        content: Job (batch/v1 and Volcano's), JobSet, PyTorchJob, TFJob, MPIJob, RayJob or Framework. Unreadable parts count as
             absent.
     """
     version = content.get("apiVersion")
@@ -68,7 +68,7 @@ def read_job_facts(content: dict[str, Any]) -> JobFacts | None:
     if kind is None or reader is None:
         return None
     if kind == "Job" and isinstance(version, str) and not version.startswith("batch/"):
-        return None  # others call theirs Job too; an item of an old List says nothing about its version
+        return None  # other API groups have a kind Job too; items of an old List lack their version
     metadata = mapping(content.get("metadata"))
     facts = JobFacts(kind, queue=queue_of(mapping(metadata.get("annotations")), mapping(metadata.get("labels"))))
     reader(facts, mapping(content.get("spec")), mapping(content.get("status")))
@@ -79,11 +79,11 @@ def observe_job(content: dict[str, Any]) -> JobObserved:
     """Project a job object of another controller.
 
     Raises:
-        ProjectionError: Lahar reads no jobs of this kind, or `metadata.name` is missing.
+        ProjectionError: Lahar does not read jobs of this kind, or `metadata.name` is missing.
     """
     facts = read_job_facts(content)
     if facts is None:
-        raise ProjectionError("kind", f"{text(content.get('kind')) or 'none'} is no kind of job that Lahar reads")
+        raise ProjectionError("kind", f"{text(content.get('kind')) or 'none'} is not a kind of job that Lahar reads")
     metadata = mapping(content.get("metadata"))
     name = text(metadata.get("name"))
     if name is None:
@@ -114,7 +114,7 @@ def observe_job(content: dict[str, Any]) -> JobObserved:
 
 
 def delete_job(content: dict[str, Any]) -> JobDeleted:
-    """Return the fact that a job object is gone."""
+    """Return the fact that a job object was deleted."""
     metadata = mapping(content.get("metadata"))
     return JobDeleted(text(metadata.get("resourceVersion")), text(metadata.get("namespace")))
 
@@ -239,7 +239,7 @@ def _condition(status: dict[str, Any], kind: str) -> list[dict[str, Any]]:
 
 
 def _pods_of(job: dict[str, Any]) -> int:
-    """Slots of a batch/v1 Job: its completions, or without a number of those its parallelism."""
+    """Return the slots of a batch/v1 Job: its completions, or else its parallelism."""
     return _or(whole(job.get("completions")), _or(whole(job.get("parallelism")), 1))
 
 

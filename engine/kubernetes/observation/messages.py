@@ -41,7 +41,7 @@ def _named(one: Container, several: bool, said: str | None) -> str | None:
 
 
 def _said(one: Container, *, over: bool) -> str | None:
-    """Return why a container waits or how it ended, in its own words; and how its run before that ended, unless all is over."""
+    """Return why a container waits or how it ended, by its messages; also how its previous run ended, unless all is over."""
     state = mapping(one.status.get("state"))
     said = text(mapping(state.get("terminated" if one.terminated else "waiting")).get("message"))
     last = mapping(mapping(one.status.get("lastState")).get("terminated"))
@@ -51,7 +51,7 @@ def _said(one: Container, *, over: bool) -> str | None:
 
 
 def _failed(one: Container) -> str | None:
-    """Return how an init container failed, which the pod's exit code does not show; `None`: it did not."""
+    """Return how an init container failed, which the pod's exit code does not show; `None`: it did not fail."""
     return _end(mapping(mapping(one.status.get("state")).get("terminated"))) if one.exit_code else None
 
 

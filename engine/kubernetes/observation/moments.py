@@ -13,14 +13,14 @@ __all__ = ["Moments", "pod_moments"]
 
 
 class Moments(NamedTuple):
-    """Times of a pod's phases in microseconds, each raised to the one before it; `None`: not entered, or no time stands there."""
+    """Times of a pod's phases in microseconds, none before the one preceding it; `None`: not entered, or no time is known."""
 
     created: int
     bound: int | None
     running: int | None
     terminating: int | None
     ended: int | None
-    """Latest `finishedAt`; `None` where the pod has ended without such evidence."""
+    """Latest `finishedAt`; `None` if the pod has ended without one."""
     proof: int
     """Latest time in the object."""
 
@@ -33,7 +33,7 @@ def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
         phase: the pod table's verdict.
 
     Raises:
-        ProjectionError: the object holds no time at all.
+        ProjectionError: the object holds no time.
     """
     started, finished, seen = _containers(pod)
     start_time = moment(pod.status.get("startTime"))
@@ -66,7 +66,7 @@ def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
     asked = pod.deletion_asked
     if asked is not None:
         seen.append(asked)
-        # A pod may be deleted long after its end: that was no Terminating.
+        # A pod may be deleted long after its end: it was then never Terminating.
         if ended is None or asked <= ended:
             terminating = max(latest, asked)
     seen.append(created)
@@ -74,7 +74,7 @@ def pod_moments(pod: PodView, phase: AttemptPhase) -> Moments:
 
 
 def _containers(pod: PodView) -> tuple[list[int], list[int], list[int]]:
-    """Return when regular containers started, when what their state shows ended, and all times of all containers."""
+    """Return when regular containers started, when those in their current state ended, and all times of all containers."""
     started, finished, seen = [], [], []
     for one in pod.containers:
         if one.started is not None:

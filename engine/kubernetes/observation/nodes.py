@@ -1,4 +1,4 @@
-"""Projects a node object to the engine's input."""
+"""Projection of a node object to an input."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _UNREACHABLE: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernete
 def observe_node(node: dict[str, Any]) -> NodeObserved:
     """Project a node object.
 
-    Its size is what it offers to pods (`allocatable`), else its capacity. Without a condition Ready, or with one that makes no
-    sense, nothing speaks against it.
+    Its size is what it offers to pods (`allocatable`), else its capacity. Without a readable condition Ready, it counts as
+    ready.
 
     Raises:
         ProjectionError: `metadata.name` is missing.
@@ -45,7 +45,7 @@ def observe_node(node: dict[str, Any]) -> NodeObserved:
 
 
 def delete_node(node: dict[str, Any]) -> NodeDeleted:
-    """Return the fact that a node object is gone.
+    """Return the fact that a node object was deleted.
 
     Raises:
         ProjectionError: `metadata.name` is missing.
@@ -62,7 +62,7 @@ def _name(metadata: dict[str, Any]) -> str:
 
 
 def _amount(size: dict[str, Any], name: str) -> Fraction:
-    """Return the amount of a resource; 0 where it is absent or unreadable."""
+    """Return the amount of a resource; 0 if it is absent or unreadable."""
     try:
         return max(Fraction(0), parse_quantity(size.get(name)))
     except QuantityError:

@@ -1,4 +1,4 @@
-"""Projects a pod object to the engine's input."""
+"""Projection of a pod object to an input."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES, Rank
 __all__ = ["delete_pod", "observe_pod"]
 
 _BY_CONTROL_PLANE: Final = "NodeLost"
-"""The control plane writes ends with this reason, for a kubelet that no longer reports."""
+"""The control plane reports ends with this reason, for a kubelet that no longer reports."""
 
 
 def observe_pod(pod: object) -> PodObserved:
     """Project a pod object.
 
     Args:
-        pod: the object as decoded JSON. Parts that cannot be read count as absent.
+        pod: the object as decoded JSON. Unreadable parts count as absent.
 
     Raises:
-        ProjectionError: it is no mapping, lacks `metadata.uid` or `metadata.name`, or no time stands in it.
+        ProjectionError: it is not a mapping, lacks `metadata.uid` or `metadata.name`, or holds no time.
     """
     view = _view(pod)
     return _project(view, judge(view))
 
 
 def delete_pod(pod: object, *, inferred: bool = False) -> PodDeleted:
-    """Project the last known state of a pod whose object is gone.
+    """Project the last known state of a deleted pod.
 
     Args:
         pod: the object as decoded JSON.
-        inferred: the deletion was not observed; a full state lacks the pod.
+        inferred: the deletion was not observed; a full list lacks the pod.
 
     Raises:
         ProjectionError: as for `observe_pod`.
@@ -59,7 +59,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
     metadata = view.metadata
     uid, name = text(metadata.get("uid")), text(metadata.get("name"))
     if uid is None:
-        raise ProjectionError("metadata.uid", "missing: only an API server gives one, this is no observed pod")
+        raise ProjectionError("metadata.uid", "missing: only an API server sets it, so this is not an observed pod")
     if name is None:
         raise ProjectionError("metadata.name", "missing")
     annotations, labels = mapping(metadata.get("annotations")), mapping(metadata.get("labels"))

@@ -1,7 +1,7 @@
 """The pod table: which fields of a pod decide its state and reason. The first row that fits wins.
 
-Rows are numbered as in the lifecycle rules. Regular containers alone decide; reasons are the closed vocabulary, save that a
-bound pod that waits carries the waiting reason itself (`ImagePullBackOff`).
+Rows are numbered as in the lifecycle rules. Only regular containers decide; reasons are the closed vocabulary, except that a
+bound waiting pod has its waiting reason itself (`ImagePullBackOff`).
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def judge(pod: PodView, *, deleted: bool = False, inferred: bool = False) -> Ver
 
     Args:
         pod: its last known state.
-        deleted: the object is gone; a terminal state that it shows remains valid.
-        inferred: the deletion was not observed; a full state lacks the pod.
+        deleted: the object was deleted; a terminal state that it shows remains valid.
+        inferred: the deletion was not observed; a full list lacks the pod.
     """
     phase = pod.phase
     if phase == "Succeeded":
@@ -72,13 +72,13 @@ def judge(pod: PodView, *, deleted: bool = False, inferred: bool = False) -> Ver
 
 
 def exit_code(pod: PodView) -> int | None:
-    """Return the exit code that decides (row 14): of the first container by time of its end that did not exit with 0.
+    """Return the exit code that decides (row 14): of the first container to end with another code than 0.
 
-    A code that a kubelet invents for a container whose end it did not see does not count.
+    A code that a kubelet invents for a container whose end it did not see is ignored.
     """
     bad = [one for one in pod.containers if one.exit_code and one.reason != _UNKNOWN_END]
     if len(bad) > 1:
-        # One without a time of its end cannot be said to be the first.
+        # A container without an end time cannot be the first.
         bad.sort(key=lambda one: (one.finished is None, one.finished or 0))
     return bad[0].exit_code if bad else None
 
@@ -105,8 +105,8 @@ def _failed(pod: PodView) -> Verdict:
         if reason == "DeadlineExceeded":
             return Verdict("Failed", "TimedOut", 8)
         if not pod.has_started:
-            # The list of reasons with which a kubelet turns a pod away is open (UnexpectedAdmissionError, OutOfcpu,
-            # NodeAffinity, …), and it gives none for what a container did.
+            # A kubelet rejects pods with an open list of reasons (UnexpectedAdmissionError, OutOfcpu, NodeAffinity, …), and sets
+            # none for failures of containers.
             return Verdict("Failed", "RejectedByNode", 9)
     ends = {container.reason for container in pod.containers if container.terminated}
     if "OOMKilled" in ends:
@@ -124,17 +124,18 @@ def _failed(pod: PodView) -> Verdict:
 
 
 def _deleted_before_end(pod: PodView) -> bool:
-    """Return whether the deletion came before the end that the containers show (row 12a).
+    """Return whether the pod was deleted before the end that its containers show (row 12a).
 
-    Within one second it counts as before: Kubernetes cuts times down, and a program that heeds SIGTERM ends in that second. To a
-    container that has not started a kubelet gives an end without a time when its pod is deleted.
+    Within the same second it counts as before: Kubernetes truncates times, and a program that handles SIGTERM ends in that second.
+        When
+    a pod is deleted, a kubelet reports an end without a time for containers that have not started.
     """
     end = _last_end(pod)
     return pod.deletion_asked is not None and (end is None or pod.deletion_asked <= end)
 
 
 def _disrupted_after_end(pod: PodView) -> bool:
-    """Return whether the containers had ended when somebody evicted the pod: a drain takes ended pods too."""
+    """Return whether the containers had ended before the pod was evicted: a drain takes ended pods too."""
     end = _last_end(pod)
     announced = moment(pod.true("DisruptionTarget").get("lastTransitionTime"))
     by_others = pod.disruption in {"EvictionByEvictionAPI", "DeletionByTaintManager"}
@@ -161,6 +162,6 @@ def _pending(pod: PodView) -> Verdict:
             return Verdict("Bound", container.waiting, 21)
     if pod.node is None:
         return Verdict("Pending", "Queued", 23)
-    # A sidecar goes on running when the pod is initialised.
+    # A sidecar keeps running when the pod is initialised.
     initializing = any(one.running for one in pod.inits) and not pod.true("Initialized")
     return Verdict("Bound", "Initializing" if initializing else "Starting", 22)

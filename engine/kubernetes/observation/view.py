@@ -1,4 +1,4 @@
-"""A pod object, taken apart once: the parts that the pod table and the times of phases are read from."""
+"""A pod object parsed once: the parts for the pod table and the times of phases."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class Container:
     running: bool
     terminated: bool
     waiting: str | None
-    """Reason for which it waits."""
+    """Reason why it waits."""
     reason: str | None
-    """Reason for which it terminated."""
+    """Reason why it terminated."""
     exit_code: int | None
-    """Of its end; `None` while it has not terminated."""
+    """Its exit code; `None` while it has not terminated."""
     started: int | None
-    """Start of what `state` shows (microseconds)."""
+    """Start time in `state` (microseconds)."""
     finished: int | None
     last_started: int | None
     """Start of the run before a restart in place."""
@@ -74,7 +74,7 @@ class Container:
 
 
 class PodView:
-    """A pod as the API server has it. Reading one never raises: what makes no sense is absent."""
+    """A pod as in the API server. Parsing never raises: invalid parts are absent."""
 
     __slots__ = (
         "conditions",
@@ -101,8 +101,8 @@ class PodView:
     deletion: int | None
     """`metadata.deletionTimestamp` (microseconds); `None`: not being deleted."""
     deletion_asked: int | None
-    """When the deletion was asked for: the timestamp less the grace period, whichever grace was given last (the API server keeps
-    the difference)."""
+    """When the deletion was requested: the timestamp less the grace period, which the API server keeps consistent when the grace
+    changes."""
     conditions: dict[str, dict[str, Any]]
     """Condition by type; the first of a type counts."""
     containers: list[Container]
@@ -134,7 +134,7 @@ class PodView:
 
     @property
     def disruption(self) -> str | None:
-        """Reason of the condition DisruptionTarget=True; `None` where it does not stand or gives none."""
+        """Reason of the condition DisruptionTarget=True; `None` if it is not true or has no reason."""
         return text(self.true("DisruptionTarget").get("reason"))
 
     def true(self, kind: str) -> dict[str, Any]:
