@@ -1,12 +1,12 @@
-"""The command's frame: the app that command modules register on, the options that all of them share.
+"""The command's frame: the app on which command modules register, and the options that they share.
 
-A command takes `LogOption` and `JsonOption`, so that both may stand after its name as well as before it:
+A command takes `LogOption` and `JsonOption`, so that both may follow its name as well as precede it:
 
     @app.command(rich_help_panel=Panel.ASK)
     def summary(context: typer.Context, log: LogOption = None, as_json: JsonOption = False) -> None:
         settings, output = settings_of(context, log), output_of(context, as_json)
 
-Its docstring is its help text, `examples=[…]` stand below it; errors need not be caught (`ErrorsToExitCodes`).
+Its docstring is its help text, followed by `examples=[…]`; errors need not be caught (`ErrorsToExitCodes`).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Answer in JSON, one ob
 
 @dataclass(slots=True)
 class _Shared:
-    """Options that stood before the command's name."""
+    """Options before the command's name."""
 
     log: str | None
     as_json: bool
@@ -59,11 +59,11 @@ class ErrorsToExitCodes(Group):
         """Run the command.
 
         Raises:
-            typer.Exit: the command failed, with the code that its error stands for.
+            typer.Exit: the command failed, with the exit code of its error.
         """
         try:
             result = super().invoke(ctx)
-            sys.stdout.flush()  # here, where a reader that is gone can still be dealt with
+            sys.stdout.flush()  # here, so that a closed pipe is handled below
         except (typer.Exit, typer.Abort, typer.TyperException):
             raise
         except (Exception, KeyboardInterrupt) as error:
@@ -102,11 +102,11 @@ class Lahar(ErrorsToExitCodes):
         return cast("Lahar", typer.main.get_group(app)).known
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002 - as above
-        """Return the names of the commands, those under one heading together and the headings in their order."""
+        """Return the names of the commands, grouped by heading, in the headings' order."""
         return list(COMMANDS)
 
     def get_command(self, ctx: typer.Context, cmd_name: str) -> Any:  # type: ignore[override]  # noqa: ANN401, ARG002 - as above
-        """Return a command; while help is written, only what it says there."""
+        """Return a command; while help is written, only its help text."""
         place = COMMANDS.get(cmd_name)
         if place is None:
             return None
@@ -170,13 +170,13 @@ def shared(
 ) -> None:
     """Lahar keeps the truth about every [bold]Job → Task → Replica[/] of a Kubernetes batch platform.
 
-    It reads what happens to pods, jobs and nodes, writes an ordered, replayable history and answers what happened, when and why.
+    It reads events of pods, jobs and nodes, writes an ordered, replayable history and answers what happened, when and why.
     """
     context.obj = _Shared(log, as_json, config)
 
 
 def settings_of(context: typer.Context, log: str | None) -> Settings:
-    """Return the settings of this run; `log` is the option as it stood after the command's name and wins.
+    """Return the settings of this run; `log` is the option after the command's name and takes precedence.
 
     Raises:
         ValueError: see `load_settings`.
@@ -188,6 +188,6 @@ def settings_of(context: typer.Context, log: str | None) -> Settings:
 
 
 def output_of(context: typer.Context, as_json: bool) -> Output:
-    """Return where this command's answer goes; `--json` may stand before or after its name."""
+    """Return the output of this command; `--json` may precede or follow its name."""
     before: _Shared = context.find_object(_Shared) or _Shared(None, as_json=False)
     return Output(as_json=as_json or before.as_json)

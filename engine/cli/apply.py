@@ -1,4 +1,4 @@
-"""`lahar apply`: jobs to manage, and what Lahar has to know of the cluster."""
+"""`lahar apply`: jobs to manage, and facts about the cluster."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def apply(
 ) -> None:
     """Apply jobs to manage, and queues, nodes, tenants, priorities, grants and price books.
 
-    Applying a file twice changes nothing. An unfinished job of the same name is updated, also one that is not processed yet; a
-    rejected one is judged again. Cluster objects are replaced by the file's, whatever resourceVersion it carries. Nothing is
+    Applying a file twice changes nothing. An unfinished job of the same name is updated, even if not processed yet; a
+    rejected one is validated again. Cluster objects are replaced by the file's, whatever resourceVersion it carries. Nothing is
     applied unless all files are readable.
     """
     output = output_of(context, as_json)

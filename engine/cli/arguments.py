@@ -1,4 +1,4 @@
-"""Arguments and options that several commands take."""
+"""Arguments and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ __all__ = [
 ]
 
 _SUGGESTED: Final = 200
-"""Jobs that a shell is offered at most."""
+"""Most jobs offered for completion by a shell."""
 
 
 def moment(text: str) -> int:
-    """Read a moment given on the command line.
+    """Parse a moment given on the command line.
 
     Args:
         text: an RFC 3339 time, an ISO date, `now`, or a length of time before now: `-1h`, `2h`, `1d12h`.
 
     Raises:
-        ValueError: it is none; the text shows what to write.
+        ValueError: it has none of these forms; the text shows them.
     """
     if text == "now":
         return now()
@@ -61,7 +61,7 @@ def moment(text: str) -> int:
 
 
 def _complete_job(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the jobs that may be meant, by name or, where an id has been begun, by id. Whatever fails, there are none."""
+    """Return the jobs for a completion, by name or, for the beginning of an id, by id. On any error, none."""
     try:
         settings = settings_of(context, context.params.get("log"))
         with closing(open_log(settings.log, create=False, readonly=True)) as log:
@@ -77,18 +77,18 @@ def _complete_job(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def several(given: list[str] | None, known: Collection[str] = ()) -> frozenset[str]:
-    """Return the values of an option that may be repeated, or hold several with commas between them.
+    """Return the values of an option that may be repeated or hold several, separated by commas.
 
     Args:
-        given: as the command line has them.
-        known: the only ones that there are; empty: any.
+        given: values from the command line.
+        known: the allowed values; empty: any.
 
     Raises:
-        ValueError: one of them is not known.
+        ValueError: a value is not allowed.
     """
     found = frozenset(value for text in given or () for value in text.split(",") if value)
     if known and (unknown := sorted(found - set(known))):
-        raise ValueError(f"{unknown[0]!r} is none of {', '.join(known)}")
+        raise ValueError(f"{unknown[0]!r} is not one of {', '.join(known)}")
     return found
 
 

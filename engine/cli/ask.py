@@ -148,12 +148,12 @@ def history(
 
 
 def show_event(output: Output, event: Event[Data], of_job: str = "") -> None:
-    """Write one event: as a CloudEvent, or as a line for a person.
+    """Write one event: as a CloudEvent, or as a line for people.
 
     Args:
-        output: where to.
+        output: output of the command.
         event: the event.
-        of_job: the job's id, where events of several jobs stand together.
+        of_job: id of the job, if the output has events of several jobs.
     """
     if output.as_json:
         output.line(to_cloudevent(encode(event)).decode())
@@ -232,7 +232,7 @@ def _cluster(source: Searchable, at: int, by: By) -> dict[str, Any]:
 
 
 def _queue_of(queues: Iterable[str], wanted: str) -> str | None:
-    """Return the queue that is meant: by its whole name, or without its cluster's where one cluster alone has it.
+    """Return the queue with this name; the cluster's name may be left out if only one cluster has it.
 
     Raises:
         ValueError: several clusters have it.
@@ -244,7 +244,7 @@ def _queue_of(queues: Iterable[str], wanted: str) -> str | None:
 
 
 def _show_document(output: Output, document: dict[str, Any]) -> None:
-    """Show a document as nested tables: one row a field."""
+    """Show a document as nested tables: one row per field."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="cyan", no_wrap=True)
     table.add_column()
@@ -288,7 +288,7 @@ def diff_command(
         if job is None:
             documents = [_cluster(source, at, by) for at in (first, second)]
             for document in documents:
-                del document["as_of"], document["by"]  # the question, not the state
+                del document["as_of"], document["by"]  # parts of the question, not of the state
             changes = diff_documents(*documents)
         else:
             events = events_of(source, meant(settings, source, job))

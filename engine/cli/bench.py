@@ -32,7 +32,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """One measure, what it must reach, and how it is taken."""
+    """One measure, its budget, and how it is taken."""
 
     name: str
     unit: str
@@ -44,7 +44,7 @@ class Budget:
     runs: int = 3
 
     def met(self, value: float) -> bool | None:
-        """Tell whether a value is within the budget; `None`: there is none."""
+        """Return whether a value is within the budget; `None`: there is no budget."""
         if self.limit is None:
             return None
         return value >= self.limit if self.sense == "at least" else value <= self.limit
@@ -54,8 +54,8 @@ def measure(budget: Budget, runs: int | None = None) -> dict[str, Any]:
     """Take a measure and return its record: the median of the runs, and the floor's.
 
     Args:
-        budget: what is measured.
-        runs: how often; as the measure says unless given.
+        budget: the measure.
+        runs: number of runs; default that of the measure.
     """
     taken = [budget.take() for _ in range(runs or budget.runs)]
     values = sorted(run.value for run in taken)
@@ -78,10 +78,10 @@ def _round(number: float) -> float:
 
 
 def _measures() -> dict[str, Budget]:
-    """Return what can be measured, by name.
+    """Return the measures by name.
 
     Raises:
-        ValueError: this is no checkout.
+        ValueError: this is not a checkout.
     """
     if not (_BENCHMARKS.parent / "pyproject.toml").is_file() or not (_BENCHMARKS / "budgets.py").is_file():
         raise ValueError("an installed Lahar has no benchmarks: run `make bench` in a checkout of its sources")

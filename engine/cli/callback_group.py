@@ -76,7 +76,7 @@ def resume(
     started = now()
     with opened(settings, readonly=False) as target:
         feed = new_feed(target, settings, output, process=not no_process)
-        # That it was disabled may have been reported and not processed.
+        # Its disabling may have been reported but not processed.
         feed.process(notify=False)
         dispatcher = Dispatcher(target, registry, started=started)
         dispatcher.principal = principal_of(settings.log)
@@ -105,7 +105,7 @@ def _state(status: StoredStatus) -> str:
 
 
 def _selected(selector: Selector) -> dict[str, Any]:
-    """Return a selector as it is declared."""
+    """Return a selector in the form of its declaration."""
     content: dict[str, Any] = {
         "level": sorted(selector.levels),
         "from": sorted(selector.sources),

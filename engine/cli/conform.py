@@ -38,7 +38,7 @@ def conform(files: list[Path], as_json: bool) -> int:
                     output.record(_record(result))
                 else:
                     for text in _lines(result):
-                        # A name may hold what no terminal takes (half of a surrogate pair).
+                        # A name may hold text that no terminal accepts (half of a surrogate pair).
                         output.line(text.encode("utf-8", "backslashreplace").decode())
     if not as_json:
         output.line(f"{passed} passed, {failed} failed")

@@ -26,10 +26,10 @@ __all__ = ["events", "start_of"]
 
 
 def start_of(text: str) -> Start:
-    """Read where a subscription begins: `beginning`, `now`, a time or a token.
+    """Parse the start of a subscription: `beginning`, `now`, a time or a token.
 
     Raises:
-        ValueError: it looks like a time and is none. (A token is judged by the subscription.)
+        ValueError: it begins like a time but is none. (The subscription validates tokens.)
     """
     if text in {"beginning", "now"}:
         return Start("now" if text == "now" else "beginning")

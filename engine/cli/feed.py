@@ -1,4 +1,4 @@
-"""Putting things in: ingest, import-trace."""
+"""Commands that append inputs: ingest, import-trace."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ __all__ = ["import_trace_command", "ingest"]
 
 _CHUNK = 1 << 16
 _FLUSH = 2_000
-"""Inputs after which a stream that does not pause is appended."""
-_TOLD = 1_000
-"""Things that cannot be read, of which each has a warning."""
+"""Inputs after which a stream without pauses is appended."""
+_WARNED = 1_000
+"""Unreadable objects with a warning of their own."""
 
 
 @app.command(
@@ -84,7 +84,7 @@ def ingest(
 
 
 class _Stream:
-    """A stream of objects on its way into the log."""
+    """Appends a stream of objects to the log."""
 
     def __init__(self, feed: Feed, settings: Settings, output: Output, *, recorded: bool) -> None:
         self._feed = feed
@@ -97,7 +97,7 @@ class _Stream:
         self.tally = Tally()
 
     def read(self, file: Path) -> None:
-        """Take in all of a file; what has come is appended as soon as it pauses."""
+        """Read a file to its end; appends the inputs read so far whenever it pauses."""
         try:
             with nullcontext(sys.stdin.buffer) if str(file) == "-" else open_objects(file) as source:
                 self._read("" if str(file) == "-" else f"{file}: ", source)
@@ -107,7 +107,7 @@ class _Stream:
 
     def _read(self, prefix: str, source: BinaryIO) -> None:
         reader = DocumentReader()
-        # At most one read of the pipe: a full chunk says that more waits.
+        # At most one read of the pipe: a full chunk shows that more waits.
         read = cast("BufferedReader", source).read1
         while data := read(_CHUNK):
             if not self._take(prefix, reader.feed(data)) and unpacked(source):
@@ -119,7 +119,7 @@ class _Stream:
         self._take(prefix, reader.close())
 
     def _take(self, prefix: str, items: Iterable[Document | Unreadable]) -> bool:
-        """Take in what was read; false if it held something that is larger than any object."""
+        """Read the next objects; false if one exceeded the largest size."""
         bounded = True
         for item in items:
             inputs: list[tuple[Topic, Message]] = []
@@ -130,18 +130,18 @@ class _Stream:
             bounded &= isinstance(item, Document) or len(item.content) < OBJECT_BYTES
             fault = self.tally.add(prefix, item, outcome)
             if isinstance(outcome, Refused):
-                if self.tally.unreadable <= _TOLD:
-                    further = "" if self.tally.unreadable < _TOLD else "; what else cannot be read is counted at the end"
+                if self.tally.unreadable <= _WARNED:
+                    further = "" if self.tally.unreadable < _WARNED else "; further unreadable objects are counted at the end"
                     self._output.warn(f"{fault}; kept as a dead letter{further}")
                 self._append((outcome.topic, outcome.message))
             elif isinstance(outcome, Ignored):
-                if fault and self.tally.errors <= _TOLD:
+                if fault and self.tally.errors <= _WARNED:
                     self._output.warn(fault)
             else:
                 for warning in outcome.warnings:
                     self._output.warn(warning)
                 for message in outcome.messages:
-                    # What a pod's containers show is later than what `shown_time` sees, and is the message's time.
+                    # The times of a pod's containers are later than `shown_time`, and the message has them.
                     stamped = message._replace(recordedtime=message.time) if self._recorded else message
                     inputs.append((outcome.topic, stamped))
             self._append(*self._moments.take(item.of_list, inputs))
@@ -152,12 +152,12 @@ class _Stream:
         self._pending_bytes += sum(len(message.data) for _, message in inputs)
 
     def _pause(self) -> None:
-        """Append all that has come."""
+        """Append all inputs read so far."""
         self._append(*self._moments.end())
         self._flush()
 
     def _flush(self) -> None:
-        """Append what has come, each run of one topic at once, so that the order across topics stays."""
+        """Append the inputs read so far, consecutive ones of one topic together, so that the order across topics stays."""
         if self._recorded and self._pending:
             self._feed.play_from(min(message.recordedtime for _, message in self._pending))
         start = 0
@@ -170,14 +170,14 @@ class _Stream:
         self._pending_bytes = 0
 
     def report(self) -> None:
-        """Say how many objects were taken, ignored and unreadable."""
+        """Show how many objects were taken, ignored and unreadable."""
         tally, processed = self.tally, self._feed.processed
         if self._output.as_json:
             self._output.record({**tally.document(), "processed": processed})
         else:
             counts = {"taken": tally.taken, "ignored": tally.ignored, "unreadable": tally.unreadable}
-            told = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "taken")
-            self._output.console.print(f"{told}; {processed} processed")
+            summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count or name == "taken")
+            self._output.console.print(f"{summary}; {processed} processed")
             if tally.kinds:
                 kinds = ", ".join(f"{count} {kind}" for kind, count in tally.kinds.most_common())
                 self._output.console.print(f"ignored: {kinds}", soft_wrap=True)

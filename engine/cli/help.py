@@ -1,4 +1,4 @@
-"""How `--help` looks: headings in one order, arguments by the names that the text uses, examples below."""
+"""Layout of `--help`: headings in one order, arguments by the names used in the text, examples below."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Command", "Commands", "Group", "Panel", "examples_of"]
 
 
 class Panel(StrEnum):
-    """Headings of `lahar --help`, in the order in which they stand."""
+    """Headings of `lahar --help`, in order."""
 
     RUN = "Run"
     PUT = "Put in"
@@ -42,7 +42,7 @@ class Command(TyperCommand):
         super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Read the arguments; where a time is one of them, `-1h` is no option."""
+        """Parse the arguments; if one of them is a time, `-1h` is not an option."""
         if any(isinstance(one, TyperArgument) and (one.metavar or "").startswith("TIME") for one in self.params):
             args = [text.removeprefix("-") if before_now(text) is not None else text for text in args]
         return super().parse_args(ctx, args)
@@ -57,7 +57,7 @@ class Group(TyperGroup):
         super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Context) -> list[str]:
-        """Return the names of the commands, those under one heading together and the headings in their order."""
+        """Return the names of the commands, grouped by heading, in the headings' order."""
         return sorted(super().list_commands(ctx), key=self._place)
 
     def _place(self, name: str) -> int:
@@ -66,7 +66,7 @@ class Group(TyperGroup):
 
 
 def _leave_out_types(parameters: Iterable[object]) -> None:
-    """Leave out the Python types of arguments and flags: `<bool>` tells nobody anything."""
+    """Remove the Python types of arguments and flags: `<bool>` has no meaning for users."""
     for parameter in parameters:
         if isinstance(parameter, TyperOption) and parameter.is_flag and parameter.metavar is None:
             parameter.metavar = ""
@@ -91,8 +91,8 @@ class Commands(typer.Typer):
         """Register a command, as typer does.
 
         Args:
-            name: its name; the function's unless given.
-            examples: what a user might type, `lahar …`; shown below its options.
+            name: its name; default the function's.
+            examples: commands, `lahar …`; shown below its options.
             given: see typer.
         """
         epilog = "\n".join((_EXAMPLES, *(f"  {escape(line)}" for line in examples))) if examples else None
@@ -100,6 +100,6 @@ class Commands(typer.Typer):
 
 
 def examples_of(epilog: str | None) -> list[str]:
-    """Return the examples that a command's epilog shows."""
+    """Return the examples in a command's epilog."""
     head, *lines = Text.from_markup(epilog or "").plain.split("\n")
     return [line.strip() for line in lines] if head == Text.from_markup(_EXAMPLES).plain else []

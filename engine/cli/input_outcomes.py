@@ -19,7 +19,7 @@ __all__ = ["finish", "new_feed"]
 
 
 def new_feed(log: SearchableLog, settings: Settings, output: Output, *, process: bool) -> Feed:
-    """Return a command's way into a log, which shows on a terminal how far it has come; see `Feed`."""
+    """Return a `Feed` for a command, with progress on a terminal."""
 
     @contextmanager
     def progress() -> Iterator[Callable[[int, int], object]]:
@@ -34,7 +34,7 @@ def finish(feed: Feed, output: Output) -> None:
     """Process, and show the outcomes of the expected inputs.
 
     Raises:
-        typer.Exit: one of them was rejected or refused (exit code 2).
+        typer.Exit: an input was rejected or refused (exit code 2).
     """
     told = feed.finish()
     if feed.processor in {"workers", "engine"}:

@@ -233,20 +233,20 @@ def raise_event(
 
 
 def decode_object(text: str) -> dict[str, object]:
-    """Read a JSON object given on the command line.
+    """Parse a JSON object given on the command line.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a JSON object.
     """
     from pydantic_core import from_json  # noqa: PLC0415 - only this command needs it
 
     try:
         content = from_json(text, allow_inf_nan=False)
     except ValueError as error:
-        raise ValueError(f"--data is no JSON: {error}") from None
+        raise ValueError(f"--data is not JSON: {error}") from None
     if not isinstance(content, dict):
-        raise ValueError(  # noqa: TRY004 - what was typed, not a type
-            '--data is no JSON object: write {"name": value}'
+        raise ValueError(  # noqa: TRY004 - the user's input, not a type
+            '--data is not a JSON object: write {"name": value}'
         )
     return content
 

@@ -89,8 +89,8 @@ def _discarded(letter: Letter) -> str:
     if letter.discarded is None:
         return "-"
     data, who = letter.discarded.data, letter.discarded.data.by or letter.discarded.data.principal
-    told = [f"by {who}" if who else "", format_time(letter.discarded.recordedtime)[:19], data.reason]
-    return " ".join(filter(None, told))
+    parts = [f"by {who}" if who else "", format_time(letter.discarded.recordedtime)[:19], data.reason]
+    return " ".join(filter(None, parts))
 
 
 @letters.command("redrive", examples=["lahar dead-letters redrive", "lahar dead-letters redrive e61f8a05"])
@@ -103,9 +103,9 @@ def redrive(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Put dead letters in again, as they came, after an upgrade that can read them.
+    """Append dead letters to their topics again, unchanged, after an upgrade that can read them.
 
-    What still cannot be read becomes a dead letter once more.
+    Those that still cannot be read become dead letters again.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -114,7 +114,7 @@ def redrive(
         chosen = meant_letters(known, ids) if ids else [letter for letter in known if letter.discarded is None]
         for data, why in [(letter.event.data, objection(letter.event.data)) for letter in chosen]:
             if why is not None:
-                output.warn(f"{data.topic}/{data.partition} @{data.offset} {why}, and is not put in again")
+                output.warn(f"{data.topic}/{data.partition} @{data.offset} {why}, and is not redriven")
         found = [letter.event for letter in chosen if objection(letter.event.data) is None]
         feed = new_feed(target, settings, output, process=not no_process)
         for event in found:
@@ -125,7 +125,7 @@ def redrive(
     if output.as_json:
         output.record({"redriven": len(found)})
     else:
-        output.console.print(f"{len(found)} dead letter(s) put in again")
+        output.console.print(f"{len(found)} dead letter(s) redriven")
 
 
 @letters.command(
@@ -144,9 +144,9 @@ def discard(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Close dead letters that nobody has to look at any more. Nothing is deleted: `list --all` shows them.
+    """Close dead letters that need no more attention. Nothing is deleted: `list --all` shows them.
 
-    What comes again with the same content, redriven or new, is open again.
+    A later input with the same content, redriven or new, opens the letter again.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)

@@ -84,7 +84,7 @@ def compact(context: typer.Context, log: LogOption = None, as_json: JsonOption =
     """Give unused space of the log's file back to the file system. No event is removed."""
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    _must_be_a_file(settings.log, "its brokers free what a topic's retention lets go")
+    _must_be_a_file(settings.log, "its brokers free the records that a topic's retention expires")
     with opened(settings, readonly=False) as source:
         file = _file_log(source, "compact")
         path = file.path
@@ -100,7 +100,7 @@ def compact(context: typer.Context, log: LogOption = None, as_json: JsonOption =
 
 def _must_be_a_file(url: str, instead: str) -> None:
     if is_shared(url):
-        raise ValueError(f"{url} is no file: {instead}")
+        raise ValueError(f"{url} is not a file: {instead}")
 
 
 def _file_log(log: object, what: str) -> SqliteLog:

@@ -1,7 +1,7 @@
 """A command's output: JSON lines for programs, rich text for people.
 
-Answers go to standard output, everything about the way there (progress, warnings, errors) to standard error, so that a pipe
-only ever carries answers.
+Answers go to standard output; progress, warnings and errors go to standard error, so that a pipe
+carries only answers.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ __all__ = ["Output"]
 _logger = logging.getLogger(__name__)
 
 _PIPE_COLUMNS = 160
-"""Width of what goes to a file or a pipe, unless COLUMNS says otherwise: tables stay whole."""
+"""Width of output to a file or a pipe, unless COLUMNS is set: tables are not cut."""
 
 
 class _Console(Console):
-    # Whatever is printed comes through one of these, cells of tables too.
+    # All output passes through here, cells of tables too.
     def render_str(self, text: str, **how: Any) -> Text:  # noqa: ANN401  as rich has it
         return super().render_str(visible(text), **how)
 
@@ -41,7 +41,7 @@ class _Console(Console):
         return super().render(visible_text(renderable) if isinstance(renderable, Text) else renderable, options)
 
     def on_broken_pipe(self) -> None:
-        # rich would leave with code 1, a finding; the command's frame knows better.
+        # rich would exit with code 1, a finding; the command's frame sets the code.
         raise BrokenPipeError
 
 
@@ -49,8 +49,8 @@ class Output:
     """The output of one command.
 
     Attributes:
-        as_json: the caller wants JSON lines; nothing else may be written to standard output then.
-        console: for people, on standard output; what looks like markup in a name is shown as it stands.
+        as_json: the caller wants JSON lines; standard output carries nothing else then.
+        console: for people, on standard output; markup in names is shown literally.
         notes: the same on standard error.
     """
 
@@ -66,11 +66,11 @@ class Output:
         self.line(json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=_plain))
 
     def line(self, text: str) -> None:
-        """Write one line as it is, without markup or wrapping; controls as JSON escapes them."""
+        """Write one line literally, without markup or wrapping; controls as JSON escapes them."""
         sys.stdout.write(visible_line(text) + "\n")
 
     def flush(self) -> None:
-        """Send what was written on its way (for commands that follow the log)."""
+        """Flush the output (for commands that follow the log)."""
         sys.stdout.flush()
 
     def note(self, text: str) -> None:
@@ -92,11 +92,11 @@ class Output:
         self.notes.print(Text.assemble(("lahar: ", "red"), text), soft_wrap=True)
 
     def busy(self, what: str) -> AbstractContextManager[object]:
-        """Show on standard error that something takes its time; only on a terminal, and it leaves nothing behind."""
+        """Show a spinner on standard error; only on a terminal, and removed at the end."""
         return self.notes.status(f"{what} …") if self.notes.is_terminal else nullcontext()
 
     def progress(self, unit: str) -> Progress:
-        """Return a progress bar on standard error that counts `unit`s; it shows only on a terminal and leaves nothing behind."""
+        """Return a progress bar on standard error that counts `unit`s; only on a terminal, and removed at the end."""
         return Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),

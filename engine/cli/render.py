@@ -1,4 +1,4 @@
-"""How answers look in a terminal where one table or sentence does not do."""
+"""Answers in a terminal that need more than one table or sentence."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["render_job", "render_summary", "whole_table"]
 _TOP = 8
 """Users and queues shown before the rest is counted."""
 _GAP = 2
-"""Columns between two columns of a table."""
+"""Width of the gap between two columns of a table."""
 _NAME = 20
-"""Characters that are left of a name at least."""
+"""Shortest length of a shortened name (characters)."""
 _UNBOUNDED = 1 << 20
 
 
 def render_job(output: Output, job: JobView) -> None:
-    """Show a job as it stands: who it is, its tasks, attempts and timers."""
+    """Show a job's state: identity, tasks, attempts and timers."""
     output.console.print(Text.assemble((f"{job.namespace}/{job.name}", "bold"), (f"  {job.id}", "dim")), soft_wrap=True)
     control = "managed" if job.managed else "observed"
     whose = f"queue {job.queue}, user {job.user or '-'}, tenant {job.tenant or '-'}, cluster {job.cluster}"
@@ -52,7 +52,7 @@ def render_job(output: Output, job: JobView) -> None:
     attempts = whole_table(output, headings, rows, {"NODE", "POD"})
     timers = _table("TIMER", "DUE", "ACTION", "POLICY")
     for timer in job.timers.values():
-        timers.add_row(timer.kind, "stands still" if timer.held else moment(timer.due), _known(timer.action), _known(timer.policy))
+        timers.add_row(timer.kind, "stopped" if timer.held else moment(timer.due), _known(timer.action), _known(timer.policy))
     for table in (tasks, attempts, timers):
         if table.row_count:
             output.console.print("", table, soft_wrap=True)
@@ -61,16 +61,16 @@ def render_job(output: Output, job: JobView) -> None:
 def whole_table(
     output: Output, headings: Sequence[str], rows: Sequence[Sequence[str]], names: Collection[str], right: Collection[str] = ()
 ) -> Table:
-    """Return a table no column of which is cut: where it is wider than the output, names are shortened in the middle.
+    """Return a table without cut columns: if it is wider than the output, names are shortened in the middle.
 
-    What does not fit even then, an output of 60 columns say, is wrapped by the terminal.
+    If it still does not fit (an output of 60 columns, say), the terminal wraps it.
 
     Args:
-        output: where it is shown.
-        headings: of the columns.
-        rows: a cell for each.
+        output: output of the command.
+        headings: headings of the columns.
+        rows: one cell per column.
         names: headings of columns whose cells may be of any length.
-        right: headings of columns that stand to the right.
+        right: headings of right-aligned columns.
     """
     shown = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(cell_len, column)) for column in zip(headings, *shown, strict=True)]
@@ -140,7 +140,7 @@ def render_summary(output: Output, result: dict[str, Any]) -> None:
 
 
 def _so_far(result: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return what open attempts have used, if there are any."""
+    """Return the use of open attempts, if there are any."""
     uses = [("GPU hours so far", "gpu_seconds_so_far"), ("core hours so far", "cpu_seconds_so_far")]
     rows = [("open attempts", _count(result["open_attempts"])), *((name, _hours(result[key])) for name, key in uses)]
     return rows if result["open_attempts"] else []

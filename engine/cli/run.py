@@ -47,7 +47,7 @@ def run(
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
-    # What ends by itself says all in its answer.
+    # `--once` reports everything in its answer.
     with nullcontext() if once else written(settings.log_format):
         if once:
             _say_processed(output, processes.run_once(settings, output, metrics))
@@ -80,9 +80,9 @@ def status(context: typer.Context, log: LogOption = None, as_json: JsonOption = 
         for shard in shards:
             output.line(dumps({**shard.document(), "running": held}))
         return
-    # Who processes a log on Kafka, nobody here can tell.
-    told = "" if is_shared(settings.log) else ": an engine runs it" if held else ": no engine runs it"
-    output.console.print(f"{settings.log}{told}", soft_wrap=True)
+    # On Kafka this process cannot know whether workers run.
+    runner = "" if is_shared(settings.log) else ": an engine runs it" if held else ": no engine runs it"
+    output.console.print(f"{settings.log}{runner}", soft_wrap=True)
     for shard in shards:
         _show_shard(output, shard)
 

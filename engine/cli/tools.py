@@ -32,7 +32,7 @@ FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="YAML or JSON
 def pod(context: typer.Context, file: FileArgument, as_json: JsonOption = False) -> None:
     """Judge pods by the pod table: state, reason, exit code, node, restarts, effective request.
 
-    What cannot be read is named on standard error; exit code 1 then, once the others are shown.
+    Unreadable objects are named on standard error; exit code 1 then, after the others.
     """
     _inspect(output_of(context, as_json), file, inspect_pod, ("kind", "namespace", "name", "phase", "state", "reason", "exit_code"))
 
@@ -41,7 +41,7 @@ def pod(context: typer.Context, file: FileArgument, as_json: JsonOption = False)
 def job(context: typer.Context, file: FileArgument, as_json: JsonOption = False) -> None:
     """Read jobs of all known kinds: phase, queue, tasks, requests.
 
-    What cannot be read is named on standard error; exit code 1 then, once the others are shown.
+    Unreadable objects are named on standard error; exit code 1 then, after the others.
     """
     _inspect(
         output_of(context, as_json), file, inspect_job, ("kind", "namespace", "name", "phase", "reason", "queue", "min_available")
@@ -52,7 +52,7 @@ def _inspect(output: Output, file: Path, judge: Callable[[Document], dict[str, A
     """Show the objects of a file.
 
     Raises:
-        typer.Exit: some of it cannot be read (exit code 1).
+        typer.Exit: an object cannot be read (exit code 1).
         OSError: the file cannot be read.
     """
     tally = Tally()

@@ -1,4 +1,4 @@
-"""`lahar topics`: Kafka's topics, as they are to be and as they are."""
+"""`lahar topics`: Kafka's topics, as declared and as found."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def show_plan(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show how the cluster differs from Lahar's needs; exit code 1 if it does. Nothing is changed."""
+    """Show differences between the cluster's topics and Lahar's needs; exit code 1 if there are any. Changes nothing."""
     output = output_of(context, as_json)
     settings = _kafka_settings(settings_of(context, log).log)
     from streams.client.event_loop import run  # noqa: PLC0415  an extra that most installations do without
     from streams.topics import declared, plan  # noqa: PLC0415  the same
 
     found = run(plan(settings, declared(settings, partitions, replication)))
-    _tell(output, found, "the topics are as declared")
+    _show(output, found, "the topics are as declared")
     if found:
         raise typer.Exit(FINDING)
 
@@ -62,22 +62,22 @@ def apply_plan(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make missing topics and set what differs. Counts of partitions and copies are never changed."""
+    """Create missing topics and change settings that differ. Numbers of partitions and copies are never changed."""
     output = output_of(context, as_json)
     settings = _kafka_settings(settings_of(context, log).log)
     from streams.client.event_loop import run  # noqa: PLC0415  an extra that most installations do without
     from streams.topics import apply, declared  # noqa: PLC0415  the same
 
     found = run(apply(settings, declared(settings, partitions, replication)))
-    _tell(output, found, "nothing to change")
+    _show(output, found, "nothing to change")
 
 
 def _kafka_settings(url: str) -> KafkaSettings:
     """Return the settings of the cluster that a URL names.
 
     Raises:
-        ValueError: it is no log on Kafka.
-        LogUnavailableError: this installation has no client for Kafka.
+        ValueError: the URL is not that of a log on Kafka.
+        LogUnavailableError: the client for Kafka is not installed.
     """
     if not is_shared(url):
         raise ValueError(f"{url} has no topics; name a log on Kafka: --log kafka://HOST:PORT")
@@ -88,7 +88,7 @@ def _kafka_settings(url: str) -> KafkaSettings:
     return KafkaSettings.of_url(url)
 
 
-def _tell(output: Output, found: list[Difference], otherwise: str) -> None:
+def _show(output: Output, found: list[Difference], otherwise: str) -> None:
     for difference in found:
         if output.as_json:
             output.record(

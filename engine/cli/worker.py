@@ -80,9 +80,7 @@ def worker(
     if stage not in {*stages, EFFECTS}:
         raise ValueError(f"there is no stage {stage!r}: there are {', '.join((*stages, EFFECTS))}")
     if ordinal is not None and stage == EFFECTS:
-        raise ValueError(
-            f"--ordinal is for stages ({', '.join(stages)}); of the workers of {EFFECTS} one is active, whichever is there"
-        )
+        raise ValueError(f"--ordinal is for stages ({', '.join(stages)}); of the workers of {EFFECTS} one is active at a time")
     place = None if ordinal is None or workers is None else (ordinal, workers)
     name = instance or socket.gethostname()
     with written(settings.log_format), Signals() as signals:

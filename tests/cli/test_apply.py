@@ -330,7 +330,7 @@ class TestCommands:
         known("job", "raise", "ml/train", "Checkpointed", "--data", '{"step": 3}', "--by", "ann")
         assert any(data.get("event") == "Checkpointed" and data.get("data") == {"step": 3} for _, data in events(known))
         assert "does not declare the event 'Other'" in known("job", "raise", "ml/train", "Other", code=2).err
-        assert "--data is no JSON" in known("job", "raise", "ml/train", "Checkpointed", "--data", "{", code=2).err
+        assert "--data is not JSON" in known("job", "raise", "ml/train", "Checkpointed", "--data", "{", code=2).err
         assert 'write {"name": value}' in known("job", "raise", "ml/train", "Checkpointed", "--data", "[1]", code=2).err
 
     def test_a_parked_job_goes_on_when_it_is_told_to(self, known, monkeypatch):

@@ -256,7 +256,7 @@ class TestEvents:
         assert "not both" in past("events", "--since", recorded, "--from", "now", code=2).err
         assert past("history", FAILED, "--since", "1h", "--json").records == []
         assert past("history", FAILED, "--node", "nowhere", "--json").records == []
-        assert "'failed' is none of Pending" in past("history", FAILED, "--phase", "failed", code=2).err
+        assert "'failed' is not one of Pending" in past("history", FAILED, "--phase", "failed", code=2).err
 
     @pytest.mark.parametrize(
         "arguments",

@@ -159,7 +159,7 @@ class TestDeadLetters:
         again = filled("dead-letters", "list", "--json").record
         assert (again["tries"], again["id"] == identity, again["offset"]) == (2, False, 1)
         assert filled("dead-letters", "list").err == "1 dead letter(s)\n"
-        assert filled("dead-letters", "redrive").out == "1 dead letter(s) put in again\n"
+        assert filled("dead-letters", "redrive").out == "1 dead letter(s) redriven\n"
         assert filled("dead-letters", "list", "--json").record["tries"] == 3
         assert "`lahar dead-letters list --all` lists" in filled("dead-letters", "redrive", "zzz", code=3).err
 
@@ -220,7 +220,7 @@ class TestDeadLetters:
         assert (listed["content"], len(listed["digest"])) == ("", 64)
         done = filled("dead-letters", "redrive", listed["id"], "--json")
         assert done.record == {"redriven": 0}
-        assert "jobs/0 @0 was too large to be kept, and is not put in again" in done.err
+        assert "jobs/0 @0 was too large to be kept, and is not redriven" in done.err
 
     def test_live_again_once_they_can_be_read(self, lahar, monkeypatch):
         from engine.kubernetes import edge

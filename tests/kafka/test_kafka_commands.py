@@ -191,7 +191,7 @@ def test_who_only_appends_reads_the_log_once_at_most_and_twice_what_was_set_asid
 def test_what_cannot_be_read_is_a_dead_letter_that_can_be_put_in_again(lahar: Command, topics: tuple[str, ...]) -> None:
     lahar("topics", "apply", *topics)
     none = lahar("dead-letters", "redrive")
-    assert (none.out, none.err) == ("0 dead letter(s) put in again\n", "")
+    assert (none.out, none.err) == ("0 dead letter(s) redriven\n", "")
     done = lahar("ingest", "-", given="garbage {{{\n", code=1)
     assert done.out == "0 taken, 1 unreadable; 0 processed\n"
     assert done.err.endswith(
@@ -200,7 +200,7 @@ def test_what_cannot_be_read_is_a_dead_letter_that_can_be_put_in_again(lahar: Co
     assert lahar.records("dead-letters", "list") == []
     lahar("run", "--once")
     (letter,) = lahar.records("dead-letters", "list")
-    assert lahar("dead-letters", "redrive", letter["id"][:8]).out == "1 dead letter(s) put in again\n"
+    assert lahar("dead-letters", "redrive", letter["id"][:8]).out == "1 dead letter(s) redriven\n"
     lahar("run", "--once")
     assert [letter["tries"] for letter in lahar.records("dead-letters", "list")] == [2]
     assert lahar("dead-letters", "redrive", "zzz", code=3).out == ""
