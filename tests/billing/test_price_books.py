@@ -1,0 +1,104 @@
+"""Price books in the stage: whose price is multiplied, what may still be changed, what is recorded while it lasts."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal, Inexact
+
+import pytest
+from bill_story import NOON, PRICES, Story
+
+from engine.billing.book import Book, next_book
+from engine.billing.charges import EXACT
+from engine.events.jobs import AttemptBound, JobOpened
+from engine.events.times import SECOND
+from statemachines.spec import JobSpec
+
+HOUR = 3600
+DAY = 86_400 * SECOND
+SPEC = JobSpec(queue="research", priority_class="high")
+PREEMPTIBLE = {"volcano.sh/preemptable": "true"}
+ALL = {"queue": "research", "tenant": "lab", "priority_class": "high", "preemptible": True}
+OTHER = {"queue": "batch", "tenant": "shop", "priority_class": "low", "preemptible": False}
+
+
+def amount(*multipliers):
+    """What 10 s of one GPU cost, without a factor 1, in the queue, of the tenant and so on that `ALL` names."""
+    story = Story()
+    story.prices({"prices": PRICES, "multipliers": multipliers})
+    opened = JobOpened("VCJob", "j", managed=False, spec=SPEC, tenant="lab", labels=PREEMPTIBLE)
+    story.say("job-events", opened, "j", 0)
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.end("j", 0, 10)
+    return story.amount()
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_a_multiplier_is_for_what_it_names(name):
+    assert amount({name: ALL[name], "factor": "3"}) == 3
+    assert amount({name: OTHER[name], "factor": "3"}) == 1
+
+
+def test_multipliers_multiply():
+    assert amount(*({name: value, "factor": "3"} for name, value in ALL.items())) == 3**4
+
+
+def spec(**versions):
+    """A book of versions: when each begins (days behind noon), and its price."""
+    told = [
+        {"version": name, "from": NOON + day * DAY, "prices": {"gpu_seconds": {"*": price}}}
+        for name, (day, price) in versions.items()
+    ]
+    return {"currency": "EUR", "versions": told}
+
+
+@pytest.mark.parametrize(
+    ("versions", "fault"),
+    [
+        ({"now": (-1, "1")}, None),
+        ({"now": (-1, "1"), "next": (20, "2")}, None),
+        ({"now": (-1, "1"), "soon": (3, "5")}, None),
+        ({"now": (-1, "1"), "next": (10, "3")}, "next.*has other rules than the version of that name before"),
+        ({"now": (-1, "4"), "next": (10, "2")}, "now.*has other rules, but was in force"),
+        ({"next": (10, "2")}, "now.*is left out, but was in force"),
+    ],
+    ids=["dropped", "later", "another", "changed", "changed in force", "dropped in force"],
+)
+def test_what_is_not_in_force_yet_may_go_and_a_name_keeps_its_rules(versions, fault):
+    known, _ = next_book(Book(), spec(now=(-1, "1"), next=(10, "2")), NOON)
+    made, faults = next_book(known, spec(**versions), NOON)
+    if fault is None:
+        assert made.names.keys() == versions.keys()
+        return
+    assert made is None
+    ((path, message),) = faults
+    assert re.search(fault, f"{path} {message}")
+
+
+@pytest.mark.parametrize("rules", [{"billable_from": "bound"}, {"billable_from": "bound", "bill_queued": True}])
+def test_what_is_billed_before_it_runs_is_recorded_at_hour_marks_too(rules):
+    story = Story()
+    story.prices({"prices": PRICES, **rules})
+    story.start("j", 0, 0)
+    story.say("job-events", AttemptBound("main", 0, 1, node="n1"), "j", 600)
+    story.wait(2 * HOUR + 60)
+    queued = 600 if "bill_queued" in rules else 0
+    assert story.seconds() == 2 * HOUR - 600 + queued
+    assert {record.run.kind for record in story.records()} == {"bound", *(["queued"] if queued else [])}
+
+
+@pytest.mark.parametrize("name", ["soon", "2026-13", "2026-3", ""])
+def test_the_end_of_a_month_that_is_none_changes_nothing(name):
+    story = Story()
+    story.close(name, 0)
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.end("j", 0, 10)
+    assert story.seconds() == 10
+    assert story.shard.state.periods == {}
+
+
+def test_an_amount_that_would_not_be_exact_is_refused():
+    with pytest.raises(Inexact):
+        EXACT.divide(Decimal(1), Decimal(3))
