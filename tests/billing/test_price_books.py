@@ -7,9 +7,13 @@ from decimal import Decimal, Inexact
 
 import pytest
 from bill_story import NOON, PRICES, Story
+from standing import written
 
 from engine.billing.book import Book, next_book
 from engine.billing.charges import EXACT
+from engine.billing.invoice import invoices
+from engine.events.billing import UsageRecorded
+from engine.events.inputs import NodeDeleted, NodeObserved
 from engine.events.jobs import AttemptBound, JobOpened
 from engine.events.times import SECOND
 from statemachines.spec import JobSpec
@@ -102,3 +106,24 @@ def test_the_end_of_a_month_that_is_none_changes_nothing(name):
 def test_an_amount_that_would_not_be_exact_is_refused():
     with pytest.raises(Inexact):
         EXACT.divide(Decimal(1), Decimal(3))
+
+
+def test_an_invoice_names_the_versions_by_which_it_charges():
+    story = Story()
+    story.prices({"prices": PRICES, "until": NOON + HOUR * SECOND}, {"prices": PRICES, "from": NOON + HOUR * SECOND})
+    story.start("j", 0, 0)
+    story.run("j", 0, 0)
+    story.end("j", 0, 2 * HOUR)
+    (invoice,) = invoices(event for event in written(story.log) if isinstance(event.data, UsageRecorded))
+    assert invoice.document()["price_versions"] == ["v0", "v1"]
+
+
+def test_what_is_heard_after_its_node_is_gone_has_the_price_of_that_node():
+    story = Story()
+    story.prices({"prices": {"gpu_seconds": {"*": "0.1", "A100": "7"}}})
+    story.say("cluster", NodeObserved("n1", type="large", gpu_model="A100"), "n1", 0)
+    story.say("cluster", NodeDeleted("n1"), "n1", 100)
+    story.start("j", 0, 50, recorded=200)
+    story.run("j", 0, 50, recorded=200)
+    story.end("j", 0, 60, recorded=200)
+    assert (story.amount(), {record.run.node_type for record in story.records()}) == (70, {"large"})
