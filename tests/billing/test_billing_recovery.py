@@ -10,6 +10,7 @@ from itertools import cycle
 from pathlib import Path
 
 import pytest
+from bill_story import PRICES, Story
 from billing_shard import append, messages, opened, tick
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -97,6 +98,30 @@ def test_a_process_that_ends_behind_any_commit_changes_no_byte(program, lives, e
     assert dumped(shard.state) == dumped(whole.state)
     assert shard.accounts.outcomes == whole.accounts.outcomes
     assert list(check_billing(disturbed)) == []
+
+
+def reviewed_by_price(*, recovers):
+    """A book comes while one job runs, another job begins before all are reviewed; return what is written, and who was reviewed."""
+    story = Story()
+    for tell in (
+        lambda: story.start("a", 0, 0),
+        lambda: story.run("a", 0, 0),
+        lambda: story.prices({"prices": PRICES}, at=100),
+        lambda: story.start("b", 0, 110),
+        lambda: story.run("b", 0, 110),
+        lambda: story.wait(300),
+    ):
+        if recovers:
+            story.shard = opened(story.log, every=1)
+        tell()
+    events = [event for event in written(story.log) if isinstance(event.data, UsageReviewed) and event.data.sweep is not None]
+    return messages(story.log), [event.subject for event in events]
+
+
+def test_a_job_that_begins_while_all_are_reviewed_is_reviewed_whether_its_shard_recovers_or_not():
+    right, reviewed = reviewed_by_price(recovers=False)
+    assert reviewed == ["a", "b"]
+    assert reviewed_by_price(recovers=True) == (right, reviewed)
 
 
 def dumped(state):
