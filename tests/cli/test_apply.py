@@ -324,7 +324,7 @@ class TestCommands:
         assert "one of AbortJob" in known("job", "command", "ml/train", "Explode", code=2).err
         assert "lahar: ml/train: " in known("job", "command", "ml/train", "RestartTask", "--task", "nobody", code=2).err
         assert known("job", "command", "ml/train", "ResumeJob", "--json", code=2).record["outcome"] == "refused"
-        assert "`lahar job list --all` shows" in known("job", "command", "ml/nobody", "AbortJob", code=3).err
+        assert "`lahar job list --all` lists" in known("job", "command", "ml/nobody", "AbortJob", code=3).err
 
     def test_custom_events(self, known):
         known("job", "raise", "ml/train", "Checkpointed", "--data", '{"step": 3}', "--by", "ann")

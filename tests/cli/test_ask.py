@@ -43,7 +43,7 @@ class TestHistory:
             done = past(command, "ml/nobody", code=3)
             assert done.out == ""
             assert done.err.count("\n") == 1
-            assert "`lahar job list --all` shows" in done.err
+            assert "`lahar job list --all` lists" in done.err
 
     def test_of_a_prefix_that_means_several(self, lahar, files):
         lahar("apply", files["queue"])
@@ -162,7 +162,7 @@ class TestWhy:
         assert past("why", event["id"][:12]).out == whole
 
     def test_nothing_known(self, past):
-        assert "`lahar events` shows" in past("why", "zzz", code=3).err
+        assert "`lahar events` lists" in past("why", "zzz", code=3).err
 
 
 class TestTimeline:
