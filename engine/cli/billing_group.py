@@ -16,7 +16,6 @@ from rich.text import Text
 
 from engine.application.billing import Bills, close_period
 from engine.application.questions import Questions
-from engine.billing.charges import plain
 from engine.billing.exports.formats import FORMATS, export
 from engine.billing.exports.json_lines import write_records
 from engine.billing.exports.seller import Seller
@@ -29,6 +28,7 @@ from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.events import Data
+from engine.events.decimals import plain
 from engine.events.jobs import AttemptChanged, AttemptStarted
 from engine.events.prices import METERS
 from engine.events.times import format_time

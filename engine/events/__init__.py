@@ -7,7 +7,7 @@ from engine.events import inputs, jobs
 
 # isort: split
 # Types stand in the order in which they are defined.
-from engine.events import billing
+from engine.events import billing, budgets
 from engine.events.envelope import SMALL, Event, Message, decode, encode, from_cloudevent, raw_message, to_cloudevent
 from engine.events.errors import EventError, NotKeptError, UndecodableError, UnknownTypeError
 from engine.events.vocabulary import TYPES, UPCASTERS, Data, Topic
@@ -25,6 +25,7 @@ __all__ = [
     "UndecodableError",
     "UnknownTypeError",
     "billing",
+    "budgets",
     "decode",
     "encode",
     "from_cloudevent",

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import AfterValidator, Field, model_validator
 
+from engine.events.budgets import read_budget
 from engine.events.inputs import ObjectApplied, ObjectDeleted
 from engine.events.prices import read_book
 from engine.kubernetes.errors import ObjectError
@@ -98,6 +99,8 @@ class TenantSpec(Shape):
     """Compared before the priorities of jobs when victims are chosen."""
     may_preempt: bool = False
     """Its privileged jobs may preempt others."""
+    budget: Any = None
+    """What it means to spend in a month (`engine.events.budgets`)."""
     description: str | None = None
 
 
@@ -193,6 +196,8 @@ def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
         raise ObjectError(kind, [(fault.path or "object", fault.message) for fault in faults])
     if not found.metadata.name:
         raise ObjectError(kind, [("metadata.name", "missing")])
+    if isinstance(found, Tenant) and found.spec.budget is not None and (wrong := read_budget(found.spec.budget)[1]):
+        raise ObjectError(kind, wrong)
     spec = _price_book(found) if isinstance(found, PriceBook) else _spec(found)
     warnings = [f"{path}: unknown field, left out" for path in unknown_fields(found)]
     uid = text(mapping(content.get("metadata")).get("uid"))
