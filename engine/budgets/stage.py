@@ -49,8 +49,8 @@ class BudgetsStage:
                 usage, job = (event.id, event.subject) if used else (None, None)
                 data = BudgetCrossed(name, period, threshold, spent, amount, budget.currency, usage, job)
                 ident, sequence = output_id(STAGE, event.id, index), state.tenants[name].written + 1
-                source = f"lahar/{STAGE}"
-                yield Event(ident, source, data.TYPE, name, event.time, now, sequence, "", event.id, event.clusterid, data)
+                source, time = f"lahar/{STAGE}", event.time if used else now
+                yield Event(ident, source, data.TYPE, name, time, now, sequence, "", event.id, event.clusterid, data)
                 index += 1
                 outcome = "applied"
         return outcome

@@ -11,7 +11,7 @@ from traceback import format_exception_only
 from typing import Final, Literal, Protocol
 
 from engine.effects.notice import Told
-from statemachines.callbacks import Selector
+from statemachines.callbacks import BudgetSelector, Selector
 
 __all__ = ["DONE", "Outcome", "Receiver", "deliver", "describe", "printable"]
 

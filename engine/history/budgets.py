@@ -13,9 +13,9 @@ from engine.budgets.state import State
 from engine.events import Data, Event, decode
 from engine.events.budgets import Budget, BudgetCrossed
 from engine.events.decimals import plain
+from engine.events.jobs import DeadLettered
 from engine.events.times import format_time
 from engine.history.billing import Finding
-from engine.history.letters import set_aside
 from engine.history.reading import cluster_facts
 from engine.log.port import Partition, SearchableLog, ShardId
 from engine.processor.partitions import input_partitions
@@ -124,10 +124,11 @@ def check_budgets(log: SearchableLog) -> Iterator[Finding]:
     Raises:
         LogError: the log cannot be read to its end.
     """
-    view = log.look(ShardId(STAGE, 0))
+    shard = ShardId(STAGE, 0)
+    view = log.look(shard)
     if view is None:
         return
-    taken = _Taken(log)
+    taken = _Taken(log, shard)
     for record in log.scan(("budgets",), {BudgetCrossed.TYPE}):
         event: Event[Any] = decode(record.message, bounded=False)
         taken.up_to(record.basis)
@@ -160,12 +161,13 @@ def check_budgets(log: SearchableLog) -> Iterator[Finding]:
 class _Taken:
     """The state of the shard, folded again as far as it had taken inputs."""
 
-    def __init__(self, log: SearchableLog) -> None:
+    def __init__(self, log: SearchableLog, shard: ShardId) -> None:
         self.state: State = _STAGE.initial()
         self._log = log
         self._partitions: list[Partition] = list(input_partitions(log, _STAGE, 0))
         self._offsets = [0] * len(self._partitions)
-        self._dead = {topic: set_aside(log, topic) for topic, _ in _STAGE.inputs}
+        letters = (decode(record.message).data for record in log.scan(("dead-letters",)) if record.shard == str(shard))
+        self._dead = {(data.topic, data.partition, data.offset) for data in letters if isinstance(data, DeadLettered)}
 
     def up_to(self, vector: Iterable[int]) -> None:
         """Take what lies before some offsets and was not taken yet."""
@@ -174,7 +176,7 @@ class _Taken:
             while self._offsets[place] < end:
                 found = self._log.read(partition, self._offsets[place], min(500, end - self._offsets[place]))
                 for record in found:
-                    if record.offset < end and (partition.number, record.offset) not in self._dead[partition.topic]:
+                    if record.offset < end and (*partition, record.offset) not in self._dead:
                         self._absorb(decode(record.message, bounded=False))
                 self._offsets[place] = found[-1].offset + 1 if found else end
 

@@ -13,7 +13,7 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.processor.stage import Stage
 from engine.runtime.settings import Settings
 
-__all__ = ["BILLING", "BILLING_OFF", "STAGES", "billing", "budgets", "lifecycle", "stages_of"]
+__all__ = ["BILLING", "BILLING_OFF", "BUDGETS", "STAGES", "billing", "budgets", "lifecycle", "stages_of"]
 
 BILLING_OFF: Final = "the billing stage is off here, by `billing = false` in a configuration file or by LAHAR_BILLING"
 """Message of commands that need the billing stage."""
