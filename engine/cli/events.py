@@ -78,7 +78,7 @@ def events(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show job events, or those of budgets, as they were committed, and follow them.
+    """Show job events as they were committed, and follow them.
 
     With --json: CloudEvents. After the existing events comes a marker with a token: --from TOKEN continues there, without gap or
     repeat. --follow prints another token at its end: on SIGTERM (code 0), Ctrl-C (130), or loss of the log (4).

@@ -178,7 +178,8 @@ class _Taken:
                 for record in found:
                     if record.offset < end and (*partition, record.offset) not in self._dead:
                         self._absorb(decode(record.message, bounded=False))
-                self._offsets[place] = found[-1].offset + 1 if found else end
+                # Offsets may have gaps, so what was read may lie behind the end.
+                self._offsets[place] = min(found[-1].offset + 1, end) if found else end
 
     def _absorb(self, event: Event[Data]) -> None:
         _STAGE.absorb(self.state, event)
