@@ -1,4 +1,4 @@
-"""Subscriptions to job events, or to those of budgets: from the beginning, a token, a time or now, past events first, then new ones.
+"""Subscriptions to job events, or to those of budgets: from the beginning, a token, a time or now, past events first.
 
 Every committed event that matches the filter is delivered exactly once, in the order of its job. The token taken after an event
 resumes behind that event.

@@ -57,7 +57,7 @@ def test_a_sum_that_is_wrong_is_found(monkeypatch, program):
                     made = next(decision)
                 except StopIteration as stop:
                     return stop.value
-                made.data.amount = "40"
+                made.data.amount = "40"  # type: ignore[attr-defined]  # all are of that type
                 yield made
 
         patch.setattr(BudgetsStage, "decide", decide)

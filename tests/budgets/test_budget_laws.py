@@ -56,7 +56,7 @@ def must_be_said_rightly(program):
 
 
 def must_be_numbered(events):
-    seen = Counter()
+    seen: Counter[str] = Counter()
     for event in events:
         seen[event.subject] += 1
         assert event.sequence == seen[event.subject]
