@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pytest
+from bill_story import NOON, PRICES, Story
 from budget_histories import billed, billing, budget_given, crossings, histories, shard_of
 from hypothesis import HealthCheck, given, settings
-from job_programs import STARTS, Program
+from job_programs import SECOND, STARTS, Program
 
 from engine.budgets import state
 from engine.budgets.stage import BudgetsStage
+from engine.history.billing import check_billing
 from engine.history.budgets import check_budgets
 
 EUR = {"currency": "EUR", "thresholds": [20, 80]}
@@ -95,3 +97,19 @@ def test_what_the_shard_has_not_taken_is_not_missed(program):
     for _ in range(4):
         shard.step()
     assert list(check_budgets(log)) == []
+
+
+@pytest.mark.parametrize("amount", ["10", "0"])
+def test_a_withdrawal_of_a_wrong_amount_is_found(monkeypatch, amount):
+    """An attempt of 100 s at 0.1 is found to have ended after 60."""
+    with monkeypatch.context() as patch:
+        if amount != "10":
+            patch.setattr("engine.billing.turn.plain", lambda _number: amount)
+        story = Story()
+        story.prices({"prices": PRICES})
+        story.start("j", 0, 0)
+        story.run("j", 0, 0)
+        story.end("j", 0, 100, rank="watcher")
+        story.late("j", 0, 200, rank="node", ended=NOON + 60 * SECOND)
+    told = [finding.what.partition(" ")[2] for finding in check_billing(story.log)]
+    assert told == ([] if amount == "10" else ["takes back 0; expected 10"])
