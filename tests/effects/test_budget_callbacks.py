@@ -15,28 +15,10 @@ from engine.effects.executor import InlineExecutor
 from engine.effects.lane import GIVE_UP
 from engine.effects.notice import BudgetNotice
 from engine.effects.registry import Callback, Registry, budget_callback
-from engine.events import Event, encode
-from engine.events.budgets import BudgetCrossed
-from engine.events.ids import output_id
 from engine.events.times import SECOND
-from engine.log.port import Commit, Output, Partition, ShardId
+from engine.log.port import Partition
 
 BUDGETS = Partition("budgets", 0)
-
-
-def cross(world: World, tenant: str, *thresholds: int) -> list[str]:
-    """Commit crossings as the budgets stage commits them; returns their ids."""
-    shard = world.log.open(ShardId("budgets", 0), (Partition("cluster", 0), Partition("billing", 0)))
-    outputs = []
-    for threshold in thresholds:
-        world.now += SECOND
-        sequence = world.sequences[tenant] = world.sequences.get(tenant, 0) + 1
-        data = BudgetCrossed(tenant, "2026-03", threshold, str(threshold + 1), "100", "EUR", "usage-7", "job-7")
-        ident = output_id("budgets", tenant, sequence)
-        event = Event(ident, "lahar/budgets", data.TYPE, tenant, world.now - 5, world.now, sequence, "", "usage-7", "prod-1", data)
-        outputs.append(Output("budgets", encode(event), (0, 0), 0))
-    shard.commit(Commit((0, 0), world.now, outputs))
-    return [output.message.id for output in outputs]
 
 
 def told(listener: Listener) -> list[tuple[str, int]]:
@@ -48,10 +30,10 @@ def listening(listener: Listener, name: str = "listener", tenant: str | list[str
 
 
 def test_it_is_told_of_the_tenants_that_it_names_and_of_nothing_else(world: World) -> None:
-    cross(world, "ml", 50, 80)
+    world.cross("ml", 50, 80)
     world.commit("job", opened())
-    cross(world, "web", 50)
-    cross(world, "ml", 100)
+    world.cross("web", 50)
+    world.cross("ml", 100)
     everybody, one, jobs = Listener(), Listener(), Listener()
     callbacks = listening(everybody), listening(one, "one", ["web", "other"]), listen(jobs, "jobs", level="job")
     world.dispatcher(*callbacks).run_until_quiet(START)
@@ -61,7 +43,7 @@ def test_it_is_told_of_the_tenants_that_it_names_and_of_nothing_else(world: Worl
 
 
 def test_the_notice_says_what_was_crossed(world: World) -> None:
-    (ident,) = cross(world, "ml", 80)
+    (ident,) = world.cross("ml", 80)
     listener = Listener()
     world.dispatcher(listening(listener)).run_until_quiet(START)
     (notice,) = listener.told
@@ -74,7 +56,7 @@ def test_the_notice_says_what_was_crossed(world: World) -> None:
 
 
 def test_what_was_told_is_not_told_again_and_what_failed_is(world: World, clock: Clock) -> None:
-    first, *_ = cross(world, "ml", 50, 80)
+    first, *_ = world.cross("ml", 50, 80)
     listener = Listener(ValueError("down"))
     dispatcher = world.dispatcher(listening(listener))
     dispatcher.run_until_quiet(clock())
@@ -84,7 +66,7 @@ def test_what_was_told_is_not_told_again_and_what_failed_is(world: World, clock:
     again = Listener()
     world.dispatcher(listening(again)).run_until_quiet(clock())
     assert told(again) == []
-    cross(world, "ml", 100)
+    world.cross("ml", 100)
     world.dispatcher(listening(again), started=world.now + 1).run_until_quiet(clock())
     assert [notice.mode for notice in again.told] == ["catchup"]
 
@@ -92,7 +74,7 @@ def test_what_was_told_is_not_told_again_and_what_failed_is(world: World, clock:
 def test_one_that_is_disabled_stays_so_behind_a_restart_and_goes_on_where_it_stood(world: World, clock: Clock) -> None:
     for name in ("a", "b"):
         world.commit(name, opened())
-    cross(world, "ml", 50, 80)
+    world.cross("ml", 50, 80)
     listener = Listener(Disable("gone"))
     callback = listening(listener)
     world.dispatcher(callback).run_until_quiet(clock())
@@ -111,7 +93,7 @@ def test_one_that_is_disabled_stays_so_behind_a_restart_and_goes_on_where_it_sto
 
 
 def test_one_that_fails_for_a_day_is_disabled(world: World, clock: Clock) -> None:
-    cross(world, "ml", 50)
+    world.cross("ml", 50)
     listener = Listener()
     listener.always = ValueError("down")
     dispatcher = world.dispatcher(listening(listener))
@@ -121,7 +103,7 @@ def test_one_that_fails_for_a_day_is_disabled(world: World, clock: Clock) -> Non
 
 
 def test_a_replay_tells_nobody(world: World) -> None:
-    cross(world, "ml", 50, 80)
+    world.cross("ml", 50, 80)
     listener = Listener()
     dispatcher = world.dispatcher(listening(listener), mode="replay")
     dispatcher.run_until_quiet(START)
@@ -130,7 +112,7 @@ def test_a_replay_tells_nobody(world: World) -> None:
 
 
 def test_its_lag_is_that_of_budgets_too(world: World) -> None:
-    cross(world, "ml", 50, 80)
+    world.cross("ml", 50, 80)
     callback = listening(Listener())
     assert stored_statuses(world.log, [callback])[0].lag == 2
     dispatcher = Dispatcher(world.log, Registry([callback]), started=START, executor=InlineExecutor())
