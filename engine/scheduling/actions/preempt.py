@@ -1,0 +1,118 @@
+"""Preempt: within a queue, the pods of more important jobs take the place of others'; within a job, of its own lesser ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engine.scheduling.actions.dry_run import best_dry_run
+from engine.scheduling.actions.victims import could_fit, evict_until
+from engine.scheduling.model.entities import Job, Node, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.ordering import Ordered
+from engine.scheduling.placement import Placement
+from engine.scheduling.session import Session
+from engine.scheduling.statement import Statement
+
+__all__ = ["preempt"]
+
+
+def preempt(session: Session, placement: Placement) -> None:
+    """Preempt for the jobs that starve, queue by queue.
+
+    Volcano: between jobs a statement is decided if the whole job is pipelined; within a job after each task, until one fails.
+    Argument `enableTopologyAwarePreemption`: dry runs choose the node whose victims matter least.
+    """
+    dry_run = session.begin("preempt").truth("enableTopologyAwarePreemption", default=False)
+    starving = [job for job in session.schedulable() if session.job_starving(job)]
+    waiting: dict[str, list[Job]] = {}
+    for job in starving:
+        waiting.setdefault(job.queue, []).append(job)
+    for name, found in sorted(waiting.items()):
+        queue = session.cluster.queues[name]
+        jobs: Ordered[Job] = Ordered(session.job_key, found)
+        tasks: dict[str, list[Task]] = {}
+        while jobs:
+            job = jobs.pop()
+            if job.key not in tasks:
+                tasks[job.key] = _preemptors(session, job)
+            if _preempt_others(session, placement, queue, job, tasks[job.key], dry_run=dry_run):
+                jobs.push(job)
+        for job in found:
+            _preempt_own(session, placement, queue, job, dry_run=dry_run)
+
+
+def _preemptors(session: Session, job: Job) -> list[Task]:
+    """Return a job's pending tasks that may preempt, the first one last."""
+    found = [
+        task
+        for task in job.with_status("Pending").values()
+        if task.pod_class.shape.preemption_policy != "Never" and not task.pod_class.shape.scheduling_gates
+    ]
+    found.sort(key=session.task_key, reverse=True)
+    return found
+
+
+def _preempt_others(session: Session, placement: Placement, queue: Queue, job: Job, tasks: list[Task], *, dry_run: bool) -> bool:
+    """Preempt other jobs of the queue for a job; return whether its last task found a place and all of it was decided."""
+    statement = Statement(session)
+    assigned = False
+    while tasks and session.job_starving(job):
+        task = tasks.pop()
+
+        def other(victim: Task) -> bool:
+            return victim.job is not job and victim.job.queue == job.queue
+
+        moves = _make_room(session, placement, queue, task, other, dry_run=dry_run)
+        assigned = moves is not None
+        if moves is not None:
+            statement.merge(moves)
+    if not session.job_pipelined(job):
+        statement.discard()
+        if job.with_status("Pending"):
+            session.explain(job, "NoVictims", subject=queue.name)
+        return False
+    statement.commit()
+    return assigned
+
+
+def _preempt_own(session: Session, placement: Placement, queue: Queue, job: Job, *, dry_run: bool) -> None:
+    """Let a job's more important tasks take the place of its lesser ones."""
+    tasks = _preemptors(session, job)
+    while tasks:
+        moves = _make_room(session, placement, queue, tasks.pop(), lambda victim: victim.job is job, dry_run=dry_run)
+        if moves is None:
+            break
+        moves.commit()
+
+
+def _make_room(
+    session: Session, placement: Placement, queue: Queue, task: Task, wanted: Callable[[Task], bool], *, dry_run: bool
+) -> Statement | None:
+    """Find a node and victims for a task; return the moves that have been made, or `None`."""
+
+    def victims_on(node: Node) -> list[Task] | None:
+        candidates = [
+            victim
+            for victim in node.tasks.values()
+            if victim.status in {"Bound", "Running"}
+            and victim.pod_class.preemptable
+            and (victim.pod_class.best_effort or not task.pod_class.best_effort)
+            and wanted(victim)
+        ]
+        victims = session.victims_for("preemptable", task, session.victims_in_order(candidates, task))
+        return victims if could_fit(session.cluster.table, task, node, victims) else None
+
+    nodes = placement.resolvable(task)
+    if dry_run:
+        return best_dry_run(session, placement, queue, task, [(node, found) for node in nodes if (found := victims_on(node))])
+    for node in nodes:
+        victims = victims_on(node)
+        if victims is not None:
+
+            def enough(node: Node = node) -> bool:
+                return session.allocatable(queue, task) and placement.room(task, node) and placement.passes(task, node)
+
+            moves = evict_until(session, task, node, victims, enough)
+            if moves is not None:
+                return moves
+    return None

@@ -1,0 +1,83 @@
+"""Reclaim: a queue takes back what others hold beyond their share."""
+
+from __future__ import annotations
+
+from engine.scheduling.actions.victims import could_fit, evict_until
+from engine.scheduling.model.entities import Job, Node, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.ordering import Ordered
+from engine.scheduling.placement import Placement
+from engine.scheduling.session import Session
+from engine.scheduling.statement import Statement
+
+__all__ = ["reclaim"]
+
+
+def reclaim(session: Session, placement: Placement) -> None:
+    """Reclaim for the jobs that starve; one job of the first queue in turn.
+
+    Volcano: an overused queue reclaims nothing; a statement is decided if its whole job is pipelined.
+    """
+    session.begin("reclaim")
+    waiting: dict[str, list[Job]] = {}
+    for job in session.schedulable():
+        if session.job_starving(job):
+            waiting.setdefault(job.queue, []).append(job)
+    jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
+    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
+    while queues:
+        queue = queues.pop()
+        if session.overused(queue) or not jobs[queue.name]:
+            continue
+        _reclaim_for(session, placement, queue, jobs[queue.name].pop())
+        queues.push(queue)
+
+
+def _reclaim_for(session: Session, placement: Placement, queue: Queue, job: Job) -> None:
+    statement = Statement(session)
+    for task in session.in_order(job.with_status("Pending").values()):
+        if not session.job_starving(job):
+            break
+        shape = task.pod_class.shape
+        if shape.preemption_policy == "Never" or shape.scheduling_gates:
+            continue
+        if not session.preemptive(queue, task):
+            session.explain(job, "QueueLimit", subject=queue.name)
+            continue
+        moves = _make_room(session, placement, task)
+        if moves is not None:
+            statement.merge(moves)
+    if session.job_pipelined(job):
+        statement.commit()
+    else:
+        statement.discard()
+
+
+def _make_room(session: Session, placement: Placement, task: Task) -> Statement | None:
+    """Find a node and victims for a task; return the moves that have been made, or `None`."""
+    for node in sorted(placement.resolvable(task), key=lambda node: node.row):
+        candidates = [victim for victim in node.tasks.values() if _may_give(victim, task)]
+        # Volcano: a node where nobody could give anything is left to other actions.
+        if not candidates:
+            continue
+        victims = session.victims_for("reclaimable", task, session.victims_in_order(candidates, task))
+        if could_fit(session.cluster.table, task, node, victims):
+
+            def enough(node: Node = node) -> bool:
+                return placement.room(task, node) and placement.passes(task, node)
+
+            moves = evict_until(session, task, node, victims, enough)
+            if moves is not None:
+                return moves
+    return None
+
+
+def _may_give(victim: Task, task: Task) -> bool:
+    path = victim.job.path
+    return (
+        victim.status == "Running"
+        and victim.pod_class.preemptable
+        and bool(path)
+        and path[0].name != task.job.queue
+        and path[0].reclaimable
+    )
