@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.scheduling.model.entities import PodClass
 from engine.scheduling.model.nodes import NodeTable
 from engine.scheduling.reasons import ReasonCode
 
@@ -22,6 +23,7 @@ __all__ = [
     "Invalid",
     "Key",
     "Mask",
+    "Preference",
     "Rows",
     "Scores",
     "Verdict",
@@ -36,6 +38,8 @@ REJECT: Final[Vote] = -1
 Key: TypeAlias = "float | tuple[object, ...]"
 Mask = NDArray[np.bool_]
 Scores = NDArray[np.float64]
+Preference = tuple[float, Scores]
+"""A weight and scores of all nodes in any unit, the larger the better."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -59,27 +63,17 @@ class Invalid:
 
 
 class Rows:
-    """Some nodes of the table, whose resources a plugin scores by."""
+    """What is left of some nodes with one more pod of a class, which plugins score by.
 
-    __slots__ = ("_table", "rows")
+    Arrays are resources by nodes, in the order of `NodeTable.resources`.
+    """
 
-    def __init__(self, table: NodeTable, rows: slice | NDArray[np.intp]) -> None:
-        self._table = table
+    __slots__ = ("after", "left", "rows")
+
+    def __init__(self, table: NodeTable, pod_class: PodClass, rows: slice | NDArray[np.intp]) -> None:
         self.rows = rows
-
-    def _of(self, array: NDArray[np.int64], resources: NDArray[np.intp]) -> NDArray[np.int64]:
-        if isinstance(self.rows, slice):
-            return array[resources, self.rows]
-        return array[resources[:, None], self.rows]
-
-    def allocatable(self, resources: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return what the nodes have of some resources (resources by nodes)."""
-        return self._of(self._table.allocatable, resources)
-
-    def idle(self, resources: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return what is idle of some resources (resources by nodes)."""
-        return self._of(self._table.idle, resources)
-
-    def future(self, resources: NDArray[np.intp]) -> NDArray[np.int64]:
-        """Return what will be idle of some resources (resources by nodes)."""
-        return self._of(self._table.future, resources)
+        """Which nodes."""
+        self.after = table.idle[:, rows] - pod_class.vector
+        """Amounts; below 0 where it does not fit."""
+        self.left = self.after * table.inverse[:, rows]
+        """`after` as fractions of what the nodes have; 0 where they have nothing."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.scheduling.answers import Mask, Rows, Scores, Verdict
+from engine.scheduling.answers import Mask, Preference, Rows, Scores, Verdict
 from engine.scheduling.model.entities import Node, PodClass, Task
 from engine.scheduling.model.nodes import NodeTable
 from engine.scheduling.session import Session
@@ -99,10 +99,9 @@ class Placement:
         found.clock = table.clock
 
     def _score(self, found: Candidates, pod_class: PodClass, where: slice | NDArray[np.intp]) -> None:
-        rows = Rows(self._table, where)
-        columns, amounts = pod_class.columns, pod_class.amounts
-        later = (rows.future(columns) >= amounts).all(axis=0) & found.allowed[where]
-        now = (rows.idle(columns) >= amounts).all(axis=0) & later
+        rows = Rows(self._table, pod_class, where)
+        later = (self._table.future[:, where] - pod_class.vector >= pod_class.least).all(axis=0) & found.allowed[where]
+        now = (rows.after >= pod_class.least).all(axis=0) & later
         score: Any = 0.0
         for scorer in self._scorers:
             part = scorer(pod_class, rows)
@@ -142,15 +141,17 @@ class Placement:
             part = scorer(task)
             if part is not None:
                 extra = part if extra is None else extra + part
-        if self._batch_scorers:
+        preferences = self._preferences(task)
+        if preferences:
             feasible = np.maximum(now, later) > _NOWHERE
             if extra is not None:
                 feasible &= extra > _NOWHERE
-            for scorer in self._batch_scorers:
-                part = scorer(task.pod_class, task.job.namespace, feasible)
-                if part is not None:
-                    extra = part if extra is None else extra + part
+            part = _scaled(preferences, feasible)
+            extra = part if extra is None else extra + part
         return None if extra is None else np.asarray(extra, np.float64)
+
+    def _preferences(self, task: Task) -> list[Preference]:
+        return [one for scorer in self._batch_scorers for one in scorer(task.pod_class, task.job.namespace)]
 
     def _pod_verdicts(self, task: Task, without: AbstractSet[Task] | None = None) -> Iterator[Verdict]:
         gone = self._session.evicted if without is None else without
@@ -177,10 +178,7 @@ class Placement:
             part = scorer(task)
             if part is not None:
                 score += part
-        for scorer in self._batch_scorers:
-            part = scorer(task.pod_class, task.job.namespace, feasible)
-            if part is not None:
-                score += part
+        score += _scaled(self._preferences(task), feasible)
         return score
 
     def passes(self, task: Task, node: Node, without: AbstractSet[Task] | None = None) -> bool:
@@ -196,8 +194,8 @@ class Placement:
 
     def room(self, task: Task, node: Node) -> bool:
         """Return whether a node will have room for a task once everything that is being released is."""
-        columns = task.pod_class.columns
-        return bool((self._table.future[columns, node.row] >= task.pod_class.amounts[:, 0]).all())
+        after = self._table.future[:, node.row, None] - task.pod_class.vector
+        return bool((after >= task.pod_class.least).all())
 
     def passing(self, task: Task) -> list[Node]:
         """Return the nodes that refuse a task for nothing but resources, in order of their names."""
@@ -244,3 +242,14 @@ def _all(verdicts: list[Verdict], width: int) -> Mask:
     for verdict in verdicts:
         allowed &= verdict.passes
     return allowed
+
+
+def _scaled(preferences: list[Preference], feasible: Mask) -> Scores:
+    """Add up scores, each scaled so that of the feasible nodes the best has 100 and the worst 0 (Kubernetes)."""
+    total = np.zeros(len(feasible))
+    if feasible.any():
+        for weight, raw in preferences:
+            low, high = raw[feasible].min(), raw[feasible].max()
+            if high > low:
+                total += weight * 100.0 * (raw - low) / (high - low)
+    return total

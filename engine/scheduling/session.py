@@ -50,8 +50,8 @@ POINTS: Final[dict[str, str]] = {
 - `predicate(pod_class)` → `Iterable[Verdict]`, from what nodes and classes are; `pod_predicate(pod_class, namespace, without)`
   → the same, from which pods are where, as if the tasks `without` were gone.
 - `node_order(pod_class, rows)` → `Scores | None` of those rows, from what is left of them;
-  `batch_node_order(pod_class, namespace, feasible)` → the same of all nodes, from anything;
-  `task_node_order(task)` → the same of all nodes, for one task among its job's.
+  `batch_node_order(pod_class, namespace)` → `Iterable[Preference]`, which are scaled over the nodes that come into question;
+  `task_node_order(task)` → `Scores | None` of all nodes, for one task among its job's.
 - `preemptable(task, candidates)`, `reclaimable(task, candidates)` → the candidates that may be evicted for the task, or `None`: it
   abstains; `victims(running)` → tasks to evict for no task at all; `protected(victims)` → those of them
   that may go.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import Final
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from engine.events.pod_shape import PodShape
 from engine.scheduling.model.amounts import Amounts, add, subtract
 from engine.scheduling.model.budgets import Budget, Quota
-from engine.scheduling.model.entities import EFFECTS, Job, Node, PodClass, Status, Task
+from engine.scheduling.model.entities import EFFECTS, NO_EFFECT, Effect, Job, Node, PodClass, Status, Task
 from engine.scheduling.model.nodes import NodeTable
 from engine.scheduling.model.presence import Presence
 from engine.scheduling.model.queues import Queue
@@ -79,10 +78,10 @@ class Cluster:
 
     def _set_vector(self, pod_class: PodClass) -> None:
         rows = self.table.resource_rows(name for name, _ in pod_class.items)
-        pod_class.columns = np.array(rows, np.intp)
-        pod_class.amounts = np.array([[amount] for _, amount in pod_class.items], np.int64)
-        pod_class.vector = np.zeros(len(self.table.resources), np.int64)
-        pod_class.vector[pod_class.columns] = pod_class.amounts[:, 0]
+        pod_class.vector = np.zeros((len(self.table.resources), 1), np.int64)
+        pod_class.vector[rows, 0] = [amount for _, amount in pod_class.items]
+        pod_class.least = np.full((len(self.table.resources), 1), np.iinfo(np.int64).min)
+        pod_class.least[rows] = 0
 
     # Queues ---------------------------------------------------------------------------------------------------------------
 
@@ -163,66 +162,66 @@ class Cluster:
         task.status = status
         task.node = self.nodes.get(node)
         if task.node is not None:
-            self._enter_node(task, task.node)
-        self._count(task, status, 1)
+            self._put(task, task.node, EFFECTS[status], 1)
+        job.by_status.setdefault(status, {})[task.key] = task
+        self._count(task, NO_EFFECT, EFFECTS[status])
         self.revision += 1
 
     def remove_task(self, task: Task) -> None:
         """Forget a task."""
-        self._count(task, task.status, -1)
+        self._count(task, EFFECTS[task.status], NO_EFFECT)
         if task.node is not None:
-            self._leave_node(task, task.node)
+            self._put(task, task.node, EFFECTS[task.status], -1)
             task.node = None
+        del task.job.by_status[task.status][task.key]
         task.job.tasks.pop(task.key, None)
         self.revision += 1
 
     def move(self, task: Task, status: Status, node: Node | None) -> None:
         """Give a task another state, and a node or none."""
-        if task.node is not None:
-            self._leave_node(task, task.node)
-        self._count(task, task.status, -1)
+        old, new = EFFECTS[task.status], EFFECTS[status]
+        if not (node is task.node and new.idle == old.idle and new.future == old.future):
+            if task.node is not None:
+                self._put(task, task.node, old, -1)
+            if node is not None:
+                self._put(task, node, new, 1)
+        by_status = task.job.by_status
+        del by_status[task.status][task.key]
+        by_status.setdefault(status, {})[task.key] = task
         task.status, task.node = status, node
-        if node is not None:
-            self._enter_node(task, node)
-        self._count(task, status, 1)
+        self._count(task, old, new)
         self.revision += 1
 
-    def _enter_node(self, task: Task, node: Node) -> None:
-        effect = EFFECTS[task.status]
+    def _put(self, task: Task, node: Node, effect: Effect, by: int) -> None:
+        """Let a task come to a node (1), or leave it (-1)."""
         if not (effect.idle or effect.future):
             return
-        node.tasks[task.key] = task
-        if node.row >= 0:
-            self.table.take(node.row, task.pod_class, effect.idle, effect.future)
-            self.presence.change(task, node, 1, len(self.table.nodes))
-
-    def _leave_node(self, task: Task, node: Node) -> None:
-        effect = EFFECTS[task.status]
-        if node.tasks.pop(task.key, None) is None:
+        if by > 0:
+            node.tasks[task.key] = task
+        elif node.tasks.pop(task.key, None) is None:
             return
         if node.row >= 0:
-            self.table.take(node.row, task.pod_class, -effect.idle, -effect.future)
-            self.presence.change(task, node, -1, len(self.table.nodes))
+            self.table.take(node.row, task.pod_class, by * effect.idle, by * effect.future)
+        self.presence.change(task, node, by, len(self.table.nodes))
 
-    def _count(self, task: Task, status: Status, by: int) -> None:
-        """Count a task in (1) or out (-1) of the sums of its job and of the queues above."""
-        job, pod_class, effect = task.job, task.pod_class, EFFECTS[status]
-        if by > 0:
-            job.by_status.setdefault(status, {})[task.key] = task
-        else:
-            del job.by_status[status][task.key]
-        if effect.ready:
+    def _count(self, task: Task, old: Effect, new: Effect) -> None:
+        """Bring the sums of a task's job and of the queues above up to date."""
+        job, pod_class = task.job, task.pod_class
+        if new.ready != old.ready:
+            by = new.ready - old.ready
             job.ready += by
             job.role_ready[task.role] = job.role_ready.get(task.role, 0) + by
-        if status == "Pending" and pod_class.best_effort:
+        if pod_class.best_effort and new.waiting != old.waiting:
+            by = new.waiting - old.waiting
             job.waiting_best_effort += by
             job.role_best_effort[task.role] = job.role_best_effort.get(task.role, 0) + by
-        change = add if by > 0 else subtract
-        if effect.counted:
+        if new.counted != old.counted:
+            change = add if new.counted else subtract
             change(job.allocated, pod_class.items)
             for queue in job.path:
                 change(queue.allocated, pod_class.items)
-        if effect.wanted:
+        if new.wanted != old.wanted:
+            change = add if new.wanted else subtract
             change(job.requested, pod_class.items)
             for queue in job.path:
                 change(queue.requested, pod_class.items)
@@ -235,11 +234,3 @@ class Cluster:
         """Return what is taken of all nodes."""
         sums = (self.table.allocatable - self.table.idle).sum(axis=1)
         return {name: int(sums[row]) for name, row in self.table.resources.items()}
-
-    def jobs_of(self, queues: Iterable[str]) -> Mapping[str, list[Job]]:
-        """Return the jobs of some queues, by queue."""
-        found: dict[str, list[Job]] = {name: [] for name in queues}
-        for job in self.jobs.values():
-            if job.queue in found:
-                found[job.queue].append(job)
-        return found

@@ -13,7 +13,20 @@ from engine.events.pod_shape import PodShape
 from engine.scheduling.model.amounts import PODS, Amounts, is_nothing
 from engine.scheduling.model.queues import Queue
 
-__all__ = ["EFFECTS", "ONE_POD", "Effect", "GroupPhase", "Job", "Node", "PodClass", "Status", "SubGroupPolicy", "Taint", "Task"]
+__all__ = [
+    "EFFECTS",
+    "NO_EFFECT",
+    "ONE_POD",
+    "Effect",
+    "GroupPhase",
+    "Job",
+    "Node",
+    "PodClass",
+    "Status",
+    "SubGroupPolicy",
+    "Taint",
+    "Task",
+]
 
 Status = Literal["Pending", "Allocated", "Pipelined", "Binding", "Bound", "Running", "Releasing", "Succeeded", "Failed", "Unknown"]
 """Volcano's states of tasks. Pipelined: it has a place that others have yet to leave."""
@@ -35,10 +48,12 @@ class Effect(NamedTuple):
     """It counts for what its queue asks for."""
     ready: bool
     """It counts for its gang (Volcano `ReadyTaskNum`, without best-effort ones that are pending)."""
+    waiting: bool = False
+    """It is pending."""
 
 
 EFFECTS: Final[dict[Status, Effect]] = {
-    "Pending": Effect(idle=False, future=False, counted=False, wanted=True, ready=False),
+    "Pending": Effect(idle=False, future=False, counted=False, wanted=True, ready=False, waiting=True),
     "Allocated": Effect(idle=True, future=True, counted=True, wanted=True, ready=True),
     "Pipelined": Effect(idle=False, future=True, counted=True, wanted=True, ready=False),
     "Binding": Effect(idle=True, future=True, counted=True, wanted=True, ready=True),
@@ -56,6 +71,10 @@ GroupPhase = Literal["", "Pending", "Inqueue", "Running", "Unknown", "Completed"
 _NONE: Final[Mapping[str, Task]] = {}
 
 
+NO_EFFECT: Final = Effect(idle=False, future=False, counted=False, wanted=False, ready=False)
+"""Of a task that is not there."""
+
+
 @dataclass(slots=True, eq=False)
 class PodClass:
     """Pods of one shape: filtered and scored together."""
@@ -70,12 +89,10 @@ class PodClass:
     preemptable: bool
     labels: dict[str, str]
     annotations: dict[str, str]
-    columns: NDArray[np.intp] = field(default_factory=lambda: np.empty(0, np.intp))
-    """Which resources of the nodes' arrays it asks for."""
-    amounts: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 1), np.int64))
-    """How much of each; a column vector."""
-    vector: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
-    """Its request in all resources of the nodes' arrays."""
+    vector: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 1), np.int64))
+    """Its request in all resources of the nodes' arrays; a column, as `least` is."""
+    least: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 1), np.int64))
+    """What must be left of a node's resources when it is there: 0 of those that it asks for, anything of the others."""
 
     @classmethod
     def of(cls, number: int, shape: PodShape) -> PodClass:

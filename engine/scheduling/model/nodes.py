@@ -32,16 +32,11 @@ class NodeTable:
         """In order of their names: as the arrays are."""
         self.resources: dict[str, int] = {name: row for row, name in enumerate(_FIRST)}
         """Resource → row of the arrays."""
-        self.allocatable = np.zeros((len(_FIRST), 0), np.int64)
-        self.idle = np.zeros((len(_FIRST), 0), np.int64)
-        self.future = np.zeros((len(_FIRST), 0), np.int64)
-        """What will be idle once everything that is being released is, without what is promised (Volcano `FutureIdle`)."""
+        self._set_arrays(np.zeros((len(_FIRST), 0), np.int64))
         self.changed = np.zeros(0, np.int64)
         """When each node's resources last changed, by `clock`."""
         self.clock = 0
         """Counts changes of resources."""
-        self.grown = 0
-        """`clock` of the last change by which a node had more than before."""
         self.layout = 0
         """Counts changes of the nodes themselves: names, labels, taints, what they have, the resources that are known."""
         self._columns: dict[str, Column] = {}
@@ -53,10 +48,9 @@ class NodeTable:
         for name in names:
             if name not in self.resources:
                 self.resources[name] = len(self.resources)
-                width = self.idle.shape[1]
-                self.allocatable, self.idle, self.future = (
-                    np.vstack([array, np.zeros((1, width), np.int64)]) for array in (self.allocatable, self.idle, self.future)
-                )
+                room = self._room
+                self._set_arrays(np.vstack([self.allocatable, np.zeros((1, self.idle.shape[1]), np.int64)]))
+                self._room[:, :-1] = room
                 self.layout += 1
             rows.append(self.resources[name])
         return rows
@@ -67,19 +61,26 @@ class NodeTable:
             node.row = -1
         self.nodes = sorted(nodes, key=lambda node: node.name)
         self.resource_rows(name for node in self.nodes for name in node.allocatable)
-        shape = (len(self.resources), len(self.nodes))
-        self.allocatable = np.zeros(shape, np.int64)
+        allocatable = np.zeros((len(self.resources), len(self.nodes)), np.int64)
         for row, node in enumerate(self.nodes):
             node.row = row
             for name, amount in node.allocatable.items():
-                self.allocatable[self.resources[name], row] = amount
-        self.idle, self.future = self.allocatable.copy(), self.allocatable.copy()
+                allocatable[self.resources[name], row] = amount
+        self._set_arrays(allocatable)
         self.clock += 1
-        self.grown = self.clock
         self.changed = np.full(len(self.nodes), self.clock, np.int64)
         self.layout += 1
         self._columns.clear()
         self._taints = None
+
+    def _set_arrays(self, allocatable: NDArray[np.int64]) -> None:
+        self.allocatable = allocatable
+        self.inverse = np.where(allocatable > 0, 1.0 / np.maximum(allocatable, 1), 0.0)
+        """1 ÷ `allocatable`; 0 where there is nothing."""
+        self._room = np.stack([allocatable, allocatable])
+        self.idle = self._room[0]
+        self.future = self._room[1]
+        """What will be idle once everything that is being released is, without what is promised (Volcano `FutureIdle`)."""
 
     def take(self, row: int, pod_class: PodClass, idle: int, future: int) -> None:
         """Change what a node has left by one pod.
@@ -88,16 +89,17 @@ class NodeTable:
             row: the node.
             pod_class: the pod's class.
             idle: 1: it takes of what is idle, -1: it gives back, 0: neither.
-            future: the same for what will be idle.
+            future: the same for what will be idle; not both are 0.
         """
-        if idle:
-            self.idle[:, row] -= pod_class.vector if idle > 0 else -pod_class.vector
-        if future:
-            self.future[:, row] -= pod_class.vector if future > 0 else -pod_class.vector
+        only = slice(row, row + 1)
+        if idle == future:
+            self._room[:, :, only] -= pod_class.vector if idle > 0 else -pod_class.vector
+        elif idle:
+            self.idle[:, only] -= idle * pod_class.vector
+        else:
+            self.future[:, only] -= future * pod_class.vector
         self.clock += 1
         self.changed[row] = self.clock
-        if idle < 0 or future < 0:
-            self.grown = self.clock
 
     def column(self, key: str) -> Column:
         """Return a label of all nodes."""

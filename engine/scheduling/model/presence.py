@@ -54,7 +54,7 @@ class Presence:
         shape = task.pod_class.shape
         if by > 0 and (shape.pod_anti_affinity or shape.host_ports):
             self.picky.add(task.pod_class)
-        if self._counting:
+        if self._counting and node.row >= 0:
             self._change(task, node, by, width)
 
     def _change(self, task: Task, node: Node, by: int, width: int) -> None:

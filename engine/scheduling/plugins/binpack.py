@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.scheduling.answers import Rows, Scores
 from engine.scheduling.configuration import PluginOption
@@ -38,27 +39,28 @@ class BinPack(Plugin):
         for name, weight in self._resources.items():
             if weight < 0:
                 raise ConfigurationError(f"argument of binpack: the weight of {name} must not be below zero")
-        self._of_class: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+        self._of_class: dict[int, tuple[int, Scores, NDArray[np.intp]]] = {}
+        """Number of a class → layout of the table, weights of its resources (they add up to one), those that count."""
 
     def node_order(self, pod_class: PodClass, rows: Rows) -> Scores | None:
         """Score by the weighted mean of what would be used of each weighted resource that is asked for.
 
         Volcano: a node that would have less than nothing left of one of them has 0; a resource without a weight is passed over.
         """
-        table = self.session.cluster.table
-        key = (pod_class.number, table.layout)
-        found = self._of_class.get(key)
-        if found is None:
-            weighed = [(table.resources[name], self._resources[name]) for name, _ in pod_class.items if name in self._resources]
-            columns = np.array([column for column, _ in weighed], np.intp)
-            weights = np.array([weight for _, weight in weighed])
-            found = self._of_class[key] = (columns, weights / weights.sum() if weights.sum() else weights)
-        columns, weights = found
-        if not self._weight or not len(columns):
+        layout = self.session.cluster.table.layout
+        found = self._of_class.get(pod_class.number)
+        if found is None or found[0] != layout:
+            found = self._of_class[pod_class.number] = (layout, *self._weigh(pod_class))
+        _, weights, columns = found
+        if not (self._weight and len(columns)):
             return None
-        has = rows.allocatable(columns)
-        used = has - rows.idle(columns) + pod_class.vector[columns, None]
-        score = weights @ (used / np.maximum(has, 1))
-        score[(used > has).any(axis=0)] = 0.0
-        score *= self._weight * _BEST
+        score = (1.0 - weights @ rows.left) * (self._weight * _BEST)
+        score[(rows.after[columns] < 0).any(axis=0)] = 0.0
         return np.asarray(score)
+
+    def _weigh(self, pod_class: PodClass) -> tuple[Scores, NDArray[np.intp]]:
+        resources = self.session.cluster.table.resources
+        weights = np.zeros(len(resources))
+        for name, _ in pod_class.items:
+            weights[resources[name]] = self._resources.get(name, 0)
+        return weights / (weights.sum() or 1.0), np.flatnonzero(weights)
