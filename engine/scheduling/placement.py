@@ -27,13 +27,15 @@ _NOWHERE: Final = -np.inf
 class Candidates:
     """All nodes for one class of pods (in one namespace, where that matters)."""
 
-    __slots__ = ("allowed", "clock", "later", "now", "score", "session", "verdicts")
+    __slots__ = ("allowed", "clock", "later", "now", "refusals", "score", "session", "verdicts")
 
     def __init__(self, width: int) -> None:
         self.clock = -1
         """When the resources of nodes were last looked at (`NodeTable.clock`)."""
         self.session: object = None
         """The session in which the masks were made."""
+        self.refusals: tuple[int, dict[str, int], dict[str, float]] = (-1, {}, {})
+        """By `clock`: why no node takes a pod of the class."""
         self.verdicts: list[Verdict] = []
         self.allowed: Mask = np.zeros(width, np.bool_)
         self.score: Scores = np.zeros(width)
@@ -213,9 +215,12 @@ class Placement:
             missing on the node that comes nearest in each.
         """
         found = self.candidates(task)
+        pod_verdicts = list(self._pod_verdicts(task))
+        if not pod_verdicts and found.refusals[0] == found.clock:
+            return found.refusals[1:]
         left = np.ones(len(self._table.nodes), np.bool_)
         counts: dict[str, int] = {}
-        for verdict in [*found.verdicts, *self._pod_verdicts(task)]:
+        for verdict in [*found.verdicts, *pod_verdicts]:
             failed = left & ~verdict.passes
             if failed.any():
                 counts[verdict.reason] = counts.get(verdict.reason, 0) + int(failed.sum())
@@ -226,10 +231,10 @@ class Placement:
             failed = left & (future < amount)
             if failed.any():
                 counts[f"InsufficientResource/{name}"] = int(failed.sum())
-                lacking = amount - int(future[failed].max())
                 if failed.sum() == left.sum():
-                    missing[name] = lacking
+                    missing[name] = amount - int(future[failed].max())
                 left &= ~failed
+        found.refusals = (found.clock, counts, missing)
         return counts, missing
 
 

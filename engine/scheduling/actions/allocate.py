@@ -21,7 +21,7 @@ def allocate(session: Session, placement: Placement) -> None:
     """Place pods: the first queue's first job until it is ready, then whoever is first by then.
 
     Volcano: an overused queue is left out for the rest of the action; a job that is ready goes on later with what is left of
-    it, so queues share at the granularity of gangs.
+    it, so queues share at the granularity of gangs. Unlike there, a gang that cannot be complete any more is not tried again.
     """
     session.begin("allocate")
     if "enqueue" not in session.configuration.actions:
@@ -124,9 +124,10 @@ def _place_tasks(
         if best is None:
             failed.add(task.role)
             refused = task
-            if may_still_be_ready(job, failed):
-                continue
-            break
+            if not may_still_be_ready(job, failed):
+                # Nobody gives back room during this action, so the others need not be tried either.
+                tasks.clear()
+            continue
         node, at_once = best
         if at_once:
             statement.allocate(task, node)

@@ -60,6 +60,7 @@ class Capacity(Plugin):
         self._level = max(0, int(self.option.arguments.number("ancestorReclaimLevel", 0)))
         self._hierarchy = "hierarchy" in self.option.enabled
         self._claims: Claims | None = None
+        self._paths: dict[str, list[Portion]] = {}
         self._portions = {name: Portion(queue) for name, queue in session.cluster.queues.items()}
         self._valid = self._build_tree() if self._hierarchy else self._build_list()
 
@@ -99,9 +100,11 @@ class Capacity(Plugin):
 
     def _path(self, queue: Queue) -> list[Portion]:
         """Return the portions that a queue's jobs count for, the queue's own first."""
-        if not self._hierarchy:
-            return [self._portions[queue.name]]
-        return [self._portions[one.name] for one in self.session.cluster.path_of(queue.name)]
+        found = self._paths.get(queue.name)
+        if found is None:
+            queues = self.session.cluster.path_of(queue.name) if self._hierarchy else (queue,)
+            found = self._paths[queue.name] = [self._portions[one.name] for one in queues]
+        return found
 
     # Orders ---------------------------------------------------------------------------------------------------------------
 
