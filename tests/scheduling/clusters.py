@@ -26,7 +26,7 @@ class Twin:
     """A world and a cluster that agree."""
 
     def __init__(self, seed: int, queue_plugin: str) -> None:
-        self.chance = Random(seed)
+        self.chance = Random(seed)  # noqa: S311 - a story, not a secret
         self.world = World()
         self.cluster = Cluster()
         self.now = 0

@@ -7,7 +7,20 @@ from math import inf
 from typing import ClassVar, Final
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
-from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, at_most, is_nothing, largest, share, subtract, within
+from engine.scheduling.model.amounts import (
+    CPU,
+    MEMORY,
+    PODS,
+    TOLERANCE,
+    Amounts,
+    add,
+    at_most,
+    is_nothing,
+    largest,
+    share,
+    subtract,
+    within,
+)
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.plugins.queue_limits import Claims, missing, real_capability
@@ -72,7 +85,8 @@ class Capacity(Plugin):
             queue = portion.queue
             portion.limit = real_capability(queue.capability, self.session.total, guaranteed, queue.guarantee)
             portion.guarantee = queue.guarantee
-            _set_deserved(portion)
+            capped = {name: min(amount, portion.limit.get(name, inf)) for name, amount in queue.deserved.items()}
+            portion.deserved = largest(capped, queue.guarantee)
         return True
 
     def _build_tree(self) -> bool:
@@ -235,12 +249,6 @@ class Capacity(Plugin):
         ]
 
 
-def _set_deserved(portion: Portion) -> None:
-    """Volcano: a queue deserves no more than it may hold, and at least what is guaranteed to it."""
-    capped = {name: min(amount, portion.limit.get(name, inf)) for name, amount in portion.queue.deserved.items()}
-    portion.deserved = largest(capped, portion.guarantee)
-
-
 def _hand_down(portion: Portion) -> None:
     """Set the limits of the queues below: a capability that a queue leaves out is the one above it."""
     guaranteed: Amounts = {}
@@ -254,14 +262,16 @@ def _hand_down(portion: Portion) -> None:
             name: min(child.capability.get(name, inf), max(0.0, amount - guaranteed.get(name, 0)) + child.guarantee.get(name, 0))
             for name, amount in portion.limit.items()
         }
-        _set_deserved(child)
+        child.deserved = largest(child.queue.deserved, child.guarantee)
         _hand_down(child)
 
 
 def _deserves_more(portion: Portion, task: Task) -> bool:
     """Return whether with a task a queue would still be within what it deserves of something that the task asks for."""
     return any(
-        portion.queue.allocated.get(name, 0) + amount < portion.deserved.get(name, 0) + 0.1 for name, amount in task.pod_class.items
+        portion.queue.allocated.get(name, 0) + amount < portion.deserved.get(name, 0) + TOLERANCE
+        for name, amount in task.pod_class.items
+        if name != PODS
     )
 
 
@@ -271,4 +281,8 @@ def _relevant(deserved: Amounts, task: Task) -> bool:
 
 def _exceeds(allocated: Amounts, deserved: Amounts, task: Task) -> bool:
     """Return whether more is held than deserved of a resource that is deserved at all and that a task takes."""
-    return any(deserved.get(name, 0) > 0 and allocated.get(name, 0) >= deserved[name] + 0.1 for name, _ in task.pod_class.items)
+    return any(
+        deserved.get(name, 0) > 0 and allocated.get(name, 0) >= deserved[name] + TOLERANCE
+        for name, _ in task.pod_class.items
+        if name != PODS
+    )
