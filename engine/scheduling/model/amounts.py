@@ -25,7 +25,6 @@ __all__ = [
     "largest",
     "read_amounts",
     "share",
-    "smallest",
     "subtract",
     "within",
 ]
@@ -87,24 +86,18 @@ def at_most(left: Mapping[str, float], right: Mapping[str, float], absent: float
     return all(amount < right.get(name, absent) + TOLERANCE for name, amount in left.items())
 
 
-def within(used: Mapping[str, float], part: Part, limit: Mapping[str, float], absent: float = 0) -> bool:
+def within(used: Mapping[str, float], part: Part, limit: Mapping[str, float]) -> bool:
     """Return whether a part still fits in a limit, in the resources that it asks for (Volcano `LessEqualWithDimension`).
 
     Args:
         used: what is taken already.
         part: what is asked for; a resource of which nothing is asked is not compared.
-        limit: what there may be.
-        absent: what a resource that the limit lacks counts as.
+        limit: what there may be; nothing of a resource that it lacks, but any number of places for pods.
     """
-    for name, amount in part:  # noqa: SIM110 - asked for every task; a generator costs twice as much
-        if amount > 0 and used.get(name, 0) + amount >= limit.get(name, absent) + TOLERANCE:
+    for name, amount in part:
+        if amount > 0 and used.get(name, 0) + amount >= limit.get(name, 0) + TOLERANCE and (name != PODS or PODS in limit):
             return False
     return True
-
-
-def smallest(left: Mapping[str, float], right: Mapping[str, float], absent: float) -> Amounts:
-    """Return the smaller of two amounts of each resource; one that a side lacks counts as `absent` there."""
-    return {name: min(left.get(name, absent), right.get(name, absent)) for name in left.keys() | right.keys()}
 
 
 def largest(left: Mapping[str, float], right: Mapping[str, float]) -> Amounts:

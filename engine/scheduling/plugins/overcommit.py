@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.configuration import PluginOption
-from engine.scheduling.model.amounts import Amounts, add, within
+from engine.scheduling.model.amounts import PODS, Amounts, add, within
 from engine.scheduling.model.entities import Job
 from engine.scheduling.plugins.admission import claimed
 from engine.scheduling.session import Plugin, Session
@@ -39,7 +39,7 @@ class Overcommit(Plugin):
         if self._sums is None:
             cluster = self.session.cluster
             used = cluster.used()
-            limit = {name: amount * self._factor - used.get(name, 0) for name, amount in self.session.total.items()}
+            limit = {name: amount * self._factor - used.get(name, 0) for name, amount in self.session.total.items() if name != PODS}
             inqueue: Amounts = {}
             for job in cluster.jobs.values():
                 add(inqueue, claimed(job).items())

@@ -10,7 +10,7 @@ from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.model.amounts import Amounts, add, at_most, is_nothing, largest, share, subtract, within
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugins.queue_limits import Claims, missing, real_capability
+from engine.scheduling.plugins.queue_limits import Claims, missing, real_capability, without_places
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Proportion", "share_out"]
@@ -23,6 +23,8 @@ class Portion:
     queue: Queue
     limit: Amounts
     deserved: Amounts = field(default_factory=dict)
+    ceiling: Amounts = field(default_factory=dict)
+    """What it deserves, as far as placing pods is limited by it."""
 
 
 class Proportion(Plugin):
@@ -45,6 +47,8 @@ class Proportion(Plugin):
             if name in used
         }
         share_out(session.total, list(self._portions.values()))
+        for portion in self._portions.values():
+            portion.ceiling = without_places(portion.deserved, portion.queue.capability)
 
     def queue_order(self, queue: Queue) -> tuple[float, float]:
         """Higher priority first, then the smaller share of what it deserves."""
@@ -62,7 +66,7 @@ class Proportion(Plugin):
     def allocatable(self, queue: Queue, task: Task) -> bool:
         """Return whether an open queue stays within what it deserves, in what the task asks for."""
         portion = self._portions.get(queue.name)
-        return portion is not None and queue.open and within(queue.allocated, task.pod_class.items, portion.deserved)
+        return portion is not None and queue.open and within(queue.allocated, task.pod_class.items, portion.ceiling)
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """Return the same as `allocatable`: a queue reclaims up to what it deserves."""
@@ -100,8 +104,6 @@ class Proportion(Plugin):
         for victim in candidates:
             queue = victim.job.path[0]
             allocated = left.setdefault(queue.name, dict(queue.allocated))
-            if any(allocated.get(name, 0) < amount for name, amount in victim.pod_class.items):
-                continue
             if not at_most(allocated, self._portions[queue.name].deserved):
                 subtract(allocated, victim.pod_class.items)
                 victims.append(victim)

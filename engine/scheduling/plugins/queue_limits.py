@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import inf
 
-from engine.scheduling.model.amounts import CPU, MEMORY, Amounts, add, within
+from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, within
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.plugins.admission import claimed, elastic
 
-__all__ = ["Claims", "missing", "real_capability"]
+__all__ = ["Claims", "missing", "real_capability", "without_places"]
 
 
 def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, guarantee: Amounts) -> Amounts:
@@ -21,7 +21,13 @@ def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, gu
     """
     free = {name: amount - guaranteed.get(name, 0) + guarantee.get(name, 0) for name, amount in total.items()}
     limits = {name: inf if amount <= 0 and name in {CPU, MEMORY} else amount for name, amount in capability.items()}
-    return {name: min(limits.get(name, inf), free.get(name, 0)) for name in limits.keys() | free.keys()}
+    found = {name: min(limits.get(name, inf), free.get(name, 0)) for name in limits.keys() | free.keys()}
+    return without_places(found, capability)
+
+
+def without_places(amounts: Amounts, capability: Amounts) -> Amounts:
+    """Return amounts without places for pods, unless a queue limits those itself: Volcano does not compare them."""
+    return {name: amount for name, amount in amounts.items() if name != PODS or PODS in capability}
 
 
 def missing(used: Amounts, part: Iterable[tuple[str, float]], limit: Mapping[str, float]) -> Amounts:
