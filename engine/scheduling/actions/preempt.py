@@ -23,21 +23,17 @@ def preempt(session: Session, placement: Placement) -> None:
     Argument `enableTopologyAwarePreemption`: dry runs choose the node whose victims matter least.
     """
     dry_run = session.begin("preempt").truth("enableTopologyAwarePreemption", default=False)
-    starving = [job for job in session.schedulable() if session.job_starving(job)]
-    waiting: dict[str, list[Job]] = {}
-    for job in starving:
-        waiting.setdefault(job.queue, []).append(job)
-    for name, found in sorted(waiting.items()):
-        queue = session.cluster.queues[name]
-        jobs: Ordered[Job] = Ordered(session.job_key, found)
-        tasks: dict[str, list[Task]] = {}
+    starving: dict[str, list[Job]] = {}
+    for job in session.schedulable():
+        if session.job_starving(job):
+            starving.setdefault(job.queue, []).append(job)
+    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in starving])
+    while queues:
+        queue = queues.pop()
+        jobs: Ordered[Job] = Ordered(session.job_key, starving[queue.name])
         while jobs:
-            job = jobs.pop()
-            if job.key not in tasks:
-                tasks[job.key] = _preemptors(session, job)
-            if _preempt_others(session, placement, queue, job, tasks[job.key], dry_run=dry_run):
-                jobs.push(job)
-        for job in found:
+            _preempt_others(session, placement, queue, jobs.pop(), dry_run=dry_run)
+        for job in starving[queue.name]:
             _preempt_own(session, placement, queue, job, dry_run=dry_run)
 
 
@@ -52,27 +48,23 @@ def _preemptors(session: Session, job: Job) -> list[Task]:
     return found
 
 
-def _preempt_others(session: Session, placement: Placement, queue: Queue, job: Job, tasks: list[Task], *, dry_run: bool) -> bool:
-    """Preempt other jobs of the queue for a job; return whether its last task found a place and all of it was decided."""
+def _preempt_others(session: Session, placement: Placement, queue: Queue, job: Job, *, dry_run: bool) -> None:
+    """Preempt other jobs of the queue for a job, for all of what it needs or for nothing."""
     statement = Statement(session)
-    assigned = False
+    tasks = _preemptors(session, job)
+
+    def other(victim: Task) -> bool:
+        return victim.job is not job and victim.job.queue == job.queue
+
     while tasks and session.job_starving(job):
-        task = tasks.pop()
-
-        def other(victim: Task) -> bool:
-            return victim.job is not job and victim.job.queue == job.queue
-
-        moves = _make_room(session, placement, queue, task, other, dry_run=dry_run)
-        assigned = moves is not None
+        moves = _make_room(session, placement, queue, tasks.pop(), other, dry_run=dry_run)
         if moves is not None:
             statement.merge(moves)
-    if not session.job_pipelined(job):
+    if session.job_pipelined(job):
+        statement.commit()
+    else:
         statement.discard()
-        if job.with_status("Pending"):
-            session.explain(job, "NoVictims", subject=queue.name)
-        return False
-    statement.commit()
-    return assigned
+        session.explain(job, "NoVictims", subject=queue.name)
 
 
 def _preempt_own(session: Session, placement: Placement, queue: Queue, job: Job, *, dry_run: bool) -> None:
