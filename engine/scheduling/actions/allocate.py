@@ -21,7 +21,7 @@ def allocate(session: Session, placement: Placement) -> None:
     """Place pods: the first queue's first job until it is ready, then whoever is first by then.
 
     Volcano: an overused queue is left out for the rest of the action; a job that is ready goes on later with what is left of
-    it, so queues share at the granularity of gangs. Unlike there, a gang that cannot be complete any more is not tried again.
+    it, so queues share at the granularity of gangs.
     """
     session.begin("allocate")
     if "enqueue" not in session.configuration.actions:
@@ -47,10 +47,8 @@ def allocate(session: Session, placement: Placement) -> None:
         job = jobs[queue.name].pop()
         if job.key not in tasks:
             tasks[job.key] = _pending(session, job)
-        if tasks[job.key]:
-            _place(session, placement, queue, job, tasks[job.key])
-            if tasks[job.key]:
-                jobs[queue.name].push(job)
+        if tasks[job.key] and _place(session, placement, queue, job, tasks[job.key]) and tasks[job.key]:
+            jobs[queue.name].push(job)
         queues.push(queue)
 
 
@@ -66,8 +64,10 @@ def _pending(session: Session, job: Job) -> list[Task]:
     return found
 
 
-def _place(session: Session, placement: Placement, queue: Queue, job: Job, tasks: list[Task]) -> None:
+def _place(session: Session, placement: Placement, queue: Queue, job: Job, tasks: list[Task]) -> bool:
     """Place a job's tasks until it is ready; decide if it is, keep what it is promised if it may, else undo everything.
+
+    Returns whether the job is ready.
 
     Args:
         session: the session.
@@ -88,6 +88,7 @@ def _place(session: Session, placement: Placement, queue: Queue, job: Job, tasks
         statement.commit()
     elif not session.job_pipelined(job):
         statement.discard()
+    return ready
 
 
 def _place_tasks(
@@ -125,8 +126,7 @@ def _place_tasks(
             failed.add(task.role)
             refused = task
             if not may_still_be_ready(job, failed):
-                # Nobody gives back room during this action, so the others need not be tried either.
-                tasks.clear()
+                break
             continue
         node, at_once = best
         if at_once:

@@ -54,7 +54,7 @@ class Drf(Plugin):
         """Unsaturated branches first, then those with the smaller share of their weight, from the root down."""
         if not self._hierarchy:
             return ()
-        return self._present_tree().path_key(queue)
+        return self._present_tree().path_key(self.session.cluster.path_of(queue.name))
 
     def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task] | None:
         """Return tasks without which their branch of the tree still comes after the reclaimer's."""
@@ -65,7 +65,7 @@ class Drf(Plugin):
         victims = []
         for victim in candidates:
             tree.change(victim.job, victim.pod_class.items, -1)
-            if tree.before(task.job.path[0], victim.job.path[0]):
+            if tree.before(task.job.path, victim.job.path):
                 victims.append(victim)
             tree.change(victim.job, victim.pod_class.items, 1)
         return victims

@@ -13,6 +13,7 @@ from engine.scheduling.model.queues import Queue
 __all__ = ["Tree", "build_tree"]
 
 _HIERARCHY: Final = "volcano.sh/hierarchy"
+_ROOT: Final = "root"
 _WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 
 
@@ -42,13 +43,12 @@ class Tree:
         self._allocated: Amounts = {}
         self._stale = False
 
-    def add_job(self, job: Job, queue: Queue) -> None:
-        """Add a job below its queue's branch; weights below 1 count as 1."""
+    def add_job(self, job: Job) -> None:
+        """Add a job below its queue's branch."""
         branch = self._root
-        names, weights = _path(queue), queue.annotations.get(_WEIGHTS, "").split("/")
-        for level, name in enumerate(names[1:], 1):
+        for name, weight in _branches(job.path):
             if name not in branch.children:
-                branch.children[name] = _Branch(max(1.0, _number(weights[level]) if level < len(weights) else 1.0))
+                branch.children[name] = _Branch(weight)
             branch = branch.children[name]
         branch.children[f"job {job.key}"] = _Branch(job=True, allocated=dict(job.allocated), requested=dict(job.requested))
         add(self._allocated, job.allocated.items())
@@ -57,23 +57,23 @@ class Tree:
     def change(self, job: Job, part: Part, by: int) -> None:
         """Let a job hold more (1) or less (-1)."""
         branch = self._root
-        for name in _path(job.path[0])[1:]:
+        for name, _ in _branches(job.path):
             branch = branch.children[name]
         for amounts in (branch.children[f"job {job.key}"].allocated, self._allocated):
             (add if by > 0 else subtract)(amounts, part)
         self._stale = True
 
-    def path_key(self, queue: Queue) -> tuple[object, ...]:
-        """Return a queue's place: the keys of its branches from the root down."""
+    def path_key(self, path: tuple[Queue, ...]) -> tuple[object, ...]:
+        """Return the place of a queue, given with those above it: the keys of its branches from the root down."""
         self._refresh()
         branch: _Branch | None = self._root
         key: list[object] = []
-        for name in _path(queue)[1:]:
+        for name, _ in _branches(path):
             branch = branch.children.get(name) if branch is not None else None
             key += [*(branch.key if branch is not None else (False, 0.0))]
         return tuple(key)
 
-    def before(self, one: Queue, other: Queue) -> bool:
+    def before(self, one: tuple[Queue, ...], other: tuple[Queue, ...]) -> bool:
         """Return whether one queue's branch comes strictly before another's."""
         left, right = self.path_key(one), self.path_key(other)
         depth = min(len(left), len(right))
@@ -94,9 +94,9 @@ class Tree:
         if branch.job:
             branch.share = dominant_share(branch.allocated, self._total)
             branch.saturated = any(
-                (amount and asked and amount >= asked) or (asked and name not in demanded)
+                amount >= asked or name not in demanded
                 for name, amount in branch.allocated.items()
-                if (asked := branch.requested.get(name, 0)) is not None and name != PODS
+                if amount and (asked := branch.requested.get(name, 0)) and name != PODS
             )
             return
         for child in branch.children.values():
@@ -116,14 +116,25 @@ def build_tree(cluster: Cluster, total: Amounts) -> Tree:
     tree = Tree(total)
     for job in cluster.jobs.values():
         if job.path:
-            tree.add_job(job, job.path[0])
+            tree.add_job(job)
     return tree
 
 
-def _path(queue: Queue) -> list[str]:
-    """Return the names from the root to a queue; one without annotation lies below the root."""
+def _branches(path: tuple[Queue, ...]) -> list[tuple[str, float]]:
+    """Return the branches below the root that lead to a queue, each with its weight; a weight below 1 counts as 1.
+
+    Volcano: as the queue's annotations say, else by the queues above it.
+    """
+    queue = path[0]
     stated = queue.annotations.get(_HIERARCHY)
-    return stated.split("/") if stated else ["root", queue.name]
+    if not stated:
+        return [(one.name, max(1.0, one.weight)) for one in reversed(path) if one.name != _ROOT]
+    weights = queue.annotations.get(_WEIGHTS, "").split("/")
+    return [
+        (name, max(1.0, _number(weights[level]) if level < len(weights) else 1.0))
+        for level, name in enumerate(stated.split("/"))
+        if level
+    ]
 
 
 def _number(text: str) -> float:
