@@ -12,7 +12,7 @@ def phase_at_end(job: Job, *, unschedulable: bool) -> GroupPhase:
 
     Volcano, in this order: Unknown if tasks run and the session found the job unschedulable; with as many tasks scheduled as it
     needs Completed if all of those are over, else Running; else it stays Inqueue, or it is Pending. A task that is on its way out
-    of a node is scheduled.
+    of a node is scheduled. Unlike there, a group of which nothing is scheduled is not completed, even if it needs no member.
 
     Args:
         job: the job.
@@ -23,6 +23,6 @@ def phase_at_end(job: Job, *, unschedulable: bool) -> GroupPhase:
     over = job.count("Succeeded", "Failed")
     leaving = sum(task.node is not None for task in job.with_status("Releasing").values())
     scheduled = job.count("Running", "Bound") + over + leaving
-    if scheduled >= job.min_member:
+    if scheduled and scheduled >= job.min_member:
         return "Completed" if over == scheduled else "Running"
     return "Inqueue" if job.phase == "Inqueue" else "Pending"

@@ -6,8 +6,10 @@ from engine.scheduling.actions import ACTIONS
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError
 from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Candidates, Placement
 from engine.scheduling.plugins import make_plugin
+from engine.scheduling.plugins.gang import only_terminating
 from engine.scheduling.session import Outcome, Plugin, Session
 
 __all__ = ["Scheduler"]
@@ -67,7 +69,7 @@ class Scheduler:
         close(session)
         outcome = session.outcome
         self._unchanged = None
-        if not (outcome.enqueued or outcome.bound or outcome.evicted):
+        if not (outcome.enqueued or outcome.bound or outcome.evicted or outcome.phases):
             changes = [at for tier in self._tiers for plugin in tier if (at := plugin.next_change(now)) is not None]
             self._unchanged = (self._cluster.revision, min(changes, default=None))
         return outcome
@@ -79,11 +81,20 @@ class Scheduler:
 
 
 def close(session: Session) -> None:
-    """Note what is promised, and put what was neither bound nor evicted back to Pending."""
-    for job in session.cluster.jobs.values():
+    """Note what is promised, put what was neither bound nor evicted back to Pending, and give groups their phases."""
+    cluster, outcome = session.cluster, session.outcome
+    for job in list(cluster.touched.values()):
         for task in [*job.with_status("Pipelined").values()]:
             if task.node is not None:
-                session.outcome.pipelined.append((task, task.node.name))
-            session.cluster.move(task, "Pending", None)
+                outcome.pipelined.append((task, task.node.name))
+            cluster.move(task, "Pending", None)
         for task in [*job.with_status("Allocated").values()]:
-            session.cluster.move(task, "Pending", None)
+            cluster.move(task, "Pending", None)
+        unschedulable = bool(job.tasks) and not session.job_ready(job) and not only_terminating(job)
+        if unschedulable:
+            outcome.unschedulable.append(job)
+        phase = phase_at_end(job, unschedulable=unschedulable)
+        if phase != job.phase:
+            outcome.phases.append((job, phase))
+            job.phase = phase
+    cluster.touched.clear()

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.model.entities import GroupPhase, Job, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.reasons import Reason, ReasonCode
 
@@ -35,6 +35,7 @@ POINTS: Final[dict[str, str]] = {
     "overused": "overused",
     "allocatable": "allocatable",
     "preemptive": "preemptive",
+    "lacking": "",
     "job_enqueueable": "job_enqueued",
     "job_enqueued": "job_enqueued",
     "victims": "victim",
@@ -55,7 +56,8 @@ POINTS: Final[dict[str, str]] = {
 - `preemptable(task, candidates)`, `reclaimable(task, candidates)` → the candidates that may be evicted for the task, or `None`: it
   abstains; `victims(running)` → tasks to evict for no task at all; `protected(victims)` → those of them
   that may go.
-- `overused(queue)`, `allocatable(queue, task)`, `preemptive(queue, task)` → `bool`.
+- `overused(queue)`, `allocatable(queue, task)`, `preemptive(queue, task)` → `bool`; `lacking(queue, task)` → the plugin's
+  name and `Amounts` by which the queue's limit is too small for the task, asked for an explanation only.
 - `job_enqueueable(job)` → `Vote`; `job_enqueued(job)` → nothing, it accounts for the job.
 """
 
@@ -71,6 +73,10 @@ class Outcome:
     """Tasks that are promised a place on a node once others have left it."""
     evicted: list[tuple[Task, str]] = field(default_factory=list)
     """Task → the action that evicts it."""
+    unschedulable: list[Job] = field(default_factory=list)
+    """Jobs that changed and have fewer tasks with a place than they need (Volcano: condition Unschedulable)."""
+    phases: list[tuple[Job, GroupPhase]] = field(default_factory=list)
+    """Jobs whose phase changed at the end, with the new one."""
     reasons: dict[str, Reason] = field(default_factory=dict)
     """Key of a job that stays pending → why; the last action that tried it says so."""
 
@@ -270,6 +276,13 @@ class Session:
     def allocatable(self, queue: Queue, task: Task) -> bool:
         """Return whether all plugins agree that a queue may take a task."""
         return all(function(queue, task) for tier in self._points["allocatable"] for function in tier)
+
+    def explain_limit(self, job: Job, queue: Queue, task: Task) -> None:
+        """Say that a queue may not take a task of a job, and by how much."""
+        answers = [function(queue, task) for tier in self._points["lacking"] for function in tier]
+        plugin, missing = next(filter(lambda answer: answer[1], answers), ("", {}))
+        code: ReasonCode = "QueueLimit" if queue.open else "QueueNotOpen"
+        self.explain(job, code, plugin, queue.name, missing)
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """Return whether all plugins agree that a queue may reclaim for a task."""

@@ -25,8 +25,6 @@ WAITS = {
     # Sessions are run by the scheduling stage.
     "engine.events.pod_shape": {"pairs"},
     "engine.scheduling.model.amounts": {"read_amounts"},
-    "engine.scheduling.phases": {"phase_at_end"},
-    "engine.scheduling.plugins.gang": {"only_terminating"},
     "engine.scheduling.scheduler": {"Scheduler"},
     # Volcano's status of a job is written where there is an object to write it to, at the edge of Kubernetes.
     "statemachines.conditions": {"condition_append"},

@@ -107,9 +107,6 @@ class Twin:
             self.add_node(f"n{len(self.world.nodes) + self._number}")
         if self.chance.random() < 0.1 and len(self.world.nodes) > 1:
             self._lose_node(self.chance.choice(sorted(self.world.nodes)))
-        for job in self.cluster.jobs.values():
-            if job.phase == "Inqueue" and job.ready >= job.min_member:
-                job.phase = "Running"
 
     def _gone(self, pod: PlainPod) -> None:
         """A pod ends. It counts for its gang no more, so neither does the gang's minimum that was met with it."""

@@ -114,10 +114,11 @@ def _place_tasks(
         enough: whether to stop.
     """
     refused: Task | None = None
+    limited: Task | None = None
     while tasks:
         task = tasks.pop()
         if not session.allocatable(queue, task):
-            session.explain(job, "QueueLimit", subject=queue.name)
+            limited = limited or task
             continue
         if task.role and task.role in failed:
             continue
@@ -135,6 +136,8 @@ def _place_tasks(
             statement.pipeline(task, node)
         if enough():
             break
+    if limited is not None:
+        session.explain_limit(job, queue, limited)
     return refused
 
 

@@ -43,5 +43,6 @@ def enqueue(session: Session, placement: Placement) -> None:
 def let_in(session: Session, job: Job) -> None:
     """Let a job in."""
     job.phase = "Inqueue"
+    session.cluster.touched[job.key] = job
     session.cluster.revision += 1
     session.outcome.enqueued.append(job)

@@ -42,7 +42,7 @@ def _reclaim_for(session: Session, placement: Placement, queue: Queue, job: Job)
         if shape.preemption_policy == "Never" or shape.scheduling_gates:
             continue
         if not session.preemptive(queue, task):
-            session.explain(job, "QueueLimit", subject=queue.name)
+            session.explain_limit(job, queue, task)
             continue
         moves = _make_room(session, placement, task)
         if moves is not None:

@@ -33,6 +33,8 @@ class Cluster:
         self.budgets: list[Budget] = []
         self.namespace_weights: dict[str, int] = {}
         """Namespace → weight of its share (label `volcano.sh/namespace.weight` of a quota); absent: 1."""
+        self.touched: dict[str, Job] = {}
+        """Jobs that changed since the last round ended, by key."""
         self.revision = 0
         """Counts changes of anything; a round over an unchanged cluster finds what the last one found."""
         self._unsettled = False
@@ -125,7 +127,7 @@ class Cluster:
 
     def add_job(self, job: Job) -> None:
         """Add a job without tasks."""
-        self.jobs[job.key] = job
+        self.jobs[job.key] = self.touched[job.key] = job
         self._enter_queue(job)
         self.revision += 1
 
@@ -135,6 +137,7 @@ class Cluster:
         if job is not None:
             for task in list(job.tasks.values()):
                 self.remove_task(task)
+            self.touched.pop(key, None)
             self.revision += 1
 
     def class_of(self, shape: PodShape) -> PodClass:
@@ -207,6 +210,7 @@ class Cluster:
     def _count(self, task: Task, old: Effect, new: Effect) -> None:
         """Bring the sums of a task's job and of the queues above up to date."""
         job, pod_class = task.job, task.pod_class
+        self.touched[job.key] = job
         if new.ready != old.ready:
             by = new.ready - old.ready
             job.ready += by

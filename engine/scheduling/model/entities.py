@@ -120,7 +120,7 @@ class Taint(NamedTuple):
     effect: str = "NoSchedule"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Node:
     """One node."""
 
@@ -136,7 +136,7 @@ class Node:
     """By key, those that take something of it."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Task:
     """One pod: an attempt of one replica."""
 
@@ -175,7 +175,7 @@ class SubGroupPolicy:
         return "/".join([self.name, *[labels[key] for key in self.label_keys]])
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Job:
     """A pod group."""
 

@@ -150,6 +150,11 @@ class Capacity(Plugin):
             return False
         return all(within(one.queue.allocated, task.pod_class.items, one.limit) for one in self._path(queue))
 
+    def lacking(self, queue: Queue, task: Task) -> tuple[str, Amounts]:
+        """Return by how much what a queue, or the first above it that is full, may hold is too little for a task."""
+        lacks = (missing(one.queue.allocated, task.pod_class.items, one.limit) for one in self._path(queue))
+        return self.NAME, next(filter(None, lacks), {})
+
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """Return whether an open queue may reclaim: it stays within its limit, and it deserves more of something asked for.
 

@@ -68,6 +68,11 @@ class Proportion(Plugin):
         portion = self._portions.get(queue.name)
         return portion is not None and queue.open and within(queue.allocated, task.pod_class.items, portion.ceiling)
 
+    def lacking(self, queue: Queue, task: Task) -> tuple[str, Amounts]:
+        """Return by how much what a queue deserves is too little for a task."""
+        portion = self._portions.get(queue.name)
+        return self.NAME, {} if portion is None else missing(queue.allocated, task.pod_class.items, portion.ceiling)
+
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """Return the same as `allocatable`: a queue reclaims up to what it deserves."""
         return self.allocatable(queue, task)
