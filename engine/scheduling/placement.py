@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +28,15 @@ _NOWHERE: Final = -np.inf
 class Candidates:
     """All nodes for one class of pods (in one namespace, where that matters)."""
 
-    __slots__ = ("allowed", "clock", "later", "now", "refusals", "score", "session", "verdicts")
+    __slots__ = ("allowed", "clock", "later", "layout", "made_for", "now", "refusals", "score", "verdicts")
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, table: NodeTable) -> None:
+        width = len(table.nodes)
+        self.layout = table.layout
         self.clock = -1
         """When the resources of nodes were last looked at (`NodeTable.clock`)."""
-        self.session: object = None
-        """The session in which the masks were made."""
+        self.made_for: object = None
+        """Stands for the session in which the masks were made; it does not hold the session itself, which holds the class."""
         self.refusals: tuple[int, dict[str, int], dict[str, float]] = (-1, {}, {})
         """By `clock`: why no node takes a pod of the class."""
         self.verdicts: list[Verdict] = []
@@ -46,21 +49,17 @@ class Candidates:
 class Placement:
     """Finds nodes for the tasks of one session."""
 
-    def __init__(self, session: Session, kept: dict[object, Candidates]) -> None:
+    def __init__(self, session: Session, kept: WeakKeyDictionary[PodClass, Candidates]) -> None:
         """Prepare.
 
         Args:
             session: the session.
-            kept: candidates of classes from earlier sessions with the same plugins; those of another layout are dropped.
+            kept: candidates of classes from earlier sessions with the same plugins; those of another layout are made anew.
         """
         self._session = session
+        self._token = object()
         self._table: NodeTable = session.cluster.table
         self._kept = kept
-        if kept.get("layout") is not None and kept["layout"].clock != self._table.layout:
-            kept.clear()
-        if "layout" not in kept:
-            kept["layout"] = Candidates(0)
-            kept["layout"].clock = self._table.layout
         self._scorers: list[Callable[..., Scores | None]] = _flat(session, "node_order")
         self._batch_scorers = _flat(session, "batch_node_order")
         self._task_scorers = _flat(session, "task_node_order")
@@ -70,10 +69,10 @@ class Placement:
     def candidates(self, task: Task) -> Candidates:
         """Return the candidates of a task's class, up to date but for what depends on other pods."""
         pod_class = task.pod_class
-        found = self._kept.get(pod_class.number)
-        if found is None:
-            found = self._kept[pod_class.number] = Candidates(len(self._table.nodes))
-        if found.session is not self._session:
+        found = self._kept.get(pod_class)
+        if found is None or found.layout != self._table.layout:
+            found = self._kept[pod_class] = Candidates(self._table)
+        if found.made_for is not self._token:
             self._judge(found, pod_class)
         if found.clock != self._table.clock:
             self._look(found, pod_class)
@@ -85,7 +84,7 @@ class Placement:
         allowed = _all(verdicts, len(self._table.nodes))
         if not np.array_equal(allowed, found.allowed):
             found.clock = -1
-        found.verdicts, found.allowed, found.session = verdicts, allowed, self._session
+        found.verdicts, found.allowed, found.made_for = verdicts, allowed, self._token
 
     def _look(self, found: Candidates, pod_class: PodClass) -> None:
         """Score the nodes that changed since the class last looked."""

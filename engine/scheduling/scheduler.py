@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 from engine.scheduling.actions import ACTIONS
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError
 from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.entities import PodClass
 from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Candidates, Placement
 from engine.scheduling.plugins import make_plugin
@@ -38,7 +41,7 @@ class Scheduler:
         self._cluster = cluster
         self._configuration = configuration
         self._tiers: list[list[Plugin]] = [[make_plugin(option) for option in tier] for tier in configuration.tiers]
-        self._kept: dict[object, Candidates] = {}
+        self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
         self._unchanged: tuple[int, int | None] | None = None
         """Revision of the cluster after a round that decided nothing, and when time alone can change that."""
 

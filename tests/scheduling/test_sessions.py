@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 from clusters import SECOND, configuration, nonzero, recounted
 
@@ -203,3 +205,15 @@ def test_queues_may_come_later_and_move():
     assert [queue.name for queue in cluster.path_of("late")] == ["late", "q"]
     cluster.remove_queue("late")
     assert job.path == ()
+
+
+def test_a_class_goes_with_the_last_of_its_pods():
+    cluster = cluster_of(9000)
+    scheduler = Scheduler(cluster, configuration("proportion", actions="enqueue allocate"))
+    for at in range(20):
+        add(cluster, f"j{at}", 100 + at)
+        assert len(bound(scheduler.round((at + 1) * SECOND))) == 1
+        cluster.remove_job(f"ns/j{at}")
+    gc.collect()  # jobs and tasks hold each other
+    assert (len(cluster.classes), recounted(cluster)) == (0, [])
+    assert len(scheduler._kept) <= 1  # plugins hold the last session

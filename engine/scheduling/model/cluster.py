@@ -144,7 +144,7 @@ class Cluster:
         """Return the class of a shape."""
         found = self.classes.get(shape)
         if found is None:
-            found = self.classes[shape] = PodClass.of(len(self.classes), shape)
+            found = self.classes[shape] = PodClass.of(shape)
             self._set_vector(found)
             if self._vectors_of != len(self.table.resources):
                 self._set_vectors()
@@ -160,6 +160,7 @@ class Cluster:
         """
         job = task.job
         job.tasks[task.key] = task
+        task.pod_class.users += 1
         for policy in job.sub_groups:
             task.sub_group = task.sub_group or policy.key_of(task)
         task.status = status
@@ -178,6 +179,10 @@ class Cluster:
             task.node = None
         del task.job.by_status[task.status][task.key]
         task.job.tasks.pop(task.key, None)
+        task.pod_class.users -= 1
+        if not task.pod_class.users:
+            self.classes.pop(task.pod_class.shape, None)
+            self.presence.drop(task.pod_class)
         self.revision += 1
 
     def move(self, task: Task, status: Status, node: Node | None) -> None:

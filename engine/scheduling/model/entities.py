@@ -75,11 +75,10 @@ NO_EFFECT: Final = Effect(idle=False, future=False, counted=False, wanted=False,
 """Of a task that is not there."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class PodClass:
-    """Pods of one shape: filtered and scored together."""
+    """Pods of one shape: filtered and scored together. What is remembered of a class goes with it, so by weak references."""
 
-    number: int
     shape: PodShape
     request: Amounts
     """With the one place that each pod takes."""
@@ -89,19 +88,20 @@ class PodClass:
     preemptable: bool
     labels: dict[str, str]
     annotations: dict[str, str]
+    users: int = 0
+    """How many tasks of this class there are."""
     vector: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 1), np.int64))
     """Its request in all resources of the nodes' arrays; a column, as `least` is."""
     least: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 1), np.int64))
     """What must be left of a node's resources when it is there: 0 of those that it asks for, anything of the others."""
 
     @classmethod
-    def of(cls, number: int, shape: PodShape) -> PodClass:
+    def of(cls, shape: PodShape) -> PodClass:
         """Return the class of a shape."""
         request: Amounts = {name: amount for name, amount in shape.requests if amount}
         best_effort = is_nothing(request)
         request[PODS] = ONE_POD
         return cls(
-            number,
             shape,
             request,
             tuple(request.items()),

@@ -34,6 +34,12 @@ class Presence:
         self._counts.clear()
         self._counting = False
 
+    def drop(self, pod_class: PodClass) -> None:
+        """Forget a class of which there are no pods any more."""
+        self.picky.discard(pod_class)
+        for kind in [kind for kind in self._counts if kind[0] is pod_class]:
+            del self._counts[kind]
+
     def start(self, table: NodeTable) -> None:
         """Count, unless it is counted already."""
         if not self._counting:

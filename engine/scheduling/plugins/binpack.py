@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import ClassVar, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,8 +40,8 @@ class BinPack(Plugin):
         for name, weight in self._resources.items():
             if weight < 0:
                 raise ConfigurationError(f"argument of binpack: the weight of {name} must not be below zero")
-        self._of_class: dict[int, tuple[int, Scores, NDArray[np.intp]]] = {}
-        """Number of a class → layout of the table, weights of its resources (they add up to one), those that count."""
+        self._of_class: WeakKeyDictionary[PodClass, tuple[int, Scores, NDArray[np.intp]]] = WeakKeyDictionary()
+        """Class → layout of the table, weights of its resources (they add up to one), those that count."""
 
     def node_order(self, pod_class: PodClass, rows: Rows) -> Scores | None:
         """Score by the weighted mean of what would be used of each weighted resource that is asked for.
@@ -48,9 +49,9 @@ class BinPack(Plugin):
         Volcano: a node that would have less than nothing left of one of them has 0; a resource without a weight is passed over.
         """
         layout = self.session.cluster.table.layout
-        found = self._of_class.get(pod_class.number)
+        found = self._of_class.get(pod_class)
         if found is None or found[0] != layout:
-            found = self._of_class[pod_class.number] = (layout, *self._weigh(pod_class))
+            found = self._of_class[pod_class] = (layout, *self._weigh(pod_class))
         _, weights, columns = found
         if not (self._weight and len(columns)):
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import ClassVar, Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -36,8 +37,8 @@ class NodeOrder(Plugin):
     def __init__(self, option: PluginOption) -> None:
         super().__init__(option)
         self._weights = {name: option.arguments.number(f"{name}.weight", weight) for name, weight in _WEIGHTS.items()}
-        self._static_of: dict[int, tuple[int, list[Preference]]] = {}
-        """Number of a class → layout of the table, preferences by nodes alone."""
+        self._static_of: WeakKeyDictionary[PodClass, tuple[int, list[Preference]]] = WeakKeyDictionary()
+        """Class → layout of the table, preferences by nodes alone."""
 
     def node_order(self, pod_class: PodClass, rows: Rows) -> Scores | None:
         """Score by CPU and memory: how much is left, how much is used, how evenly."""
@@ -58,9 +59,9 @@ class NodeOrder(Plugin):
         shape = pod_class.shape
         found: list[Preference] = []
         layout = self.session.cluster.table.layout
-        static = self._static_of.get(pod_class.number)
+        static = self._static_of.get(pod_class)
         if static is None or static[0] != layout:
-            static = self._static_of[pod_class.number] = (layout, self._static(pod_class))
+            static = self._static_of[pod_class] = (layout, self._static(pod_class))
         found += static[1]
         if shape.preferred_pods:
             found.append((self._weights["podaffinity"], self._preferred_pods(pod_class, namespace)))
