@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.events.pod_shape import PodShape
+from engine.events.pod_shape import PREEMPTABLE, PodShape, parse_bool
 from engine.scheduling.model.amounts import PODS, Amounts, is_nothing
 from engine.scheduling.model.queues import Queue
 
@@ -217,6 +217,11 @@ class Job:
     def count(self, *statuses: Status) -> int:
         """Return how many tasks are in one of these states."""
         return sum([len(self.by_status.get(status, _NONE)) for status in statuses])
+
+    @property
+    def preemptable(self) -> bool:
+        """Whether the group says that it is, by annotation or else by label; groups are not unless they say so (Volcano)."""
+        return parse_bool(self.annotations.get(PREEMPTABLE) or self.labels.get(PREEMPTABLE) or "")
 
     @property
     def role_minimum_total(self) -> int:

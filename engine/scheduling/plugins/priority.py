@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.session import Plugin
 
@@ -12,7 +11,7 @@ __all__ = ["Priority"]
 
 
 class Priority(Plugin):
-    """Order by priority (Volcano `priority`)."""
+    """Order by priority (Volcano `priority`). Reclaiming from other queues does not depend on it."""
 
     NAME: ClassVar[str] = "priority"
 
@@ -28,10 +27,6 @@ class Priority(Plugin):
         """Return whether any of a job's tasks has neither a place nor the promise of one."""
         return job.ready + job.count("Pipelined") < len(job.tasks)
 
-    def job_pipelined(self, job: Job) -> Vote:
-        """Permit a job to keep its promised places if with them it would be complete."""
-        return PERMIT if job.ready + job.count("Pipelined") + job.waiting_best_effort >= job.min_member else REJECT
-
     def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:
         """Return tasks of jobs of strictly lower priority; within the job, tasks of strictly lower priority."""
         return [
@@ -39,7 +34,3 @@ class Priority(Plugin):
             for victim in candidates
             if (victim.priority < task.priority if victim.job is task.job else victim.job.priority < task.job.priority)
         ]
-
-    def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task]:
-        """Return tasks of jobs of strictly lower priority."""
-        return [victim for victim in candidates if victim.job.priority < task.job.priority]

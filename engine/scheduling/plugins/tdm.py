@@ -10,7 +10,7 @@ import numpy as np
 
 from engine.events.pod_shape import PREEMPTABLE, REVOCABLE_ZONE
 from engine.events.times import SECOND
-from engine.scheduling.answers import Mask, Rows, Scores, Verdict
+from engine.scheduling.answers import PERMIT, REJECT, Mask, Rows, Scores, Verdict, Vote
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.model.entities import Job, PodClass, Task
@@ -77,6 +77,18 @@ class Tdm(Plugin):
         _, lent = self._zones()
         return np.where(lent[rows.rows], _BEST, 0.0) if lent.any() else None
 
+    def job_order(self, job: Job) -> float:
+        """Jobs that are not preemptable come first."""
+        return float(job.preemptable)
+
+    def job_pipelined(self, job: Job) -> Vote:
+        """Permit a job to keep its promised places if with them it would be ready."""
+        return PERMIT if job.ready + job.count("Pipelined") >= job.min_member else REJECT
+
+    def job_starving(self, job: Job) -> bool:
+        """Return whether tasks of a job wait; a preemptable one preempts nobody."""
+        return not job.preemptable and bool(job.with_status("Pending"))
+
     def preemptable(self, task: Task, candidates: list[Task]) -> list[Task] | None:
         """Return pods on nodes that are not revocable, for those that may not be revoked themselves.
 
@@ -116,12 +128,13 @@ class Tdm(Plugin):
 def spared(job: Job) -> int:
     """Return how many running tasks a job can spare at once.
 
-    Volcano: `jdb-max-unavailable` of its tasks less those that do not run; else its running tasks less `jdb-min-available`;
-    else one. Percentages are of all tasks, rounded up.
+    Volcano: `jdb-max-unavailable` of its tasks less those that neither run nor are over; else its running tasks less
+    `jdb-min-available`; else one. Percentages are of all tasks, rounded up.
     """
     total, running = len(job.tasks), job.count("Running")
     if job.annotations.get(_MAX_UNAVAILABLE):
-        return max(0, _amount(job.annotations[_MAX_UNAVAILABLE], total) - (total - running))
+        missing = total - running - job.count("Succeeded", "Failed")
+        return max(0, _amount(job.annotations[_MAX_UNAVAILABLE], total) - missing)
     if job.annotations.get(_MIN_AVAILABLE):
         return max(0, running - _amount(job.annotations[_MIN_AVAILABLE], total))
     return 1
