@@ -6,7 +6,7 @@ from random import Random
 
 from world import PlainJob, PlainNode, PlainPod, World
 
-from engine.events.pod_shape import PREEMPTABLE, PodShape, Toleration, pairs
+from engine.events.pod_shape import PREEMPTABLE, LabelSelector, PodShape, PodTerm, Toleration, pairs
 from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import EFFECTS, Job, Node, Taint, Task
@@ -15,6 +15,7 @@ from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.session import Outcome
 
 SECOND = 1_000_000
+HOSTNAME = "kubernetes.io/hostname"
 
 
 def configuration(*names: str, actions: str = "enqueue allocate backfill preempt reclaim") -> Configuration:
@@ -46,7 +47,7 @@ class Twin:
         }
         if chance.random() < 0.3:
             allocatable["nvidia.com/gpu"] = 2000
-        labels = {"zone": chance.choice("ab")}
+        labels = {"zone": chance.choice("ab"), HOSTNAME: name}
         taint = "special" if chance.random() < 0.2 else None
         cordoned = chance.random() < 0.1
         self.world.nodes[name] = PlainNode(name, allocatable, labels, taint, cordoned)
@@ -76,14 +77,17 @@ class Twin:
         selector = {"zone": chance.choice("ab")} if chance.random() < 0.3 else {}
         tolerates = "special" if chance.random() < 0.3 else None
         preemptable = chance.random() < 0.8
+        labels = {"job": key} if preemptable else {"job": key, PREEMPTABLE: "false"}
+        apart = chance.random() < 0.2
         shape = PodShape(
             requests=pairs(request),
             node_selector=pairs(selector),
             tolerations=(Toleration(tolerates, "Exists"),) if tolerates else (),
-            labels=pairs({} if preemptable else {PREEMPTABLE: "false"}),
+            labels=pairs(labels),
+            pod_anti_affinity=(PodTerm(HOSTNAME, LabelSelector(pairs({"job": key}))),) if apart else (),
         )
         for index in range(size):
-            pod = PlainPod(f"{key}-{index}", key, {**request, "pods": 1000}, selector, tolerates, preemptable)
+            pod = PlainPod(f"{key}-{index}", key, {**request, "pods": 1000}, selector, tolerates, preemptable, apart)
             self.world.pods[pod.key] = pod
             self.cluster.add_task(Task(pod.key, job, self.cluster.class_of(shape), index=index))
 

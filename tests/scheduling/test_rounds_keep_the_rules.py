@@ -106,6 +106,7 @@ def miscounts(self, task, old, new, count=Cluster._count):
     [
         (Placement, "best", every_node_fits),
         (Predicates, "predicate", no_filter),
+        (Predicates, "pod_predicate", lambda self, pod_class, namespace, without: iter(())),
         (gang, "is_ready", lambda job: True),
         (Capacity, "allocatable", lambda self, queue, task: True),
         (Session, "job_ready", lambda self, job: job.ready > 0),

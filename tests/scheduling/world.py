@@ -23,6 +23,8 @@ class PlainPod:
     selector: dict[str, str] = field(default_factory=dict)
     tolerates: str | None = None
     preemptable: bool = True
+    apart: bool = False
+    """Pods of its job go to different nodes."""
     node: str | None = None
     """Where it is, until it is gone."""
     leaving: bool = False
@@ -74,6 +76,8 @@ class World:
             broken.append(f"{pod.key} is bound to {name}, which is cordoned")
         if node.taint is not None and node.taint != pod.tolerates:
             broken.append(f"{pod.key} does not tolerate the taint of {name}")
+        if pod.apart and any(other.node == name and other.job == pod.job for other in self.pods.values()):
+            broken.append(f"{pod.key} is bound to {name}, where another of its job is")
         if any(node.labels.get(key) != value for key, value in pod.selector.items()):
             broken.append(f"{pod.key} does not select {name}")
         return broken
