@@ -198,14 +198,6 @@ class Placement:
         after = self._table.future[:, node.row, None] - task.pod_class.vector
         return bool((after >= task.pod_class.least).all())
 
-    def passing(self, task: Task) -> list[Node]:
-        """Return the nodes that refuse a task for nothing but resources, in order of their names."""
-        found = self.candidates(task)
-        passes = found.allowed.copy()
-        for verdict in self._pod_verdicts(task):
-            passes &= verdict.passes
-        return [self._table.nodes[row] for row in np.flatnonzero(passes)]
-
     def refusals(self, task: Task) -> tuple[dict[str, int], dict[str, float]]:
         """Say why no node takes a task.
 

@@ -209,8 +209,14 @@ class Session:
         first = [function for tier in self._points["victim_queue_order"] for function in tier]
         # Sorts keep the order of equals, reversed ones too: the last sort decides first.
         found = sorted(victims, key=self.task_key, reverse=True)
-        found.sort(key=lambda victim: self.job_key(victim.job), reverse=True)
-        found.sort(key=lambda victim: self.queue_key(victim.job.path[0]), reverse=True)
+        jobs = {victim.job.key: victim.job for victim in found}
+        if len(jobs) > 1:
+            job_keys = {key: self.job_key(job) for key, job in jobs.items()}
+            found.sort(key=lambda victim: job_keys[victim.job.key], reverse=True)
+        queues = {job.queue: job.path[0] for job in jobs.values()}
+        if len(queues) > 1:
+            queue_keys = {name: self.queue_key(queue) for name, queue in queues.items()}
+            found.sort(key=lambda victim: queue_keys[victim.job.queue], reverse=True)
         if first:
             found.sort(key=lambda victim: tuple(function(victim.job.path[0], preemptor) for function in first))
         return found

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.scheduling import statement
+from engine.scheduling.actions.evictable import Evictable
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.nodes import NodeTable
 from engine.scheduling.placement import Placement
@@ -120,3 +121,22 @@ def miscounts(self, task, old, new, count=Cluster._count):
 def test_the_checks_see_a_planted_bug(monkeypatch, owner, name, bug):
     monkeypatch.setattr(owner, name, bug)
     assert any(broken(seed, "capacity") for seed in range(60))
+
+
+def test_nodes_that_are_passed_over_could_not_have_been_freed(monkeypatch):
+    """The upper bound of what evicting frees spares work and changes no decision."""
+
+    def story(seed):
+        twin = Twin(seed, "proportion")
+        found = []
+        for _ in range(ROUNDS):
+            twin.add_job()
+            outcome, _ = twin.round()
+            found.append([(task.key, action) for task, action in outcome.evicted])
+            twin.happen()
+        return found
+
+    pruned = [story(seed) for seed in range(40)]
+    assert any(any(rounds) for rounds in pruned)
+    monkeypatch.setattr(Evictable, "possible", lambda self, task, gives: [True] * len(self._table.nodes))
+    assert [story(seed) for seed in range(40)] == pruned

@@ -148,17 +148,20 @@ def _place_sub_groups(
     groups: dict[str, list[Task]] = {}
     while tasks:
         task = tasks.pop()
-        groups.setdefault(task.sub_group, []).insert(0, task)
+        groups.setdefault(task.sub_group, []).append(task)
+    for group in groups.values():
+        group.reverse()
     sizes = {policy.name: policy.size for policy in job.sub_groups}
     refused: Task | None = None
     for key in sorted(groups, key=lambda key: not key):
-        size = sizes.get(key.partition("/")[0], 0)
         own = Statement(session)
+        placed = sum(
+            task.sub_group == key and (EFFECTS[task.status].future or EFFECTS[task.status].ready) for task in job.tasks.values()
+        )
+        needed = max(sizes.get(key.partition("/")[0], 0) - placed, 1)
 
-        def whole(key: str = key, size: int = size) -> bool:
-            if not key:
-                return session.job_ready(job)
-            return sum(task.sub_group == key and EFFECTS[task.status].future for task in job.tasks.values()) >= max(size, 1)
+        def whole(key: str = key, own: Statement = own, needed: int = needed) -> bool:
+            return len(own) >= needed if key else session.job_ready(job)
 
         found = _place_tasks(session, placement, queue, job, groups[key], own, set(), whole)
         refused = refused or found

@@ -26,7 +26,7 @@ def best_dry_run(
         placement: finds nodes.
         queue: the task's queue.
         task: whom it is for.
-        nodes: nodes with those who may be evicted there, at least one each.
+        nodes: nodes with those who may be evicted there, at least one each, the first to be evicted first.
 
     Returns:
         The moves, or `None` if no node will do.
@@ -63,7 +63,7 @@ def _fewest(session: Session, placement: Placement, queue: Queue, task: Task, no
 
     trial = Statement(session)
     evicted: list[Task] = []
-    for victim in session.victims_in_order(candidates, task):
+    for victim in candidates:
         trial.evict(victim)
         evicted.append(victim)
         if fits():

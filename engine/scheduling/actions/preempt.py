@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from engine.scheduling.actions.dry_run import best_dry_run
+from engine.scheduling.actions.evictable import Evictable
 from engine.scheduling.actions.victims import could_fit, evict_until
-from engine.scheduling.model.entities import Job, Node, Task
+from engine.scheduling.model.entities import Job, Node, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.placement import Placement
@@ -27,14 +29,27 @@ def preempt(session: Session, placement: Placement) -> None:
     for job in session.schedulable():
         if session.job_starving(job):
             starving.setdefault(job.queue, []).append(job)
+    if not starving:
+        return
+    search = _Search(session, placement, Evictable(session.cluster), dry_run=dry_run)
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in starving])
     while queues:
         queue = queues.pop()
         jobs: Ordered[Job] = Ordered(session.job_key, starving[queue.name])
         while jobs:
-            _preempt_others(session, placement, queue, jobs.pop(), dry_run=dry_run)
+            _preempt_others(search, queue, jobs.pop())
         for job in starving[queue.name]:
-            _preempt_own(session, placement, queue, job, dry_run=dry_run)
+            _preempt_own(search, queue, job)
+
+
+@dataclass(slots=True, frozen=True)
+class _Search:
+    """What looking for nodes and victims takes."""
+
+    session: Session
+    placement: Placement
+    evictable: Evictable
+    dry_run: bool
 
 
 def _preemptors(session: Session, job: Job) -> list[Task]:
@@ -48,17 +63,22 @@ def _preemptors(session: Session, job: Job) -> list[Task]:
     return found
 
 
-def _preempt_others(session: Session, placement: Placement, queue: Queue, job: Job, *, dry_run: bool) -> None:
+def _preempt_others(search: _Search, queue: Queue, job: Job) -> None:
     """Preempt other jobs of the queue for a job, for all of what it needs or for nothing."""
+    session = search.session
     statement = Statement(session)
     tasks = _preemptors(session, job)
+    hopeless: set[PodClass] = set()
 
     def other(victim: Task) -> bool:
         return victim.job is not job and victim.job.queue == job.queue
 
     while tasks and session.job_starving(job):
-        moves = _make_room(session, placement, queue, tasks.pop(), other, dry_run=dry_run)
-        if moves is not None:
+        task = tasks.pop()
+        moves = None if task.pod_class in hopeless else _make_room(search, queue, task, other)
+        if moves is None:
+            hopeless.add(task.pod_class)
+        else:
             statement.merge(moves)
     if session.job_pipelined(job):
         statement.commit()
@@ -67,20 +87,21 @@ def _preempt_others(session: Session, placement: Placement, queue: Queue, job: J
         session.explain(job, "NoVictims", subject=queue.name)
 
 
-def _preempt_own(session: Session, placement: Placement, queue: Queue, job: Job, *, dry_run: bool) -> None:
+def _preempt_own(search: _Search, queue: Queue, job: Job) -> None:
     """Let a job's more important tasks take the place of its lesser ones."""
-    tasks = _preemptors(session, job)
+    if not job.count("Running", "Bound"):
+        return
+    tasks = _preemptors(search.session, job)
     while tasks:
-        moves = _make_room(session, placement, queue, tasks.pop(), lambda victim: victim.job is job, dry_run=dry_run)
+        moves = _make_room(search, queue, tasks.pop(), lambda victim: victim.job is job)
         if moves is None:
             break
         moves.commit()
 
 
-def _make_room(
-    session: Session, placement: Placement, queue: Queue, task: Task, wanted: Callable[[Task], bool], *, dry_run: bool
-) -> Statement | None:
+def _make_room(search: _Search, queue: Queue, task: Task, wanted: Callable[[Task], bool]) -> Statement | None:
     """Find a node and victims for a task; return the moves that have been made, or `None`."""
+    session, placement = search.session, search.placement
 
     def victims_on(node: Node) -> list[Task] | None:
         candidates = [
@@ -94,8 +115,9 @@ def _make_room(
         victims = session.victims_for("preemptable", task, session.victims_in_order(candidates, task))
         return victims if could_fit(session.cluster.table, task, node, victims) else None
 
-    nodes = placement.resolvable(task)
-    if dry_run:
+    possible = search.evictable.possible(task, lambda other: other is queue)
+    nodes = [node for node in placement.resolvable(task) if possible[node.row]]
+    if search.dry_run:
         return best_dry_run(session, placement, queue, task, [(node, found) for node in nodes if (found := victims_on(node))])
     for node in nodes:
         victims = victims_on(node)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from engine.scheduling.actions.evictable import Evictable
 from engine.scheduling.actions.victims import could_fit, evict_until
-from engine.scheduling.model.entities import Job, Node, Task
+from engine.scheduling.model.entities import Job, Node, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.placement import Placement
@@ -23,18 +24,22 @@ def reclaim(session: Session, placement: Placement) -> None:
     for job in session.schedulable():
         if session.job_starving(job):
             waiting.setdefault(job.queue, []).append(job)
+    if not waiting:
+        return
+    evictable = Evictable(session.cluster)
     jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
     while queues:
         queue = queues.pop()
         if session.overused(queue) or not jobs[queue.name]:
             continue
-        _reclaim_for(session, placement, queue, jobs[queue.name].pop())
+        _reclaim_for(session, placement, evictable, queue, jobs[queue.name].pop())
         queues.push(queue)
 
 
-def _reclaim_for(session: Session, placement: Placement, queue: Queue, job: Job) -> None:
+def _reclaim_for(session: Session, placement: Placement, evictable: Evictable, queue: Queue, job: Job) -> None:
     statement = Statement(session)
+    hopeless: set[PodClass] = set()
     for task in session.in_order(job.with_status("Pending").values()):
         if not session.job_starving(job):
             break
@@ -44,8 +49,10 @@ def _reclaim_for(session: Session, placement: Placement, queue: Queue, job: Job)
         if not session.preemptive(queue, task):
             session.explain_limit(job, queue, task)
             continue
-        moves = _make_room(session, placement, task)
-        if moves is not None:
+        moves = None if task.pod_class in hopeless else _make_room(session, placement, evictable, task)
+        if moves is None:
+            hopeless.add(task.pod_class)
+        else:
             statement.merge(moves)
     if session.job_pipelined(job):
         statement.commit()
@@ -53,9 +60,12 @@ def _reclaim_for(session: Session, placement: Placement, queue: Queue, job: Job)
         statement.discard()
 
 
-def _make_room(session: Session, placement: Placement, task: Task) -> Statement | None:
+def _make_room(session: Session, placement: Placement, evictable: Evictable, task: Task) -> Statement | None:
     """Find a node and victims for a task; return the moves that have been made, or `None`."""
+    possible = evictable.possible(task, lambda queue: queue.reclaimable and queue.name != task.job.queue)
     for node in sorted(placement.resolvable(task), key=lambda node: node.row):
+        if not possible[node.row]:
+            continue
         candidates = [victim for victim in node.tasks.values() if _may_give(victim, task)]
         # Volcano: a node where nobody could give anything is left to other actions.
         if not candidates:

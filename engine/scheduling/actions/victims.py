@@ -28,14 +28,14 @@ def evict_until(session: Session, task: Task, node: Node, victims: Sequence[Task
         session: the session.
         task: whom it is for.
         node: where.
-        victims: whom may be evicted.
+        victims: whom may be evicted, in this order.
         enough: whether the task may go there by now.
 
     Returns:
         The moves, or `None` if all victims together are not enough; nothing has moved then.
     """
     statement = Statement(session)
-    for victim in session.victims_in_order(victims, task):
+    for victim in victims:
         if enough():
             break
         statement.evict(victim)

@@ -20,18 +20,11 @@ class Gang(Plugin):
 
     def job_valid(self, job: Job) -> Invalid | None:
         """Return why a job can never be complete: too few pods of a task, sub-groups, or pods."""
-        valid = [task for status in _VALID for task in job.with_status(status).values()]
-        if job.min_member >= job.role_minimum_total:
-            by_role: dict[str, int] = {}
-            for task in valid:
-                by_role[task.role] = by_role.get(task.role, 0) + 1
-            for role, minimum in job.role_minimum.items():
-                if by_role.get(role, 0) < minimum:
-                    return Invalid("NotEnoughPodsOfTask", role)
-        for policy in job.sub_groups:
-            if _complete(policy, valid) < policy.min_groups:
-                return Invalid("NotEnoughSubGroups", policy.name)
-        return Invalid("NotEnoughPods", "") if len(valid) < job.min_member else None
+        if job.role_minimum or job.sub_groups:
+            invalid = _invalid_part(job)
+            if invalid is not None:
+                return invalid
+        return Invalid("NotEnoughPods", "") if job.count(*_VALID) < job.min_member else None
 
     def job_order(self, job: Job) -> float:
         """Jobs that are not ready come first."""
@@ -71,6 +64,22 @@ class Gang(Plugin):
     def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task]:
         """Return the same as `preemptable`."""
         return self.preemptable(task, candidates)
+
+
+def _invalid_part(job: Job) -> Invalid | None:
+    """Return which role or sub-group of a job has too few pods."""
+    valid = [task for status in _VALID for task in job.with_status(status).values()]
+    if job.min_member >= job.role_minimum_total:
+        by_role: dict[str, int] = {}
+        for task in valid:
+            by_role[task.role] = by_role.get(task.role, 0) + 1
+        for role, minimum in job.role_minimum.items():
+            if by_role.get(role, 0) < minimum:
+                return Invalid("NotEnoughPodsOfTask", role)
+    for policy in job.sub_groups:
+        if _complete(policy, valid) < policy.min_groups:
+            return Invalid("NotEnoughSubGroups", policy.name)
+    return None
 
 
 def is_ready(job: Job) -> bool:
