@@ -90,6 +90,7 @@ def close(session: Session) -> None:
         for task in [*job.with_status("Pipelined").values()]:
             if task.node is not None:
                 outcome.pipelined.append((task, task.node.name))
+                outcome.reasons.pop(job.key, None)
             cluster.move(task, "Pending", None)
         for task in [*job.with_status("Allocated").values()]:
             cluster.move(task, "Pending", None)

@@ -78,7 +78,7 @@ class Outcome:
     phases: list[tuple[Job, GroupPhase]] = field(default_factory=list)
     """Jobs whose phase changed at the end, with the new one."""
     reasons: dict[str, Reason] = field(default_factory=dict)
-    """Key of a job that stays pending → why; the last action that tried it says so."""
+    """Key of a job that stays pending and is promised nothing → why."""
 
 
 class Plugin:

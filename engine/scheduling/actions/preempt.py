@@ -84,7 +84,8 @@ def _preempt_others(search: _Search, queue: Queue, job: Job) -> None:
         statement.commit()
     else:
         statement.discard()
-        session.explain(job, "NoVictims", subject=queue.name)
+        if job.key not in session.outcome.reasons:  # what allocate lacked says more
+            session.explain(job, "NoVictims", subject=queue.name)
 
 
 def _preempt_own(search: _Search, queue: Queue, job: Job) -> None:

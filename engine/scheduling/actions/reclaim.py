@@ -47,7 +47,8 @@ def _reclaim_for(session: Session, placement: Placement, evictable: Evictable, q
         if shape.preemption_policy == "Never" or shape.scheduling_gates:
             continue
         if not session.preemptive(queue, task):
-            session.explain_limit(job, queue, task)
+            if job.key not in session.outcome.reasons:
+                session.explain_limit(job, queue, task)
             continue
         moves = None if task.pod_class in hopeless else _make_room(session, placement, evictable, task)
         if moves is None:
