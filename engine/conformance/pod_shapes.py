@@ -21,7 +21,7 @@ from engine.events.pod_shape import (
 )
 from engine.scheduling.model.amounts import read_amounts
 
-__all__ = ["read_shape"]
+__all__ = ["field_of", "read_shape"]
 
 _REQUIRED = "RequiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "PreferredDuringSchedulingIgnoredDuringExecution"
@@ -35,24 +35,29 @@ def read_shape(pod: Content, classes: Mapping[str, Content]) -> PodShape:
         classes: priority classes by name: a pod that names one and no priority has its value.
     """
     affinity = pod.get("affinity") or {}
-    nodes, near, apart = (_at(affinity, name) or {} for name in ("NodeAffinity", "PodAffinity", "PodAntiAffinity"))
-    required = _at(nodes, _REQUIRED)
+    nodes, near, apart = (field_of(affinity, name) or {} for name in ("NodeAffinity", "PodAffinity", "PodAntiAffinity"))
+    required = field_of(nodes, _REQUIRED)
     named = classes.get(pod.get("priority_class") or "") or {}
     priority = pod.get("priority")
     requests = {name: int(amount) for name, amount in read_amounts(pod.get("req") or {}).items()}
     return PodShape(
         requests=pairs(requests),
         node_selector=pairs(pod.get("node_selector") or {}),
-        required_nodes=None if required is None else tuple(map(_node_term, _at(required, "NodeSelectorTerms") or ())),
+        required_nodes=None if required is None else tuple(map(_node_term, field_of(required, "NodeSelectorTerms") or ())),
         preferred_nodes=tuple(
-            PreferredNodes(_at(one, "Weight") or 0, _node_term(_at(one, "Preference") or {}))
-            for one in _at(nodes, _PREFERRED) or ()
+            PreferredNodes(field_of(one, "Weight") or 0, _node_term(field_of(one, "Preference") or {}))
+            for one in field_of(nodes, _PREFERRED) or ()
         ),
-        pod_affinity=tuple(map(_pod_term, _at(near, _REQUIRED) or ())),
-        pod_anti_affinity=tuple(map(_pod_term, _at(apart, _REQUIRED) or ())),
+        pod_affinity=tuple(map(_pod_term, field_of(near, _REQUIRED) or ())),
+        pod_anti_affinity=tuple(map(_pod_term, field_of(apart, _REQUIRED) or ())),
         preferred_pods=(*_preferred_pods(near, 1), *_preferred_pods(apart, -1)),
         tolerations=tuple(
-            Toleration(_at(one, "Key") or "", _at(one, "Operator") or "Equal", _at(one, "Value") or "", _at(one, "Effect") or "")
+            Toleration(
+                field_of(one, "Key") or "",
+                field_of(one, "Operator") or "Equal",
+                field_of(one, "Value") or "",
+                field_of(one, "Effect") or "",
+            )
             for one in pod.get("tolerations") or ()
         ),
         host_ports=tuple(HostPort(port) for port in pod.get("host_ports") or ()),
@@ -66,43 +71,46 @@ def read_shape(pod: Content, classes: Mapping[str, Content]) -> PodShape:
     )
 
 
-def _at(content: Content, name: str) -> Any:  # noqa: ANN401 - JSON values
+def field_of(content: Content, name: str) -> Any:  # noqa: ANN401 - JSON values
     """Return a field by its name in Go, or in Kubernetes' JSON."""
     return content.get(name, content.get(name[0].lower() + name[1:]))
 
 
 def _requirements(content: Any) -> tuple[Requirement, ...]:  # noqa: ANN401 - JSON values
     return tuple(
-        Requirement(_at(one, "Key"), cast("Any", _at(one, "Operator")), tuple(_at(one, "Values") or ())) for one in content or ()
+        Requirement(field_of(one, "Key"), cast("Any", field_of(one, "Operator")), tuple(field_of(one, "Values") or ()))
+        for one in content or ()
     )
 
 
 def _node_term(term: Content) -> NodeTerm:
-    return NodeTerm(_requirements(_at(term, "MatchExpressions")), _requirements(_at(term, "MatchFields")))
+    return NodeTerm(_requirements(field_of(term, "MatchExpressions")), _requirements(field_of(term, "MatchFields")))
 
 
 def _selector(content: Content | None) -> LabelSelector | None:
     if content is None:
         return None
-    return LabelSelector(pairs(_at(content, "MatchLabels") or {}), _requirements(_at(content, "MatchExpressions")))
+    return LabelSelector(pairs(field_of(content, "MatchLabels") or {}), _requirements(field_of(content, "MatchExpressions")))
 
 
 def _pod_term(term: Content) -> PodTerm:
     return PodTerm(
-        _at(term, "TopologyKey") or "", _selector(_at(term, "LabelSelector")), tuple(sorted(_at(term, "Namespaces") or ()))
+        field_of(term, "TopologyKey") or "",
+        _selector(field_of(term, "LabelSelector")),
+        tuple(sorted(field_of(term, "Namespaces") or ())),
     )
 
 
 def _preferred_pods(affinity: Content, sign: int) -> Iterator[PreferredPods]:
-    for one in _at(affinity, _PREFERRED) or ():
-        yield PreferredPods(sign * (_at(one, "Weight") or 0), _pod_term(_at(one, "PodAffinityTerm") or {}))
+    for one in field_of(affinity, _PREFERRED) or ():
+        yield PreferredPods(sign * (field_of(one, "Weight") or 0), _pod_term(field_of(one, "PodAffinityTerm") or {}))
 
 
 def _spread(content: Content) -> SpreadConstraint:
     return SpreadConstraint(
-        _at(content, "TopologyKey") or "",
-        _at(content, "MaxSkew") or 1,
-        (_at(content, "WhenUnsatisfiable") or "DoNotSchedule") == "DoNotSchedule",
-        _selector(_at(content, "LabelSelector")),
-        _at(content, "MinDomains") or 1,
+        field_of(content, "TopologyKey") or "",
+        field_of(content, "MaxSkew") or 1,
+        (field_of(content, "WhenUnsatisfiable") or "DoNotSchedule") == "DoNotSchedule",
+        _selector(field_of(content, "LabelSelector")),
+        field_of(content, "MinDomains") or 1,
     )

@@ -157,23 +157,16 @@ class Session:
         """Say why a job stays pending."""
         self.outcome.reasons[job.key] = Reason(self._action, code, plugin, subject, dict(missing or {}), dict(nodes or {}))
 
-    def queue_of(self, job: Job) -> Queue | None:
-        """Return a job's queue, if there is one."""
-        return job.path[0] if job.path else None
-
     def schedulable(self) -> Iterable[Job]:
         """Return the jobs that have been let in, have a queue and are valid, and say of the others why not."""
         for job in self.cluster.jobs.values():
-            if job.phase == "Pending":
+            if job.phase in {"", "Pending"}:
                 continue
-            if not job.path:
-                self.explain(job, "QueueNotFound", subject=job.queue)
-                continue
-            invalid = self.job_valid(job)
+            invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
             if invalid is None:
                 yield job
-            else:
-                self.explain(job, invalid.reason, "gang", invalid.subject)
+            elif job.with_status("Pending"):
+                self.explain(job, invalid.reason, "gang" if job.path else "", invalid.subject)
 
     # Orders ---------------------------------------------------------------------------------------------------------------
 
