@@ -54,7 +54,7 @@ class Scheduler:
         session = Session(self._cluster, self._configuration, self._tiers, now)
         return session, Placement(session, self._kept)
 
-    def round(self, now: int) -> Outcome:
+    def round(self, now: int, limit: int | None = None) -> Outcome:
         """Run one round.
 
         Places that were only promised are given up at its end: the next round decides about them anew, and with what has been
@@ -62,12 +62,15 @@ class Scheduler:
 
         Args:
             now: the round's time in microseconds.
+            limit: how many tasks to bind at most, but for a gang that is bound whole; `None`: any number. A round that stops there
+                says that there is `more`, and leaves the actions after allocate to the round in which there is not.
         """
         if self._unchanged is not None:
             revision, until = self._unchanged
             if revision == self._cluster.revision and (until is None or now < until):
                 return Outcome()
         session, placement = self.open(now)
+        session.limit = limit
         self.run(session, placement)
         close(session)
         outcome = session.outcome
@@ -81,6 +84,8 @@ class Scheduler:
         """Run the configured actions."""
         for action in self._configuration.actions:
             ACTIONS[action](session, placement)
+            if session.outcome.more:
+                return
 
 
 def close(session: Session) -> None:

@@ -77,6 +77,8 @@ class Outcome:
     """Jobs that changed and have fewer tasks with a place than they need (Volcano: condition Unschedulable)."""
     phases: list[tuple[Job, GroupPhase]] = field(default_factory=list)
     """Jobs whose phase changed at the end, with the new one."""
+    more: bool = False
+    """The round stopped at its limit: the next one goes on where it did."""
     reasons: dict[str, Reason] = field(default_factory=dict)
     """Key of a job that stays pending and is promised nothing → why."""
 
@@ -123,6 +125,8 @@ class Session:
         self.now = now
         self.total = cluster.total()
         self.outcome = Outcome()
+        self.limit: int | None = None
+        """How many tasks allocate binds before it stops; a gang that goes beyond is bound whole. `None`: all there are."""
         self.failed_roles: dict[str, set[str]] = {}
         """Key of a job → roles of its tasks that found no node in this session (Volcano `NodesFitErrors`)."""
         self.evicted: set[Task] = set()

@@ -72,6 +72,16 @@ def test_a_round_over_an_unchanged_cluster_asks_nobody(monkeypatch):
     assert bound(scheduler.round(4 * SECOND)) == [("ns/small-0", "n0")]
 
 
+def test_a_round_stops_at_its_limit_and_the_next_goes_on():
+    cluster = cluster_of(9000)
+    for name, size in (("a", 2), ("b", 3), ("c", 1)):
+        add(cluster, name, *[100] * size, min_member=size, created=ord(name))
+    scheduler = Scheduler(cluster, configuration("proportion", actions="enqueue allocate"))
+    rounds = [scheduler.round(SECOND, limit=3) for _ in range(3)]
+    assert [[task.job.key for task, _ in outcome.bound] for outcome in rounds] == [["ns/a"] * 2 + ["ns/b"] * 3, ["ns/c"], []]
+    assert [outcome.more for outcome in rounds] == [True, False, False]
+
+
 def test_time_alone_wakes_a_round():
     cluster = cluster_of(1000)
     tiers = ((PluginOption("sla"),), (PluginOption("overcommit"),))

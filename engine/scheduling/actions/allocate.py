@@ -36,6 +36,9 @@ def allocate(session: Session, placement: Placement) -> None:
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
     tasks: dict[str, list[Task]] = {}
     while queues:
+        if session.limit is not None and len(session.outcome.bound) >= session.limit:
+            session.outcome.more = True
+            return
         queue = queues.pop()
         if session.overused(queue):
             for job in waiting[queue.name]:
