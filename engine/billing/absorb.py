@@ -61,6 +61,7 @@ def absorb(state: State, event: Event[Data]) -> None:
         if not isinstance(data, JobOpened):
             return
         known = state.jobs[event.subject] = Known(Job(event.subject, event.clusterid))
+        state.recent.append(event.subject)
     job = known.job
     if event.sequence <= job.seen:  # its record is newer than the point from which a recovery goes on
         return
@@ -155,7 +156,7 @@ def _ended(state: State, job: Job, attempt: Attempt, event: Event[AttemptEnded])
         attempt.node = data.node
         await_node(state, job, attempt)
     attempt.end = End(event.time, event.id, RANKS[data.rank], data.phase, data.reason, data.inferred, data.replaceable)
-    attempt.due = None
+    state.set_due(job.id, attempt, None)
     job.open -= 1
     state.changed.append((job.id, attempt.ordinal))
 
@@ -255,6 +256,8 @@ def _forgotten(state: State, known: Known, _event: Event[JobForgotten]) -> None:
     job = known.job
     for ordinal in range(0, job.count, PAGE):
         state.touched[page_record(job.id, ordinal)] = None
+    for attempt in known.attempts:
+        state.set_due(job.id, attempt, None)
     forget_nodes(state, known)
     del state.jobs[job.id]
 

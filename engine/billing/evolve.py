@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec.structs import replace
 
 from engine.billing.calendar import next_hour
@@ -17,11 +19,13 @@ from engine.events.times import Micros
 
 __all__ = ["evolve", "run_of"]
 
+_ITS_OWN: Final = (UsageRecorded, UsageWithdrawn, UsageReviewed, UsageFailed)
+
 
 def evolve(state: State, event: Event[Data]) -> None:
     """Apply one event of the billing stage."""
     data = event.data
-    if not isinstance(data, UsageRecorded | UsageWithdrawn | UsageReviewed | UsageFailed):
+    if not isinstance(data, _ITS_OWN):
         return  # a shard's own bookkeeping
     known = known_of(state, event.subject)
     if known is not None and event.sequence <= known.job.written:
@@ -53,8 +57,8 @@ def evolve(state: State, event: Event[Data]) -> None:
 def _marked(state: State, job: str, attempt: Attempt, mark: Micros) -> None:
     """Note up to where an open attempt was recorded; whoever folds facts before their consequences has not awaited it (`due`)."""
     if attempt.end is None and mark > attempt.marked and (attempt.due is None or mark >= attempt.due):
-        attempt.marked, attempt.due = mark, next_hour(mark)
-        state.at_mark(attempt.due, job, attempt.ordinal)
+        attempt.marked = mark
+        state.set_due(job, attempt, next_hour(mark))
 
 
 def run_of(data: UsageRecorded) -> Run:

@@ -21,6 +21,7 @@ __all__ = [
     "load",
     "node_record",
     "page_record",
+    "put_away_idle",
     "records",
     "subject_of",
     "touch",
@@ -30,6 +31,8 @@ __all__ = [
 _JOB: Final = "job/"
 _PAGE: Final = "attempts/"
 _NODE: Final = "node/"
+_AT_HAND: Final = 1_024
+"""Jobs at hand, at least."""
 _NODES: Final = 64
 """Nodes of a job that is over that stand in its head; of one of more they are looked up in its attempts."""
 BOOK: Final = "book"
@@ -99,7 +102,7 @@ def subject_of(record: str) -> str:
 def records(state: State) -> Iterator[str]:
     """Yield the name of every record."""
     counts = [(ident, known.job.count) for ident, known in state.jobs.items()]
-    counts += [(ident, PAGE * (len(parts) - 1)) for ident, parts in state.closed.items()]
+    counts += [(ident, PAGE * (len(parts) - 1)) for ident, parts in state.idle.items()]
     for ident, count in counts:
         yield head_record(ident)
         for ordinal in range(0, count, PAGE):
@@ -112,7 +115,8 @@ def dump(state: State, record: str) -> bytes | None:
     """Return what a record is to hold; `None` if there is no such thing. A job that is over is kept as its records from then on."""
     kind, _, name = record.partition("/")
     if kind == "job":
-        _close(state, name)
+        if (known := state.jobs.get(name)) is not None and _is_over(known.job):
+            _put_away(state, known)
         return _part(state, name, 0)
     if kind == "attempts":
         page, _, ident = name.partition("/")
@@ -130,7 +134,7 @@ def _unescaped(part: str) -> str:
 
 
 def _part(state: State, ident: str, place: int) -> bytes | None:
-    parts = state.closed.get(ident)
+    parts = state.idle.get(ident)
     if parts is not None:
         return parts[place] if place < len(parts) else None
     known = state.jobs.get(ident)
@@ -142,24 +146,41 @@ def _part(state: State, ident: str, place: int) -> bytes | None:
     return _write(page) if page else None
 
 
-def _close(state: State, ident: str) -> None:
-    known = state.jobs.get(ident)
-    if known is None or not known.job.finished or known.job.open or known.job.review >= 0:
-        return
-    nodes = _uses(known.attempts)
-    known.job.nodes = list(nodes.items()) if len(nodes) <= _NODES else None
+def _is_over(job: Job) -> bool:
+    return job.finished and not job.open and job.review < 0
+
+
+def _put_away(state: State, known: Known) -> None:
+    """Keep a job as its records: they take a third of the memory."""
+    job = known.job
+    if _is_over(job):
+        nodes = _uses(known.attempts)
+        job.nodes = list(nodes.items()) if len(nodes) <= _NODES else None
     pages = [_write(known.attempts[at : at + PAGE]) for at in range(0, len(known.attempts), PAGE)]
-    state.closed[ident] = [_write(known.job), *pages]
-    del state.jobs[ident]
+    state.idle[job.id] = [_write(job), *pages]
+    del state.jobs[job.id]
+
+
+def put_away_idle(state: State) -> None:
+    """Keep as their records those jobs that came to hand longest ago, until few are left; never while one is worked with.
+
+    One of many attempts is not among them: the next event about it would read all of them.
+    """
+    while len(state.recent) > _AT_HAND:
+        known = state.jobs.get(state.recent.popleft())
+        if known is not None and len(known.attempts) <= PAGE:
+            _put_away(state, known)
 
 
 def known_of(state: State, ident: str) -> Known | None:
-    """Return a job; one that was kept as its records is at hand from then on, until they are written again."""
+    """Return a job; one that was kept as its records is at hand from then on."""
     known = state.jobs.get(ident)
-    if known is None and (parts := state.closed.pop(ident, None)) is not None:
+    if known is None and (parts := state.idle.pop(ident, None)) is not None:
         known = state.jobs[ident] = _known(_read_job(parts[0]), parts[1:])
-        known.job.nodes = []
-        state.touched[head_record(ident)] = None
+        state.recent.append(ident)
+        if _is_over(known.job):
+            known.job.nodes = []
+            state.touched[head_record(ident)] = None
     return known
 
 
@@ -192,12 +213,12 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
         job, parts = _read_job(head), [content for _, content in sorted(pages.get(ident, {}).items())]
         for node in job.unknown:
             state.unknown.setdefault((job.cluster, node), {})[ident] = None
-        if job.finished and not job.open and job.review < 0:
-            state.closed[ident] = [head, *parts]
+        state.idle[ident] = [head, *parts]
+        if _is_over(job):
             uses = dict(job.nodes) if job.nodes is not None else _uses(_known(job, parts).attempts)
             _restore_uses(state, job, uses)
             continue
-        known = state.jobs[ident] = _known(job, parts)
+        known = _known(job, parts)
         _restore_uses(state, job, _uses(known.attempts))
         if job.review >= 0:
             state.reviews.append((job.review_at, ident))

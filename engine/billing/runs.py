@@ -112,6 +112,8 @@ def runs_of(attempt: Attempt, terms: Timeline[int], nodes: Sequence[NodeFact], b
     zone, sizes = book.time_zone, attempt.sizes
     found: list[Run] = []
     for kind, start, end, begun, ended, inferred_start, inferred_end in segments(attempt, until):
+        if (kind == "queued" and not book.bills_queued) or (kind == "bound" and not book.bills_bound):
+            continue  # no version does
         at = start
         while at < end:
             version, cut = book.at(at)

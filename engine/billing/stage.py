@@ -7,7 +7,7 @@ stand by all that is known now (`runs`, `corrections`), and writes the differenc
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, Final, Literal
 
@@ -150,7 +150,8 @@ class BillingStage:
         return sweep is None or sweep != state.sweeps or state.sweep is None or event.subject <= state.sweep
 
     def touched(self, state: State) -> list[str]:
-        """Return the records changed since the last call."""
+        """Return the records changed since the last call; few jobs stay at hand."""
+        persist.put_away_idle(state)
         changed = list(state.touched)
         state.touched.clear()
         return changed
@@ -187,13 +188,10 @@ def _first(state: State) -> _Timer | None:
 
 def _open_at(state: State, mark: Micros) -> list[tuple[Known, Attempt]]:
     """Return the first attempts that are to be recorded at an hour mark."""
-    due = state.marks[mark]
     found: list[tuple[Known, Attempt]] = []
-    for place in islice(due.waiting, due.place, None):
-        if (waiting := timers.waiting_at(state, mark, *place)) is not None:
-            found.append(waiting)
-            if len(found) == _AT_ONCE:
-                break
+    for job, ordinal in islice(chain.from_iterable(state.marks[mark].pages), _AT_ONCE):
+        if (known := known_of(state, job)) is not None:
+            found.append((known, known.attempts[ordinal]))
     return found
 
 

@@ -5,10 +5,12 @@ Plain structs, written to the snapshot as they stand. What is derived is marked 
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappush
+from operator import itemgetter
 from typing import Final
 
 from msgspec import Struct
@@ -36,6 +38,8 @@ __all__ = [
 
 PAGE: Final = 32
 """Attempts in one record of the snapshot: some 16 KB."""
+_DUE: Final = 512
+"""Attempts in one page of those that wait for an hour mark."""
 
 
 Place = tuple[str, str]
@@ -217,13 +221,32 @@ class Node(Struct, array_like=True, gc=False):
 class Due:
     """Attempts that are to be recorded at one hour mark, by job and ordinal."""
 
-    waiting: list[tuple[str, int]] = field(default_factory=list)
-    place: int = 0
-    """Before it none waits."""
+    pages: list[list[tuple[str, int]]] = field(default_factory=list)
+    """In order, none of them empty and none of more than a few hundred: to add one costs the same whatever their number."""
 
     def add(self, job: str, ordinal: int) -> None:
         """Add one that is not among them."""
-        insort(self.waiting, (job, ordinal), self.place)
+        pages, new = self.pages, (job, ordinal)
+        if not pages:
+            pages.append([new])
+            return
+        place = len(pages) - 1 if pages[-1][0] < new else max(bisect_right(pages, new, key=itemgetter(0)) - 1, 0)
+        page = pages[place]
+        if page[-1] < new:  # as at an hour mark, which comes to them in order
+            page.append(new)
+        else:
+            insort(page, new)
+        if len(page) > _DUE:
+            pages[place : place + 1] = [page[: _DUE // 2], page[_DUE // 2 :]]
+
+    def remove(self, job: str, ordinal: int) -> None:
+        """Remove one that is among them."""
+        pages, old = self.pages, (job, ordinal)
+        place = bisect_right(pages, old, key=itemgetter(0)) - 1
+        page = pages[place]
+        del page[bisect_left(page, old)]
+        if not page:
+            del pages[place]
 
 
 @dataclass(slots=True)
@@ -241,8 +264,11 @@ class State:
     """A billing shard."""
 
     jobs: dict[str, Known] = field(default_factory=dict)
-    closed: dict[str, list[bytes]] = field(default_factory=dict)
-    """Finished jobs as their records hold them: the head, then the pages."""
+    """Those that are at hand."""
+    idle: dict[str, list[bytes]] = field(default_factory=dict)
+    """The others, as their records hold them: the head, then the pages."""
+    recent: deque[str] = field(default_factory=deque)
+    """Jobs in the order in which they came to hand. Not part of the state."""
     nodes: dict[Place, Node] = field(default_factory=dict)
     """By cluster and name. Those that are gone come in the order in which they went."""
     book: Book = field(default_factory=Book)
@@ -277,8 +303,16 @@ class State:
     reviewing: dict[Place, list[str]] = field(default_factory=dict)
     """Heaps of the jobs that these reviews still have to come to. Derived, as soon as a review is looked at."""
 
+    def set_due(self, job: str, attempt: Attempt, mark: Micros | None) -> None:
+        """Have an attempt recorded at an hour mark, and not at the one at which it was to be; `None`: at none."""
+        if attempt.due is not None:
+            self.marks[attempt.due].remove(job, attempt.ordinal)
+        attempt.due = mark
+        if mark is not None:
+            self.at_mark(mark, job, attempt.ordinal)
+
     def at_mark(self, mark: Micros, job: str, ordinal: int) -> None:
-        """Have an attempt recorded at an hour mark."""
+        """Note that an attempt is to be recorded at an hour mark."""
         due = self.marks.get(mark)
         if due is None:
             due = self.marks[mark] = Due()
@@ -288,4 +322,4 @@ class State:
     def ids(self) -> Iterator[str]:
         """Yield the ids of all jobs."""
         yield from self.jobs
-        yield from self.closed
+        yield from self.idle

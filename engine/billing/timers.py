@@ -6,12 +6,12 @@ from heapq import heappop, heappush
 from typing import Final
 
 from engine.billing.calendar import HOUR, next_hour
-from engine.billing.persist import head_record, touch
+from engine.billing.persist import head_record, known_of, touch
 from engine.billing.state import Attempt, Job, Known, State
 from engine.events import Data, Event
 from engine.events.times import SECOND, Micros
 
-__all__ = ["REVIEW_AFTER", "begin_review", "first_review", "first_sweep", "mark_due", "review", "schedule", "waiting_at"]
+__all__ = ["REVIEW_AFTER", "begin_review", "first_review", "first_sweep", "mark_due", "review", "schedule"]
 
 REVIEW_AFTER: Final = 60 * SECOND
 """From the first reason for reviews to the first of them: many nodes are learnt of at once, and a job is reviewed once for all."""
@@ -25,8 +25,7 @@ def schedule(state: State, job: str, attempt: Attempt, begin: Micros, told: Even
     """
     if bills and attempt.due is None and attempt.end is None:
         begin = max(begin, attempt.marked)
-        attempt.due = next_hour(begin if told.recordedtime - begin < HOUR else told.recordedtime)
-        state.at_mark(attempt.due, job, attempt.ordinal)
+        state.set_due(job, attempt, next_hour(begin if told.recordedtime - begin < HOUR else told.recordedtime))
         touch(state, job, attempt)
 
 
@@ -49,7 +48,7 @@ def first_review(state: State) -> Job | None:
     """Return the job whose review goes on next."""
     while state.reviews:
         at, ident = state.reviews[0]
-        known = state.jobs.get(ident)
+        known = known_of(state, ident)
         if known is not None and known.job.review >= 0 and known.job.review_at == at:
             return known.job
         heappop(state.reviews)
@@ -60,29 +59,18 @@ def first_sweep(state: State) -> str | None:
     """Return the job to which the review of all comes next; where there is none left, the review is over."""
     while state.sweeping:
         ident = state.sweeping[0]
-        if state.sweep is not None and ident > state.sweep and (ident in state.jobs or ident in state.closed):
+        if state.sweep is not None and ident > state.sweep and (ident in state.jobs or ident in state.idle):
             return ident
         heappop(state.sweeping)
     return None
-
-
-def waiting_at(state: State, mark: Micros, ident: str, ordinal: int) -> tuple[Known, Attempt] | None:
-    """Return an attempt with its job if it still waits for an hour mark."""
-    known = state.jobs.get(ident)
-    if known is None or ordinal >= len(known.attempts) or known.attempts[ordinal].due != mark:
-        return None
-    return known, known.attempts[ordinal]
 
 
 def mark_due(state: State) -> Micros | None:
     """Return the first hour mark at which an attempt is to be recorded."""
     while state.hours:
         mark = state.hours[0]
-        due = state.marks[mark]
-        while due.place < len(due.waiting):
-            if waiting_at(state, mark, *due.waiting[due.place]) is not None:
-                return mark
-            due.place += 1
+        if state.marks[mark].pages:
+            return mark
         heappop(state.hours)
         del state.marks[mark]
     return None

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 from bill_story import PRICES, Story
@@ -43,6 +44,8 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(processors, "OUTPUT_LIMIT", 25)
     monkeypatch.setattr("engine.billing.stage._AT_ONCE", 2)
     monkeypatch.setattr("engine.billing.absorb._FEW", 1)
+    monkeypatch.setattr("engine.billing.persist._AT_HAND", 1)
+    monkeypatch.setattr("engine.billing.state._DUE", 2)
     for module in ("engine.billing.absorb", "engine.billing.persist"):
         monkeypatch.setattr(f"{module}.PAGE", 2)
 
@@ -57,16 +60,22 @@ def undisturbed(program: Program) -> MemoryLog:
 def view_of(state):
     """All of a state: its records, and what is derived from them."""
     records = {name: STAGE.dump(state, name) for name in list(STAGE.records(state))}
-    for ident in list(state.closed):
+    for ident in list(state.idle):
         persist.known_of(state, ident)
     return {
         "records": records,
         "due": STAGE.due(state),
         "slots": {ident: sorted(known.by_slot) for ident, known in state.jobs.items()},
+        "marks": marks_of(state),
         "unknown": {node: sorted(jobs) for node, jobs in state.unknown.items()},
         "used": {node: sorted(jobs.items()) for node, jobs in state.used.items()},
         "nodes": list(state.nodes),
     }
+
+
+def marks_of(state):
+    """The attempts that wait for each hour mark."""
+    return {mark: [waiting for page in due.pages for waiting in page] for mark, due in state.marks.items() if due.pages}
 
 
 def copy_of(state):
@@ -176,6 +185,40 @@ def test_a_state_that_is_written_and_read_is_the_same(program):
         now = shard.position.now
         assert list(STAGE.fire(read, now)) == list(STAGE.fire(twice, now)) == list(STAGE.fire(shard.state, now))
         assert view_of(read) == view_of(twice)
+
+
+@settings(max_examples=25)
+@given(any_program)
+def test_jobs_that_are_put_away_change_no_byte(program):
+    must_be_the_same_put_away(program)
+
+
+def must_be_the_same_put_away(program):
+    """One shard keeps every job at hand, another one none behind a commit; attempts wait for the hour mark that they name."""
+    shards = []
+    for most in (1_000_000, 0):
+        log = MemoryLog(clock=lambda: 1 << 60)
+        shards.append(opened(log, batch=2))
+        for given_ in [*program.inputs, tick(program.now + 6 * HOUR)]:
+            append(log, [given_])
+            with patch("engine.billing.persist._AT_HAND", most):
+                shards[-1].run_until_quiet()
+            state = shards[-1].state
+            assert most or not [known for known in state.jobs.values() if len(known.attempts) <= persist.PAGE]
+            assert marks_of(state) == waiting(copy_of(state))
+    at_hand, put_away = shards
+    assert messages(put_away.log) == messages(at_hand.log)
+    assert dumped(put_away.state) == dumped(at_hand.state)
+
+
+def waiting(state):
+    """The same by what stands in the attempts."""
+    found: dict[int, list[tuple[str, int]]] = {}
+    for ident in sorted(state.ids()):
+        for attempt in persist.known_of(state, ident).attempts:
+            if attempt.due is not None:
+                found.setdefault(attempt.due, []).append((ident, attempt.ordinal))
+    return found
 
 
 @settings(max_examples=25)

@@ -11,7 +11,7 @@ import pytest
 from job_programs import HOUR, STARTS, STEPS, ZONES, Program
 from msgspec.structs import replace
 from test_billing_laws import must_be_billed_rightly
-from test_billing_recovery import must_recover_behind_every_commit, small_chunks
+from test_billing_recovery import must_be_the_same_put_away, must_recover_behind_every_commit, small_chunks
 
 from engine.billing import absorb, charges, corrections, evolve, persist, records, runs, turn
 from engine.billing.stage import BillingStage
@@ -170,8 +170,8 @@ def evolve_again(state, event):
 
 
 def absorb_again(state, event):
-    if event.subject in state.jobs:
-        state.jobs[event.subject].job.seen = 0
+    if (known := persist.known_of(state, event.subject)) is not None:
+        known.job.seen = 0
     right_absorb(state, event)
 
 
@@ -186,8 +186,8 @@ def load_without_reviews(state: State, stored):
 
 def load_without_marks(state: State, stored):
     right_load(state, stored)
-    for known in state.jobs.values():
-        for attempt in known.attempts:
+    for ident in list(state.ids()):
+        for attempt in persist.known_of(state, ident).attempts:
             attempt.marked = 0
 
 
@@ -206,3 +206,39 @@ def test_a_planted_bug_of_recovery_is_found(bug, monkeypatch, small_chunks):
     name, wrong = RECOVERY[bug]
     monkeypatch.setattr(BillingStage, name, wrong)
     assert any(fails(must_recover_behind_every_commit, program, 3, 7) for program in sample()[:40])
+
+
+def put_away_too_early(state, ident):
+    """A job is kept as it was when it came to hand."""
+    parts = state.idle.get(ident)
+    known = right_known_of(state, ident)
+    if known is not None and parts is not None and not known.job.finished:
+        state.idle[ident] = parts
+        del state.jobs[ident]
+    return known
+
+
+def still_waiting(self, job, attempt, mark):
+    """An attempt that is not open any more, or was recorded, is looked at again."""
+    attempt.due = mark
+    if mark is not None:
+        self.at_mark(mark, job, attempt.ordinal)
+
+
+right_known_of = persist.known_of
+
+PUT_AWAY = {
+    "a job is put away without what was learnt": ("engine.billing.absorb.known_of", put_away_too_early),
+    "an attempt waits for two hour marks": ("engine.billing.state.State.set_due", still_waiting),
+}
+
+
+@pytest.mark.parametrize("bug", PUT_AWAY)
+def test_a_planted_bug_of_jobs_that_are_put_away_is_found(bug, monkeypatch, small_chunks):
+    monkeypatch.setattr(*PUT_AWAY[bug])
+    assert any(fails(must_be_the_same_put_away, program) for program in sample()[:40])
+
+
+def test_without_a_planted_bug_jobs_are_put_away_rightly(small_chunks):
+    for program in sample()[:15]:
+        must_be_the_same_put_away(program)
