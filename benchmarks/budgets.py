@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import billing
 from growth import bytes_per_replica, many_jobs, many_replicas, trickle, trickle_bytes
 from questions import asked
 from restart import pause, restart
@@ -90,4 +91,5 @@ MEASURES: Final[tuple[Budget, ...]] = (
     Budget("summary", "s", "`summary` of the same", 1, "at most", _summary, 1),
     Budget("following", "of a core", "following the same at a worker's 4,000 observations/s", 0.1, "at most", _following, 1),
     Budget("2000-replicas-vs-1", "ratio", "throughput with 2,000 replicas a job against 1", 0.8, "at least", many_replicas),
+    *billing.MEASURES,
 )

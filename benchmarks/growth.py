@@ -22,7 +22,7 @@ from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor
 from engine.runtime.collector import freeze_live_objects
 
-__all__ = ["bytes_per_replica", "many_jobs", "many_replicas", "trickle", "trickle_bytes"]
+__all__ = ["bytes_per_replica", "many_jobs", "many_replicas", "resident", "trickle", "trickle_bytes"]
 
 _TRICKLED: Final = 60
 
@@ -71,7 +71,7 @@ def many_replicas() -> Measured:
     return Measured(_rate_on(5, 2_000, 10_000) / one)
 
 
-def _resident() -> int:
+def resident() -> int:
     """Return the process's resident memory in bytes."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
@@ -81,7 +81,7 @@ def _grow(count: int) -> float:
     """Return how much this process grows for each of so many live replicas (bytes)."""
     stage = LifecycleStage()
     gc.collect()
-    before = _resident()
+    before = resident()
     state = stage.initial()
     for number in range(count // 4):
         for message in lives(range(number, number + 1), 4, BEGIN, until=7):
@@ -89,7 +89,7 @@ def _grow(count: int) -> float:
                 stage.evolve(state, event)
     stage.touched(state)
     gc.collect()
-    return (_resident() - before) / count
+    return (resident() - before) / count
 
 
 def bytes_per_replica() -> Measured:
