@@ -97,13 +97,13 @@ class TestOrder:
         ]
 
     def test_the_outputs_of_one_input_are_never_split(self, log: MemoryLog) -> None:
-        log.append("pods", [custom("p", number, "many", at=number, times=1_500) for number in range(4)])
+        log.append("pods", [custom("p", number, "many", at=number, times=700) for number in range(4)])
         processor = started(log)
         steps = []
         while done := processor.step():
             steps.append((done, processor.position.shardsequence))
-        assert steps == [(2, 3_000), (2, 6_000)]
-        assert 3_000 > OUTPUT_LIMIT > 1_500
+        assert steps == [(2, 1_400), (2, 2_800)]
+        assert 1_400 > OUTPUT_LIMIT > 700
 
 
 class TestTimers:
