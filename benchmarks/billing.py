@@ -34,7 +34,7 @@ from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.processor.processor import Processor
-from engine.runtime.collector import set_aside
+from engine.runtime.collector import freeze_live_objects
 
 __all__ = ["MEASURES"]
 
@@ -92,7 +92,7 @@ def _seconds(work: Callable[[], object]) -> float:
 
 def _work_off(processor: Processor[State]) -> float:
     """Return how long a shard takes to take what waits for it (seconds)."""
-    with set_aside() as collector:
+    with freeze_live_objects() as collector:
 
         def work() -> None:
             while processor.step():
@@ -196,7 +196,7 @@ def _marks() -> tuple[float, float, float]:
     processor = _billing(_job_events(_lives_of(range(_MANY), _MANY, (4,))))
     _work_off(processor)
     wholes, longest, floors = [], [], []
-    with set_aside() as collector:
+    with freeze_live_objects() as collector:
         processor.run_until_quiet()
         for hour in range(3):
             mark, begin, steps = next_hour(BEGIN) + hour * HOUR, processor.log.end(_BILLING), []
