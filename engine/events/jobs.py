@@ -416,7 +416,7 @@ class TimerFired(Data):
 class EffectRequested(Data):
     """Something is to be done in the world, by a consumer that knows whether it is live."""
 
-    effect: Literal["create_pod", "delete_pod", "delete_job"]
+    effect: Literal["create_pod", "bind_pod", "delete_pod", "delete_job"]
     pod: str | None = None
     uid: str | None = None
     """Precondition of a deletion, where the pod has been seen. Else a pod is meant whose annotations name this job and attempt."""
@@ -425,6 +425,8 @@ class EffectRequested(Data):
     attempt: int | None = None
     cause: str | None = None
     """For a deletion: the reason that the attempt will end with; `None`: it is another one's, asked for again."""
+    node: str | None = None
+    """For a binding: the node that the pod is to run on."""
 
 
 @event("lahar.effect.settled.v1", topic="job-events")

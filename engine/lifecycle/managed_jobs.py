@@ -43,7 +43,7 @@ from engine.lifecycle.indexes import stands
 from engine.lifecycle.lost_pods import end_without_evidence, stop_waiting, wait_for_lost, wait_for_node, wait_for_sight
 from engine.lifecycle.observed_pods import EVICTED
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import ask_again, is_doomed, kill, meet, rest_of_kill, update_surplus
+from engine.lifecycle.pods import ask_again, bind_decided, is_doomed, kill, meet, rest_of_kill, update_surplus
 from engine.lifecycle.refused_inputs import SUBMIT, faults_digest, manifest_digest, was_said
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Decision, Events, Turn
@@ -307,6 +307,7 @@ def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
     if timer.kill is not None:
         plan, order = rest_of_kill(job, timer)
         yield from kill(turn, job, plan, timer.kill, order, timer.reason or "KilledByAction")
+    yield from bind_decided(turn, job)
     yield from settle(turn, job)
 
 
