@@ -1,0 +1,205 @@
+"""What scheduling must know of a pod before it runs: what it asks for, where it may run, and what plugins read of it.
+
+Replicas of a task share one template, so thousands of pods have one shape. Shapes are immutable and compare by value: equal
+shapes are one class of replicas, which is filtered and scored once for all of them. Mappings are tuples of pairs in order of
+their names, so that equal content is equal and hashes alike; `pairs` makes them.
+
+Field names and meanings are Kubernetes' (`core/v1` PodSpec), in snake case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeVar
+
+from statemachines.spec import Amount
+
+__all__ = [
+    "PREEMPTABLE",
+    "REVOCABLE_ZONE",
+    "TASK_SPEC",
+    "HostPort",
+    "LabelSelector",
+    "NodeTerm",
+    "Pairs",
+    "PodShape",
+    "PodTerm",
+    "PreferredNodes",
+    "PreferredPods",
+    "Requirement",
+    "SpreadConstraint",
+    "Toleration",
+    "pairs",
+    "parse_bool",
+]
+
+Pairs = tuple[tuple[str, str], ...]
+"""A mapping of names to values, in order of the names."""
+
+V = TypeVar("V")
+
+PREEMPTABLE: Final = "volcano.sh/preemptable"
+"""Annotation or label of pods and groups (Volcano)."""
+REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
+"""Annotation of pods, label of nodes (Volcano)."""
+TASK_SPEC: Final = "volcano.sh/task-spec"
+"""Annotation or label of pods: the name of their task (Volcano)."""
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+
+
+def pairs(mapping: Mapping[str, V]) -> tuple[tuple[str, V], ...]:
+    """Return a mapping as a shape has it."""
+    return tuple(sorted(mapping.items()))
+
+
+def parse_bool(text: str) -> bool:
+    """Return the truth value that a label states; what Go's `strconv.ParseBool` refuses is false (Volcano)."""
+    return text in {"1", "t", "T", "true", "TRUE", "True"}
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One condition on labels (or on a node's fields)."""
+
+    key: str
+    operator: Operator
+    values: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """One term of node affinity: all of its requirements must hold. A term without any matches no node."""
+
+    labels: tuple[Requirement, ...] = ()
+    """`matchExpressions`."""
+    fields: tuple[Requirement, ...] = ()
+    """`matchFields`; Kubernetes knows `metadata.name`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredNodes:
+    """A node term that adds its weight to a node's score."""
+
+    weight: int
+    """1 to 100."""
+    term: NodeTerm
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """Which pods are meant; without conditions all."""
+
+    match_labels: Pairs = ()
+    requirements: tuple[Requirement, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodTerm:
+    """One term of pod affinity or anti-affinity: pods in the same topology domain as the node."""
+
+    topology_key: str
+    """Label of nodes whose values are the domains."""
+    selector: LabelSelector | None = None
+    """`None` matches no pod."""
+    namespaces: tuple[str, ...] = ()
+    """Empty: the pod's own."""
+    all_namespaces: bool = False
+    """`namespaceSelector: {}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreferredPods:
+    """A pod term that adds its weight to the score of the nodes of a domain, once for each pod there that it matches."""
+
+    weight: int
+    """1 to 100; negative where it stands for anti-affinity."""
+    term: PodTerm
+
+
+@dataclass(frozen=True, slots=True)
+class Toleration:
+    """Taints that the pod puts up with."""
+
+    key: str = ""
+    """Empty with `Exists`: every taint."""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: str = ""
+    effect: str = ""
+    """Empty: every effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostPort:
+    """A port of the node that the pod takes for itself."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = "0.0.0.0"  # noqa: S104 - Kubernetes' word for all addresses; nothing is bound here
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """How evenly matching pods are spread over topology domains."""
+
+    topology_key: str
+    max_skew: int = 1
+    required: bool = True
+    """`whenUnsatisfiable: DoNotSchedule`; else it only counts in scores."""
+    selector: LabelSelector | None = None
+    min_domains: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    """A pod of a task as scheduling sees it. Everything that differs between replicas of one task is left out."""
+
+    requests: tuple[tuple[str, Amount], ...] = ()
+    """Effective requests by resource name: memory in bytes, everything else in thousandths (Volcano). None: best effort."""
+    node_selector: Pairs = ()
+    required_nodes: tuple[NodeTerm, ...] | None = None
+    """Terms of which one must match; `None`: no such demand, empty: no node matches (Kubernetes)."""
+    preferred_nodes: tuple[PreferredNodes, ...] = ()
+    pod_affinity: tuple[PodTerm, ...] = ()
+    """Required."""
+    pod_anti_affinity: tuple[PodTerm, ...] = ()
+    """Required."""
+    preferred_pods: tuple[PreferredPods, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    topology_spread: tuple[SpreadConstraint, ...] = ()
+    priority: int | None = None
+    """Value of the pod's priority class; `None`: the pod states none."""
+    priority_class: str = ""
+    preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
+    scheduling_gates: tuple[str, ...] = ()
+    """While there is one the pod is not scheduled."""
+    labels: Pairs = ()
+    """Of the template, without those that name a replica."""
+    annotations: Pairs = ()
+    """Of the template, those that plugins read."""
+
+    @property
+    def preemptable(self) -> bool:
+        """Whether others may take its place: as the annotation says, else the label, else yes (Volcano)."""
+        for stated in (dict(self.annotations), dict(self.labels)):
+            if PREEMPTABLE in stated:
+                return parse_bool(stated[PREEMPTABLE])
+        return True
+
+    @property
+    def revocable_zone(self) -> str:
+        """`*`: it may run on revocable nodes; empty: it may not (Volcano).
+
+        It may if the annotation for zones is `*`, or there is none and the annotation says preemptable.
+        """
+        stated = dict(self.annotations)
+        if REVOCABLE_ZONE in stated:
+            return "*" if stated[REVOCABLE_ZONE] == "*" else ""
+        return "*" if parse_bool(stated.get(PREEMPTABLE, "")) else ""
+
+    @property
+    def role(self) -> str:
+        """The name of its task, as the annotation or the label says; empty: none."""
+        return dict(self.annotations).get(TASK_SPEC) or dict(self.labels).get(TASK_SPEC) or ""
