@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, Literal
 
+from engine.events.pod_shape import PodShape
 from engine.events.times import Duration, Micros
 from engine.events.vocabulary import Data, event, part
 from statemachines.kill import KillScope
@@ -87,6 +88,10 @@ class JobOpened(Data):
     """The job object itself has been seen, not just its pods."""
     version: str | None = None
     """resourceVersion of the job object seen."""
+    shapes: dict[str, PodShape] = field(default_factory=dict)
+    """Task → what scheduling must know of its pods; of a job that we schedule."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """Those that plugins of the scheduler read; of a job that we schedule."""
 
 
 @event("lahar.job.revised.v1", topic="job-events")

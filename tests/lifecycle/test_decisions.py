@@ -19,7 +19,7 @@ from engine.events.decisions import (
     Placement,
 )
 from engine.events.inputs import JobObserved
-from engine.events.jobs import ActionTaken, AttemptStarted, EffectRequested, EventRaised, JobPhaseChanged
+from engine.events.jobs import ActionTaken, AttemptStarted, EffectRequested, EventRaised, JobOpened, JobPhaseChanged
 
 PAGE = Path(__file__).parents[2] / "docs" / "decisions.md"
 
@@ -104,6 +104,16 @@ def test_a_job_that_grows_needs_no_other_enqueue(driver):
     enqueued(driver)
     driver.update(vcjob({"name": "a", "replicas": 3}, schedulerName="lahar", minAvailable=2))
     assert driver.asked("create_pod")[-1] == ("a", 2, 1)
+
+
+def test_what_scheduling_must_know_of_pods_is_told_when_a_job_that_we_schedule_is_opened(driver):
+    submitted(driver, {"name": "a"}, {"name": "b"})
+    submitted_by_others = vcjob({"name": "a"}, name="other", schedulerName="volcano")
+    driver.submit(submitted_by_others, "j2")
+    ours, theirs = driver.of(JobOpened)
+    asked = (("cpu", 1000), ("memory", 1 << 30))
+    assert {task: shape.requests for task, shape in ours.shapes.items()} == {"a": asked, "b": asked}
+    assert theirs.shapes == {}
 
 
 # --- bound ------------------------------------------------------------------------------------------------------------
