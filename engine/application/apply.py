@@ -102,8 +102,8 @@ def apply_parts(
         The outcomes of all objects but jobs.
 
     Raises:
-        ValueError: with `strict`, there is a warning; an update changes an immutable part of a job; or a queue does not fit among the
-            others. Nothing is appended then.
+        ValueError: with `strict`, there is a warning; an update changes an immutable part of a job; or a queue does not fit among
+            the others. Nothing is appended then.
         LogError: the log failed.
     """
     for part in parts:
