@@ -7,7 +7,15 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from engine.events import Data, Event
-from engine.events.decisions import DecisionAccepted, DecisionRefused
+from engine.events.decisions import (
+    DecidedBound,
+    DecidedEnqueued,
+    DecidedEvicted,
+    DecidedPipelined,
+    DecidedUnschedulable,
+    DecisionAccepted,
+    DecisionRefused,
+)
 from engine.events.inputs import (
     CommandIssued,
     CustomEventRaised,
@@ -384,6 +392,11 @@ _CLAUSES: Final[dict[type[Data], Teller]] = {
     TimerFired: _timer_fired,
     DecisionAccepted: _accepted,
     DecisionRefused: _not_accepted,
+    DecidedEnqueued: lambda _, at: f"the scheduler decided to let the job have its pods {at}",
+    DecidedBound: lambda data, at: f"the scheduler decided on nodes for {plural(len(data.placements), 'pod')} {at}",
+    DecidedPipelined: lambda data, at: f"the scheduler let {plural(len(data.placements), 'pod')} wait for room {at}",
+    DecidedEvicted: lambda data, at: f"the scheduler decided on an eviction {at}{_because(data.reason)}",
+    DecidedUnschedulable: lambda data, at: f"the scheduler found no place {at}{_because(data.reason)}",
     EffectRequested: _requested,
     EffectSettled: _settled,
     JobRejected: _rejected,

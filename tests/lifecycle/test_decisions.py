@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from lifecycle_driver import Driver, vcjob
 
+from engine.events import decode, encode, to_cloudevent
 from engine.events.decisions import (
     AttemptKey,
     DecidedBound,
@@ -18,8 +19,15 @@ from engine.events.decisions import (
     DecisionRefused,
     Placement,
 )
-from engine.events.inputs import JobObserved
+from engine.events.inputs import JobObserved, JobSubmitted, NodeObserved
 from engine.events.jobs import ActionTaken, AttemptStarted, EffectRequested, EventRaised, JobOpened, JobPhaseChanged
+from engine.history.status import shard_status
+from engine.history.verify import verify_shard
+from engine.kubernetes.edge import Ignored, line_to_inputs
+from engine.lifecycle import decisions, pods
+from engine.lifecycle.stage import LifecycleStage
+from engine.log.memory import MemoryLog
+from engine.processor.processor import Processor
 
 PAGE = Path(__file__).parents[2] / "docs" / "decisions.md"
 
@@ -108,8 +116,7 @@ def test_a_job_that_grows_needs_no_other_enqueue(driver):
 
 def test_what_scheduling_must_know_of_pods_is_told_when_a_job_that_we_schedule_is_opened(driver):
     submitted(driver, {"name": "a"}, {"name": "b"})
-    submitted_by_others = vcjob({"name": "a"}, name="other", schedulerName="volcano")
-    driver.submit(submitted_by_others, "j2")
+    driver.submit(vcjob({"name": "a"}, name="other", schedulerName="volcano"), "j2")
     ours, theirs = driver.of(JobOpened)
     asked = (("cpu", 1000), ("memory", 1 << 30))
     assert {task: shape.requests for task, shape in ours.shapes.items()} == {"a": asked, "b": asked}
@@ -293,6 +300,56 @@ def test_a_decision_about_a_job_of_another_cluster_is_refused(driver):
     submitted(driver)
     driver.take(driver.event(DecidedEnqueued(1), "j1", cluster="c2"))
     assert refusal(driver) == "UnknownJob"
+
+
+# --- through a log ----------------------------------------------------------------------------------------------------
+
+
+def test_a_shard_takes_decisions_from_its_partition_and_answers_in_job_events():
+    log, driver = MemoryLog(), Driver()
+    log.append("cluster", [encode(driver.event(NodeObserved("n0"), "c1"), "c1")])
+    log.append("jobs", [encode(driver.event(JobSubmitted(vcjob({"name": "a"}, schedulerName="lahar")), "j1"))])
+    made = [DecidedEnqueued(1), DecidedEnqueued(1), DecidedBound(3, [Placement("a", 0, 1, "n0")])]
+    log.append("decisions", [encode(driver.event(data, "j1", f"d{at}")) for at, data in enumerate(made)])
+    shard = Processor(log, LifecycleStage(), 0)
+    shard.open()
+    shard.run_until_quiet()
+    shard.close()
+    answers = [decode(record.message).data for record in log.scan(("job-events",))]
+    assert [one for one in answers if isinstance(one, DecisionAccepted | DecisionRefused)] == [
+        DecisionAccepted("d0", "enqueued"),
+        DecisionRefused("d1", "enqueued", "AlreadyEnqueued", "the job's group is Inqueue"),
+        DecisionAccepted("d2", "bound", [Placement("a", 0, 1, "n0")]),
+    ]
+    status = shard_status(log, LifecycleStage(), 0)
+    assert ("decisions/0", 3, 3) in status.inputs
+    assert (status.received, status.outcomes["applied"], status.outcomes["refused"]) == (5, 3, 1)
+    assert verify_shard(log, LifecycleStage(), 0).ok
+
+
+@pytest.mark.parametrize("data", [DecidedEnqueued(1), DecidedBound(1, []), DecidedEvicted(1, "Preempted")])
+def test_no_producer_of_inputs_can_decide(data):
+    given = to_cloudevent(encode(Driver().event(data, "j1")))
+    found = line_to_inputs(given, "c1", 0)
+    assert isinstance(found, Ignored)
+    assert "written by the engine itself" in found.reason
+
+
+# --- planted bugs -----------------------------------------------------------------------------------------------------
+
+
+def test_a_stage_that_forgets_what_it_has_decided_is_found_out(driver, monkeypatch):
+    monkeypatch.setattr(decisions, "_has_place", lambda _attempt: False)
+    pending(driver)
+    bound(driver, 0)
+    with pytest.raises(AssertionError, match="bound twice"):
+        bound(driver, 0, node="n1")
+
+
+def test_a_stage_that_makes_pods_of_a_pending_group_is_found_out(driver, monkeypatch):
+    monkeypatch.setattr(pods, "group_phase", lambda _job: "Inqueue")
+    with pytest.raises(AssertionError, match="before its group is enqueued"):
+        submitted(driver)
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
