@@ -8,11 +8,12 @@ is a duplicate. Decisions about a forgotten job are late, and have no answer.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Literal
+from typing import Final, Literal
 
 from engine.events.vocabulary import Data, event, part
 
 __all__ = [
+    "SCHEDULER",
     "AttemptKey",
     "DecidedBound",
     "DecidedEnqueued",
@@ -27,6 +28,9 @@ __all__ = [
     "Placement",
     "Refusal",
 ]
+
+SCHEDULER: Final = "lahar"
+"""The `schedulerName` of jobs that the scheduling stage places."""
 
 DecisionKind = Literal["enqueued", "bound", "pipelined", "evicted", "unschedulable"]
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from engine.events import Event
 from engine.events.decisions import (
+    SCHEDULER,
     AttemptKey,
     DecidedBound,
     DecidedEnqueued,
@@ -25,7 +26,7 @@ from engine.events.decisions import (
 )
 from engine.lifecycle.actions import execute, settle
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import SCHEDULER, bind_decided, evict, group_phase
+from engine.lifecycle.pods import bind_decided, evict, group_phase
 from engine.lifecycle.refused_inputs import is_known, say
 from engine.lifecycle.state import Attempt, Job, ShardState
 from engine.lifecycle.steps import PODS

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from engine.events import Data, Event
 from engine.events.back_off import BackOff
 from engine.events.bounds import NAME_CHARACTERS
+from engine.events.decisions import SCHEDULER
 from engine.events.inputs import (
     EffectReported,
     JobSubmitted,
@@ -45,7 +46,7 @@ from engine.lifecycle.indexes import stands
 from engine.lifecycle.lost_pods import end_without_evidence, stop_waiting, wait_for_lost, wait_for_node, wait_for_sight
 from engine.lifecycle.observed_pods import EVICTED
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import SCHEDULER, ask_again, bind_decided, is_doomed, kill, meet, rest_of_kill, update_surplus
+from engine.lifecycle.pods import ask_again, bind_decided, is_doomed, kill, meet, rest_of_kill, update_surplus
 from engine.lifecycle.refused_inputs import SUBMIT, faults_digest, manifest_digest, was_said
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Decision, Events, Turn

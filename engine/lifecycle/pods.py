@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from engine.events.decisions import SCHEDULER
 from engine.events.inputs import PodObserved
 from engine.events.jobs import AttemptObjectChanged, AttemptStarted, EffectRequested
 from engine.lifecycle.closing import give_up
@@ -20,7 +21,6 @@ from statemachines.sync import creates_pods, pod_name, surplus_indexes, sync_job
 
 __all__ = [
     "EVICTED",
-    "SCHEDULER",
     "ask_again",
     "bind_decided",
     "breadth",
@@ -39,8 +39,6 @@ __all__ = [
     "when_killed",
 ]
 
-SCHEDULER: Final = "lahar"
-"""The `schedulerName` of jobs that the scheduling stage places."""
 EVICTED: Final = "PreemptedByScheduler"
 """Reason with which attempts end that a decision evicts."""
 

@@ -21,8 +21,10 @@ from engine.events.decisions import (
 )
 from engine.events.inputs import JobObserved, JobSubmitted, NodeObserved
 from engine.events.jobs import ActionTaken, AttemptStarted, EffectRequested, EventRaised, JobOpened, JobPhaseChanged
+from engine.history.reading import JobHistory
 from engine.history.status import shard_status
 from engine.history.verify import verify_shard
+from engine.history.why import why_job
 from engine.kubernetes.edge import Ignored, line_to_inputs
 from engine.lifecycle import decisions, pods
 from engine.lifecycle.stage import LifecycleStage
@@ -88,6 +90,12 @@ def test_a_job_that_we_schedule_has_no_pods_before_its_group_is_enqueued(driver)
     assert driver.outcome == "applied"
     assert driver.of(DecisionAccepted) == [DecisionAccepted("d1", "enqueued")]
     assert driver.asked("create_pod", made) == [("a", 0, 1), ("a", 1, 1)]
+
+
+def test_why_says_that_a_job_waits_to_be_enqueued(driver):
+    submitted(driver)
+    explanation = why_job(JobHistory([event for event in driver.events if event.subject == "j1"]))
+    assert "It has no pods yet: the scheduler has not enqueued it." in explanation.sentences()
 
 
 def test_a_job_of_another_scheduler_has_its_pods_at_once(driver):
