@@ -21,6 +21,7 @@ __all__ = [
     "FAULTS",
     "FAULT_CHARACTERS",
     "FILE_BYTES",
+    "HOST_PORTS",
     "INPUT_BYTES",
     "INT32",
     "LABELS",
@@ -128,6 +129,9 @@ LABELS: Final = 1_000
 
 RESOURCES: Final = 100
 """Resources of one node beside cpu, memory and pods, and of one pod; each kind of device is one."""
+
+HOST_PORTS: Final = 100
+"""Ports of its node that one pod takes."""
 
 TAINTS: Final = 100
 """Taints of one node."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from engine.events.bounds import INPUT_BYTES, INT32, RESOURCES, TAINTS, TASKS
+from engine.events.bounds import HOST_PORTS, INPUT_BYTES, INT32, RESOURCES, TAINTS, TASKS
 from engine.events.times import StatedMicros
 from engine.events.values import Count, JsonObject, Labels, Name, Text
 from engine.events.vocabulary import Data, event, part, upcaster
@@ -113,6 +113,10 @@ class PodObserved(Data):
     moment, so nothing has ended before its last pod is known."""
     message: Text = ""
     """Messages of scheduler, kubelet and containers about its state; the events carry an excerpt."""
+    resources: Annotated[dict[Name, Amount], Field(max_length=RESOURCES)] = field(default_factory=dict)
+    """What it asks for beside cpu, memory and `nvidia.com/gpu`, by resource name, in thousandths of the unit."""
+    host_ports: Annotated[list[Name], Field(max_length=HOST_PORTS)] = field(default_factory=list)
+    """Ports of its node that it takes: `53/UDP`, `53/UDP/10.0.0.1`."""
 
 
 @event("lahar.pod.deleted.v1", topic="pods")

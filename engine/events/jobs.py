@@ -183,6 +183,10 @@ class AttemptStarted(AttemptEvent):
     """Its replica has a newer pod already, which stays the current attempt."""
     skipped: bool = False
     """Not observed: the source shows a later phase already."""
+    resources: dict[str, int] = field(default_factory=dict)
+    """What the pod seen asks for beside cpu, memory and `nvidia.com/gpu`, by resource name, in thousandths of the unit."""
+    host_ports: list[str] = field(default_factory=list)
+    """Ports of its node that the pod seen takes: `53/UDP`, `53/UDP/10.0.0.1`."""
 
 
 @event("lahar.attempt.bound.v1", topic="job-events")

@@ -26,7 +26,7 @@ from engine.events.pod_shape import (
 from engine.kubernetes.reading.fields import mapping, mappings, strings, text, whole
 from engine.kubernetes.reading.requests import requests_by_name
 
-__all__ = ["plugin_annotations", "pod_shape"]
+__all__ = ["host_ports", "plugin_annotations", "pod_shape"]
 
 _REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -76,7 +76,7 @@ def pod_shape(template: object, job_annotations: Mapping[str, str] | None = None
         pod_anti_affinity=tuple(map(_pod_term, mappings(apart.get(_REQUIRED)))),
         preferred_pods=(*_preferred_pods(near, 1), *_preferred_pods(apart, -1)),
         tolerations=tuple(map(_toleration, mappings(spec.get("tolerations")))),
-        host_ports=tuple(_host_ports(spec)),
+        host_ports=tuple(host_ports(spec)),
         topology_spread=tuple(map(_spread, mappings(spec.get("topologySpreadConstraints")))),
         priority=whole(spec.get("priority")),
         priority_class=text(spec.get("priorityClassName")) or "",
@@ -143,7 +143,7 @@ def _toleration(found: dict[str, Any]) -> Toleration:
     )
 
 
-def _host_ports(spec: dict[str, Any]) -> Iterator[HostPort]:
+def host_ports(spec: dict[str, Any]) -> Iterator[HostPort]:
     """Yield the ports of the node that containers take; on the node's network every port of theirs is one (Kubernetes)."""
     shared = spec.get("hostNetwork") is True
     for container in mappings(spec.get("containers")):

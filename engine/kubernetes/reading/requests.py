@@ -13,12 +13,14 @@ from engine.kubernetes.errors import QuantityError
 from engine.kubernetes.reading.quantity import LARGEST, parse_quantity
 from statemachines.spec import Requests
 
-__all__ = ["effective_requests", "requests_by_name"]
+__all__ = ["effective_requests", "observed_requests", "requests_by_name"]
 
 _Amounts = dict[str, int]
 """Billionths of a core, of a byte, of a device, by resource: as fine as quantities get, so sums of integers are exact."""
 
 _COUNTED: Final = frozenset({"cpu", "memory"})
+_USUAL: Final = frozenset({"cpu", "memory", "nvidia.com/gpu"})
+"""What `Requests` tells by itself: its devices are these, unless others are named."""
 _NANO: Final = 10**9
 _NOTHING: Final[_Amounts] = {}  # shared: not to be changed
 
@@ -36,7 +38,16 @@ def effective_requests(pod_spec: object) -> Requests:
     """
     if not isinstance(pod_spec, dict):
         return Requests()
-    total = _effective(pod_spec, every=False)
+    return _requests(_effective(pod_spec, every=False))
+
+
+def observed_requests(pod_spec: dict[str, object]) -> tuple[Requests, dict[str, int]]:
+    """Return the effective request of a pod, and what it asks for beside cpu, memory and `nvidia.com/gpu`, in thousandths."""
+    total = _effective(pod_spec, every=True)
+    return _requests(total), {name: _up(amount * 1000) for name, amount in total.items() if name not in _USUAL and amount}
+
+
+def _requests(total: _Amounts) -> Requests:
     gpu = sum([amount for name, amount in total.items() if name.endswith("gpu")])
     return Requests(_up(total.get("cpu", 0) * 1000), _up(total.get("memory", 0)), _up(gpu))
 
