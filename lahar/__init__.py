@@ -23,6 +23,7 @@ from engine.events import Event
 from engine.events.jobs import Fault
 from engine.history.asof import ClusterAsOf
 from engine.history.billing import Finding
+from engine.history.budgets import BudgetStanding
 from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
 from engine.history.letters import Letter
 from engine.history.listing import Filter, JobLine
@@ -35,6 +36,7 @@ __all__ = [
     "AmbiguousError",
     "AppliedObject",
     "Bills",
+    "BudgetStanding",
     "ClusterAsOf",
     "Event",
     "Events",

@@ -10,7 +10,7 @@ from statemachines.errors import SelectorError
 from statemachines.transition import Transition
 from statemachines.vocabulary import ATTEMPT_PHASES, JOB_PHASES, TASK_PHASES
 
-__all__ = ["Selector", "parse_selector", "selects"]
+__all__ = ["BudgetSelector", "Selector", "parse_selector", "selects"]
 
 _PHASES: Final[Mapping[str, tuple[str, ...]]] = {"job": JOB_PHASES, "task": TASK_PHASES, "replica": ATTEMPT_PHASES}
 _FIELDS: Final = ("level", "from", "to", "reason", "task", "labels")
@@ -29,6 +29,14 @@ class Selector:
     tasks: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
     """Labels that the job must carry, all of them."""
+
+
+@dataclass(slots=True, frozen=True)
+class BudgetSelector:
+    """The crossed thresholds of budgets that a callback selects."""
+
+    tenants: frozenset[str] = frozenset()
+    """Whose; empty: anybody's."""
 
 
 def parse_selector(content: Mapping[str, Any]) -> Selector:

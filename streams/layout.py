@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from engine.events import Topic
+from engine.events.vocabulary import SINGLE_TOPICS
 from engine.log.errors import LayoutError
-from streams.topics import CO_PARTITIONED, SINGLE
+from streams.topics import CO_PARTITIONED
 
 __all__ = ["equal", "narrowed", "remedy"]
 
@@ -34,7 +35,7 @@ def equal(found: Mapping[Topic, int], names: Mapping[Topic, str]) -> dict[Topic,
     if len(set(parted.values())) > 1:
         said = ", ".join(f"{name} has {count}" for name, count in parted.items())
         raise LayoutError(f"these topics must have equal numbers of partitions: {said}. {remedy(min(parted.values()))}")
-    for topic in SINGLE:
+    for topic in SINGLE_TOPICS:
         if found[topic] != 1:
             raise LayoutError(
                 f"topic {names[topic]} must have one partition, it has {found[topic]}. {remedy(min(parted.values()))}"
@@ -51,4 +52,4 @@ def narrowed(found: Mapping[Topic, int], written: Callable[[int], int | None]) -
     """
     least = min(found[topic] for topic in CO_PARTITIONED)
     usual = next((count for shard in range(least) if (count := written(shard)) is not None), least)
-    return {topic: 1 if topic in SINGLE else min(count, usual) for topic, count in found.items()}
+    return {topic: 1 if topic in SINGLE_TOPICS else min(count, usual) for topic, count in found.items()}

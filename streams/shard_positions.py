@@ -32,7 +32,7 @@ __all__ = [
 
 STATE_MARK: Final = b"\x00"
 """Prefix of each state in `snapshots`: an empty value would be a tombstone."""
-_STAGES: Final = ("lifecycle", "scheduling", "billing")
+_STAGES: Final = ("lifecycle", "scheduling", "billing", "budgets")
 """Stages whose shards may write the topics: readers of several topics wait for their last transactions."""
 _TAIL: Final = 50
 """Offsets at the end of `snapshots` that contain the last position of a shard that has just committed."""

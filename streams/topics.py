@@ -21,6 +21,7 @@ from aiokafka.errors import (
 )
 
 from engine.events import Topic
+from engine.events.vocabulary import SINGLE_TOPICS
 from streams.client.connecting import administrator, client_of
 from streams.client.metadata import heard
 from streams.client.retry import retried
@@ -29,7 +30,6 @@ from streams.settings import KafkaSettings
 
 __all__ = [
     "CO_PARTITIONED",
-    "SINGLE",
     "TOPICS",
     "Declared",
     "Difference",
@@ -57,9 +57,6 @@ _RIGHTS_TO_APPLY: Final = "let this user create the topics, describe them, and d
 
 CO_PARTITIONED: Final[tuple[Topic, ...]] = ("pods", "jobs", "decisions", "job-events", "billing")
 """Equal counts, checked whenever a log is opened: shard p owns partition p of them."""
-
-SINGLE: Final[frozenset[Topic]] = frozenset({"cluster", "scheduling"})
-"""One partition each."""
 
 _LARGEST_RECORD: Final = 4 << 20
 """Bytes. A job may be as large as etcd lets it (1.5 MiB), and the event about it carries it whole."""
@@ -95,6 +92,7 @@ TOPICS: Final[dict[Topic, Kept]] = {
     "job-events": Kept(_FOREVER),
     "scheduling": Kept(_FOREVER),
     "billing": Kept(_FOREVER),
+    "budgets": Kept(_FOREVER),
     "decisions": Kept(14 * _DAY_MS),
     "preemptions": Kept(30 * _DAY_MS),
     # A dead letter is an output as all others: without it a shard's output has a gap, and could neither be folded from its
@@ -149,12 +147,14 @@ def declared(settings: KafkaSettings, partitions: int, replication: int = 3) -> 
 
     Args:
         settings: give the prefix of their names.
-        partitions: of each topic, except of `cluster` and `scheduling`: two to four times the shards ever needed.
+        partitions: of each topic, except of those in `SINGLE_TOPICS`: two to four times the shards ever needed.
         replication: copies of each record. Of three, two must be written before a record counts.
     """
     in_sync = {"min.insync.replicas": str(max(replication - 1, 1))}
     return [
-        Declared(topic_name(settings, topic), 1 if topic in SINGLE else partitions, replication, TOPICS[topic].config() | in_sync)
+        Declared(
+            topic_name(settings, topic), 1 if topic in SINGLE_TOPICS else partitions, replication, TOPICS[topic].config() | in_sync
+        )
         for topic in get_args(Topic)
     ]
 

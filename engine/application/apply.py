@@ -12,6 +12,7 @@ from engine.application.known_jobs import KnownJobs
 from engine.billing.book import Book, next_book
 from engine.billing.book import applied as applied_book
 from engine.events import Data, Event, Message, Topic, decode, encode
+from engine.events.budgets import Budget, budget_of
 from engine.events.ids import observation_id
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.history.reading import cluster_facts
@@ -113,7 +114,9 @@ def apply_parts(
     jobs = [part for part in parts if part.inputs is None]
     if jobs:
         feed.process()  # waiting inputs may change the known jobs
-    applied, changed, objects = _judge_objects(log, cluster, parts)
+    applied, changed, objects, odd = _judge_objects(log, cluster, parts)
+    for warning in odd:
+        _warn(warning, warn, strict=strict)
     judged: list[_JudgedJob] = []
     if jobs:
         names = {job_name(part.document.content)[:2] for part in jobs}
@@ -136,8 +139,8 @@ def _warn(warning: str, warn: Callable[[str], object], *, strict: bool) -> None:
 
 def _judge_objects(
     log: SearchableLog, cluster: str, parts: Iterable[Part]
-) -> tuple[list[AppliedObject], list[tuple[Topic, Message]], Collection[Data]]:
-    """Return the outcomes of objects other than jobs, the messages to append, and the log's facts afterwards."""
+) -> tuple[list[AppliedObject], list[tuple[Topic, Message]], Collection[Data], list[str]]:
+    """Return the outcomes of objects other than jobs, the messages to append, the log's facts afterwards, and warnings."""
     facts, book = ClusterFacts(), Book()
     for event in cluster_facts(log):
         book = applied_book(book, event) or book
@@ -145,6 +148,7 @@ def _judge_objects(
             facts.absorb(event)
     applied: list[AppliedObject] = []
     changed: list[tuple[Topic, Message]] = []
+    budgets: list[tuple[str, Budget]] = []
     for part in parts:
         for message in () if part.inputs is None else part.inputs.messages:
             event, data = _as_given(message)
@@ -158,13 +162,21 @@ def _judge_objects(
                 changed.append(("cluster", encode(event, message.key)))
                 facts.absorb(event)
             applied.append(AppliedObject(kind, name, outcome))
+            if isinstance(data, ObjectApplied) and kind == "Tenant" and (budget := budget_of(data.spec)) is not None:
+                budgets.append((part.place, budget))
     queues: dict[str, dict[str, Any]] = {DEFAULT_QUEUE: {}} | {
         one.name: one.spec for one in facts.objects.values() if one.kind == "Queue"
     }
     for part in parts:
         if part.document.kind == "Queue":
             _must_fit(part.place, str(part.document.content["metadata"]["name"]), queues)
-    return applied, changed, [*facts.nodes.values(), *facts.objects.values()]
+    currency = None if book.book is None else book.book.currency
+    odd = [
+        f"{place}: spec.budget.currency: {budget.currency} is not that of the price book, {currency}: nothing is compared"
+        for place, budget in budgets
+        if currency not in {None, budget.currency}
+    ]
+    return applied, changed, [*facts.nodes.values(), *facts.objects.values()], odd
 
 
 def _must_fit(place: str, name: str, queues: Mapping[str, Mapping[str, Any]]) -> None:

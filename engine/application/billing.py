@@ -19,6 +19,7 @@ from engine.events.ids import digest
 from engine.events.jobs import AttemptChanged, AttemptStarted
 from engine.events.times import Micros, format_time, to_micros
 from engine.history.billing import Finding, check_billing, quote
+from engine.history.budgets import BudgetStanding, budget_standings, check_budgets
 from engine.history.reading import cluster_facts, events_of
 from engine.log.port import SearchableLog
 from engine.projection.usage_tables import RunFilter, UsageTables
@@ -102,9 +103,18 @@ class Bills:
         moment = to_micros(until) if isinstance(until, datetime) else until
         return invoices(run for run in quote(self._source, moment) if tenant in (None, run.data.tenant))
 
+    def budgets(self, *, period: str | None = None, tenant: str | None = None) -> list[BudgetStanding]:
+        """Return what is spent of each budget, by month and tenant; arguments as of `records`.
+
+        Months for which a tenant has no budget are left out, and those that are no longer compared (docs/billing.md).
+        """
+        found = budget_standings(self._source, self.invoices(period=period, tenant=tenant), period)
+        return [one for one in found if tenant in (None, one.tenant)]
+
     def verify(self) -> Iterator[Finding]:
-        """Yield the differences between the recorded bill and the one recomputed from the job events."""
-        return check_billing(self._source)
+        """Yield the differences between what is recorded, bill and crossed thresholds, and what is recomputed."""
+        yield from check_billing(self._source)
+        yield from check_budgets(self._source)
 
     def price_book(self) -> Book:
         """Return the price book in force."""

@@ -29,7 +29,7 @@ from engine.history.fold import fold
 from engine.history.letters import Letter, latest_letters, meant_letters
 from engine.history.listing import Filter, JobLine
 from engine.history.reading import cluster_facts, cluster_of, events_of, job_events
-from engine.history.subscribe import Subscription, Wanted
+from engine.history.subscribe import Followed, Subscription, Wanted
 from engine.history.timeline import Timeline, timeline
 from engine.history.view import JobView
 from engine.history.why import Explanation
@@ -357,6 +357,7 @@ class Lahar:
         labels: Mapping[str, str] | None = None,
         level: Level | None = None,
         types: Sequence[str] = (),
+        topic: Followed = "job-events",
     ) -> Events:
         """Return committed job events, each exactly once, in the order of each job.
 
@@ -369,12 +370,14 @@ class Lahar:
             labels: only of jobs with these labels.
             level: only of this level.
             types: only these event types; `*` matches any characters.
+            topic: `budgets`: crossed thresholds of budgets instead, by `tenant` and `types`.
 
         Raises:
-            TokenError: the token is invalid, from another log, or older than retention.
+            TokenError: the token is invalid, from another log or topic, or older than retention.
+            ValueError: the topic has no such filter.
         """
         wanted = Wanted(tenant, queue, None if job is None else self._questions.meant(job), dict(labels or {}), level, tuple(types))
-        return Events(Subscription(self.log, start_at(start), wanted), follow=follow)
+        return Events(Subscription(self.log, start_at(start), wanted, topic), follow=follow)
 
 
 def _called(content: Mapping[str, Any]) -> str:

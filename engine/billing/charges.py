@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from decimal import Context, Decimal, Inexact
+from decimal import Decimal
 from typing import Final
 
 from engine.billing.state import Run, Size, Terms
 from engine.events.billing import Charge
+from engine.events.decimals import EXACT, plain
 from engine.events.prices import METERS, Meter, Multiplier, PriceVersion
 
-__all__ = ["EXACT", "FREE", "charges_of", "cost", "factors_of", "plain", "quantity"]
-
-EXACT: Final = Context(prec=400, traps=[Inexact])
-"""Digits for any price, all its factors and any quantity; a digit that is lost is an error, never a rounded amount."""
+__all__ = ["FREE", "charges_of", "cost", "factors_of", "quantity"]
 
 _ZERO: Final = Decimal(0)
 _KNOWN: Final = 10_000
 FREE: Final = "preempted_free_seconds"
 """Name of the factor 0 of an attempt that a preemption makes free."""
-
-
-def plain(number: Decimal) -> str:
-    """Return a decimal number without an exponent and without trailing zeros: one number, one text."""
-    text = format(number, "f")
-    if "." in text:
-        text = text.rstrip("0").rstrip(".")
-    return "0" if text in ("-0", "") else text
 
 
 def quantity(size: Decimal, length: int) -> Decimal:

@@ -8,10 +8,11 @@ from decimal import ROUND_HALF_EVEN, Context, Decimal
 from hashlib import blake2b
 from typing import Any, Final
 
-from engine.billing.charges import EXACT, cost, plain, quantity
+from engine.billing.charges import cost, quantity
 from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded, Worth
 from engine.events.currencies import CURRENCIES
+from engine.events.decimals import EXACT, plain
 from engine.events.prices import METERS, Meter
 
 __all__ = ["Invoice", "InvoiceLine", "Sum", "invoice_id", "invoices", "rounded", "used"]

@@ -13,10 +13,11 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from engine.billing.calendar import next_hour
-from engine.billing.charges import cost, plain, quantity
+from engine.billing.charges import cost, quantity
 from engine.billing.corrections import cut
 from engine.events import Event
 from engine.events.billing import Charge, UsageRecorded
+from engine.events.decimals import plain
 from engine.events.prices import Meter
 from engine.events.times import Micros, format_time
 

@@ -8,11 +8,11 @@ from decimal import Decimal
 from html import escape
 from typing import Final
 
-from engine.billing.charges import EXACT
 from engine.billing.invoice import used
 from engine.billing.records import clipped
 from engine.events import Event
 from engine.events.billing import UsageRecorded
+from engine.events.decimals import EXACT
 from engine.events.times import SECOND, Micros, format_time
 
 __all__ = ["Costs", "report"]

@@ -13,6 +13,7 @@ from engine.billing.runs import runs_of
 from engine.billing.state import Attempt, Known, Run, State
 from engine.events import Data, Event
 from engine.events.billing import Reversed, UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
+from engine.events.decimals import plain, total
 from engine.events.ids import output_id
 from engine.events.times import Micros
 
@@ -65,8 +66,24 @@ class Turn:
         assert run.record != "reversal"  # noqa: S101 - reversals stand for ever and are not among what is recorded
         if run.invoice in self.state.periods:
             return self._recorded(attempt, run, revision, -run.length, Reversed(run.record, run.invoice, run.revision))
-        key = self._key(attempt)
-        return UsageWithdrawn(*key, run.record, run.start, run.end, run.invoice, revision, self.cause is None)
+        terms, book = self.known.job.terms[run.terms], self.state.book
+        amount = None
+        if run.price_version is None or run.price_version in book.names:
+            rules = None if run.price_version is None else book.names[run.price_version]
+            charges = charges_of(rules, run, run.length, factors_of(rules, terms, run), book.charges)
+            amount = plain(total(charge.amount for charge in charges))
+        return UsageWithdrawn(
+            *self._key(attempt),
+            run.record,
+            run.start,
+            run.end,
+            run.invoice,
+            revision,
+            at_mark=self.cause is None,
+            tenant=terms.tenant,
+            job_kind=terms.kind,
+            amount=amount,
+        )
 
     def _recorded(self, attempt: Attempt, run: Run, revision: int, length: int, reverses: Reversed | None = None) -> UsageRecorded:
         terms, book, period = self.known.job.terms[run.terms], self.state.book, run.month

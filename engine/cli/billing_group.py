@@ -16,11 +16,10 @@ from rich.text import Text
 
 from engine.application.billing import Bills, close_period
 from engine.application.questions import Questions
-from engine.billing.charges import plain
 from engine.billing.exports.formats import FORMATS, export
 from engine.billing.exports.json_lines import write_records
 from engine.billing.exports.seller import Seller
-from engine.billing.invoice import Invoice
+from engine.billing.invoice import Invoice, rounded
 from engine.billing.records import UNITS, Record, json_of
 from engine.billing.report import report
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
@@ -29,9 +28,11 @@ from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.events import Data
+from engine.events.decimals import plain
 from engine.events.jobs import AttemptChanged, AttemptStarted
 from engine.events.prices import METERS
 from engine.events.times import format_time
+from engine.history.budgets import BudgetStanding
 from engine.history.formatting import plural
 from engine.history.sentences import describe
 from engine.log.producer_time import wall_clock as now
@@ -222,6 +223,45 @@ def _show_lines(output: Output, one: Invoice) -> None:
     output.console.print(whole_table(output, headings, rows, {"PROJECT", "USER", "JOB"}, set(headings[4:])), soft_wrap=True)
     output.console.print(
         f"sum {plain(one.total.amount)}, rounded {one.rounded}, adjustment {plain(one.rounded - one.total.amount)}", soft_wrap=True
+    )
+
+
+@billing.command("budgets", examples=["lahar billing budgets", "lahar billing budgets --period 2026-10 --tenant research"])
+def budgets(
+    context: typer.Context,
+    period: PeriodOption = None,
+    tenant: TenantOption = None,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what is spent of each tenant's budget, and which thresholds were crossed when."""
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with _bills(settings, output) as bills:
+        found = bills.budgets(period=period, tenant=tenant)
+    if output.as_json:
+        for one in found:
+            output.record(one.document())
+        return
+    headings = ("PERIOD", "TENANT", "BUDGET", "SPENT", "", "CROSSED")
+    table = whole_table(output, headings, [_standing(one) for one in found], {"TENANT"}, set(headings[2:5]))
+    output.console.print(table, soft_wrap=True)
+    for one in found:
+        if not one.compared:
+            text = f"the budget is in {one.budget.currency}, prices are in {one.currency}: nothing is compared"
+            output.warn(f"{one.period} {one.tenant}: {text}")
+
+
+def _standing(one: BudgetStanding) -> tuple[str, ...]:
+    amount = plain(one.budget.amount)
+    said = [f"{event.data.threshold} % {format_time(event.time)[:19]}Z" for event in one.crossed if event.data.budget == amount]
+    spent = f"{rounded(one.spent, one.currency)} {one.currency or one.budget.currency}"
+    return (
+        one.period,
+        one.tenant,
+        f"{amount} {one.budget.currency}",
+        spent,
+        f"{one.percent:f} %" if one.compared else "-",
+        ", ".join(said) or "-",
     )
 
 

@@ -18,7 +18,7 @@ from engine.log.producer_time import wall_clock as now
 from engine.runtime.callbacks import registered
 from engine.runtime.engine import opened
 from engine.runtime.principal import principal_of
-from statemachines.callbacks import Selector
+from statemachines.callbacks import BudgetSelector, Selector
 
 __all__ = ["callbacks"]
 
@@ -104,8 +104,11 @@ def _state(status: StoredStatus) -> str:
     return "disabled" if status.disabled else "live"
 
 
-def _selected(selector: Selector) -> dict[str, Any]:
+def _selected(selector: Selector | BudgetSelector) -> dict[str, Any]:
     """Return a selector in the form of its declaration."""
+    if isinstance(selector, BudgetSelector):
+        about = {"event": ["budget.crossed"]}
+        return about | {"tenant": sorted(selector.tenants)} if selector.tenants else about
     content: dict[str, Any] = {
         "level": sorted(selector.levels),
         "from": sorted(selector.sources),

@@ -1,4 +1,4 @@
-"""`lahar events`: subscribe to job events from the terminal."""
+"""`lahar events`: subscribe to job events, or to those of budgets, from the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from engine.cli.relative_time import before_now
 from engine.events import decode
 from engine.events.envelope import to_cloudevent
 from engine.history.event_filter import PHASES, Selection
-from engine.history.subscribe import CaughtUp, Start, Subscription, Wanted
+from engine.history.subscribe import CaughtUp, Followed, Start, Subscription, Wanted
 from engine.log.errors import LogError
 from engine.log.port import Record
 from engine.runtime.engine import opened
@@ -46,6 +46,7 @@ def start_of(text: str) -> Start:
         "lahar events --type 'attempt.*' --json",
         "lahar events --since 2h --namespace ml --reason OomKilled,NodeLost",
         "lahar events --from TOKEN --json",
+        "lahar events --topic budgets --tenant research",
     ],
 )
 def events(
@@ -71,6 +72,9 @@ def events(
     phase: PhasesOption = None,
     reason: ReasonsOption = None,
     node: NodeOption = None,
+    topic: Annotated[
+        Followed, typer.Option("--topic", help="budgets: crossed thresholds of budgets, by --tenant and --type.")
+    ] = "job-events",
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -101,7 +105,7 @@ def events(
             namespace,
             Selection(node, several(reason), several(phase, PHASES)),
         )
-        subscription = Subscription(source, begin, wanted)
+        subscription = Subscription(source, begin, wanted, topic)
         if not follow:
             for item in subscription.stream(follow=False):
                 _show(output, item)

@@ -4,7 +4,7 @@ A module that declares callbacks needs no more than what this package shows.
 """
 
 from engine.effects.errors import Disable, RetryLater
-from engine.effects.notice import Notice
-from engine.effects.registry import callback
+from engine.effects.notice import BudgetNotice, Notice
+from engine.effects.registry import budget_callback, callback
 
-__all__ = ["Disable", "Notice", "RetryLater", "callback"]
+__all__ = ["BudgetNotice", "Disable", "Notice", "RetryLater", "budget_callback", "callback"]

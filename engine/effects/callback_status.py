@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from engine.effects.dispatcher import cursor_name
+from engine.effects.dispatcher import cursor_name, partitions_of
 from engine.effects.receiver import Receiver
 from engine.events import decode
 from engine.events.inputs import EffectReported
 from engine.events.jobs import EffectSettled
-from engine.log.port import Log, Partition, SearchableLog
-from statemachines.callbacks import Selector
+from engine.log.port import Log, SearchableLog
+from statemachines.callbacks import BudgetSelector, Selector
 
 __all__ = ["Failure", "StoredStatus", "stored_statuses"]
 
@@ -33,9 +33,9 @@ class StoredStatus:
     name: str
     origin: str
     """Where it is declared: `module:name`."""
-    selector: Selector
+    selector: Selector | BudgetSelector
     lag: int
-    """Offsets between its cursor and the end of the job events."""
+    """Offsets between its cursor and the end of what it follows."""
     stops: set[str] = field(default_factory=set)
     """Ids of failed deliveries that wait for a resume."""
     failure: Failure | None = None
@@ -53,11 +53,7 @@ def stored_statuses(log: SearchableLog, receivers: Iterable[Receiver]) -> list[S
     Raises:
         LogDamagedError: a record does not match its checksum.
     """
-    ends = {
-        partition: log.end(partition)
-        for partition in (Partition("job-events", number) for number in range(log.partitions("job-events")))
-    }
-    found = {receiver.name: _status_of(log, receiver, ends) for receiver in receivers}
+    found = {receiver.name: _status_of(log, receiver) for receiver in receivers}
     # A report counts before it is processed; its settled event repeats it later, in the same order.
     for record in log.scan(("jobs", "job-events"), {EffectReported.TYPE, EffectSettled.TYPE}):
         event = decode(record.message)
@@ -73,7 +69,7 @@ def stored_statuses(log: SearchableLog, receivers: Iterable[Receiver]) -> list[S
     return list(found.values())
 
 
-def _status_of(log: Log, receiver: Receiver, ends: dict[Partition, int]) -> StoredStatus:
+def _status_of(log: Log, receiver: Receiver) -> StoredStatus:
     cursor = log.cursor(cursor_name(receiver.name))
-    lag = sum(max(end - cursor.get(partition, 0), 0) for partition, end in ends.items())
+    lag = sum(max(log.end(partition) - cursor.get(partition, 0), 0) for partition in partitions_of(log, receiver.selector))
     return StoredStatus(receiver.name, receiver.origin, receiver.selector, lag)

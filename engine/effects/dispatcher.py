@@ -1,8 +1,8 @@
-"""The dispatcher: delivers committed transitions to receivers, in the order of the log, at least once.
+"""The dispatcher: delivers what was committed to receivers, in the order of the log, at least once.
 
-Each receiver has a cursor for each partition of `job-events`, which moves past a notice when it is delivered. Similar notices are
-not merged. A failing receiver keeps its cursor and is retried with back-off; the others continue. After 24 hours, or on its
-request, an event disables it; `resume` continues it at its cursor.
+Each receiver has a cursor for each partition of `job-events`, and of `budgets` if it is told of budgets, which moves past a notice
+when it is delivered. Similar notices are not merged. A failing receiver keeps its cursor and is retried with back-off; the others
+continue. After 24 hours, or on its request, an event disables it; `resume` continues it at its cursor.
 
 `step` reads no clock: the time is given. What runs receivers is given too (`engine.effects.executor`).
 """
@@ -13,24 +13,25 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final, Literal
+from typing import Final, Literal, cast
 
 from engine.effects.errors import NotDisabledError, ReplayError
 from engine.effects.executor import Executor, ThreadExecutor
 from engine.effects.feed import Feed
 from engine.effects.lane import Lane
 from engine.effects.metrics import CallbackStatus
-from engine.effects.notice import LEVELS, Notice, make_notice
+from engine.effects.notice import LEVELS, Notice, NoticeMode, Told, make_budget_notice, make_notice
 from engine.effects.receiver import Outcome, Receiver
 from engine.effects.registry import Registry
 from engine.effects.reports import Stop, report
 from engine.events import Event, Message
+from engine.events.budgets import BudgetCrossed
 from engine.events.jobs import EffectSettled
 from engine.events.transitions import transition_of
 from engine.log.port import Log, Partition, Record
-from statemachines.callbacks import Selector, selects
+from statemachines.callbacks import BudgetSelector, Selector, selects
 
-__all__ = ["Dispatcher", "Mode", "cursor_name"]
+__all__ = ["Dispatcher", "Mode", "cursor_name", "partitions_of"]
 
 Mode = Literal["live", "replay"]
 """`live`: notices are delivered, older ones flagged `catchup`. `replay`: nothing leaves the process."""
@@ -47,6 +48,12 @@ _logger: Final = logging.getLogger(__name__)
 def cursor_name(receiver: str) -> str:
     """Return the name under which the log keeps a receiver's cursor."""
     return f"callback/{receiver}"
+
+
+def partitions_of(log: Log, selector: Selector | BudgetSelector) -> list[Partition]:
+    """Return what is followed for a receiver; in job events it is told, too, whether it is disabled."""
+    partitions = [Partition("job-events", number) for number in range(log.partitions("job-events"))]
+    return [*partitions, Partition("budgets", 0)] if isinstance(selector, BudgetSelector) else partitions
 
 
 @dataclass(slots=True)
@@ -101,10 +108,9 @@ class Dispatcher:
         self.principal = ""
         """Principal in reports on deliveries."""
         self._lines = {receiver.name: self._line(receiver) for receiver in registry}
-        starts = {
-            partition: min((line.lanes[number].position for line in self._lines.values()), default=0)
-            for number, partition in enumerate(self._partitions())
-        }
+        starts: dict[Partition, int] = {}
+        for lane in (lane for line in self._lines.values() for lane in line.lanes):
+            starts[lane.partition] = min(lane.position, starts.get(lane.partition, lane.position))
         self._feed = Feed(log, starts)
         self._registry = registry
         self._reports: list[Message] = []
@@ -233,17 +239,17 @@ class Dispatcher:
 
     # --- reading ----------------------------------------------------------------------------------------------------------
 
-    def _partitions(self) -> list[Partition]:
-        return [Partition("job-events", number) for number in range(self._log.partitions("job-events"))]
-
     def _line(self, receiver: Receiver) -> _Line:
         cursor = {} if self._replay else self._log.cursor(cursor_name(receiver.name))
         # A cursor beyond the end is from a newer copy of the log: all events from here on are new.
-        starts = [(partition, min(cursor.get(partition, 0), self._log.end(partition))) for partition in self._partitions()]
-        levels: frozenset[str] = receiver.selector.levels
-        wanted = frozenset(name for name, level in LEVELS.items() if not levels or level in levels)
+        selector = receiver.selector
+        starts = [(place, min(cursor.get(place, 0), self._log.end(place))) for place in partitions_of(self._log, selector)]
         lanes = [Lane(partition, start, start, start) for partition, start in starts]
-        return _Line(receiver, lanes, replace(receiver.selector, labels={}), wanted)
+        if isinstance(selector, BudgetSelector):
+            return _Line(receiver, lanes, Selector(), frozenset({BudgetCrossed.TYPE}))
+        levels: frozenset[str] = selector.levels
+        wanted = frozenset(name for name, level in LEVELS.items() if not levels or level in levels)
+        return _Line(receiver, lanes, replace(selector, labels={}), wanted)
 
     def _fill(self, line: _Line, lane: Lane) -> int:
         """Read the next records for a lane that has room."""
@@ -267,16 +273,22 @@ class Dispatcher:
         lane.passed()
         return looked
 
-    def _notice(self, line: _Line, record: Record) -> Notice | None:
-        event = self._feed.event(record)
+    def _notice(self, line: _Line, record: Record) -> Told | None:
+        event, selector = self._feed.event(record), line.receiver.selector
+        mode: NoticeMode = "catchup" if event.recordedtime < self._started else "live"
+        if isinstance(selector, BudgetSelector):
+            crossed = cast("Event[BudgetCrossed]", event)
+            if selector.tenants and crossed.data.tenant not in selector.tenants:
+                return None
+            return make_budget_notice(record.message, crossed, mode)
         transition = transition_of(event.data)
         # The job's state may have to be read from the log, so it is checked last.
         if transition is None or not selects(line.unlabelled, transition, {}):
             return None
         facts = self._feed.facts(record)
-        if not selects(line.receiver.selector, transition, facts.labels):
+        if not selects(selector, transition, facts.labels):
             return None
-        return make_notice(record.message, event, transition, facts, "catchup" if event.recordedtime < self._started else "live")
+        return make_notice(record.message, event, transition, facts, mode)
 
     # --- what became of calls ---------------------------------------------------------------------------------------------
 
@@ -352,8 +364,9 @@ class Dispatcher:
                 lane.saved, lane.unsaved = lane.position, False
 
 
-def _fields(name: str, notice: Notice, outcome: Outcome) -> dict[str, str]:
-    return {"callback": name, "job": notice.job, "event_id": notice.id, "reason": outcome.message}
+def _fields(name: str, notice: Told, outcome: Outcome) -> dict[str, str]:
+    about = {"job": notice.job} if isinstance(notice, Notice) else {"tenant": notice.tenant}
+    return {"callback": name, **about, "event_id": notice.id, "reason": outcome.message}
 
 
 def _disable(line: _Line, stop: Stop) -> None:

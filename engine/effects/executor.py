@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol
 
-from engine.effects.notice import Notice
+from engine.effects.notice import Told
 from engine.effects.receiver import Outcome, Receiver, deliver
 from engine.events.times import SECOND
 
@@ -52,7 +52,7 @@ class Delivery(Protocol):
 class Executor(Protocol):
     """Runs receivers."""
 
-    def start(self, receiver: Receiver, notices: Sequence[Notice], may_call: Callable[[], bool]) -> Delivery:
+    def start(self, receiver: Receiver, notices: Sequence[Told], may_call: Callable[[], bool]) -> Delivery:
         """Begin to deliver notices, one after another.
 
         Args:
@@ -72,7 +72,7 @@ class InlineExecutor:
         """Create an executor; `clock` returns microseconds."""
         self._clock = clock
 
-    def start(self, receiver: Receiver, notices: Sequence[Notice], may_call: Callable[[], bool]) -> Delivery:
+    def start(self, receiver: Receiver, notices: Sequence[Told], may_call: Callable[[], bool]) -> Delivery:
         """Deliver notices."""
         outcomes: list[Outcome] = []
         for notice in notices:
@@ -101,7 +101,7 @@ class ThreadExecutor:
         self._news = False
         self._left: dict[str, list[threading.Thread]] = {}
 
-    def start(self, receiver: Receiver, notices: Sequence[Notice], may_call: Callable[[], bool]) -> Delivery:
+    def start(self, receiver: Receiver, notices: Sequence[Told], may_call: Callable[[], bool]) -> Delivery:
         """Begin to deliver notices, unless too many earlier calls are still running."""
         # One list for all deliveries of the receiver: several partitions deliver at once.
         left = self._left.setdefault(receiver.name, [])
@@ -142,7 +142,7 @@ class _InThread:
         self,
         clock: Callable[[], int],
         receiver: Receiver,
-        notices: Sequence[Notice],
+        notices: Sequence[Told],
         may_call: Callable[[], bool],
         lock: threading.Condition,
         ended: Callable[[], None],

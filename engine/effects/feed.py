@@ -20,7 +20,7 @@ CHUNK: Final = 1_000
 
 
 class Feed:
-    """The committed job events, from the position of the last receiver to their end."""
+    """The committed job events and those of budgets, from the position of the last receiver to their end."""
 
     def __init__(self, log: Log, starts: Mapping[Partition, int]) -> None:
         """Begin at the earliest offset that any receiver wants of each partition."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.effects.executor import Delivery
-from engine.effects.notice import Notice
+from engine.effects.notice import Told
 from engine.effects.receiver import Outcome
 from engine.events.back_off import BackOff
 from engine.events.times import SECOND
@@ -33,7 +33,7 @@ class Lane:
     """The position saved in the log."""
     read: int
     """Offset of the next record to read."""
-    waiting: deque[tuple[int, Notice]] = field(default_factory=deque)
+    waiting: deque[tuple[int, Told]] = field(default_factory=deque)
     """Notices with their offsets; those in delivery come first."""
     delivery: Delivery | None = None
     unsaved: bool = False

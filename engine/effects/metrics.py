@@ -18,7 +18,7 @@ class CallbackStatus:
 
     name: str
     lag: int
-    """Offsets between its position and the end of the job events."""
+    """Offsets between its position and the end of what it follows."""
     delivered: int = 0
     """Notices delivered by this process."""
     failed: int = 0
@@ -44,7 +44,11 @@ class EffectMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the current values."""
         label = ("callback",)
-        lag = GaugeMetricFamily("lahar_callback_lag_records", "Job events behind the callback's cursor.", labels=label)
+        lag = GaugeMetricFamily(
+            "lahar_callback_lag_records",
+            "Job events, and events of budgets where it is told of these, behind the callback's cursor.",
+            labels=label,
+        )
         disabled = GaugeMetricFamily("lahar_callback_disabled", "1 while the callback waits for a resume.", labels=label)
         done = CounterMetricFamily("lahar_callback_deliveries", "Notices delivered.", labels=label)
         failed = CounterMetricFamily("lahar_callback_failures", "Attempts to deliver that failed.", labels=label)

@@ -1,20 +1,23 @@
-"""The notice that a receiver gets of one transition."""
+"""The notice that a receiver gets of one transition, or of a crossed threshold of a budget."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from engine.events import TYPES, UPCASTERS, Data, Event, Message, to_cloudevent
+from engine.events.budgets import BudgetCrossed
+from engine.events.decimals import plain
 from engine.events.job_state import ENTERED, LabelledJob
 from engine.events.jobs import AttemptEnded, AttemptEvent, JobOpened, JobPhaseChanged, TaskPhaseChanged
 from engine.events.times import format_time
 from statemachines.transition import Transition
 from statemachines.vocabulary import Level
 
-__all__ = ["LEVELS", "Notice", "NoticeMode", "make_notice"]
+__all__ = ["LEVELS", "BudgetNotice", "Notice", "NoticeMode", "Told", "make_budget_notice", "make_notice"]
 
 NoticeMode = Literal["live", "catchup"]
 
@@ -80,6 +83,49 @@ class Notice:
         return f"{format_time(self.occurred)} {what}: {change}{suffix} [{self.mode}]{said}"
 
 
+@dataclass(slots=True, frozen=True)
+class BudgetNotice:
+    """A threshold of a tenant's budget was crossed. It may come more than once, always with the same `id`."""
+
+    id: str
+    """The event's id: the idempotency key."""
+    sequence: int
+    """Position of the event among all about the tenant, gapless from 1."""
+    tenant: str
+    period: str
+    """The month, `2026-10`, in the price book's time zone."""
+    threshold: int
+    """Percent of the budget."""
+    amount: Decimal
+    """What stood on the month's invoice then, exact."""
+    budget: Decimal
+    """The budget's amount."""
+    currency: str
+    """Of both, ISO 4217."""
+    usage: str | None
+    """Id of the `lahar.usage.recorded` that reached it; `None`: it was reached when the budget was given or changed."""
+    job: str | None
+    """The job that this use is of."""
+    cluster: str
+    occurred: int
+    """When it happened (microseconds since 1970-01-01T00:00:00Z)."""
+    recorded: int
+    """When Lahar recorded it (microseconds)."""
+    mode: NoticeMode
+    """`catchup`: it was recorded before this consumer started."""
+    cloudevent: bytes
+    """The event whole, as a CloudEvent in JSON."""
+
+    def __str__(self) -> str:
+        """Return one line for a person."""
+        spent = f"{plain(self.amount)} of {plain(self.budget)} {self.currency}"
+        return f"{format_time(self.occurred)} tenant {self.tenant}: {self.threshold} % of {self.period} ({spent}) [{self.mode}]"
+
+
+Told = Notice | BudgetNotice
+"""Whatever a receiver is told."""
+
+
 _LEVELS: Final[dict[type[Data], Level]] = {
     JobOpened: "job",
     JobPhaseChanged: "job",
@@ -134,4 +180,26 @@ def make_notice(message: Message, event: Event[Data], transition: Transition, jo
         cloudevent=to_cloudevent(message),
         message=getattr(data, "message", ""),
         inferred=getattr(data, "inferred", False) or getattr(data, "skipped", False),
+    )
+
+
+def make_budget_notice(message: Message, event: Event[BudgetCrossed], mode: NoticeMode) -> BudgetNotice:
+    """Return what is told of a threshold; arguments as of `make_notice`."""
+    data = event.data
+    return BudgetNotice(
+        id=event.id,
+        sequence=event.sequence,
+        tenant=data.tenant,
+        period=data.period,
+        threshold=data.threshold,
+        amount=Decimal(data.amount),
+        budget=Decimal(data.budget),
+        currency=data.currency,
+        usage=data.usage,
+        job=data.job,
+        cluster=event.clusterid,
+        occurred=event.time,
+        recorded=event.recordedtime,
+        mode=mode,
+        cloudevent=to_cloudevent(message),
     )

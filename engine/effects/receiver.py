@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from traceback import format_exception_only
 from typing import Final, Literal, Protocol
 
-from engine.effects.notice import Notice
-from statemachines.callbacks import Selector
+from engine.effects.notice import Told
+from statemachines.callbacks import BudgetSelector, Selector
 
 __all__ = ["DONE", "Outcome", "Receiver", "deliver", "describe", "printable"]
 
@@ -35,7 +35,7 @@ DONE: Final = Outcome("done")
 
 
 class Receiver(Protocol):
-    """Consumer of the transitions that it selects."""
+    """Consumer of what it selects."""
 
     @property
     def name(self) -> str:
@@ -46,21 +46,21 @@ class Receiver(Protocol):
         """Where it was declared, for error messages."""
 
     @property
-    def selector(self) -> Selector:
-        """Selects transitions."""
+    def selector(self) -> Selector | BudgetSelector:
+        """Selects transitions, or crossed thresholds of budgets."""
 
     @property
     def time_limit(self) -> int:
         """Longest duration of one delivery (microseconds)."""
 
-    def receive(self, notice: Notice) -> Outcome:
+    def receive(self, notice: Told) -> Outcome:
         """Handle one notice. Called in order for each job, perhaps concurrently for jobs of different partitions.
 
         An exception is the outcome `retry`.
         """
 
 
-def deliver(receiver: Receiver, notice: Notice) -> Outcome:
+def deliver(receiver: Receiver, notice: Told) -> Outcome:
     """Deliver one notice; exceptions become outcomes, except KeyboardInterrupt."""
     try:
         return receiver.receive(notice)

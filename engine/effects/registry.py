@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import EntryPoint
 from importlib.metadata import entry_points as installed_entry_points
@@ -31,13 +31,13 @@ from engine.effects.errors import (
     UnknownCallbackError,
 )
 from engine.effects.modules import MODULE_NAME, import_named
-from engine.effects.notice import Notice
+from engine.effects.notice import BudgetNotice, Notice, Told
 from engine.effects.receiver import DONE, Outcome, Receiver, describe, printable
 from engine.events.times import SECOND
-from statemachines.callbacks import Selector, parse_selector
+from statemachines.callbacks import BudgetSelector, Selector, parse_selector
 from statemachines.errors import SelectorError
 
-__all__ = ["ENTRY_POINTS", "TIME_LIMIT", "Callback", "Registry", "callback", "load"]
+__all__ = ["ENTRY_POINTS", "TIME_LIMIT", "Callback", "Registry", "budget_callback", "callback", "load"]
 
 ENTRY_POINTS: Final = "lahar.callbacks"
 """Group of entry points; each names a callback or a module that declares callbacks."""
@@ -52,11 +52,12 @@ Names = str | Sequence[str] | None
 
 @dataclass(slots=True, frozen=True)
 class Callback:
-    """A Python callable as a `Receiver` of transitions. Calling it calls the function, for tests."""
+    """A Python callable as a `Receiver`. Calling it calls the function, for tests."""
 
     name: str
-    selector: Selector
-    function: Callable[[Notice], object]
+    selector: Selector | BudgetSelector
+    function: Callable[[Any], object]
+    """Takes what is told of that which is selected."""
     time_limit: int = TIME_LIMIT
     """Microseconds."""
 
@@ -66,11 +67,11 @@ class Callback:
         place: Any = self.function if hasattr(self.function, "__qualname__") else type(self.function)
         return f"{place.__module__}:{place.__qualname__}"
 
-    def __call__(self, notice: Notice) -> object:
+    def __call__(self, notice: Told) -> object:
         """Call the function."""
         return self.function(notice)
 
-    def receive(self, notice: Notice) -> Outcome:
+    def receive(self, notice: Told) -> Outcome:
         """Call the function; its exception decides the outcome, its return value is ignored."""
         try:
             self.function(notice)
@@ -110,30 +111,60 @@ def callback(
     """
 
     def declare(function: Callable[[Notice], object]) -> Callback:
-        called: str = getattr(function, "__name__", "") if name is None else name
-        found = Callback(called, Selector(), function)
-        where = f"callback {called!r} ({found.origin})"
-        if not _NAME.fullmatch(called):
-            raise CallbackError(f"{where}: give it a `name` of up to 100 letters, digits, `_`, `-` and `.`")
-        if not (isfinite(time_limit) and time_limit > 0):
-            raise CallbackError(f"{where}: time_limit must be more than 0 seconds, not {time_limit}")
-        _check_callable(where, function)
+        found, where = _declared(function, name, time_limit)
         content = {"level": level, "from": from_, "to": to, "reason": reason, "task": task}
         given = {field: _listed(value) for field, value in content.items() if value is not None}
         try:
             selector = parse_selector({**given, "labels": labels})
         except SelectorError as error:
             raise CallbackError(f"{where}: {error}") from None
-        return Callback(called, selector, function, int(time_limit * SECOND))
+        return replace(found, selector=selector)
 
     return declare
+
+
+def budget_callback(
+    *, tenant: Names = None, name: str | None = None, time_limit: float = TIME_LIMIT / SECOND
+) -> Callable[[Callable[[BudgetNotice], object]], Callback]:
+    """Declare a function to be called when a threshold of a budget is crossed.
+
+    Args:
+        tenant: whose; `None`: anybody's.
+        name: as of `callback`.
+        time_limit: as of `callback`.
+
+    Raises:
+        CallbackError: as `callback`.
+    """
+
+    def declare(function: Callable[[BudgetNotice], object]) -> Callback:
+        found, where = _declared(function, name, time_limit)
+        tenants = [] if tenant is None else [tenant] if isinstance(tenant, str) else list(tenant)
+        if not all(isinstance(one, str) for one in tenants):
+            raise CallbackError(f"{where}: tenant: give a string or a list of strings")
+        return replace(found, selector=BudgetSelector(frozenset(tenants)))
+
+    return declare
+
+
+def _declared(function: Callable[[Any], object], name: str | None, time_limit: float) -> tuple[Callback, str]:
+    """Return a callback that selects everything, and how messages call it."""
+    called: str = getattr(function, "__name__", "") if name is None else name
+    found = Callback(called, Selector(), function)
+    where = f"callback {called!r} ({found.origin})"
+    if not _NAME.fullmatch(called):
+        raise CallbackError(f"{where}: give it a `name` of up to 100 letters, digits, `_`, `-` and `.`")
+    if not (isfinite(time_limit) and time_limit > 0):
+        raise CallbackError(f"{where}: time_limit must be more than 0 seconds, not {time_limit}")
+    _check_callable(where, function)
+    return replace(found, time_limit=int(time_limit * SECOND)), where
 
 
 def _listed(names: str | Sequence[str]) -> str | list[str]:
     return names if isinstance(names, str) else list(names)
 
 
-def _check_callable(where: str, function: Callable[[Notice], object]) -> None:
+def _check_callable(where: str, function: Callable[[Any], object]) -> None:
     if iscoroutinefunction(function) or isasyncgenfunction(function) or isgeneratorfunction(function):
         raise CallbackError(f"{where} is asynchronous or a generator; write a plain function, it is called in its own thread")
     try:

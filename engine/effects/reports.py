@@ -1,7 +1,8 @@
 """Reports on callbacks, as inputs.
 
 A failed delivery is an input of its job, so the job's history shows it. That a receiver is disabled or resumed belongs to no job:
-the subject is the receiver, so these reports are ordered and outlive the job, which may be parked or forgotten.
+the subject is the receiver, so these reports are ordered and outlive the job, which may be parked or forgotten. The subject of a
+failed delivery about a budget is the receiver, too.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from engine.effects.notice import Notice
+from engine.effects.notice import Notice, Told
 from engine.events import Data, Event, Message, encode
 from engine.events.ids import digest
 from engine.events.inputs import EffectReported
@@ -29,7 +30,7 @@ class Stop:
     """The delivery at which a receiver is disabled until a resume."""
 
     job: str
-    """The job of the delivery; empty for reports about the receiver alone."""
+    """The job of the delivery; empty for reports about the receiver alone, and about budgets."""
     cluster: str
     effect: str
     """Id of the delivery."""
@@ -37,9 +38,10 @@ class Stop:
     """Why."""
 
     @classmethod
-    def at(cls, name: str, notice: Notice, message: str) -> Stop:
+    def at(cls, name: str, notice: Told, message: str) -> Stop:
         """Return the stop of a receiver at a notice."""
-        return cls(notice.job, notice.cluster, delivery_id(name, notice.id), message)
+        job = notice.job if isinstance(notice, Notice) else ""
+        return cls(job, notice.cluster, delivery_id(name, notice.id), message)
 
 
 def report(
@@ -56,7 +58,7 @@ def report(
         principal: principal of the report.
     """
     data = EffectReported(stop.effect, outcome, name, stop.message, principal=principal)
-    subject = stop.job if outcome == "failed" else f"callback/{name}"
+    subject = stop.job if outcome == "failed" and stop.job else f"callback/{name}"
     # A delivery may be disabled again after a resume: only the time distinguishes these reports.
     identity = digest(f"report\x1f{stop.effect}\x1f{outcome}\x1f{now}".encode())
     event: Event[Data] = Event(identity, SOURCE, data.TYPE, subject, now, now, 0, subject, cause, stop.cluster, data)

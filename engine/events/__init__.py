@@ -11,7 +11,7 @@ from engine.events import inputs, jobs
 from engine.events import decisions
 
 # isort: split
-from engine.events import billing
+from engine.events import billing, budgets
 from engine.events.envelope import SMALL, Event, Message, decode, encode, from_cloudevent, raw_message, to_cloudevent
 from engine.events.errors import EventError, NotKeptError, UndecodableError, UnknownTypeError
 from engine.events.vocabulary import TYPES, UPCASTERS, Data, Topic
@@ -29,6 +29,7 @@ __all__ = [
     "UndecodableError",
     "UnknownTypeError",
     "billing",
+    "budgets",
     "decisions",
     "decode",
     "encode",

@@ -175,6 +175,12 @@ class UsageWithdrawn(Usage):
     """Of what replaces them."""
     at_mark: bool = False
     """A timer wrote it."""
+    tenant: str = ""
+    """Whose they were."""
+    job_kind: str = ""
+    """The job's, as they had it."""
+    amount: str | None = None
+    """What they cost in all, exact; `None`: a later price book has dropped the version that priced them."""
 
 
 @event("lahar.usage.failed.v1", topic="billing")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.events import billing, decisions, ids, inputs, jobs
+from engine.events import billing, budgets, decisions, ids, inputs, jobs
 from engine.events.envelope import Event
 from engine.events.times import SECOND, parse_time
 from engine.events.topics import level
@@ -199,11 +199,25 @@ _DATA: Final[tuple[Data, ...]] = (
         gpu_model="A100-80GB",
     ),
     billing.UsageWithdrawn(
-        "worker", 1, 1, _POD, record="usage", start=_START + 540 * SECOND, end=_START + 1_470 * SECOND, period="2026-03", revision=1
+        "worker",
+        1,
+        1,
+        _POD,
+        record="usage",
+        start=_START + 540 * SECOND,
+        end=_START + 1_470 * SECOND,
+        period="2026-03",
+        revision=1,
+        tenant="ml",
+        job_kind="VCJob",
+        amount="3.8688",
     ),
     billing.UsageFailed("worker", 1, 1, _POD, error="KeyError: '2025'"),
     billing.UsageReviewed(64),
     billing.PeriodClosed("2026-02", "finance"),
+    budgets.BudgetCrossed(
+        "ml", "2026-03", 80, amount="803.8688", budget="1000", currency="EUR", usage=ids.output_id("billing", _JOB, 7), job=_JOB
+    ),
 )
 
 EXAMPLES: Final[dict[str, Data]] = {data.TYPE: data for data in _DATA}
@@ -219,13 +233,13 @@ def example(name: str) -> Event[Data]:
     data = EXAMPLES[name]
     position = list(EXAMPLES).index(name)
     time = _START + position * 45 * SECOND
-    subject = {"cluster": _CLUSTER, "shard": "lifecycle/0"}.get(level(type(data)), _JOB)
+    subject = {"cluster": _CLUSTER, "shard": "lifecycle/0", "tenant": "ml"}.get(level(type(data)), _JOB)
     if data.TOPIC in INPUT_TOPICS:
         return Event(_input_id(data), _source(data), name, subject, time, time + SECOND, 0, subject, "", _CLUSTER, data)
     cause = ids.observation_id(_POD, "81734", deleted=False)
     # A shard's account belongs to no job; what could not be read has a key, but no id and no cluster.
     of_shard, stage = level(type(data)) == "shard", "scheduling" if data.TOPIC == "decisions" else "lifecycle"
-    correlation = subject if not of_shard else data.key if isinstance(data, jobs.DeadLettered) else ""
+    correlation = data.key if isinstance(data, jobs.DeadLettered) else "" if level(type(data)) in {"shard", "tenant"} else subject
     return Event(
         ids.output_id(stage, cause, position),
         f"lahar/{stage}",

@@ -23,9 +23,12 @@ __all__ = [
     "METERS",
     "Meter",
     "Multiplier",
+    "Price",
     "PriceBook",
     "PriceVersion",
     "RateTable",
+    "Specification",
+    "faults_of",
     "read_book",
 ]
 
@@ -67,6 +70,7 @@ def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
 
 
 Price = Annotated[Decimal, _number(_DIGITS)]
+"""A decimal number from 0 on, as text."""
 Factor = Annotated[Decimal, _number(_FACTOR_DIGITS)]
 
 
@@ -94,11 +98,13 @@ RateTable = dict[Meter, Annotated[dict[Key, Price], Field(min_length=1, max_leng
 """By meter and node type or GPU model; `*` is any other."""
 
 
-class _Part(BaseModel):
+class Specification(BaseModel):
+    """Base of what is given as a part of an object: nothing unknown, nothing converted."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
-class Multiplier(_Part):
+class Multiplier(Specification):
     """A factor on the price of usage that fits. Exactly one of the other fields is given."""
 
     factor: Factor
@@ -122,7 +128,7 @@ class Multiplier(_Part):
         raise AssertionError("one of them is given")
 
 
-class PriceVersion(_Part):
+class PriceVersion(Specification):
     """The rules that are in force from a moment on, until the next version's."""
 
     version: Key
@@ -172,7 +178,7 @@ class PriceVersion(_Part):
         return rates.get(ANY)
 
 
-class PriceBook(_Part):
+class PriceBook(Specification):
     """What `spec` of a PriceBook holds."""
 
     currency: str
@@ -215,11 +221,15 @@ def read_book(spec: Mapping[str, Any]) -> tuple[PriceBook | None, list[tuple[str
     try:
         return PriceBook.model_validate(spec), []
     except ValidationError as error:
-        return None, [(_path(fault["loc"]), fault["msg"].removeprefix("Value error, ")) for fault in error.errors()[:FAULTS]]
+        return None, faults_of(error, "spec")
 
 
-def _path(places: tuple[int | str, ...]) -> str:
-    path = "spec"
+def faults_of(error: ValidationError, path: str) -> list[tuple[str, str]]:
+    """Return the path of each fault below a path, and what it is."""
+    return [(_path(path, fault["loc"]), fault["msg"].removeprefix("Value error, ")) for fault in error.errors()[:FAULTS]]
+
+
+def _path(path: str, places: tuple[int | str, ...]) -> str:
     for place in places:
         path += f"[{place}]" if isinstance(place, int) else "" if place == "[key]" else f".{place}"
     return path

@@ -9,7 +9,7 @@ from engine.events.vocabulary import TYPES, Data, Topic
 
 __all__ = ["LEVELS", "TOPICS", "About", "level", "types_by_topic"]
 
-Scope = Literal["job", "task", "replica", "job, task or replica", "cluster", "shard"]
+Scope = Literal["job", "task", "replica", "job, task or replica", "tenant", "cluster", "shard"]
 """At which level something happened."""
 
 
@@ -53,6 +53,11 @@ TOPICS: Final[dict[Topic, About]] = {
         text="What attempts used and what it costs: never overwritten, but corrected by later events. "
         "Ordered and gapless within a job.",
     ),
+    "budgets": About(
+        "Budgets",
+        "tenant",
+        text="Thresholds of tenants' budgets that were crossed. One partition; ordered and gapless within a tenant.",
+    ),
     "dead-letters": About(
         "Dead letters",
         "original key",
@@ -68,8 +73,8 @@ _BY_PREFIX: Final[dict[str, Scope]] = {"pod": "replica", "attempt": "replica", "
 
 def level(cls: type[Data]) -> Scope:
     """Return the level at which an event of this class happens."""
-    if cls.TOPIC == "cluster":
-        return "cluster"
+    if cls.TOPIC in {"cluster", "budgets"}:
+        return "cluster" if cls.TOPIC == "cluster" else "tenant"
     found = _BY_PREFIX.get(cls.TYPE.split(".")[1])
     if found:
         return found

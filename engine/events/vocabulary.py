@@ -17,6 +17,7 @@ from engine.events.bounds import FACT_BYTES
 
 __all__ = [
     "INPUT_TOPICS",
+    "SINGLE_TOPICS",
     "TYPES",
     "UPCASTERS",
     "Data",
@@ -30,12 +31,25 @@ __all__ = [
 ]
 
 Topic = Literal[
-    "pods", "jobs", "cluster", "job-events", "decisions", "preemptions", "scheduling", "billing", "dead-letters", "snapshots"
+    "pods",
+    "jobs",
+    "cluster",
+    "job-events",
+    "decisions",
+    "preemptions",
+    "scheduling",
+    "billing",
+    "budgets",
+    "dead-letters",
+    "snapshots",
 ]
 """Writers of events."""
 
 INPUT_TOPICS: Final[frozenset[Topic]] = frozenset({"pods", "jobs", "cluster"})
 """Written by producers outside the engine. Their events carry no sequence and may leave their times to whoever appends them."""
+
+SINGLE_TOPICS: Final[frozenset[Topic]] = frozenset({"cluster", "scheduling", "budgets"})
+"""One partition each, whatever the others have."""
 
 Stability = Literal["stable", "operational"]
 """`stable`: fields are only added within a version. `operational`: may change with a release; not for subscribers."""

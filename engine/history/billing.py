@@ -7,14 +7,15 @@ from typing import Any, NamedTuple
 
 from engine.billing.absorb import absorb
 from engine.billing.charges import charges_of, factors_of
-from engine.billing.corrections import difference
+from engine.billing.corrections import difference, part
 from engine.billing.evolve import evolve, run_of
 from engine.billing.persist import known_of
 from engine.billing.runs import runs_of
 from engine.billing.state import Attempt, Known, Run, State
 from engine.billing.turn import Turn
 from engine.events import Data, Event, decode
-from engine.events.billing import Charge, Usage, UsageFailed, UsageRecorded
+from engine.events.billing import Charge, Usage, UsageFailed, UsageRecorded, UsageWithdrawn
+from engine.events.decimals import plain, total
 from engine.events.jobs import JobForgotten
 from engine.events.times import Micros, format_time
 from engine.log.port import Searchable
@@ -103,6 +104,8 @@ def _check_event(state: State, event: Event[Data]) -> Iterator[Finding]:
         return
     if event.sequence != known.job.written + 1:
         yield Finding(event.subject, place, f"{event.id} has sequence {event.sequence} after {known.job.written}")
+    if isinstance(data, UsageWithdrawn) and data.amount is not None and (amount := _standing(state, known, data)) != data.amount:
+        yield Finding(event.subject, place, f"{event.id} takes back {data.amount}; expected {amount}")
     if isinstance(data, UsageFailed) or not isinstance(data, UsageRecorded):
         return
     run = run_of(data)
@@ -112,6 +115,19 @@ def _check_event(state: State, event: Event[Data]) -> Iterator[Finding]:
         yield Finding(event.subject, place, f"{event.id} refers to terms of the job that no event contains")
     elif (charges := _charges(state, known, run, data.length)) != data.charges:
         yield Finding(event.subject, place, f"{event.id} charges {_sum(data.charges)}; expected {_sum(charges)}")
+
+
+def _standing(state: State, known: Known, data: UsageWithdrawn) -> str | None:
+    """Return what the runs that a withdrawal makes void cost; `None`: not known, or nothing stands there."""
+    attempt = known.by_slot.get((data.task, data.index, data.attempt))
+    void = [
+        part(run, max(run.start, data.start), min(run.end, data.end))
+        for run in (() if attempt is None else attempt.recorded)
+        if (run.record, run.invoice) == (data.record, data.period) and run.start < data.end and run.end > data.start
+    ]
+    if not void or not all(run.price_version is None or run.price_version in state.book.names for run in void):
+        return None
+    return plain(total(charge.amount for run in void for charge in _charges(state, known, run, run.length)))
 
 
 def _charges(state: State, known: Known, run: Run, length: int) -> list[Charge]:

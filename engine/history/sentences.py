@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from engine.events import Data, Event
+from engine.events.budgets import BudgetCrossed
 from engine.events.decisions import (
     DecidedBound,
     DecidedEnqueued,
@@ -129,6 +130,10 @@ def describe(event: Event[Data]) -> str:
     """Return one clause, without a full stop, on what an event is about and when it happened."""
     clause = _CLAUSES.get(type(event.data))
     return clause(event.data, f"at {moment(event.time)}") if clause is not None else f"{event.type} at {moment(event.time)}"
+
+
+def _budget_crossed(data: BudgetCrossed, at: str) -> str:
+    return f"{data.threshold} % of the budget of {data.period} was crossed {at}: {data.amount} of {data.budget} {data.currency}"
 
 
 def _because(reason: str | None) -> str:
@@ -371,6 +376,7 @@ def _node(data: NodeObserved, at: str) -> str:
 Teller = Callable[[Any, str], str]
 
 _CLAUSES: Final[dict[type[Data], Teller]] = {
+    BudgetCrossed: _budget_crossed,
     JobOpened: _opened,
     JobRevised: _revised,
     JobPhaseChanged: _phase,

@@ -1,4 +1,4 @@
-"""Subscriptions to job events: from the beginning, a token, a time or now, past events first, then new ones.
+"""Subscriptions to job events, or to those of budgets: from the beginning, a token, a time or now, past events first.
 
 Every committed event that matches the filter is delivered exactly once, in the order of its job. The token taken after an event
 resumes behind that event.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Final, Literal, cast
 
@@ -21,9 +21,11 @@ from engine.history.token import Place, check, digest_of, read_token, write_toke
 from engine.log.port import Log, Partition, Record
 from statemachines.vocabulary import Level
 
-__all__ = ["CaughtUp", "Start", "Subscription", "Wanted", "level_of"]
+__all__ = ["CaughtUp", "Followed", "Start", "Subscription", "Wanted", "level_of"]
 
-TOPIC: Final[Topic] = "job-events"
+Followed = Literal["job-events", "budgets"]
+"""What can be subscribed to. Of budgets the filters are tenant and types."""
+
 _READ: Final = 500
 _WAIT: Final = 1.0
 _ALL: Final = Selection()
@@ -76,25 +78,30 @@ def level_of(event_type: str) -> Level | None:
 
 
 class Subscription:
-    """One reader of `job-events`. Not thread-safe."""
+    """One reader of a topic. Not thread-safe."""
 
-    def __init__(self, log: Log, start: Start | None = None, wanted: Wanted | None = None) -> None:
+    def __init__(self, log: Log, start: Start | None = None, wanted: Wanted | None = None, topic: Followed = "job-events") -> None:
         """Find the start of the subscription.
 
         Args:
             log: any log.
             start: where to begin; default the beginning.
             wanted: conditions on events; default all.
+            topic: topic to read.
 
         Raises:
             MalformedTokenError: not a token of this release.
             ForeignTokenError: the token is from another log, topic or epoch.
             ExpiredTokenError: events after the token are no longer retained.
+            ValueError: the topic has no such filter.
         """
         self._log = log
+        self._topic: Topic = topic
         self._wanted = wanted or Wanted()
+        if topic == "budgets" and replace(self._wanted, tenant=None, types=()) != Wanted():
+            raise ValueError("events of budgets are selected by tenant and type only")
         self._types = [full_type(given) for given in self._wanted.types]
-        self._partitions = [Partition(TOPIC, number) for number in range(log.partitions(TOPIC))]
+        self._partitions = [Partition(topic, number) for number in range(log.partitions(topic))]
         self._ends = {partition.number: log.end(partition) for partition in self._partitions}
         self._places = self._begin(start or Start())
         self._fetched = {number: place.next for number, place in self._places.items()}
@@ -102,13 +109,13 @@ class Subscription:
         self._look = True
         """A partition's buffer is empty; all empty ones are read before the next event is chosen."""
         self._jobs: dict[str, LabelledJob] = {}
-        if self._wanted.asks_for_jobs:
+        if self._wanted.asks_for_jobs and topic == "job-events":
             self._learn_jobs()
 
     @property
     def token(self) -> str:
         """Token that resumes behind the last delivered event."""
-        return write_token(TOPIC, self._places)
+        return write_token(self._topic, self._places)
 
     @property
     def caught_up(self) -> bool:
@@ -154,8 +161,8 @@ class Subscription:
     def _begin(self, start: Start) -> dict[int, Place]:
         if start.at == "token":
             topic, places = read_token(start.token)
-            if topic != TOPIC:
-                raise ForeignTokenError(f"it is of topic {topic}, not {TOPIC}")
+            if topic != self._topic:
+                raise ForeignTokenError(f"it is of topic {topic}, not {self._topic}")
             check(self._log, topic, places)
             return {partition.number: places.get(partition.number, Place(0)) for partition in self._partitions}
         if start.at == "now":
@@ -166,17 +173,17 @@ class Subscription:
 
     def _behind(self, number: int, offset: int) -> Place:
         """Return the place at an offset, with the digest of the event before it."""
-        found = self._log.read(Partition(TOPIC, number), max(offset - 1, 0), 1)
+        found = self._log.read(Partition(self._topic, number), max(offset - 1, 0), 1)
         if found and found[0].offset < offset:
             return Place(offset, found[0].offset, digest_of(found[0].message.id))
         return Place(offset)
 
     def _first_at(self, number: int, end: int, time: int) -> int:
-        """Return the first offset recorded at or after a time: recorded times never fall within a partition of job events."""
+        """Return the first offset recorded at or after a time: recorded times never fall within a partition."""
         low, high = 0, end
         while low < high:
             middle = (low + high) // 2
-            found = self._log.read(Partition(TOPIC, number), middle, 1)
+            found = self._log.read(Partition(self._topic, number), middle, 1)
             if found and found[0].offset < high and found[0].message.recordedtime < time:
                 low = found[0].offset + 1
             else:
@@ -235,7 +242,10 @@ class Subscription:
 
     def _passes(self, message: Message) -> bool:
         wanted = self._wanted
-        if wanted.asks_for_jobs:
+        if self._topic == "budgets":
+            if wanted.tenant not in {None, message.subject}:
+                return False
+        elif wanted.asks_for_jobs:
             self._learn(message)
             # A forgotten job has no further events.
             find = self._jobs.pop if message.type == JobForgotten.TYPE else self._jobs.get

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import Final, get_args
 
 from engine.events import Message, Topic
+from engine.events.vocabulary import SINGLE_TOPICS
 from engine.log.errors import FencedError, LogError, RecordTooLargeError
 from engine.log.partitioner import partition_of
 from engine.log.port import READ_BYTES, Commit, Partition, Position, Record, ShardId, ShardView, size_of
@@ -18,8 +19,6 @@ from engine.log.producer_time import capped, wall_clock
 from engine.log.shard_inputs import resume
 
 __all__ = ["MemoryLog"]
-
-_SINGLE: Final = frozenset({"cluster", "scheduling"})
 
 
 class _Shard:
@@ -45,13 +44,13 @@ class MemoryLog:
         """Make an empty log.
 
         Args:
-            partitions: of each topic, except of `cluster` and `scheduling`, which have one.
+            partitions: of each topic, except of those in `SINGLE_TOPICS`, which have one.
             largest: bytes that a record may have (`size_of`), to stand for a log with such a limit; `None`: any number.
             clock: gives the time at which something is appended (microseconds).
         """
         self._largest = largest
         self._clock = clock
-        self._counts: dict[Topic, int] = {topic: 1 if topic in _SINGLE else partitions for topic in get_args(Topic)}
+        self._counts: dict[Topic, int] = {topic: 1 if topic in SINGLE_TOPICS else partitions for topic in get_args(Topic)}
         self._records: dict[Partition, list[Record]] = {
             Partition(topic, number): [] for topic, count in self._counts.items() for number in range(count)
         }

@@ -198,7 +198,7 @@ class Log(Protocol):
     """An ordered, durable store of messages."""
 
     def partitions(self, topic: Topic) -> int:
-        """Return the number of partitions of a topic, 1 or more. `cluster` and `scheduling` always have one."""
+        """Return the number of partitions of a topic, 1 or more. Those of `SINGLE_TOPICS` always have one."""
 
     def append(self, topic: Topic, messages: Sequence[Message]) -> None:
         """Append inputs, all or none, in order; each goes to the partition that its key chooses.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, get_args
 
 from engine.events import Topic
-from engine.events.vocabulary import INPUT_TOPICS
+from engine.events.vocabulary import INPUT_TOPICS, SINGLE_TOPICS
 from engine.log.errors import LogUnavailableError, NotALogError
 from engine.log.failures import BUSY_SECONDS, damaged, translated
 from engine.log.port import Partition
@@ -27,7 +27,6 @@ APPLICATION_ID: Final = 0x4C414852
 VERSION: Final = 1
 """Of the tables; a file with a higher one is not read."""
 
-_SINGLE: Final = frozenset({"cluster", "scheduling"})
 
 _TABLES: Final = """
 CREATE TABLE log (
@@ -93,7 +92,7 @@ def table(partition: Partition) -> str:
 
 def partition_counts(partitions: int) -> dict[Topic, int]:
     """Return how many partitions each topic of a log has whose partitioned topics have `partitions`."""
-    return {topic: 1 if topic in _SINGLE else partitions for topic in get_args(Topic)}
+    return {topic: 1 if topic in SINGLE_TOPICS else partitions for topic in get_args(Topic)}
 
 
 def make_file(path: Path, partitions: int) -> None:

@@ -57,7 +57,7 @@ class SqliteLog:
 
         Args:
             path: the file; SQLite keeps `PATH-wal` and `PATH-shm` beside it.
-            partitions: of each topic, except of `cluster` and `scheduling`, which have one; `None`: as the file has it, 1 in a
+            partitions: of each topic, except of those in `SINGLE_TOPICS`, which have one; `None`: as the file has it, 1 in a
                 new one.
             create: make the file if it is not there.
             readonly: only read.

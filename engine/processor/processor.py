@@ -6,22 +6,20 @@ processor does not know jobs; the stage does not know the processor.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from time import monotonic, perf_counter
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from engine.events.times import SECOND
 from engine.log.errors import FencedError, LogError, RecordTooLargeError
-from engine.log.port import Commit, Log, Partition, Position, ShardId, ShardLog, Vector
-from engine.processor.accounts import Accounts
+from engine.log.port import Commit, Log, ShardLog, Vector
 from engine.processor.batch_retries import Failures, UndecidedError, not_written
 from engine.processor.breaker import Breaker
 from engine.processor.inputs import Inputs, Retaken, Source, Taken
 from engine.processor.observer import Batch, Observer
-from engine.processor.partitions import input_partitions, output_partitions
 from engine.processor.recovery import StoppedRecoveryError, must_reach, recover
-from engine.processor.shard_logging import ShardLogger
 from engine.processor.shard_run import OUTPUT_LIMIT, Limit, ShardRun, UnfiredError
+from engine.processor.shard_view import ShardView
 from engine.processor.stage import Stage
 from engine.processor.watchdog import DECIDE_SECONDS, Watchdog
 
@@ -43,7 +41,7 @@ SNAPSHOT_EVERY: Final = 100_000
 S = TypeVar("S")
 
 
-class Processor(Generic[S]):
+class Processor(ShardView[S]):
     """Runs one shard of a stage. Not thread-safe: one thread steps it."""
 
     def __init__(
@@ -73,9 +71,7 @@ class Processor(Generic[S]):
             watchdog: ends the process when a decision takes too long.
             hosted: whether this code runs inside another program: its garbage collector is then left on.
         """
-        self.shard: Final = ShardId(stage.name, number)
-        self.stage: Final[Stage[S]] = stage
-        self.log: Final = log
+        super().__init__(log, stage, number)
         self.batch: Final = batch
         """Most inputs per transaction."""
         self._most_inputs = Limit(batch)
@@ -85,10 +81,6 @@ class Processor(Generic[S]):
         self._observer = observer
         self._watchdog = watchdog
         self._hosted = hosted
-        self.reads: Final[Sequence[Partition]] = input_partitions(log, stage, number)
-        self.writes: Final[Sequence[Partition]] = output_partitions(log, stage, number)
-        self._opened: ShardRun[S] | None = None
-        self._logger = ShardLogger(self.shard)
         self._mine = False
         self._last: Breaker | None = None
         """The breaker of this process's last opening, unless it was closed cleanly."""
@@ -181,83 +173,7 @@ class Processor(Generic[S]):
     def _inputs(self, offsets: Vector) -> Inputs:
         return Inputs(self.log, self.reads, offsets, self.batch)
 
-    # --- state ----------------------------------------------------------------------------------------------------
-
-    @property
-    def is_open(self) -> bool:
-        """Return whether it holds its shard. After a log error it does not, and must be opened again.
-
-        If only reading inputs failed, it still holds the shard and can be stepped again.
-        """
-        return self._opened is not None
-
-    @property
-    def can_work(self) -> bool:
-        """Return whether it holds its shard and its last read of inputs succeeded."""
-        run = self._opened
-        return run is not None and not run.inputs.out_of_reach
-
-    @property
-    def state(self) -> S:
-        """The stage's state."""
-        return self._run.state
-
-    @property
-    def accounts(self) -> Accounts:
-        """Inputs by outcome."""
-        return self._run.accounts
-
-    @property
-    def committed(self) -> dict[str, int]:
-        """Inputs by outcome, as of the last commit."""
-        return self._run.committed
-
-    @property
-    def received(self) -> int:
-        """Inputs taken, as of the last commit: counted separately; the sum of `committed` if nothing is wrong."""
-        return self._run.received
-
-    @property
-    def position(self) -> Position:
-        """The committed position."""
-        return self._run.held.position
-
-    @property
-    def waiting_since(self) -> Sequence[int | None]:
-        """Append time of the oldest uncommitted input (microseconds), for each of `reads`."""
-        run = self._run
-        return run.inputs.oldest(run.held.position.vector)
-
-    @property
-    def parked_jobs(self) -> int:
-        """Number of parked jobs, as of the last commit."""
-        return self._logger.parked_jobs
-
-    @property
-    def state_subjects(self) -> int:
-        """Number of subjects with a record in the snapshot, or one still to be written."""
-        return self._run.snapshots.subjects
-
-    @property
-    def snapshot_low(self) -> Position:
-        """Position of the snapshot: recovery folds the events after it."""
-        return self._run.snapshots.low
-
-    @property
-    def snapshot_dirty(self) -> int:
-        """Number of subjects whose snapshot record is older than their state."""
-        return self._run.snapshots.dirty
-
-    @property
-    def timer_due(self) -> int | None:
-        """When the earliest timer fires (microseconds), as of the last commit; `None`: no timer."""
-        return self._run.due
-
-    @property
-    def horizon(self) -> int:
-        """Timers due by this time fire while no input waits: the shard's time, or that of the stage's next postponed work."""
-        run = self._run
-        return max(run.now, self.stage.unfinished(run.state) or run.now)
+    # --- timers by the clock ----------------------------------------------------------------------------------------------
 
     def rest(self, most: float) -> float:
         """Return the time until the earliest timer (seconds), `most` at most: how long the caller may wait for inputs."""
@@ -270,17 +186,6 @@ class Processor(Generic[S]):
     def _due_by_clock(self, due: int, now: int) -> int:
         """Return when a timer fires if no input waits or arrives; all are microseconds."""
         return max(due, self._took + _SETTLED) if due < now - _OVERDUE else due
-
-    def lag(self) -> int:
-        """Return the number of offsets not yet taken in the shard's input partitions."""
-        taken = self.position.vector
-        return sum(max(self.log.end(partition) - offset, 0) for partition, offset in zip(self.reads, taken, strict=True))
-
-    @property
-    def _run(self) -> ShardRun[S]:
-        if self._opened is None:
-            raise LogError(f"shard {self.shard} is not open; open its processor first")
-        return self._opened
 
     # --- working ----------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 from engine.events import SMALL, Data, Event, EventError, NotKeptError, Topic, decode, encode
 from engine.events.ids import output_id
 from engine.events.jobs import Accounted
+from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.partitioner import partition_of
 from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector, size_of
 from engine.processor.accounts import SILENT
@@ -285,12 +286,12 @@ class ShardRun(Generic[S]):
         Two shards must never decide about the same subject.
         """
         topic = event.data.TOPIC
+        if isinstance(event.data, Accounted) and self.inputs.partitions[place].topic not in INPUT_TOPICS:
+            return None  # of the shard that writes the partition, whatever its name as a key
         if topic not in self._topics[place]:
             if not any(topic in topics for topics in self._topics):
                 return f"{event.type} is not an input: it belongs on the topic {topic}"
             return f"{event.type} belongs on the topic {topic}, not on {self.inputs.partitions[place].topic}"
-        if isinstance(event.data, Accounted):  # of the shard that writes the partition, whatever its name as a key
-            return None
         partition, count = self.inputs.partitions[place].number, self._counts[place]
         if count > 1 and not self._single and (right := partition_of(event.subject, count)) != partition:
             return f"its subject {event.subject!r} belongs to partition {right}: use the subject as the key"

@@ -46,10 +46,7 @@ class Stage(Protocol[S]):
 
     @property
     def outputs(self) -> tuple[Topic, ...]:
-        """Topics that it writes, none of which it takes; the first also holds the accounts of its shards.
-
-        Other stages that take this first topic must take `job-events`: on other topics accounts are not inputs.
-        """
+        """Topics that it writes, none of which it takes; the first also holds the accounts of its shards."""
 
     def initial(self) -> S:
         """Return the state of a shard that has taken no input."""

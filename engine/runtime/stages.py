@@ -7,11 +7,13 @@ from typing import Any, Final
 
 from engine.billing.stage import BillingStage
 from engine.billing.turn import STAGE as BILLING
+from engine.budgets.stage import STAGE as BUDGETS
+from engine.budgets.stage import BudgetsStage
 from engine.lifecycle.stage import LifecycleStage
 from engine.processor.stage import Stage
 from engine.runtime.settings import Settings
 
-__all__ = ["BILLING", "BILLING_OFF", "STAGES", "billing", "lifecycle", "stages_of"]
+__all__ = ["BILLING", "BILLING_OFF", "BUDGETS", "STAGES", "billing", "budgets", "lifecycle", "stages_of"]
 
 BILLING_OFF: Final = "the billing stage is off here, by `billing = false` in a configuration file or by LAHAR_BILLING"
 """Message of commands that need the billing stage."""
@@ -27,10 +29,15 @@ def billing(_settings: Settings) -> BillingStage:
     return BillingStage()
 
 
-STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, billing]
+def budgets(_settings: Settings) -> BudgetsStage:
+    """Return the budgets stage."""
+    return BudgetsStage()
+
+
+STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, billing, budgets]
 """The factories of the stages."""
 
 
 def stages_of(settings: Settings) -> list[Stage[Any]]:
-    """Return all stages as configured."""
-    return [stage for stage in (make(settings) for make in STAGES) if settings.billing or stage.name != BILLING]
+    """Return all stages as configured; without billing there is nothing to compare budgets with."""
+    return [stage for stage in (make(settings) for make in STAGES) if settings.billing or stage.name not in {BILLING, BUDGETS}]

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from engine import __version__
 from engine.effects.executor import Delivery, Executor
-from engine.effects.notice import Notice
+from engine.effects.notice import Notice, Told
 from engine.effects.receiver import Outcome, Receiver
 from engine.log.errors import LogError
 from engine.log.port import ShardId
 from engine.processor.observer import Batch, Watched
-from statemachines.callbacks import Selector
+from statemachines.callbacks import BudgetSelector, Selector
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
@@ -164,7 +164,7 @@ class TracedExecutor:
         self._inner = inner
         self._tracer = tracer
 
-    def start(self, receiver: Receiver, notices: Sequence[Notice], may_call: Callable[[], bool]) -> Delivery:
+    def start(self, receiver: Receiver, notices: Sequence[Told], may_call: Callable[[], bool]) -> Delivery:
         """Begin to deliver some notices."""
         return self._inner.start(_Traced(receiver, self._tracer), notices, may_call)
 
@@ -189,23 +189,25 @@ class _Traced:
         return self._receiver.origin
 
     @property
-    def selector(self) -> Selector:
+    def selector(self) -> Selector | BudgetSelector:
         return self._receiver.selector
 
     @property
     def time_limit(self) -> int:
         return self._receiver.time_limit
 
-    def receive(self, notice: Notice) -> Outcome:
+    def receive(self, notice: Told) -> Outcome:
         from opentelemetry.trace import Status, StatusCode  # noqa: PLC0415  an extra
 
-        attributes = {
+        attributes: dict[str, str | int] = {
             "lahar.callback": self.name,
             "lahar.event.id": notice.id,
-            "lahar.job": notice.job,
-            "lahar.phase": notice.phase,
             "lahar.mode": notice.mode,
         }
+        if isinstance(notice, Notice):
+            attributes |= {"lahar.job": notice.job, "lahar.phase": notice.phase}
+        else:
+            attributes |= {"lahar.tenant": notice.tenant, "lahar.threshold": notice.threshold}
         with self._tracer.start_as_current_span("lahar.callback", attributes=attributes) as span:
             outcome = self._receiver.receive(notice)
             span.set_attribute("lahar.outcome", outcome.kind)

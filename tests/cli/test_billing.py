@@ -191,7 +191,7 @@ def test_a_book_of_today_bills_an_old_trace_as_a_book_of_then(billed):
 
 
 def test_a_closed_month_never_changes(billed):
-    for period, told in (("2023-05", "ends at"), ("2023-13", "no month"), ("2023-04", "nothing is recorded")):
+    for period, told in (("2023-05", "ends at"), ("2023-13", "is not a month"), ("2023-04", "nothing is recorded")):
         assert told in billed("billing", "close", period, "--at", "2023-05-31T00:00:00Z", code=2).err
     billed("billing", "close", "2023-05", "--at", "2023-06-02T00:00:00Z")
     assert "was closed" in billed("billing", "close", "2023-05", "--at", "2023-06-03T00:00:00Z", code=2).err

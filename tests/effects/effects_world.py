@@ -11,6 +11,7 @@ from engine.effects.executor import Executor, InlineExecutor
 from engine.effects.notice import Notice
 from engine.effects.registry import Callback, Registry, callback
 from engine.events import Data, Event, decode, encode
+from engine.events.budgets import BudgetCrossed
 from engine.events.ids import output_id
 from engine.events.inputs import EffectReported
 from engine.events.jobs import (
@@ -78,6 +79,22 @@ class World:
             )
             outputs.append(Output("job-events", encode(event), (0,)))
         shard.commit(Commit((0,), self.now, outputs))
+        return [output.message.id for output in outputs]
+
+    def cross(self, tenant: str, *thresholds: int) -> list[str]:
+        """Commit crossed thresholds of a budget, as the budgets stage commits them; returns their ids."""
+        shard = self.log.open(ShardId("budgets", 0), (Partition("cluster", 0), Partition("billing", 0)))
+        outputs = []
+        for threshold in thresholds:
+            self.now += SECOND
+            sequence = self.sequences[tenant] = self.sequences.get(tenant, 0) + 1
+            data = BudgetCrossed(tenant, "2026-03", threshold, str(threshold + 1), "100", "EUR", "usage-7", "job-7")
+            ident, time = output_id("budgets", tenant, sequence), self.now - SECOND // 2
+            event: Event[Data] = Event(
+                ident, "lahar/budgets", data.TYPE, tenant, time, self.now, sequence, "", "usage-7", "prod-1", data
+            )
+            outputs.append(Output("budgets", encode(event), (0, 0), 0))
+        shard.commit(Commit((0, 0), self.now, outputs))
         return [output.message.id for output in outputs]
 
     def settle(self, limit: int | None = None) -> int:

@@ -13,8 +13,8 @@ from effects_world import START, World, opened, run
 
 from engine.effects.executor import InlineExecutor
 from engine.effects.metrics import EffectMetrics
-from engine.effects.notice import Notice
-from engine.effects.registry import callback, load
+from engine.effects.notice import BudgetNotice, Notice
+from engine.effects.registry import budget_callback, callback, load
 from engine.events.jobs import JobPhaseChanged
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "callbacks.md").read_text(encoding="utf-8")
@@ -31,19 +31,26 @@ def test_every_callback_on_the_page_can_be_registered_and_told(tmp_path, monkeyp
     finally:
         for name in names:
             sys.modules.pop(name, None)
-    assert [one.name for one in found] == ["finished", "page", "billing.usage"]
+    assert [one.name for one in found] == ["finished", "spent", "page", "billing.usage"]
     world = World()
     labelled = opened("llama-finetune", namespace="ml", labels={"team": "nlp"})
     world.commit("job", labelled, *run(exit_code=1), JobPhaseChanged("Failed", "Pending"))
+    world.cross("research", 80)
+    world.cross("web", 80)
     world.dispatcher(*found, executor=InlineExecutor()).run_until_quiet(START)
     said = capsys.readouterr().out.splitlines()
     assert said == [
         "1970-01-12T13:46:45.500000Z VCJob ml/llama-finetune: Pending → Failed [live]",
+        "1970-01-12T13:46:46.500000Z tenant research: 80 % of 2026-03 (81 of 100 EUR) [live]",
         "page: ml llama-finetune AppFailed",
     ]
 
 
-@pytest.mark.parametrize("name", [*signature(callback).parameters, *(field.name for field in fields(Notice))])
+NAMED = (*signature(callback).parameters, *signature(budget_callback).parameters)
+TOLD = (*fields(Notice), *fields(BudgetNotice))
+
+
+@pytest.mark.parametrize("name", sorted({*NAMED, *(field.name for field in TOLD)}))
 def test_every_argument_and_every_field_is_explained(name):
     assert f"`{name}`" in PAGE
 

@@ -1,4 +1,4 @@
-"""Bills on Kafka: workers of both stages, commands beside them, and producers that disagree about a month that is closed."""
+"""Bills on Kafka: workers of all stages, commands beside them, and producers that disagree about a month that is closed."""
 
 from __future__ import annotations
 
@@ -83,8 +83,12 @@ def test_bills_of_workers_are_those_of_one_process_on_a_file(make_log: Make, set
     for lahar in (kafka, file):
         lahar("apply", "-", "--at", "2023-01-01T00:00:00Z", given=BOOK)
         lahar("import-trace", "--format", "openb", tmp_path / "small.csv")
-    with worker(settings, "lifecycle") as lifecycle, worker(settings, "billing") as billing:
-        lifecycle.until(lambda: lifecycle.is_ready and billing.is_ready and taken(kafka))
+    with (
+        worker(settings, "lifecycle") as lifecycle,
+        worker(settings, "billing") as billing,
+        worker(settings, "budgets") as budgets,
+    ):
+        lifecycle.until(lambda: lifecycle.is_ready and billing.is_ready and budgets.is_ready and taken(kafka))
         billing.until(lambda: len(kafka.records("billing", "records")) == 2 * 3 + 2)
         before = [must_be_alike(kafka, file, question) for question in QUESTIONS]
         record = file.records("billing", "records")[-1]["id"]
@@ -101,7 +105,7 @@ def test_bills_of_workers_are_those_of_one_process_on_a_file(make_log: Make, set
         assert "was closed" in kafka("billing", "close", "2023-05", code=2).err
         after = [must_be_alike(kafka, file, question) for question in QUESTIONS]
         assert after[4:8] == before[4:8]
-        for process in (lifecycle, billing):
+        for process in (lifecycle, billing, budgets):
             process.send(signal.SIGTERM)
             assert process.wait() == 0
             assert "WARNING" not in process.said

@@ -15,8 +15,9 @@ import pytest
 from documentation_pages import ROOT, agrees, bare, commands_of, prepared, written_anew
 from topics_of_tests import delete_topics
 
+from engine.events.vocabulary import SINGLE_TOPICS
 from streams.settings import KafkaSettings
-from streams.topics import SINGLE, TOPICS
+from streams.topics import TOPICS
 
 PAGE = ROOT / "docs" / "kafka.md"
 LIMIT = 240
@@ -107,5 +108,5 @@ def test_the_page_names_every_topic_as_it_is_declared() -> None:
     for topic, kept in TOPICS.items():
         time = "for good" if kept.retention < 0 else f"{kept.retention // 86_400_000} d"
         how = "the last of each key" if kept.cleanup == "compact" else time
-        expected[f"`{topic}`"] = ["one" if topic in SINGLE else "as given", kept.cleanup, how]
+        expected[f"`{topic}`"] = ["one" if topic in SINGLE_TOPICS else "as given", kept.cleanup, how]
     assert {name: [partitions, cleanup, how] for name, partitions, _, cleanup, how, _ in rows("Topics")} == expected

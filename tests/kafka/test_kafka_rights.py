@@ -59,8 +59,9 @@ APPENDING: Final = "appenders"
 BOTH: Final = "commands that read and append"
 LIFECYCLE: Final = "worker --stage lifecycle"
 BILLING: Final = "worker --stage billing"
+BUDGETS: Final = "worker --stage budgets"
 EFFECTS: Final = "worker --stage effects"
-ALL_WORKERS: Final = (LIFECYCLE, BILLING, EFFECTS)
+ALL_WORKERS: Final = (LIFECYCLE, BILLING, BUDGETS, EFFECTS)
 OWN: Final = "agents run of your own"
 USAGE: Final = "agents run streams.agents.usage:app"
 TOPICS: Final = ("--partitions", 1, "--replication", 1)
@@ -271,7 +272,7 @@ def test_an_export_is_imported_and_processed_on(guarded: Guarded) -> None:
     guarded.log(prefix)("topics", "apply", *TOPICS)
     exported = guarded.command(rights(READING))("export").out
     assert len(exported.splitlines()) > 3
-    guarded.command([*rights(LIFECYCLE, BILLING), Right("topics", "Write", "*")], prefix)("import", "-", given=exported)
+    guarded.command([*rights(LIFECYCLE, BILLING, BUDGETS), Right("topics", "Write", "*")], prefix)("import", "-", given=exported)
     assert guarded.command(rights(READING), prefix)("export").out == exported
     guarded.log(prefix)("apply", "-", given=job("later"))
     assert guarded.command(rights(*ALL_WORKERS), prefix).records("run", "--once")[0]["processed"] == 1
@@ -289,6 +290,8 @@ LESS: Final = [
     ("run", "run --once", "Write lahar-billing*", "TransactionalIdAuthorizationFailed"),
     ("run", "run --once", "Read lahar-billing*", "GroupAuthorizationFailedError"),
     ("run", "run --once", "Write billing", "TopicAuthorizationFailedError"),
+    ("run", "run --once", "Write lahar-budgets*", "TransactionalIdAuthorizationFailed"),
+    ("run", "run --once", "Write budgets", "TopicAuthorizationFailedError"),
     ("run", "run --once", "Read lahar-cursor-*", "GroupAuthorizationFailedError"),
 ]
 

@@ -44,6 +44,10 @@ AREAS = {
         ("statemachines/*.py",), ("tests/statemachines", "tests/cli/test_vocabulary_commands.py", "tests/lifecycle")
     ),
     "lifecycle": Area(("engine/lifecycle/*.py",), ("tests/lifecycle", "tests/processor/test_pages.py")),
+    "billing": Area(
+        ("engine/billing/*.py", "engine/billing/exports/*.py"),
+        ("tests/billing", "tests/application/test_bills.py", "tests/cli/test_billing.py"),
+    ),
     "log": Area(
         ("engine/log/*.py", "engine/processor/*.py", "engine/runtime/*.py"),
         ("tests/log", "tests/processor", "tests/runtime", "tests/contract"),

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.events import Event
+from engine.events import Event, encode
 from engine.events.jobs import Accounted, DeadLettered, InputReleased
+from engine.lifecycle.stage import LifecycleStage
+from engine.log.memory import MemoryLog
 from engine.processor.accounts import Accounts
+from engine.processor.processor import Processor
 
 LETTER = DeadLettered("no event", "pods", 0, 7, "job", "")
 
@@ -52,3 +55,14 @@ def test_accounts_come_back_from_a_snapshot() -> None:
     assert found.balanced
     folded(found, 5, 2, LETTER)
     assert found.outcomes["dead"] == 1, "it belongs to an input that the snapshot has counted"
+
+
+def test_an_account_that_a_producer_writes_is_a_dead_letter():
+    """A stage that reads another one's topic takes its accounts; on inputs of producers there are none."""
+    log = MemoryLog()
+    event = Event("a1", "test", Accounted.TYPE, "lifecycle/0", 1, 1, 1, "", "", "", Accounted(1, unchanged=1))
+    log.append("pods", [encode(event, "lifecycle/0")])
+    processor = Processor(log, LifecycleStage())
+    processor.open()
+    processor.run_until_quiet()
+    assert processor.accounts.outcomes["dead"] == 1

@@ -9,10 +9,10 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from engine.billing.calendar import Month
-from engine.billing.charges import EXACT, plain
 from engine.billing.exports.seller import Seller
 from engine.billing.invoice import invoice_id, rounded
 from engine.billing.records import Record
+from engine.events.decimals import EXACT, plain
 from engine.events.times import format_time
 
 __all__ = ["Adjustment", "adjustment_json", "with_adjustments"]

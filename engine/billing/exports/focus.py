@@ -10,7 +10,6 @@ from urllib.parse import quote
 from msgspec.json import encode
 
 from engine.billing.calendar import HOUR, Month, floor_hour
-from engine.billing.charges import EXACT, plain
 from engine.billing.exports.adjustments import Adjustment, with_adjustments
 from engine.billing.exports.comma_separated import write_lines
 from engine.billing.exports.errors import ExportError
@@ -19,6 +18,7 @@ from engine.billing.exports.seller import Seller
 from engine.billing.invoice import invoice_id
 from engine.billing.records import Record
 from engine.events.billing import UsageRecorded
+from engine.events.decimals import EXACT, plain
 from engine.events.prices import Meter
 from engine.events.times import SECOND, Micros, format_time
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import Field, model_validator
 
+from engine.events.budgets import read_budget
 from engine.events.inputs import DEFAULT_NAMESPACE, ObjectApplied, ObjectDeleted
 from engine.events.prices import read_book
 from engine.kubernetes.errors import ObjectError
@@ -92,6 +93,8 @@ class TenantSpec(Shape):
     """Its privileged jobs may preempt others."""
     weight: Annotated[Int32, Field(ge=1)] | None = None
     """Of its share, which plugin `fairshare` compares; left out: 1, or what a ResourceQuota of the namespace states."""
+    budget: Any = None
+    """What it means to spend in a month (`engine.events.budgets`)."""
     description: str | None = None
 
 
@@ -218,6 +221,8 @@ def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
         raise ObjectError(kind, [(fault.path or "object", fault.message) for fault in faults])
     if not found.metadata.name:
         raise ObjectError(kind, [("metadata.name", "missing")])
+    if isinstance(found, Tenant) and found.spec.budget is not None and (wrong := read_budget(found.spec.budget)[1]):
+        raise ObjectError(kind, wrong)
     spec = _spec(found)
     warnings = [f"{path}: unknown field, left out" for path in unknown_fields(found)]
     version, uid = found.metadata.resource_version, text(mapping(content.get("metadata")).get("uid"))

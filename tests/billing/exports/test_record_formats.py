@@ -17,7 +17,6 @@ from hypothesis import given, settings
 from pyarrow import parquet
 from usage_records import SELLER, TERMS, any_records, recorded, records, run, sample
 
-from engine.billing.charges import EXACT
 from engine.billing.exports.adjustments import adjustment_json, with_adjustments
 from engine.billing.exports.columns import COLUMNS, rows
 from engine.billing.exports.errors import ExportError
@@ -26,6 +25,7 @@ from engine.billing.exports.parquet import ROW_GROUP
 from engine.billing.exports.seller import Seller
 from engine.billing.invoice import invoices
 from engine.billing.records import Record, json_of
+from engine.events.decimals import EXACT
 from engine.events.times import parse_time
 
 NAMES = [column.name for column in COLUMNS]

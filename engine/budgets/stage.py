@@ -1,0 +1,125 @@
+"""The budgets stage: which threshold of whose budget a use, or a new budget, has reached.
+
+It has one shard: a tenant's jobs lie in all partitions of `billing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any, Final, Literal
+
+from engine.budgets import state as known
+from engine.budgets.state import State
+from engine.events import Data, Event, NotKeptError, Topic
+from engine.events.billing import UsageRecorded
+from engine.events.budgets import BudgetCrossed
+from engine.events.decimals import plain
+from engine.events.ids import output_id
+from engine.events.times import Micros
+
+__all__ = ["STAGE", "BudgetsStage"]
+
+STAGE: Final = "budgets"
+
+
+class BudgetsStage:
+    """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
+
+    name: Final = STAGE
+    state_version: Final = 1
+    inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("billing", "all"))
+    outputs: Final[tuple[Topic, ...]] = ("budgets", "dead-letters")
+
+    def initial(self) -> State:
+        """Return the state of a shard that has taken nothing."""
+        return State()
+
+    # --- the three functions --------------------------------------------------------------------------------------------------
+
+    def decide(
+        self, state: State, event: Event[Data], now: Micros
+    ) -> Generator[Event[Data], None, Literal["applied", "unchanged"]]:
+        """Say which thresholds an input has reached; it has been absorbed."""
+        outcome: Literal["applied", "unchanged"] = "unchanged"
+        used = isinstance(event.data, UsageRecorded)
+        index = 0
+        for name, period in state.changed:
+            for threshold, budget, month in list(state.tenants[name].reached(period)):
+                spent, amount = plain(month.spent), plain(budget.amount)
+                usage, job = (event.id, event.subject) if used else (None, None)
+                data = BudgetCrossed(name, period, threshold, spent, amount, budget.currency, usage, job)
+                ident, sequence = output_id(STAGE, event.id, index), state.tenants[name].written + 1
+                source, time = f"lahar/{STAGE}", event.time if used else now
+                yield Event(ident, source, data.TYPE, name, time, now, sequence, "", event.id, event.clusterid, data)
+                index += 1
+                outcome = "applied"
+        return outcome
+
+    evolve = staticmethod(known.evolve)
+
+    def due(self, state: State) -> Micros | None:  # noqa: ARG002 - as the protocol says, here and below
+        """Return nothing: it has no timers."""
+        return None
+
+    # --- the rest of the protocol ---------------------------------------------------------------------------------------------
+
+    absorb = staticmethod(known.absorb)
+
+    def absorbs(self, topic: Topic) -> bool:
+        """Tell whether inputs of the topic are absorbed: all are."""
+        return any(topic == name for name, _ in self.inputs)
+
+    def park(self, state: State, event: Event[Data], now: Micros, error: str) -> Any:  # noqa: ANN401, ARG002
+        """Refuse to keep an input: it was absorbed.
+
+        Raises:
+            NotKeptError: always.
+        """
+        raise NotKeptError(f"no budget is compared for {event.type} of {event.subject!r}: {error}")
+
+    def fire(self, state: State, now: Micros, error: str | None = None) -> Generator[Event[Data], None, None]:
+        """Fire nothing; never called."""
+        raise NotImplementedError
+
+    def drop(self, state: State, now: Micros, error: str) -> Generator[Event[Data], None, None]:
+        """Drop nothing; never called."""
+        raise NotImplementedError
+
+    def timer(self, state: State) -> str:
+        """Name no timer; never called."""
+        raise NotImplementedError
+
+    def fires_at(self, state: State, due: Micros, horizon: Micros) -> Micros:  # noqa: ARG002
+        """Return when a timer is due."""
+        return due
+
+    def unfinished(self, state: State) -> Micros | None:  # noqa: ARG002
+        """Return nothing: no work is postponed."""
+        return None
+
+    def contains(self, state: State, event: Event[Data]) -> bool:
+        """Tell whether the state holds an event of this stage."""
+        tenant = state.tenants.get(event.subject)
+        return tenant is not None and event.sequence <= tenant.written
+
+    def touched(self, state: State) -> list[str]:
+        """Return the records changed since the last call."""
+        changed = list(state.touched)
+        state.touched.clear()
+        return changed
+
+    def outcome(self, event: Event[Data]) -> Literal["applied"]:  # noqa: ARG002
+        """Return the outcome that the first event of an input stands for."""
+        return "applied"
+
+    def subject(self, record: str) -> str:  # noqa: ARG002
+        """Return the one subject that all records are of."""
+        return STAGE
+
+    dump = staticmethod(known.dump)
+    load = staticmethod(known.load)
+    records = staticmethod(known.records)
+
+    def parked(self, state: State) -> Iterable[str]:  # noqa: ARG002
+        """Return nothing: no job is parked."""
+        return ()

@@ -1,0 +1,92 @@
+"""Budgets: what a tenant means to spend in a month, and the event that a threshold of it was crossed.
+
+A budget is given as `spec.budget` of a Tenant with `lahar apply`. It stops nothing: what comes of a crossed threshold is up to
+those who are told of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, BeforeValidator, ValidationError
+
+from engine.events.billing import Period
+from engine.events.currencies import CURRENCIES
+from engine.events.prices import Price, Specification, faults_of
+from engine.events.vocabulary import Data, event
+
+__all__ = ["Budget", "BudgetCrossed", "budget_of", "read_budget"]
+
+_THRESHOLDS: Final = 16
+_LARGEST: Final = 1_000
+
+
+def _thresholds(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list | tuple) or not 1 <= len(value) <= _THRESHOLDS:
+        raise ValueError(f"must be a list of 1 to {_THRESHOLDS} thresholds")
+    for one in value:
+        if isinstance(one, bool) or not isinstance(one, int) or not 1 <= one <= _LARGEST:
+            raise ValueError(f"{str(one)[:20]!r} is no whole number of percent from 1 to {_LARGEST}")
+        if value.count(one) > 1:
+            raise ValueError(f"{one} stands there twice")
+    return tuple(sorted(value))
+
+
+def _more_than_nothing(amount: Decimal) -> Decimal:
+    if not amount:
+        raise ValueError("must be more than 0")
+    return amount
+
+
+def _known(currency: str) -> str:
+    if currency not in CURRENCIES:
+        raise ValueError(f"{currency[:20]!r} is no code of ISO 4217")
+    return currency
+
+
+class Budget(Specification):
+    """What a tenant means to spend in a calendar month."""
+
+    amount: Annotated[Price, AfterValidator(_more_than_nothing)]
+    """More than 0."""
+    currency: Annotated[str, AfterValidator(_known)]
+    """ISO 4217. Where the price book has another one, nothing is compared."""
+    thresholds: Annotated[tuple[int, ...], BeforeValidator(_thresholds)] = (50, 80, 100)
+    """Percent of the amount, ascending."""
+
+
+def read_budget(content: object) -> tuple[Budget | None, list[tuple[str, str]]]:
+    """Read `spec.budget` of a Tenant; returns it, or its faults: path and message."""
+    try:
+        return Budget.model_validate(content), []
+    except ValidationError as error:
+        return None, faults_of(error, "spec.budget")
+
+
+def budget_of(spec: Mapping[str, Any]) -> Budget | None:
+    """Return the budget in the `spec` of a Tenant; `None`: it has none that can be read."""
+    return read_budget(spec["budget"])[0] if "budget" in spec else None
+
+
+@event("lahar.budget.crossed.v1", topic="budgets")
+class BudgetCrossed(Data):
+    """What a tenant has used in a month has reached a threshold of its budget: once for each month, threshold and budget."""
+
+    tenant: str
+    """Whose budget it is."""
+    period: Period
+    """The month: that of the invoice, in the price book's time zone."""
+    threshold: int
+    """Percent of the budget."""
+    amount: str
+    """What stood on the month's invoice then, exact."""
+    budget: str
+    """The budget's amount."""
+    currency: str
+    """Of both."""
+    usage: str | None = None
+    """Id of the `lahar.usage.recorded` that reached it; `None`: it was reached already when the budget was given or changed."""
+    job: str | None = None
+    """The job that this use is of."""

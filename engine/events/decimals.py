@@ -1,0 +1,28 @@
+"""Decimal arithmetic of money and quantities: exact, and one text for one number (design rule 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Context, Decimal, Inexact
+from typing import Final
+
+__all__ = ["EXACT", "plain", "total"]
+
+EXACT: Final = Context(prec=400, traps=[Inexact])
+"""Digits for any price, all its factors and any quantity; a digit that is lost is an error, never a rounded amount."""
+
+
+def plain(number: Decimal) -> str:
+    """Return a decimal number without an exponent and without trailing zeros: one number, one text."""
+    text = format(number, "f")
+    if "." in text:
+        text = text.rstrip("0").rstrip(".")
+    return "0" if text in ("-0", "") else text
+
+
+def total(amounts: Iterable[str]) -> Decimal:
+    """Return the exact sum of decimal numbers that are given as text."""
+    found = Decimal(0)
+    for amount in amounts:
+        found = EXACT.add(found, Decimal(amount))
+    return found
