@@ -42,7 +42,10 @@ def show_plan(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show differences between the cluster's topics and Lahar's needs; exit code 1 if there are any. Changes nothing."""
+    """List differences between the cluster's topics and those declared; exit code 1 if any.
+
+    Changes nothing.
+    """
     output = output_of(context, as_json)
     settings = _kafka_settings(settings_of(context, log).log)
     from streams.client.event_loop import run  # noqa: PLC0415  an extra that most installations do without
@@ -62,7 +65,10 @@ def apply_plan(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Create missing topics and change settings that differ. Numbers of partitions and copies are never changed."""
+    """Create missing topics and change settings that differ.
+
+    Numbers of partitions and copies are never changed.
+    """
     output = output_of(context, as_json)
     settings = _kafka_settings(settings_of(context, log).log)
     from streams.client.event_loop import run  # noqa: PLC0415  an extra that most installations do without
