@@ -16,9 +16,11 @@ from engine.kubernetes.reading.quantity import parse_quantity
 
 __all__ = ["Failure", "compare"]
 
-_SETS: Final = frozenset({"killed", "evicted", "pods_deleted", "pods_left"})
+_SETS: Final = frozenset({"killed", "evicted", "pods_deleted", "pods_left", "feasible_nodes"})
 _DURATIONS: Final = frozenset({"delay"})
 _RESOURCES: Final = frozenset({"min_resources"})
+_PARTIAL: Final = frozenset({"scores", "phases"})
+"""Objects of which, too, only the expected keys count."""
 _NOT_COMPARED: Final = frozenset({"reason_contains", "epsilon"})
 
 
@@ -61,6 +63,23 @@ def _equal(name: str, wanted: Any, found: Any, epsilon: float) -> bool:  # noqa:
         return _micros(wanted) == _micros(found)
     if name in _RESOURCES:
         return _amounts(wanted or {}) == _amounts(found or {})
+    if name == "pipelined":
+        return _pipelined(wanted, found)
+    if name in _PARTIAL:
+        return _within(wanted, found, epsilon)
+    return _same(wanted, found, epsilon)
+
+
+def _pipelined(wanted: Any, found: Any) -> bool:  # noqa: ANN401 - JSON values
+    """Compare groups with the nodes that their pods may be promised, with groups and the nodes they are."""
+    return wanted.keys() == found.keys() and all(set(nodes) <= set(wanted[group]) for group, nodes in found.items())
+
+
+def _within(wanted: Any, found: Any, epsilon: float) -> bool:  # noqa: ANN401 - JSON values
+    if isinstance(wanted, dict):
+        return isinstance(found, dict) and all(
+            name in found and _within(value, found[name], epsilon) for name, value in wanted.items()
+        )
     return _same(wanted, found, epsilon)
 
 

@@ -24,6 +24,7 @@ from engine.conformance.content import (
     write_resources,
     write_sub_groups,
 )
+from engine.conformance.scheduling import SCHEDULING_KINDS
 from statemachines.conditions import condition_append
 from statemachines.counters import Counters, Pod, count, count_tasks
 from statemachines.kill import KillPlan, kill_job, kill_target, retained, volcano_status
@@ -244,5 +245,6 @@ KINDS: Final[Mapping[str, Callable[[Content], Outcome]]] = {
     "pg_min_resources": _pg_min_resources,
     "policy": _policy,
     "validation": _validation,
+    **SCHEDULING_KINDS,
 }
 """Kind of case → the function that puts it to the rules."""

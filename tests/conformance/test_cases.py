@@ -22,14 +22,17 @@ def lines_of(name):
     return (CASES / name).read_bytes().splitlines()
 
 
-@pytest.mark.parametrize("line", lines_of("passing.jsonl"), ids=lambda line: json.loads(line)["name"])
+OWN = [*lines_of("passing.jsonl"), *lines_of("scheduling.jsonl")]
+
+
+@pytest.mark.parametrize("line", OWN, ids=lambda line: json.loads(line)["name"])
 def test_own_cases_pass(line):
-    (result,) = run_cases([line], "passing.jsonl")
+    (result,) = run_cases([line], "own")
     assert result.failures == []
 
 
 def test_own_cases_cover_every_kind():
-    kinds = Counter(json.loads(line)["kind"] for line in lines_of("passing.jsonl"))
+    kinds = Counter(json.loads(line)["kind"] for line in OWN)
     assert set(kinds) == set(KINDS)
 
 
@@ -78,13 +81,13 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=8,
 )
-FIELDS = sorted({key for line in lines_of("passing.jsonl") for key in json.loads(line)} - {"kind", "name"})
+FIELDS = sorted({key for line in OWN for key in json.loads(line)} - {"kind", "name"})
 
 
 @given(
     st.sampled_from(sorted(KINDS)),
     st.dictionaries(st.sampled_from(FIELDS), json_values),
-    st.sampled_from(lines_of("passing.jsonl")),
+    st.sampled_from(OWN),
 )
 def test_no_content_of_a_case_ends_the_run(kind, fields, line):
     """A case is anybody's JSON: whatever it holds, it passes or fails."""
@@ -97,7 +100,7 @@ SHARED = os.environ.get("LAHAR_SHARED")
 
 
 @pytest.mark.skipif(not SHARED, reason="LAHAR_SHARED does not say where the samples are")
-@pytest.mark.parametrize("name", ["lifecycle.jsonl", "policy.jsonl", "validation.jsonl"])
+@pytest.mark.parametrize("name", ["lifecycle.jsonl", "policy.jsonl", "scheduling.jsonl", "validation.jsonl"])
 def test_samples_pass(name):
     with (Path(SHARED or "") / "conformance" / name).open("rb") as lines:
         results = list(run_cases(lines, name))

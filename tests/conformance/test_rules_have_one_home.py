@@ -22,6 +22,10 @@ WAITS = {
         "podgroup_spec",
         "task_minima_first",
     },
+    # Sessions are run by the scheduling stage.
+    "engine.events.pod_shape": {"pairs"},
+    "engine.scheduling.model.amounts": {"read_amounts"},
+    "engine.scheduling.scheduler": {"Scheduler"},
     # Volcano's status of a job is written where there is an object to write it to, at the edge of Kubernetes.
     "statemachines.conditions": {"condition_append"},
     "statemachines.counters": {"count", "count_tasks"},

@@ -1,0 +1,201 @@
+"""Allocate: place the pods of jobs that have been let in, a gang whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from engine.scheduling.actions.enqueue import let_in
+from engine.scheduling.model.entities import EFFECTS, Job, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.ordering import Ordered
+from engine.scheduling.placement import Placement
+from engine.scheduling.reasons import ReasonCode
+from engine.scheduling.session import Session
+from engine.scheduling.statement import Statement
+
+__all__ = ["allocate"]
+
+
+def allocate(session: Session, placement: Placement) -> None:
+    """Place pods: the first queue's first job until it is ready, then whoever is first by then.
+
+    Volcano: an overused queue is left out for the rest of the action; a job that is ready goes on later with what is left of
+    it, so queues share at the granularity of gangs.
+    """
+    session.begin("allocate")
+    if "enqueue" not in session.configuration.actions:
+        for job in session.cluster.jobs.values():
+            if job.phase in {"", "Pending"}:
+                let_in(session, job)
+    waiting: dict[str, list[Job]] = {}
+    for job in session.schedulable():
+        if job.with_status("Pending"):
+            waiting.setdefault(job.queue, []).append(job)
+    jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
+    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
+    tasks: dict[str, list[Task]] = {}
+    while queues:
+        if session.limit is not None and len(session.outcome.bound) >= session.limit:
+            session.outcome.more = True
+            return
+        queue = queues.pop()
+        if session.overused(queue):
+            for job in waiting[queue.name]:
+                if job.with_status("Pending"):
+                    session.explain(job, "QueueOverused", subject=queue.name)
+            continue
+        if not jobs[queue.name]:
+            continue
+        job = jobs[queue.name].pop()
+        if job.key not in tasks:
+            tasks[job.key] = _pending(session, job)
+        if tasks[job.key] and _place(session, placement, queue, job, tasks[job.key]) and tasks[job.key]:
+            jobs[queue.name].push(job)
+        queues.push(queue)
+
+
+def _pending(session: Session, job: Job) -> list[Task]:
+    """Return a job's tasks that allocate places, the first one last."""
+    found = []
+    for task in job.with_status("Pending").values():
+        if task.pod_class.shape.scheduling_gates:
+            session.explain(job, "SchedulingGated", subject=task.role)
+        elif not task.pod_class.best_effort:
+            found.append(task)
+    found.sort(key=session.task_key, reverse=True)
+    return found
+
+
+def _place(session: Session, placement: Placement, queue: Queue, job: Job, tasks: list[Task]) -> bool:
+    """Place a job's tasks until it is ready; decide if it is, keep what it is promised if it may, else undo everything.
+
+    Returns whether the job is ready.
+
+    Args:
+        session: the session.
+        placement: finds nodes.
+        queue: the job's queue.
+        job: the job.
+        tasks: those that are left; those that were tried are taken out.
+    """
+    statement = Statement(session)
+    if job.sub_groups:
+        refused = _place_sub_groups(session, placement, queue, job, tasks, statement)
+    else:
+        failed = session.failed_roles.setdefault(job.key, set())
+        refused = _place_tasks(session, placement, queue, job, tasks, statement, failed, lambda: session.job_ready(job))
+    ready = session.job_ready(job)
+    _explain(session, placement, job, refused, ready=ready, placed=len(statement))
+    if ready:
+        statement.commit()
+    elif not session.job_pipelined(job):
+        statement.discard()
+    return ready
+
+
+def _place_tasks(
+    session: Session,
+    placement: Placement,
+    queue: Queue,
+    job: Job,
+    tasks: list[Task],
+    statement: Statement,
+    failed: set[str],
+    enough: Callable[[], bool],
+) -> Task | None:
+    """Place tasks until there are enough; return one that found no node, or `None`.
+
+    Args:
+        session: the session.
+        placement: finds nodes.
+        queue: the job's queue.
+        job: the job.
+        tasks: those that are left; those that were tried are taken out.
+        statement: takes the moves.
+        failed: roles of tasks that found no node; they are not tried again, and more are noted.
+        enough: whether to stop.
+    """
+    refused: Task | None = None
+    limited: Task | None = None
+    while tasks:
+        task = tasks.pop()
+        if not session.allocatable(queue, task):
+            limited = limited or task
+            continue
+        if task.role and task.role in failed:
+            continue
+        best = placement.best(task)
+        if best is None:
+            failed.add(task.role)
+            refused = task
+            if not may_still_be_ready(job, failed):
+                break
+            continue
+        node, at_once = best
+        if at_once:
+            statement.allocate(task, node)
+        else:
+            statement.pipeline(task, node)
+        if enough():
+            break
+    if limited is not None:
+        session.explain_limit(job, queue, limited)
+    return refused
+
+
+def _place_sub_groups(
+    session: Session, placement: Placement, queue: Queue, job: Job, tasks: list[Task], statement: Statement
+) -> Task | None:
+    """Place a job's sub-groups one after the other, each whole or not at all; tasks of none come last."""
+    groups: dict[str, list[Task]] = {}
+    while tasks:
+        task = tasks.pop()
+        groups.setdefault(task.sub_group, []).append(task)
+    for group in groups.values():
+        group.reverse()
+    sizes = {policy.name: policy.size for policy in job.sub_groups}
+    refused: Task | None = None
+    for key in sorted(groups, key=lambda key: not key):
+        own = Statement(session)
+        placed = sum(
+            task.sub_group == key and (EFFECTS[task.status].future or EFFECTS[task.status].ready) for task in job.tasks.values()
+        )
+        needed = max(sizes.get(key.partition("/")[0], 0) - placed, 1)
+
+        def whole(key: str = key, own: Statement = own, needed: int = needed) -> bool:
+            return len(own) >= needed if key else session.job_ready(job)
+
+        found = _place_tasks(session, placement, queue, job, groups[key], own, set(), whole)
+        refused = refused or found
+        if whole() or not key:
+            statement.merge(own)
+        else:
+            own.discard()
+        if session.job_ready(job):
+            break
+    tasks += [task for key in reversed(list(groups)) for task in groups[key]]
+    return refused
+
+
+def _explain(session: Session, placement: Placement, job: Job, refused: Task | None, *, ready: bool, placed: int) -> None:
+    """Say why a task of a job found no node: what most nodes refuse it for, and what is missing."""
+    if refused is not None:
+        nodes, missing = placement.refusals(refused)
+        most = max(nodes, key=lambda word: nodes[word], default="InsufficientResource").partition("/")[0]
+        code = "GangNotComplete" if placed and not ready else most
+        session.explain(job, cast("ReasonCode", code), subject=refused.role, missing=missing, nodes=nodes)
+    elif not job.with_status("Pending"):
+        session.outcome.reasons.pop(job.key, None)
+
+
+def may_still_be_ready(job: Job, failed: set[str]) -> bool:
+    """Return whether a job can become ready though tasks of some roles found no node (Volcano `NeedContinueAllocating`).
+
+    If its minimum is less than the sum of the roles' minima, enough of its tasks must be left in other roles; else each role that
+    failed must have its minimum already.
+    """
+    if job.min_member < job.role_minimum_total:
+        left = sum(task.role not in failed for task in job.with_status("Pending").values())
+        return job.ready + left >= job.min_member
+    return all(job.role_ready.get(role, 0) >= job.role_minimum.get(role, 0) for role in failed)

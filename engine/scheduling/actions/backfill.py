@@ -1,0 +1,53 @@
+"""Backfill: place pods that ask for nothing."""
+
+from __future__ import annotations
+
+from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.ordering import Ordered
+from engine.scheduling.placement import Placement
+from engine.scheduling.session import Session
+from engine.scheduling.statement import Statement
+
+__all__ = ["backfill", "best_effort_tasks"]
+
+
+def backfill(session: Session, placement: Placement) -> None:
+    """Place best-effort pods one by one, each on the best node that lets it in, whatever its gang.
+
+    Volcano: those that were only promised a place are placed anew.
+    """
+    session.begin("backfill")
+    for task in best_effort_tasks(session):
+        statement = Statement(session)
+        if task.status == "Pipelined":
+            session.cluster.move(task, "Pending", None)
+        best = placement.best(task)
+        if best is None:
+            nodes, missing = placement.refusals(task)
+            session.explain(task.job, "InsufficientResource", subject=task.role, missing=missing, nodes=nodes)
+            continue
+        node, at_once = best
+        if at_once:
+            statement.allocate(task, node)
+            statement.commit()
+
+
+def best_effort_tasks(session: Session) -> list[Task]:
+    """Return the tasks that backfill places: queue by queue, job by job, in their order."""
+    waiting: dict[str, list[Job]] = {}
+    for job in session.schedulable():
+        waiting.setdefault(job.queue, []).append(job)
+    found: list[Task] = []
+    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
+    while queues:
+        jobs: Ordered[Job] = Ordered(session.job_key, waiting[queues.pop().name])
+        while jobs:
+            job = jobs.pop()
+            found += session.in_order(
+                task
+                for status in ("Pending", "Pipelined")
+                for task in job.with_status(status).values()
+                if task.pod_class.best_effort and not task.pod_class.shape.scheduling_gates
+            )
+    return found

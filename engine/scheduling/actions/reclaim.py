@@ -1,0 +1,94 @@
+"""Reclaim: a queue takes back what others hold beyond their share."""
+
+from __future__ import annotations
+
+from engine.scheduling.actions.evictable import Evictable
+from engine.scheduling.actions.victims import could_fit, evict_until
+from engine.scheduling.model.entities import Job, Node, PodClass, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.ordering import Ordered
+from engine.scheduling.placement import Placement
+from engine.scheduling.session import Session
+from engine.scheduling.statement import Statement
+
+__all__ = ["reclaim"]
+
+
+def reclaim(session: Session, placement: Placement) -> None:
+    """Reclaim for the jobs that starve; one job of the first queue in turn.
+
+    Volcano: an overused queue reclaims nothing; a statement is decided if its whole job is pipelined.
+    """
+    session.begin("reclaim")
+    waiting: dict[str, list[Job]] = {}
+    for job in session.schedulable():
+        if session.job_starving(job):
+            waiting.setdefault(job.queue, []).append(job)
+    if not waiting:
+        return
+    evictable = Evictable(session.cluster)
+    jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
+    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
+    while queues:
+        queue = queues.pop()
+        if session.overused(queue) or not jobs[queue.name]:
+            continue
+        _reclaim_for(session, placement, evictable, queue, jobs[queue.name].pop())
+        queues.push(queue)
+
+
+def _reclaim_for(session: Session, placement: Placement, evictable: Evictable, queue: Queue, job: Job) -> None:
+    statement = Statement(session)
+    hopeless: set[PodClass] = set()
+    for task in session.in_order(job.with_status("Pending").values()):
+        if not session.job_starving(job):
+            break
+        shape = task.pod_class.shape
+        if shape.preemption_policy == "Never" or shape.scheduling_gates:
+            continue
+        if not session.preemptive(queue, task):
+            if job.key not in session.outcome.reasons:
+                session.explain_limit(job, queue, task)
+            continue
+        moves = None if task.pod_class in hopeless else _make_room(session, placement, evictable, task)
+        if moves is None:
+            hopeless.add(task.pod_class)
+        else:
+            statement.merge(moves)
+    if session.job_pipelined(job):
+        statement.commit()
+    else:
+        statement.discard()
+
+
+def _make_room(session: Session, placement: Placement, evictable: Evictable, task: Task) -> Statement | None:
+    """Find a node and victims for a task; return the moves that have been made, or `None`."""
+    possible = evictable.possible(task, lambda queue: queue.reclaimable and queue.name != task.job.queue)
+    for node in sorted(placement.resolvable(task), key=lambda node: node.row):
+        if not possible[node.row]:
+            continue
+        candidates = [victim for victim in node.tasks.values() if _may_give(victim, task)]
+        # Volcano: a node where nobody could give anything is left to other actions.
+        if not candidates:
+            continue
+        victims = session.victims_for("reclaimable", task, session.victims_in_order(candidates, task))
+        if could_fit(session.cluster.table, task, node, victims):
+
+            def enough(node: Node = node) -> bool:
+                return placement.room(task, node) and placement.passes(task, node)
+
+            moves = evict_until(session, task, node, victims, enough)
+            if moves is not None:
+                return moves
+    return None
+
+
+def _may_give(victim: Task, task: Task) -> bool:
+    path = victim.job.path
+    return (
+        victim.status == "Running"
+        and victim.pod_class.preemptable
+        and bool(path)
+        and path[0].name != task.job.queue
+        and path[0].reclaimable
+    )

@@ -1,0 +1,42 @@
+"""Queues: shares of the cluster, possibly within each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from engine.scheduling.model.amounts import Amounts
+
+__all__ = ["Queue", "QueueState"]
+
+QueueState = Literal["", "Open", "Closed", "Closing", "Unknown"]
+
+
+@dataclass(slots=True, eq=False)
+class Queue:
+    """A queue, with what its jobs and those of the queues below it hold and ask for."""
+
+    name: str
+    weight: int = 1
+    state: QueueState = "Open"
+    capability: Amounts = field(default_factory=dict)
+    """Hard cap; a resource that it lacks is not limited."""
+    guarantee: Amounts = field(default_factory=dict)
+    """What it keeps even while it is idle."""
+    deserved: Amounts = field(default_factory=dict)
+    """Soft share (plugin capacity)."""
+    priority: int = 0
+    reclaimable: bool = True
+    parent: str = ""
+    """Empty: none, or the root."""
+    created: int = 0
+    """Microseconds."""
+    annotations: dict[str, str] = field(default_factory=dict)
+
+    allocated: Amounts = field(default_factory=dict)
+    requested: Amounts = field(default_factory=dict)
+
+    @property
+    def open(self) -> bool:
+        """Whether it takes and starts jobs; an empty state is Open (Volcano)."""
+        return self.state in {"", "Open"}

@@ -1,0 +1,251 @@
+"""Where pods of a class can go, and where they go best: judged over all nodes once, then only over nodes that changed.
+
+A class keeps its masks and scores from round to round. Two arrays hold the scores: of nodes that have room now, and of nodes
+that will have it once everything that is being released is. Whoever has no room is at minus infinity, so the best node is the
+first maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engine.scheduling.answers import Mask, Preference, Rows, Scores, Verdict
+from engine.scheduling.model.entities import Node, PodClass, Task
+from engine.scheduling.model.nodes import NodeTable
+from engine.scheduling.session import Session
+
+__all__ = ["Candidates", "Placement"]
+
+_NOWHERE: Final = -np.inf
+
+
+class Candidates:
+    """All nodes for one class of pods (in one namespace, where that matters)."""
+
+    __slots__ = ("allowed", "clock", "later", "layout", "made_for", "now", "refusals", "score", "verdicts")
+
+    def __init__(self, table: NodeTable) -> None:
+        width = len(table.nodes)
+        self.layout = table.layout
+        self.clock = -1
+        """When the resources of nodes were last looked at (`NodeTable.clock`)."""
+        self.made_for: object = None
+        """Stands for the session in which the masks were made; it does not hold the session itself, which holds the class."""
+        self.refusals: tuple[int, dict[str, int], dict[str, float]] = (-1, {}, {})
+        """By `clock`: why no node takes a pod of the class."""
+        self.verdicts: list[Verdict] = []
+        self.allowed: Mask = np.zeros(width, np.bool_)
+        self.score: Scores = np.zeros(width)
+        self.now: Scores = np.full(width, _NOWHERE)
+        self.later: Scores = np.full(width, _NOWHERE)
+
+
+class Placement:
+    """Finds nodes for the tasks of one session."""
+
+    def __init__(self, session: Session, kept: WeakKeyDictionary[PodClass, Candidates]) -> None:
+        """Prepare.
+
+        Args:
+            session: the session.
+            kept: candidates of classes from earlier sessions with the same plugins; those of another layout are made anew.
+        """
+        self._session = session
+        self._token = object()
+        self._table: NodeTable = session.cluster.table
+        self._kept = kept
+        self._scorers: list[Callable[..., Scores | None]] = _flat(session, "node_order")
+        self._batch_scorers = _flat(session, "batch_node_order")
+        self._task_scorers = _flat(session, "task_node_order")
+        self._predicates = _flat(session, "predicate")
+        self._pod_predicates = _flat(session, "pod_predicate")
+
+    def candidates(self, task: Task) -> Candidates:
+        """Return the candidates of a task's class, up to date but for what depends on other pods."""
+        pod_class = task.pod_class
+        found = self._kept.get(pod_class)
+        if found is None or found.layout != self._table.layout:
+            found = self._kept[pod_class] = Candidates(self._table)
+        if found.made_for is not self._token:
+            self._judge(found, pod_class)
+        if found.clock != self._table.clock:
+            self._look(found, pod_class)
+        return found
+
+    def _judge(self, found: Candidates, pod_class: PodClass) -> None:
+        """Make the masks of a class; if they are not what they were, all nodes are looked at again."""
+        verdicts = [verdict for predicate in self._predicates for verdict in predicate(pod_class)]
+        allowed = _all(verdicts, len(self._table.nodes))
+        if not np.array_equal(allowed, found.allowed):
+            found.clock = -1
+        found.verdicts, found.allowed, found.made_for = verdicts, allowed, self._token
+
+    def _look(self, found: Candidates, pod_class: PodClass) -> None:
+        """Score the nodes that changed since the class last looked."""
+        table = self._table
+        if found.clock < 0:
+            self._score(found, pod_class, slice(0, len(table.nodes)))
+        else:
+            changed = np.flatnonzero(table.changed > found.clock)
+            if len(changed) == 1:
+                self._score(found, pod_class, slice(int(changed[0]), int(changed[0]) + 1))
+            else:
+                self._score(found, pod_class, changed)
+        found.clock = table.clock
+
+    def _score(self, found: Candidates, pod_class: PodClass, where: slice | NDArray[np.intp]) -> None:
+        rows = Rows(self._table, pod_class, where)
+        later = (self._table.future[:, where] - pod_class.vector >= pod_class.least).all(axis=0) & found.allowed[where]
+        now = (rows.after >= pod_class.least).all(axis=0) & later
+        score: Any = 0.0
+        for scorer in self._scorers:
+            part = scorer(pod_class, rows)
+            if part is not None:
+                score = score + part
+        found.score[where] = score
+        found.now[where] = np.where(now, score, _NOWHERE)
+        found.later[where] = np.where(later & ~now, score, _NOWHERE)
+
+    # Choices --------------------------------------------------------------------------------------------------------------
+
+    def best(self, task: Task) -> tuple[Node, bool] | None:
+        """Return the best node for a task, and whether there is room on it now; `None`: no node will have room.
+
+        Volcano: nodes with room now go before those that only will have it; ties go to the first by name.
+        """
+        found = self.candidates(task)
+        now, later = found.now, found.later
+        extra = self._extra(task, now, later)
+        if extra is not None:
+            now, later = now + extra, later + extra
+        if not len(now):
+            return None
+        for scores, at_once in ((now, True), (later, False)):
+            row = int(scores.argmax())
+            if scores[row] > _NOWHERE:
+                return self._table.nodes[row], at_once
+        return None
+
+    def _extra(self, task: Task, now: Scores, later: Scores) -> Scores | None:
+        """Return what depends on other pods: minus infinity where they keep the task away, and their part of the score."""
+        extra: Any = None
+        verdicts = list(self._pod_verdicts(task))
+        if verdicts:
+            extra = np.where(_all(verdicts, len(now)), 0.0, _NOWHERE)
+        for scorer in self._task_scorers:
+            part = scorer(task)
+            if part is not None:
+                extra = part if extra is None else extra + part
+        preferences = self._preferences(task)
+        if preferences:
+            feasible = np.maximum(now, later) > _NOWHERE
+            if extra is not None:
+                feasible &= extra > _NOWHERE
+            part = _scaled(preferences, feasible)
+            extra = part if extra is None else extra + part
+        return None if extra is None else np.asarray(extra, np.float64)
+
+    def _preferences(self, task: Task) -> list[Preference]:
+        return [one for scorer in self._batch_scorers for one in scorer(task.pod_class, task.job.namespace)]
+
+    def _pod_verdicts(self, task: Task, without: AbstractSet[Task] | None = None) -> Iterator[Verdict]:
+        gone = self._session.evicted if without is None else without
+        for predicate in self._pod_predicates:
+            yield from predicate(task.pod_class, task.job.namespace, gone)
+
+    def resolvable(self, task: Task) -> list[Node]:
+        """Return the nodes that refuse a task for nothing that evicting pods could not change, the best first."""
+        found = self.candidates(task)
+        width = len(self._table.nodes)
+        verdicts = [*found.verdicts, *self._pod_verdicts(task)]
+        possible = _all([verdict for verdict in verdicts if not verdict.resolvable], width)
+        score = self._full_score(task, found, possible)
+        order = np.argsort(-score, kind="stable")
+        return [self._table.nodes[row] for row in order if possible[row]]
+
+    def scores(self, task: Task) -> Scores:
+        """Return the scores of all nodes for a task, whether or not they let it in."""
+        return self._full_score(task, self.candidates(task), np.ones(len(self._table.nodes), np.bool_))
+
+    def _full_score(self, task: Task, found: Candidates, feasible: Mask) -> Scores:
+        score = found.score.copy()
+        for scorer in self._task_scorers:
+            part = scorer(task)
+            if part is not None:
+                score += part
+        score += _scaled(self._preferences(task), feasible)
+        return score
+
+    def passes(self, task: Task, node: Node, without: AbstractSet[Task] | None = None) -> bool:
+        """Return whether a node refuses a task for nothing but resources.
+
+        Args:
+            task: the task.
+            node: the node.
+            without: tasks that count as gone; `None`: those that the session has evicted.
+        """
+        found = self.candidates(task)
+        return bool(found.allowed[node.row]) and all(verdict.passes[node.row] for verdict in self._pod_verdicts(task, without))
+
+    def room(self, task: Task, node: Node) -> bool:
+        """Return whether a node will have room for a task once everything that is being released is."""
+        after = self._table.future[:, node.row, None] - task.pod_class.vector
+        return bool((after >= task.pod_class.least).all())
+
+    def refusals(self, task: Task) -> tuple[dict[str, int], dict[str, float]]:
+        """Say why no node takes a task.
+
+        Returns:
+            Word → number of nodes where that is the first thing that fails, resources last; and of the resources, how much is
+            missing on the node that comes nearest in each.
+        """
+        found = self.candidates(task)
+        pod_verdicts = list(self._pod_verdicts(task))
+        if not pod_verdicts and found.refusals[0] == found.clock:
+            return found.refusals[1:]
+        left = np.ones(len(self._table.nodes), np.bool_)
+        counts: dict[str, int] = {}
+        for verdict in [*found.verdicts, *pod_verdicts]:
+            failed = left & ~verdict.passes
+            if failed.any():
+                counts[verdict.reason] = counts.get(verdict.reason, 0) + int(failed.sum())
+                left &= verdict.passes
+        missing: dict[str, float] = {}
+        for name, amount in task.pod_class.items:
+            future = self._table.future[self._table.resources[name]]
+            failed = left & (future < amount)
+            if failed.any():
+                counts[f"InsufficientResource/{name}"] = int(failed.sum())
+                if failed.sum() == left.sum():
+                    missing[name] = amount - int(future[failed].max())
+                left &= ~failed
+        found.refusals = (found.clock, counts, missing)
+        return counts, missing
+
+
+def _flat(session: Session, point: str) -> list[Callable[..., Any]]:
+    return [function for tier in session.functions(point) for function in tier]
+
+
+def _all(verdicts: list[Verdict], width: int) -> Mask:
+    allowed = np.ones(width, np.bool_)
+    for verdict in verdicts:
+        allowed &= verdict.passes
+    return allowed
+
+
+def _scaled(preferences: list[Preference], feasible: Mask) -> Scores:
+    """Add up scores, each scaled so that of the feasible nodes the best has 100 and the worst 0 (Kubernetes)."""
+    total = np.zeros(len(feasible))
+    if feasible.any():
+        for weight, raw in preferences:
+            low, high = raw[feasible].min(), raw[feasible].max()
+            if high > low:
+                total += weight * 100.0 * (raw - low) / (high - low)
+    return total

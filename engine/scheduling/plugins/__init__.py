@@ -1,0 +1,66 @@
+"""Plugins by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from engine.scheduling.configuration import PluginOption
+from engine.scheduling.errors import UnknownPluginError
+from engine.scheduling.plugins.binpack import BinPack
+from engine.scheduling.plugins.capacity import Capacity
+from engine.scheduling.plugins.conformance import Conformance
+from engine.scheduling.plugins.drf import Drf
+from engine.scheduling.plugins.fairshare import FairShare
+from engine.scheduling.plugins.gang import Gang
+from engine.scheduling.plugins.neutral import NetworkTopologyAware
+from engine.scheduling.plugins.nodeorder import NodeOrder
+from engine.scheduling.plugins.overcommit import Overcommit
+from engine.scheduling.plugins.pdb import Pdb
+from engine.scheduling.plugins.predicates import Predicates
+from engine.scheduling.plugins.priority import Priority
+from engine.scheduling.plugins.proportion import Proportion
+from engine.scheduling.plugins.resourcequota import ResourceQuota
+from engine.scheduling.plugins.sla import Sla
+from engine.scheduling.plugins.task_topology import TaskTopology
+from engine.scheduling.plugins.tdm import Tdm
+from engine.scheduling.session import Plugin
+
+__all__ = ["PLUGINS", "make_plugin"]
+
+PLUGINS: Final[Mapping[str, type[Plugin]]] = {
+    plugin.NAME: plugin
+    for plugin in (
+        BinPack,
+        Capacity,
+        Conformance,
+        Drf,
+        FairShare,
+        Gang,
+        NetworkTopologyAware,
+        NodeOrder,
+        Overcommit,
+        Pdb,
+        Predicates,
+        Priority,
+        Proportion,
+        ResourceQuota,
+        Sla,
+        TaskTopology,
+        Tdm,
+    )
+}
+"""Name in the tiers → plugin."""
+
+
+def make_plugin(option: PluginOption) -> Plugin:
+    """Return a plugin with its switches and arguments.
+
+    Raises:
+        UnknownPluginError: there is none of that name.
+        ConfigurationError: an argument cannot be used.
+    """
+    plugin = PLUGINS.get(option.name)
+    if plugin is None:
+        raise UnknownPluginError(option.name, PLUGINS)
+    return plugin(option)

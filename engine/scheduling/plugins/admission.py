@@ -1,0 +1,31 @@
+"""What jobs that have been let in have claimed and not taken yet, and what others hold beyond their minimum."""
+
+from __future__ import annotations
+
+from engine.scheduling.model.amounts import Amounts
+from engine.scheduling.model.entities import Job
+
+__all__ = ["claimed", "elastic"]
+
+
+def claimed(job: Job) -> Amounts:
+    """Return what a job has been let in for and does not hold yet.
+
+    Volcano: of a job that is Inqueue its minimum resources less what it holds; of one that is Running the same, once it has as
+    many tasks placed as it needs (a job whose driver has ended claims nothing any more).
+    """
+    if job.min_resources is None:
+        return {}
+    placed = job.count("Bound", "Binding", "Running", "Allocated")
+    if job.phase != "Inqueue" and not (job.phase == "Running" and placed >= job.min_member):
+        return {}
+    return _beyond(job.min_resources, job.allocated)
+
+
+def elastic(job: Job) -> Amounts:
+    """Return what a job holds beyond its minimum resources (Volcano `GetElasticResources`)."""
+    return _beyond(job.allocated, job.min_resources or {})
+
+
+def _beyond(one: Amounts, other: Amounts) -> Amounts:
+    return {name: amount - other.get(name, 0) for name, amount in one.items() if amount > other.get(name, 0)}

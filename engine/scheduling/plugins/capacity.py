@@ -1,0 +1,293 @@
+"""Capacity: queues, possibly within each other, each with what it deserves, may hold at most and is guaranteed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import ClassVar, Final
+
+from engine.scheduling.answers import PERMIT, REJECT, Vote
+from engine.scheduling.model.amounts import (
+    CPU,
+    MEMORY,
+    PODS,
+    TOLERANCE,
+    Amounts,
+    add,
+    at_most,
+    is_nothing,
+    largest,
+    share,
+    subtract,
+    within,
+)
+from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.plugins.queue_limits import Claims, missing, real_capability
+from engine.scheduling.session import Plugin, Session
+
+__all__ = ["Capacity", "queue_share"]
+
+_ROOT: Final = "root"
+
+
+@dataclass(slots=True, eq=False)
+class Portion:
+    """What a queue may hold and should."""
+
+    queue: Queue
+    limit: Amounts = field(default_factory=dict)
+    """At most (Volcano `realCapability`)."""
+    deserved: Amounts = field(default_factory=dict)
+    guarantee: Amounts = field(default_factory=dict)
+    capability: Amounts = field(default_factory=dict)
+    children: list[Portion] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """What the queue holds of what it deserves."""
+        return queue_share(self.deserved, self.queue.allocated)
+
+
+def queue_share(deserved: Amounts, allocated: Amounts) -> float:
+    """Return the largest part of what a queue deserves of any resource that it holds.
+
+    Volcano: a queue that deserves nothing has 1, so that it comes after every queue that has less than it deserves.
+    """
+    if is_nothing(deserved):
+        return 1.0
+    return max(share(allocated.get(name, 0), amount) for name, amount in deserved.items() if amount)
+
+
+class Capacity(Plugin):
+    """Queues with explicit shares (Volcano `capacity`), in a tree with the switch `hierarchy`.
+
+    Argument `ancestorReclaimLevel`, 0: how many levels above a queue may reclaim for it, and have to have too much to give.
+    """
+
+    NAME: ClassVar[str] = "capacity"
+
+    def open(self, session: Session) -> None:
+        """Work out what each queue may hold."""
+        super().open(session)
+        self._level = max(0, int(self.option.arguments.number("ancestorReclaimLevel", 0)))
+        self._hierarchy = "hierarchy" in self.option.enabled
+        self._claims: Claims | None = None
+        self._paths: dict[str, list[Portion]] = {}
+        self._portions = {name: Portion(queue) for name, queue in session.cluster.queues.items()}
+        self._valid = self._build_tree() if self._hierarchy else self._build_list()
+
+    def _build_list(self) -> bool:
+        guaranteed: Amounts = {}
+        for portion in self._portions.values():
+            add(guaranteed, portion.queue.guarantee.items())
+        for portion in self._portions.values():
+            queue = portion.queue
+            portion.limit = real_capability(queue.capability, self.session.total, guaranteed, queue.guarantee)
+            portion.guarantee = queue.guarantee
+            capped = {name: min(amount, portion.limit.get(name, inf)) for name, amount in queue.deserved.items()}
+            portion.deserved = largest(capped, queue.guarantee)
+        return True
+
+    def _build_tree(self) -> bool:
+        """Hand limits down from the root; return whether the queues form one tree with jobs in its leaves only."""
+        if _ROOT not in self._portions:
+            return False
+        for name, portion in self._portions.items():
+            path = self.session.cluster.path_of(name)
+            if path[-1].name != _ROOT:
+                return False
+            if name != _ROOT:
+                self._portions[path[1].name].children.append(portion)
+        if any(self._portions[job.queue].children for job in self.session.cluster.jobs.values() if job.path):
+            return False
+        root = self._portions[_ROOT]
+        root.capability = dict(root.queue.capability) or dict.fromkeys([CPU, MEMORY, *self.session.total], inf)
+        root.limit = root.capability
+        _hand_down(root)
+        for part in (root.guarantee, root.deserved):
+            part.clear()
+        for child in root.children:
+            add(root.guarantee, child.guarantee.items())
+            add(root.deserved, child.deserved.items())
+        return True
+
+    def _path(self, queue: Queue) -> list[Portion]:
+        """Return the portions that a queue's jobs count for, the queue's own first."""
+        found = self._paths.get(queue.name)
+        if found is None:
+            queues = self.session.cluster.path_of(queue.name) if self._hierarchy else (queue,)
+            found = self._paths[queue.name] = [self._portions[one.name] for one in queues]
+        return found
+
+    # Orders ---------------------------------------------------------------------------------------------------------------
+
+    def queue_order(self, queue: Queue) -> tuple[object, ...]:
+        """Higher priority first, then the smaller share, at equal shares those that deserve something.
+
+        In a tree the shares just below the nearest common queue decide, so the shares from the root down are compared.
+        """
+        key: list[object] = [-queue.priority]
+        if self._hierarchy:
+            key.append(bool(self._portions[queue.name].children))
+        for portion in reversed(self._path(queue)):
+            key += [portion.share, is_nothing(portion.deserved), portion.queue.name if portion.queue is not queue else ""]
+        return tuple(key)
+
+    def victim_queue_order(self, queue: Queue, preemptor: Task) -> float:
+        """In a tree the queues nearest to the preemptor's give first."""
+        if not self._hierarchy:
+            return 0.0
+        own, other = self.session.cluster.path_of(preemptor.job.queue)[:0:-1], self.session.cluster.path_of(queue.name)[:0:-1]
+        common = sum(one is another for one, another in zip(own, other, strict=False))
+        return -float(common)
+
+    # Limits ---------------------------------------------------------------------------------------------------------------
+
+    def allocatable(self, queue: Queue, task: Task) -> bool:
+        """Return whether an open queue and all above it stay within what they may hold."""
+        if not (self._valid and queue.open) or (self._hierarchy and self._portions[queue.name].children):
+            return False
+        return all(within(one.queue.allocated, task.pod_class.items, one.limit) for one in self._path(queue))
+
+    def lacking(self, queue: Queue, task: Task) -> tuple[str, Amounts]:
+        """Return by how much what a queue, or the first above it that is full, may hold is too little for a task."""
+        lacks = (missing(one.queue.allocated, task.pod_class.items, one.limit) for one in self._path(queue))
+        return self.NAME, next(filter(None, lacks), {})
+
+    def preemptive(self, queue: Queue, task: Task) -> bool:
+        """Return whether an open queue may reclaim: it stays within its limit, and it deserves more of something asked for.
+
+        With `ancestorReclaimLevel` a queue above it that deserves more will do.
+        """
+        if not (self._valid and queue.open):
+            return False
+        path = self._path(queue)
+        if not within(queue.allocated, task.pod_class.items, path[0].limit):
+            return False
+        levels = [path[0]]
+        if self._hierarchy:
+            levels += [one for one in path[1 : 1 + self._level] if one.queue.name != _ROOT]
+        return any(_deserves_more(one, task) for one in levels)
+
+    def job_enqueueable(self, job: Job) -> Vote:
+        """Permit a job whose minimum resources still fit into what its queue and all above it may hold."""
+        queue = job.path[0]
+        if not self._valid or (self._hierarchy and self._portions[queue.name].children):
+            self.session.explain(job, "QueueHierarchyInvalid", self.NAME, queue.name)
+            return REJECT
+        if not queue.open:
+            self.session.explain(job, "QueueNotOpen", self.NAME, queue.name)
+            return REJECT
+        if job.min_resources is None:
+            return PERMIT
+        for portion in self._path(queue):
+            claims = self._claimed().of(portion.queue)
+            if not within(claims, job.min_resources.items(), portion.limit):
+                lacking = missing(claims, job.min_resources.items(), portion.limit)
+                self.session.explain(job, "QueueLimit", self.NAME, portion.queue.name, lacking)
+                return REJECT
+        return PERMIT
+
+    def job_enqueued(self, job: Job) -> None:
+        """Count what a job has been let in for."""
+        self._claimed().let_in(job)
+
+    def _claimed(self) -> Claims:
+        if self._claims is None:
+            self._claims = Claims(self.session.cluster)
+        return self._claims
+
+    # Victims --------------------------------------------------------------------------------------------------------------
+
+    def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task]:
+        """Return tasks of queues that hold more than they deserve, of what the tasks take, as long as they do."""
+        if not self._valid:
+            return []
+        wanted = {name for name, _ in task.pod_class.items if name != PODS}
+        left: dict[str, Amounts] = {}
+        victims = []
+        for victim in self.session.victims_in_order(candidates, task):
+            if not wanted.intersection(name for name, _ in victim.pod_class.items):
+                continue
+            path = self._path(victim.job.path[0])
+            own = path[0]
+            allocated = left.setdefault(own.queue.name, dict(own.queue.allocated))
+            without = dict(allocated)
+            subtract(without, victim.pod_class.items)
+            if not at_most(own.guarantee, without):
+                continue
+            if not _relevant(own.deserved, victim):
+                if self._sheltered(task, victim):
+                    continue
+            elif not _exceeds(allocated, own.deserved, victim):
+                continue
+            above = self._to_check(task, path)
+            held = [left.setdefault(one.queue.name, dict(one.queue.allocated)) for one in above]
+            if any(
+                _relevant(one.deserved, victim) and not _exceeds(holds, one.deserved, victim)
+                for one, holds in zip(above, held, strict=True)
+            ):
+                continue
+            for holds in (allocated, *held):
+                subtract(holds, victim.pod_class.items)
+            victims.append(victim)
+        return victims
+
+    def _sheltered(self, task: Task, victim: Task) -> bool:
+        """Return whether a victim is spared because the reclaimer is its kin and deserves none of what it asks for either."""
+        if not (self._hierarchy and self._level):
+            return False
+        own, other = self._path(task.job.path[0]), self._path(victim.job.path[0])
+        kin = {one.queue.name for one in own[1 : 1 + self._level]} & {one.queue.name for one in other[1 : 1 + self._level]}
+        return bool(kin - {_ROOT}) and not _relevant(own[0].deserved, task)
+
+    def _to_check(self, task: Task, path: list[Portion]) -> list[Portion]:
+        """Return the queues above a victim's that must hold too much as well: those that are not the reclaimer's too."""
+        if not (self._hierarchy and self._level):
+            return []
+        own = self._path(task.job.path[0])
+        return [
+            one
+            for level, one in enumerate(path[1 : 1 + self._level], 1)
+            if one.queue.name != _ROOT and not (level < len(own) and own[level] is one)
+        ]
+
+
+def _hand_down(portion: Portion) -> None:
+    """Set the limits of the queues below: a capability that a queue leaves out is the one above it."""
+    guaranteed: Amounts = {}
+    for child in portion.children:
+        child.guarantee = dict(child.queue.guarantee)
+        add(guaranteed, child.guarantee.items())
+    for child in portion.children:
+        stated = {name: amount for name, amount in child.queue.capability.items() if amount > 0 or name not in {CPU, MEMORY}}
+        child.capability = {**portion.capability, **stated}
+        child.limit = {
+            name: min(child.capability.get(name, inf), max(0.0, amount - guaranteed.get(name, 0)) + child.guarantee.get(name, 0))
+            for name, amount in portion.limit.items()
+        }
+        child.deserved = largest(child.queue.deserved, child.guarantee)
+        _hand_down(child)
+
+
+def _deserves_more(portion: Portion, task: Task) -> bool:
+    """Return whether with a task a queue would still be within what it deserves of something that the task asks for."""
+    return any(
+        portion.queue.allocated.get(name, 0) + amount < portion.deserved.get(name, 0) + TOLERANCE
+        for name, amount in task.pod_class.items
+        if name != PODS
+    )
+
+
+def _relevant(deserved: Amounts, task: Task) -> bool:
+    return any(deserved.get(name, 0) > 0 for name, _ in task.pod_class.items)
+
+
+def _exceeds(allocated: Amounts, deserved: Amounts, task: Task) -> bool:
+    """Return whether more is held than deserved of a resource that is deserved at all and that a task takes."""
+    return any(
+        deserved.get(name, 0) > 0 and allocated.get(name, 0) >= deserved[name] + TOLERANCE
+        for name, _ in task.pod_class.items
+        if name != PODS
+    )

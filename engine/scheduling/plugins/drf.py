@@ -1,0 +1,76 @@
+"""DRF: the job that has the least of the resource of which it has the most comes first (dominant resource fairness)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from engine.scheduling.model.amounts import Amounts, add, dominant_share, subtract
+from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.plugins.hdrf import Tree, build_tree
+from engine.scheduling.session import Plugin, Session
+
+__all__ = ["Drf"]
+
+_DELTA: Final = 0.000001
+"""Shares that differ by less are equal (Volcano `shareDelta`)."""
+
+
+class Drf(Plugin):
+    """Fair shares of jobs, and with the switch `hierarchy` of the queues' tree (Volcano `drf`)."""
+
+    NAME: ClassVar[str] = "drf"
+
+    def open(self, session: Session) -> None:
+        """Take the cluster's total; the tree is built when it is needed."""
+        super().open(session)
+        self._total = session.total
+        self._hierarchy = "hierarchy" in self.option.enabled
+        self._tree: Tree | None = None
+        self._tree_of = -1
+
+    def _share(self, allocated: Amounts) -> float:
+        return dominant_share(allocated, self._total)
+
+    def job_order(self, job: Job) -> float:
+        """Smaller share first."""
+        return self._share(job.allocated)
+
+    def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:
+        """Return tasks of jobs that without them still have at least the share that the preemptor's job would have."""
+        mine = dict(task.job.allocated)
+        add(mine, task.pod_class.items)
+        share = self._share(mine)
+        left: dict[str, Amounts] = {}
+        victims = []
+        for victim in candidates:
+            allocated = left.setdefault(victim.job.key, dict(victim.job.allocated))
+            subtract(allocated, victim.pod_class.items)
+            if share < self._share(allocated) + _DELTA:
+                victims.append(victim)
+        return victims
+
+    def queue_order(self, queue: Queue) -> tuple[object, ...]:
+        """Unsaturated branches first, then those with the smaller share of their weight, from the root down."""
+        if not self._hierarchy:
+            return ()
+        return self._present_tree().path_key(self.session.cluster.path_of(queue.name))
+
+    def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task] | None:
+        """Return tasks without which their branch of the tree still comes after the reclaimer's."""
+        if not self._hierarchy:
+            return None
+        tree = build_tree(self.session.cluster, self._total)
+        tree.change(task.job, task.pod_class.items, 1)
+        victims = []
+        for victim in candidates:
+            tree.change(victim.job, victim.pod_class.items, -1)
+            if tree.before(task.job.path, victim.job.path):
+                victims.append(victim)
+            tree.change(victim.job, victim.pod_class.items, 1)
+        return victims
+
+    def _present_tree(self) -> Tree:
+        if self._tree is None or self._tree_of != self.session.cluster.revision:
+            self._tree, self._tree_of = build_tree(self.session.cluster, self._total), self.session.cluster.revision
+        return self._tree

@@ -1,0 +1,128 @@
+"""Gang: a job runs with enough of its pods or not at all."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
+from engine.scheduling.model.entities import EFFECTS, Job, Status, SubGroupPolicy, Task
+from engine.scheduling.session import Plugin
+
+__all__ = ["Gang", "is_ready", "only_terminating", "surplus"]
+
+_VALID: tuple[Status, ...] = ("Pending", "Pipelined", "Allocated", "Binding", "Bound", "Running", "Succeeded")
+
+
+class Gang(Plugin):
+    """All or nothing (Volcano `gang`)."""
+
+    NAME: ClassVar[str] = "gang"
+
+    def job_valid(self, job: Job) -> Invalid | None:
+        """Return why a job can never be complete: too few pods of a task, sub-groups, or pods."""
+        if job.role_minimum or job.sub_groups:
+            invalid = _invalid_part(job)
+            if invalid is not None:
+                return invalid
+        return Invalid("NotEnoughPods", "") if job.count(*_VALID) < job.min_member else None
+
+    def job_order(self, job: Job) -> float:
+        """Jobs that are not ready come first."""
+        return float(is_ready(job))
+
+    def job_ready(self, job: Job) -> bool:
+        """Return whether enough tasks have a place, in all and of each role."""
+        return is_ready(job)
+
+    def sub_group_ready(self, job: Job) -> bool:
+        """Return whether enough sub-groups are complete."""
+        return all(_complete(policy, _placed(job)) >= policy.min_groups for policy in job.sub_groups)
+
+    def job_pipelined(self, job: Job) -> Vote:
+        """Permit a job to keep its promised places if with them it would be ready."""
+        waiting = job.with_status("Pipelined").values()
+        if job.ready + len(waiting) + job.waiting_best_effort < job.min_member:
+            return REJECT
+        if job.min_member >= job.role_minimum_total:
+            promised: dict[str, int] = {}
+            for task in waiting:
+                promised[task.role] = promised.get(task.role, 0) + 1
+            for role, minimum in job.role_minimum.items():
+                if _occupied(job, role) + promised.get(role, 0) < minimum:
+                    return REJECT
+        return PERMIT
+
+    def job_starving(self, job: Job) -> bool:
+        """Return whether a job has fewer tasks with a place or a promise of one than it needs."""
+        return job.ready + job.count("Pipelined") < job.min_member
+
+    def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:
+        """Return the surplus of gangs: as many as there are beyond their minimum."""
+        del task
+        return surplus(candidates)
+
+    def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task]:
+        """Return the same as `preemptable`."""
+        return self.preemptable(task, candidates)
+
+
+def _invalid_part(job: Job) -> Invalid | None:
+    """Return which role or sub-group of a job has too few pods."""
+    valid = [task for status in _VALID for task in job.with_status(status).values()]
+    if job.min_member >= job.role_minimum_total:
+        by_role: dict[str, int] = {}
+        for task in valid:
+            by_role[task.role] = by_role.get(task.role, 0) + 1
+        for role, minimum in job.role_minimum.items():
+            if by_role.get(role, 0) < minimum:
+                return Invalid("NotEnoughPodsOfTask", role)
+    for policy in job.sub_groups:
+        if _complete(policy, valid) < policy.min_groups:
+            return Invalid("NotEnoughSubGroups", policy.name)
+    return None
+
+
+def is_ready(job: Job) -> bool:
+    """Return whether enough of a job's tasks have a place; pending best-effort tasks find one anywhere (Volcano)."""
+    if job.ready + job.waiting_best_effort < job.min_member:
+        return False
+    if job.min_member < job.role_minimum_total:
+        return True
+    return all(_occupied(job, role) >= minimum for role, minimum in job.role_minimum.items())
+
+
+def _occupied(job: Job, role: str) -> int:
+    return job.role_ready.get(role, 0) + job.role_best_effort.get(role, 0)
+
+
+def surplus(candidates: list[Task]) -> list[Task]:
+    """Return those of the candidates whose jobs stay complete without them, counting down as they go."""
+    left: dict[str, int] = {}
+    found = []
+    for victim in candidates:
+        job = victim.job
+        ready = left.setdefault(job.key, job.ready)
+        if ready > job.min_member:
+            left[job.key] = ready - 1
+            found.append(victim)
+    return found
+
+
+def _placed(job: Job) -> list[Task]:
+    return [task for status, effect in EFFECTS.items() if effect.ready for task in job.with_status(status).values()]
+
+
+def _complete(policy: SubGroupPolicy, tasks: list[Task]) -> int:
+    """Return how many sub-groups of a policy have as many of the tasks as they need."""
+    sizes: dict[str, int] = {}
+    for task in tasks:
+        key = policy.key_of(task)
+        if key:
+            sizes[key] = sizes.get(key, 0) + 1
+    return sum(size >= policy.size for size in sizes.values())
+
+
+def only_terminating(job: Job) -> bool:
+    """Return whether a job lacks tasks only because enough of them are on their way out (Volcano: no Unschedulable then)."""
+    leaving = sum(task.node is not None for task in job.with_status("Releasing").values())
+    return leaving > 0 and not job.count("Pending", "Pipelined") and job.ready + leaving >= job.min_member

@@ -1,0 +1,144 @@
+"""Hierarchical DRF: shares of the nodes of a tree of queues (Bhattacharya et al., 2013; Volcano `drf` with its hierarchy)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from engine.scheduling.model.amounts import PODS, Amounts, Part, add, dominant_share, subtract
+from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.entities import Job
+from engine.scheduling.model.queues import Queue
+
+__all__ = ["Tree", "build_tree"]
+
+_HIERARCHY: Final = "volcano.sh/hierarchy"
+_ROOT: Final = "root"
+_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+
+
+@dataclass(slots=True)
+class _Branch:
+    """A node of the tree; a job if it has no children."""
+
+    weight: float = 1.0
+    children: dict[str, _Branch] = field(default_factory=dict)
+    job: bool = False
+    allocated: Amounts = field(default_factory=dict)
+    requested: Amounts = field(default_factory=dict)
+    share: float = 0.0
+    saturated: bool = False
+
+    @property
+    def key(self) -> tuple[bool, float]:
+        return self.saturated, self.share / self.weight
+
+
+class Tree:
+    """The branches with what jobs hold and ask for."""
+
+    def __init__(self, total: Amounts) -> None:
+        self._root = _Branch()
+        self._total = total
+        self._allocated: Amounts = {}
+        self._stale = False
+
+    def add_job(self, job: Job) -> None:
+        """Add a job below its queue's branch."""
+        branch = self._root
+        for name, weight in _branches(job.path):
+            if name not in branch.children:
+                branch.children[name] = _Branch(weight)
+            branch = branch.children[name]
+        branch.children[f"job {job.key}"] = _Branch(job=True, allocated=dict(job.allocated), requested=dict(job.requested))
+        add(self._allocated, job.allocated.items())
+        self._stale = True
+
+    def change(self, job: Job, part: Part, by: int) -> None:
+        """Let a job hold more (1) or less (-1)."""
+        branch = self._root
+        for name, _ in _branches(job.path):
+            branch = branch.children[name]
+        for amounts in (branch.children[f"job {job.key}"].allocated, self._allocated):
+            (add if by > 0 else subtract)(amounts, part)
+        self._stale = True
+
+    def path_key(self, path: tuple[Queue, ...]) -> tuple[object, ...]:
+        """Return the place of a queue, given with those above it: the keys of its branches from the root down."""
+        self._refresh()
+        branch: _Branch | None = self._root
+        key: list[object] = []
+        for name, _ in _branches(path):
+            branch = branch.children.get(name) if branch is not None else None
+            key += [*(branch.key if branch is not None else (False, 0.0))]
+        return tuple(key)
+
+    def before(self, one: tuple[Queue, ...], other: tuple[Queue, ...]) -> bool:
+        """Return whether one queue's branch comes strictly before another's."""
+        left, right = self.path_key(one), self.path_key(other)
+        depth = min(len(left), len(right))
+        return left[:depth] < right[:depth]
+
+    def _refresh(self) -> None:
+        if self._stale:
+            self._stale = False
+            demanded = {name for name, amount in self._total.items() if self._allocated.get(name, 0) < amount}
+            self._update(self._root, demanded)
+
+    def _update(self, branch: _Branch, demanded: set[str]) -> None:
+        """Set shares and saturation below a branch, then its own.
+
+        A job is saturated if some resource that it asks for is met, or the cluster has none left. A branch holds what its
+        saturated children hold, and of the others what they would hold at the smallest dominant share among them.
+        """
+        if branch.job:
+            branch.share = dominant_share(branch.allocated, self._total)
+            branch.saturated = any(
+                amount >= asked or name not in demanded
+                for name, amount in branch.allocated.items()
+                if amount and (asked := branch.requested.get(name, 0)) and name != PODS
+            )
+            return
+        for child in branch.children.values():
+            self._update(child, demanded)
+        active = [child.share for child in branch.children.values() if child.share and not child.saturated]
+        smallest = min([1.0, *active])
+        branch.allocated = {}
+        for child in branch.children.values():
+            scale = 1.0 if child.saturated or not child.share else smallest / child.share
+            add(branch.allocated, [(name, amount * scale) for name, amount in child.allocated.items()])
+        branch.share = dominant_share(branch.allocated, self._total)
+        branch.saturated = all(child.saturated for child in branch.children.values())
+
+
+def build_tree(cluster: Cluster, total: Amounts) -> Tree:
+    """Return the tree of the jobs whose queue exists."""
+    tree = Tree(total)
+    for job in cluster.jobs.values():
+        if job.path:
+            tree.add_job(job)
+    return tree
+
+
+def _branches(path: tuple[Queue, ...]) -> list[tuple[str, float]]:
+    """Return the branches below the root that lead to a queue, each with its weight; a weight below 1 counts as 1.
+
+    Volcano: as the queue's annotations say, else by the queues above it.
+    """
+    queue = path[0]
+    stated = queue.annotations.get(_HIERARCHY)
+    if not stated:
+        return [(one.name, max(1.0, one.weight)) for one in reversed(path) if one.name != _ROOT]
+    weights = queue.annotations.get(_WEIGHTS, "").split("/")
+    return [
+        (name, max(1.0, _number(weights[level]) if level < len(weights) else 1.0))
+        for level, name in enumerate(stated.split("/"))
+        if level
+    ]
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 1.0

@@ -1,0 +1,97 @@
+"""Nodeorder: score nodes as Kubernetes does, by what is left of them, by preferences and by taints."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from engine.events.pod_shape import PodTerm
+from engine.scheduling.answers import Preference, Rows, Scores
+from engine.scheduling.configuration import PluginOption
+from engine.scheduling.model.entities import PodClass
+from engine.scheduling.model.presence import by_domain
+from engine.scheduling.model.selectors import node_terms, pod_term_matches, tolerated
+from engine.scheduling.session import Plugin
+
+__all__ = ["NodeOrder"]
+
+_BEST: Final = 100.0
+_WEIGHTS: Final = {
+    "leastrequested": 1,
+    "mostrequested": 0,
+    "balancedresource": 1,
+    "nodeaffinity": 2,
+    "podaffinity": 2,
+    "tainttoleration": 3,
+    "podtopologyspread": 2,
+}
+
+
+class NodeOrder(Plugin):
+    """Kubernetes' scores, each from 0 to 100 times its weight (Volcano `nodeorder`). Images are not known, so not scored."""
+
+    NAME: ClassVar[str] = "nodeorder"
+
+    def __init__(self, option: PluginOption) -> None:
+        super().__init__(option)
+        self._weights = {name: option.arguments.number(f"{name}.weight", weight) for name, weight in _WEIGHTS.items()}
+        self._static_of: WeakKeyDictionary[PodClass, tuple[int, list[Preference]]] = WeakKeyDictionary()
+        """Class → layout of the table, preferences by nodes alone."""
+
+    def node_order(self, pod_class: PodClass, rows: Rows) -> Scores | None:
+        """Score by CPU and memory: how much is left, how much is used, how evenly."""
+        del pod_class
+        least, most, balanced = (self._weights[name] for name in ("leastrequested", "mostrequested", "balancedresource"))
+        if not (least or most or balanced):
+            return None
+        # CPU and memory are the first resources of every table.
+        cpu, memory = np.maximum(rows.left[:2], 0.0)
+        score = (cpu + memory) * ((least - most) * 0.5)
+        if balanced:
+            # The standard deviation of two numbers is half their difference.
+            score -= np.abs(cpu - memory) * (balanced * 0.5)
+        return np.asarray((score + (most + balanced)) * _BEST)
+
+    def batch_node_order(self, pod_class: PodClass, namespace: str) -> list[Preference]:
+        """Prefer by preferences of nodes and pods, by taints that are only discouraged, and by even spreading."""
+        shape = pod_class.shape
+        found: list[Preference] = []
+        layout = self.session.cluster.table.layout
+        static = self._static_of.get(pod_class)
+        if static is None or static[0] != layout:
+            static = self._static_of[pod_class] = (layout, self._static(pod_class))
+        found += static[1]
+        if shape.preferred_pods:
+            found.append((self._weights["podaffinity"], self._preferred_pods(pod_class, namespace)))
+        soft = [one for one in shape.topology_spread if not one.required]
+        if soft:
+            counts = [self._near(PodTerm(one.topology_key, one.selector), namespace) for one in soft]
+            found.append((self._weights["podtopologyspread"], -np.sum(counts, axis=0)))
+        return found
+
+    def _static(self, pod_class: PodClass) -> list[Preference]:
+        """Return what depends on nodes alone."""
+        table, shape = self.session.cluster.table, pod_class.shape
+        found: list[Preference] = []
+        if shape.preferred_nodes:
+            raw = np.sum([one.weight * node_terms(table, [one.term]) for one in shape.preferred_nodes], axis=0)
+            found.append((self._weights["nodeaffinity"], raw.astype(np.float64)))
+        tolerations = [one for one in shape.tolerations if one.effect in {"", "PreferNoSchedule"}]
+        taints = table.by_taints(
+            lambda taints: -sum(taint.effect == "PreferNoSchedule" and not tolerated(taint, tolerations) for taint in taints)
+        )
+        if taints.any():
+            found.append((self._weights["tainttoleration"], taints))
+        return found
+
+    def _preferred_pods(self, pod_class: PodClass, namespace: str) -> Scores:
+        return np.asarray(np.sum([one.weight * self._near(one.term, namespace) for one in pod_class.shape.preferred_pods], axis=0))
+
+    def _near(self, term: PodTerm, namespace: str) -> Scores:
+        """Return how many pods that a term matches share a domain with each node."""
+        cluster = self.session.cluster
+        cluster.presence.start(cluster.table)
+        counts = cluster.presence.count(lambda kind: pod_term_matches(term, namespace, kind), len(cluster.table.nodes))
+        return by_domain(counts, cluster.table.column(term.topology_key))[0].astype(np.float64)

@@ -1,0 +1,67 @@
+"""Overcommit: let in no more jobs than the cluster, and some more, could run."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from engine.scheduling.answers import PERMIT, REJECT, Vote
+from engine.scheduling.configuration import PluginOption
+from engine.scheduling.model.amounts import PODS, Amounts, add, within
+from engine.scheduling.model.entities import Job
+from engine.scheduling.plugins.admission import claimed
+from engine.scheduling.session import Plugin, Session
+
+__all__ = ["Overcommit"]
+
+_FACTOR: Final = 1.2
+
+
+class Overcommit(Plugin):
+    """Bound what is let in by a multiple of the cluster (Volcano `overcommit`).
+
+    Argument `overcommit-factor`, 1.2; less than 1 counts as 1.2.
+    """
+
+    NAME: ClassVar[str] = "overcommit"
+
+    def __init__(self, option: PluginOption) -> None:
+        super().__init__(option)
+        factor = option.arguments.number("overcommit-factor", _FACTOR)
+        self._factor = _FACTOR if factor < 1 else factor
+
+    def open(self, session: Session) -> None:
+        """Sum up what is free and what is claimed when it is first needed."""
+        super().open(session)
+        self._sums: tuple[Amounts, Amounts] | None = None
+
+    def _room(self) -> tuple[Amounts, Amounts]:
+        """Return what has been let in, and what may be."""
+        if self._sums is None:
+            cluster = self.session.cluster
+            used = cluster.used()
+            limit = {name: amount * self._factor - used.get(name, 0) for name, amount in self.session.total.items() if name != PODS}
+            inqueue: Amounts = {}
+            for job in cluster.jobs.values():
+                add(inqueue, claimed(job).items())
+            self._sums = (inqueue, limit)
+        return self._sums
+
+    def job_enqueueable(self, job: Job) -> Vote:
+        """Permit a job whose minimum resources still fit."""
+        if job.min_resources is None:
+            return PERMIT
+        inqueue, limit = self._room()
+        if within(inqueue, job.min_resources.items(), limit):
+            return PERMIT
+        missing = {
+            name: inqueue.get(name, 0) + amount - limit.get(name, 0)
+            for name, amount in job.min_resources.items()
+            if not within(inqueue, [(name, amount)], limit)
+        }
+        self.session.explain(job, "ClusterOvercommitted", self.NAME, missing=missing)
+        return REJECT
+
+    def job_enqueued(self, job: Job) -> None:
+        """Count what a job has been let in for."""
+        if job.min_resources is not None:
+            add(self._room()[0], job.min_resources.items())

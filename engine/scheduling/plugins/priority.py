@@ -1,0 +1,36 @@
+"""Priority: more important jobs and tasks first; only less important ones give way."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.session import Plugin
+
+__all__ = ["Priority"]
+
+
+class Priority(Plugin):
+    """Order by priority (Volcano `priority`). Reclaiming from other queues does not depend on it."""
+
+    NAME: ClassVar[str] = "priority"
+
+    def job_order(self, job: Job) -> float:
+        """Higher priority first."""
+        return -job.priority
+
+    def task_order(self, task: Task) -> float:
+        """Higher priority first."""
+        return -task.priority
+
+    def job_starving(self, job: Job) -> bool:
+        """Return whether any of a job's tasks has neither a place nor the promise of one."""
+        return job.ready + job.count("Pipelined") < len(job.tasks)
+
+    def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:
+        """Return tasks of jobs of strictly lower priority; within the job, tasks of strictly lower priority."""
+        return [
+            victim
+            for victim in candidates
+            if (victim.priority < task.priority if victim.job is task.job else victim.job.priority < task.job.priority)
+        ]

@@ -1,0 +1,144 @@
+"""Proportion: queues share the cluster by their weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import inf
+from typing import ClassVar
+
+from engine.scheduling.answers import PERMIT, REJECT, Vote
+from engine.scheduling.model.amounts import Amounts, add, at_most, is_nothing, largest, share, subtract, within
+from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.plugins.queue_limits import Claims, missing, real_capability, without_places
+from engine.scheduling.session import Plugin, Session
+
+__all__ = ["Proportion", "share_out"]
+
+
+@dataclass(slots=True, eq=False)
+class Portion:
+    """A queue's part of the cluster."""
+
+    queue: Queue
+    limit: Amounts
+    deserved: Amounts = field(default_factory=dict)
+    ceiling: Amounts = field(default_factory=dict)
+    """What it deserves, as far as placing pods is limited by it."""
+
+
+class Proportion(Plugin):
+    """Weighted shares of queues that have jobs (Volcano `proportion`)."""
+
+    NAME: ClassVar[str] = "proportion"
+
+    def open(self, session: Session) -> None:
+        """Share the cluster out anew."""
+        super().open(session)
+        cluster = session.cluster
+        self._claims: Claims | None = None
+        guaranteed: Amounts = {}
+        for queue in cluster.queues.values():
+            add(guaranteed, queue.guarantee.items())
+        used = {job.queue for job in cluster.jobs.values() if job.path}
+        self._portions = {
+            name: Portion(queue, real_capability(queue.capability, session.total, guaranteed, queue.guarantee))
+            for name, queue in sorted(cluster.queues.items())
+            if name in used
+        }
+        share_out(session.total, list(self._portions.values()))
+        for portion in self._portions.values():
+            portion.ceiling = without_places(portion.deserved, portion.queue.capability)
+
+    def queue_order(self, queue: Queue) -> tuple[float, float]:
+        """Higher priority first, then the smaller share of what it deserves."""
+        portion = self._portions.get(queue.name)
+        if portion is None:
+            return (-queue.priority, 0.0)
+        shares = (share(queue.allocated.get(name, 0), amount) for name, amount in portion.deserved.items())
+        return (-queue.priority, max(shares, default=0.0))
+
+    def overused(self, queue: Queue) -> bool:
+        """Return whether a queue holds all that it deserves, of every resource."""
+        portion = self._portions.get(queue.name)
+        return portion is not None and at_most(portion.deserved, queue.allocated)
+
+    def allocatable(self, queue: Queue, task: Task) -> bool:
+        """Return whether an open queue stays within what it deserves, in what the task asks for."""
+        portion = self._portions.get(queue.name)
+        return portion is not None and queue.open and within(queue.allocated, task.pod_class.items, portion.ceiling)
+
+    def lacking(self, queue: Queue, task: Task) -> tuple[str, Amounts]:
+        """Return by how much what a queue deserves is too little for a task."""
+        portion = self._portions.get(queue.name)
+        return self.NAME, {} if portion is None else missing(queue.allocated, task.pod_class.items, portion.ceiling)
+
+    def preemptive(self, queue: Queue, task: Task) -> bool:
+        """Return the same as `allocatable`: a queue reclaims up to what it deserves."""
+        return self.allocatable(queue, task)
+
+    def job_enqueueable(self, job: Job) -> Vote:
+        """Permit a job whose minimum resources still fit into what its queue may hold."""
+        queue = job.path[0]
+        if not queue.open:
+            self.session.explain(job, "QueueNotOpen", self.NAME, queue.name)
+            return REJECT
+        if job.min_resources is None:
+            return PERMIT
+        claims, limit = self._claimed().of(queue), self._portions[queue.name].limit
+        if within(claims, job.min_resources.items(), limit):
+            return PERMIT
+        lacking = missing(claims, job.min_resources.items(), limit)
+        self.session.explain(job, "QueueLimit", self.NAME, queue.name, lacking)
+        return REJECT
+
+    def job_enqueued(self, job: Job) -> None:
+        """Count what a job has been let in for."""
+        self._claimed().let_in(job)
+
+    def _claimed(self) -> Claims:
+        if self._claims is None:
+            self._claims = Claims(self.session.cluster)
+        return self._claims
+
+    def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task]:
+        """Return tasks of queues that hold more than they deserve, as long as they do."""
+        del task
+        left: dict[str, Amounts] = {}
+        victims = []
+        for victim in candidates:
+            queue = victim.job.path[0]
+            allocated = left.setdefault(queue.name, dict(queue.allocated))
+            if not at_most(allocated, self._portions[queue.name].deserved):
+                subtract(allocated, victim.pod_class.items)
+                victims.append(victim)
+        return victims
+
+
+def share_out(total: Amounts, portions: list[Portion]) -> None:
+    """Give each queue its part: by weight, but no more than it may hold or asks for, and at least what is guaranteed to it.
+
+    Volcano: what one leaves is shared among the others, until all have what they ask for or nothing is left.
+    """
+    left = dict(total)
+    hungry = list(portions)
+    while weight := sum(portion.queue.weight for portion in hungry):
+        before = dict(left)
+        still = []
+        given: Amounts = {}
+        for portion in hungry:
+            old, queue = portion.deserved, portion.queue
+            wished = dict(old)
+            add(wished, ((name, amount * queue.weight / weight) for name, amount in before.items()))
+            capped = {
+                name: min(amount, portion.limit.get(name, inf), queue.requested.get(name, 0)) for name, amount in wished.items()
+            }
+            portion.deserved = largest(capped, queue.guarantee)
+            add(given, portion.deserved.items())
+            subtract(given, old.items())
+            if not at_most(queue.requested, portion.deserved) and portion.deserved != old:
+                still.append(portion)
+        left = {name: max(0.0, amount - given.get(name, 0)) for name, amount in left.items()}
+        if is_nothing(left) or left == before:
+            break
+        hungry = still

@@ -1,0 +1,63 @@
+"""Sla: a job that has waited longer than agreed is let in and keeps what it is promised, whatever others say."""
+
+from __future__ import annotations
+
+from math import inf
+from typing import ClassVar, Final
+
+from engine.kubernetes.reading.durations import parse_duration
+from engine.scheduling.answers import ABSTAIN, PERMIT, Vote
+from engine.scheduling.configuration import PluginOption
+from engine.scheduling.model.entities import Job
+from engine.scheduling.session import Plugin
+
+__all__ = ["Sla"]
+
+_WAITING_TIME: Final = "sla-waiting-time"
+
+
+class Sla(Plugin):
+    """Agreed waiting times (Volcano `sla`).
+
+    Argument `sla-waiting-time`: of jobs that state none themselves by the annotation of that name; without it they may wait for
+    ever.
+    """
+
+    NAME: ClassVar[str] = "sla"
+
+    def __init__(self, option: PluginOption) -> None:
+        super().__init__(option)
+        self._general = option.arguments.duration(_WAITING_TIME, None)
+
+    def _due(self, job: Job) -> float:
+        """Return when a job has waited long enough (microseconds)."""
+        stated = job.annotations.get(_WAITING_TIME)
+        waiting = self._general
+        if stated is not None:
+            try:
+                waiting = parse_duration(stated)
+            except ValueError:
+                waiting = self._general
+        return inf if waiting is None or waiting <= 0 else job.created + waiting
+
+    def job_order(self, job: Job) -> float:
+        """The job that is due first comes first."""
+        return self._due(job)
+
+    def _vote(self, job: Job) -> Vote:
+        return PERMIT if self.session.now >= self._due(job) else ABSTAIN
+
+    def job_enqueueable(self, job: Job) -> Vote:
+        """Permit a job that is due."""
+        return self._vote(job)
+
+    def job_pipelined(self, job: Job) -> Vote:
+        """Permit a job that is due to keep what it is promised, though it may not be enough."""
+        return self._vote(job)
+
+    def next_change(self, now: int) -> int | None:
+        """Return when the next pending job is due."""
+        due = [
+            at for job in self.session.cluster.jobs.values() if job.with_status("Pending") and now < (at := self._due(job)) < inf
+        ]
+        return int(min(due)) if due else None

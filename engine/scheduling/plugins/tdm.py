@@ -1,0 +1,165 @@
+"""Tdm: nodes that belong to others by day (or night) are lent to pods that can be sent away when the hours end."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import ClassVar, Final
+
+import numpy as np
+
+from engine.events.pod_shape import PREEMPTABLE, REVOCABLE_ZONE
+from engine.events.times import SECOND
+from engine.scheduling.answers import PERMIT, REJECT, Mask, Rows, Scores, Verdict, Vote
+from engine.scheduling.configuration import PluginOption
+from engine.scheduling.errors import ConfigurationError
+from engine.scheduling.model.entities import Job, PodClass, Task
+from engine.scheduling.session import Plugin
+
+__all__ = ["Tdm"]
+
+_ZONE: Final = "tdm.revocable-zone."
+_HOURS: Final = re.compile(r"(\d{1,2}):(\d{2})-(\d{1,2}):(\d{2})", re.ASCII)
+_MINUTE: Final = 60 * SECOND
+_DAY: Final = 24 * 60
+_BEST: Final = 100.0
+_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
+_MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
+
+
+class Tdm(Plugin):
+    """Time division multiplexing of nodes with the label `volcano.sh/revocable-zone` (Volcano `tdm`).
+
+    Arguments: `tdm.revocable-zone.ZONE`: its hours as `8:00-18:00` (UTC; an end that is not after the start is the next day's);
+    `tdm.evict.period`, 1 minute: how often pods are sent away outside the hours.
+    """
+
+    NAME: ClassVar[str] = "tdm"
+
+    def __init__(self, option: PluginOption) -> None:
+        super().__init__(option)
+        self._hours = {
+            name.removeprefix(_ZONE): _minutes(name, str(value))
+            for name, value in option.arguments.items()
+            if name.startswith(_ZONE)
+        }
+        self._period = option.arguments.duration("tdm.evict.period", _MINUTE) or _MINUTE
+        self._evicted_at: int | None = None
+
+    def _lent(self, zone: str) -> bool:
+        """Return whether a zone's hours are now."""
+        hours = self._hours.get(zone)
+        if hours is None:
+            return False
+        start, end = hours
+        minute = self.session.now // _MINUTE % _DAY
+        return start <= minute < end if start < end else minute >= start or minute < end
+
+    def _zones(self) -> tuple[Mask, Mask]:
+        """Return which nodes are revocable, and which of them are lent now."""
+        column = self.session.cluster.table.column(REVOCABLE_ZONE)
+        revocable = np.array([value is not None for value in column.values], np.bool_)[column.codes]
+        lent = np.array([value is not None and self._lent(value) for value in column.values], np.bool_)[column.codes]
+        return revocable, lent
+
+    def predicate(self, pod_class: PodClass) -> list[Verdict]:
+        """Keep pods off revocable nodes, but for those that may be revoked, in the hours."""
+        revocable, lent = self._zones()
+        if not revocable.any():
+            return []
+        passes = ~revocable | lent if pod_class.shape.revocable_zone else ~revocable
+        return [Verdict("RevocableZone", passes, resolvable=False)]
+
+    def node_order(self, pod_class: PodClass, rows: Rows) -> Scores | None:
+        """Prefer revocable nodes for pods that may be revoked."""
+        if not pod_class.shape.revocable_zone:
+            return None
+        _, lent = self._zones()
+        return np.where(lent[rows.rows], _BEST, 0.0) if lent.any() else None
+
+    def job_order(self, job: Job) -> float:
+        """Jobs that are not preemptable come first."""
+        return float(job.preemptable)
+
+    def job_pipelined(self, job: Job) -> Vote:
+        """Permit a job to keep its promised places if with them it would be ready."""
+        return PERMIT if job.ready + job.count("Pipelined") >= job.min_member else REJECT
+
+    def job_starving(self, job: Job) -> bool:
+        """Return whether tasks of a job wait; a preemptable one preempts nobody."""
+        return not job.preemptable and bool(job.with_status("Pending"))
+
+    def preemptable(self, task: Task, candidates: list[Task]) -> list[Task] | None:
+        """Return pods on nodes that are not revocable, for those that may not be revoked themselves.
+
+        Volcano: pods that are preemptable or revocable preempt nobody.
+        """
+        if _stated_preemptable(task) or task.pod_class.shape.revocable_zone:
+            return []
+        by_job: dict[str, list[Task]] = {}
+        for victim in candidates:
+            if victim.node is not None and REVOCABLE_ZONE not in victim.node.labels and victim.pod_class.preemptable:
+                by_job.setdefault(victim.job.key, []).append(victim)
+        return [victim for victims in by_job.values() for victim in self._tolerable(victims[0].job, victims)]
+
+    def victims(self, running: list[Task]) -> list[Task]:
+        """Return pods on revocable nodes outside their hours, once in each period, as many of a job as it can spare."""
+        now = self.session.now
+        if self._evicted_at is not None and now - self._evicted_at < self._period:
+            return []
+        by_job: dict[str, list[Task]] = {}
+        for task in running:
+            zone = task.node.labels.get(REVOCABLE_ZONE) if task.node is not None else None
+            if zone is not None and zone in self._hours and not self._lent(zone) and task.pod_class.preemptable:
+                by_job.setdefault(task.job.key, []).append(task)
+        self._evicted_at = now
+        return [victim for victims in by_job.values() for victim in self._tolerable(victims[0].job, victims)]
+
+    def _tolerable(self, job: Job, victims: list[Task]) -> list[Task]:
+        """Return as many of the victims as the job can spare, the last of its tasks first."""
+        ordered = sorted(victims, key=self.session.task_key, reverse=True)
+        return ordered[: spared(job)]
+
+    def next_change(self, now: int) -> int | None:
+        """Return when the next minute begins, if there are zones: hours are of whole minutes."""
+        return (now // _MINUTE + 1) * _MINUTE if self._hours else None
+
+
+def spared(job: Job) -> int:
+    """Return how many running tasks a job can spare at once.
+
+    Volcano: `jdb-max-unavailable` of its tasks less those that neither run nor are over; else its running tasks less
+    `jdb-min-available`; else one. Percentages are of all tasks, rounded up.
+    """
+    total, running = len(job.tasks), job.count("Running")
+    if job.annotations.get(_MAX_UNAVAILABLE):
+        missing = total - running - job.count("Succeeded", "Failed")
+        return max(0, _amount(job.annotations[_MAX_UNAVAILABLE], total) - missing)
+    if job.annotations.get(_MIN_AVAILABLE):
+        return max(0, running - _amount(job.annotations[_MIN_AVAILABLE], total))
+    return 1
+
+
+def _amount(text: str, total: int) -> int:
+    try:
+        if text.endswith("%"):
+            share = Fraction(text[:-1]) * total / 100
+            return -(-share.numerator // share.denominator)
+        return int(text)
+    except ValueError:
+        return 0
+
+
+def _stated_preemptable(task: Task) -> bool:
+    return task.pod_class.preemptable and (PREEMPTABLE in task.pod_class.annotations or PREEMPTABLE in task.pod_class.labels)
+
+
+def _minutes(name: str, text: str) -> tuple[int, int]:
+    form = _HOURS.fullmatch(text.strip())
+    if form is None:
+        raise ConfigurationError(f"argument {name}: {text!r} is not of the form 8:00-18:00")
+    hours = [int(group) for group in form.groups()]
+    start, end = hours[0] * 60 + hours[1], hours[2] * 60 + hours[3]
+    if max(start, end) > _DAY:
+        raise ConfigurationError(f"argument {name}: {text!r} is beyond 24:00")
+    return start, end

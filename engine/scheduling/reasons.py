@@ -1,0 +1,70 @@
+"""Why a job stays pending: one closed vocabulary, and what is counted with each word."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+__all__ = ["REASONS", "Reason", "ReasonCode"]
+
+ReasonCode = Literal[
+    "QueueNotFound",
+    "QueueNotOpen",
+    "QueueHierarchyInvalid",
+    "QueueOverused",
+    "QueueLimit",
+    "QuotaExceeded",
+    "ClusterOvercommitted",
+    "NotEnoughPods",
+    "NotEnoughPodsOfTask",
+    "NotEnoughSubGroups",
+    "SchedulingGated",
+    "GangNotComplete",
+    "InsufficientResource",
+    "NodeUnschedulable",
+    "NodeSelector",
+    "NodeAffinity",
+    "Taint",
+    "HostPort",
+    "PodAffinity",
+    "PodAntiAffinity",
+    "TopologySpread",
+    "RevocableZone",
+    "NoVictims",
+    "Waiting",
+]
+"""Why a job, or a pod of it, has no place.
+
+- `QueueNotFound`: its queue does not exist. `QueueNotOpen`: it is closed or being closed. `QueueHierarchyInvalid`: the queues
+  above it form a circle or one of them is missing.
+- `QueueOverused`: its queue holds all that it deserves. `QueueLimit`: its request would take the queue (or one above) beyond what
+  it may hold. `QuotaExceeded`: the namespace's quota does not allow it. `ClusterOvercommitted`: as much as the cluster may take on
+  has been let in already.
+- `NotEnoughPods`, `NotEnoughPodsOfTask`, `NotEnoughSubGroups`: the job has fewer pods, pods of a task, or complete sub-groups than
+  its gang needs. `SchedulingGated`: its pods have scheduling gates.
+- `GangNotComplete`: some of its pods found a place, but fewer than its gang needs.
+- Of nodes: `InsufficientResource` (too little of a resource is left), `NodeUnschedulable` (cordoned), `NodeSelector`,
+  `NodeAffinity`, `Taint` (not tolerated), `HostPort` (taken), `PodAffinity`, `PodAntiAffinity`, `TopologySpread` (too many in
+  the domain), `RevocableZone` (outside its hours, or not for this pod).
+- `NoVictims`: no node becomes free enough by evicting whom it may evict.
+- `Waiting`: nothing stops it; its turn has not come.
+"""
+
+REASONS: frozenset[str] = frozenset(get_args(ReasonCode))
+
+
+@dataclass(slots=True)
+class Reason:
+    """Where a job stopped."""
+
+    action: str
+    """The action in which it did: `enqueue`, `allocate`, …"""
+    code: ReasonCode
+    plugin: str = ""
+    """Who said so; empty: the action itself."""
+    subject: str = ""
+    """The queue, the task's role or the resource that is meant."""
+    missing: dict[str, float] = field(default_factory=dict)
+    """Resource → how much of it is lacking: to the limit of a queue, or on the node that comes nearest."""
+    nodes: dict[str, int] = field(default_factory=dict)
+    """Word of this vocabulary (`InsufficientResource/NAME` with the resource) → on how many nodes it is the first that fails."""

@@ -1,0 +1,338 @@
+"""One scheduling session: plugins over the cluster, asked tier by tier (Volcano `framework.Session`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
+from engine.scheduling.configuration import Arguments, Configuration, PluginOption
+from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.entities import GroupPhase, Job, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.reasons import Reason, ReasonCode
+
+__all__ = ["POINTS", "Outcome", "Plugin", "Session"]
+
+
+POINTS: Final[dict[str, str]] = {
+    "job_order": "job_order",
+    "queue_order": "queue_order",
+    "task_order": "task_order",
+    "sub_group_ready": "sub_job_ready",
+    "job_valid": "",
+    "job_ready": "job_ready",
+    "job_pipelined": "job_pipelined",
+    "job_starving": "job_starving",
+    "predicate": "predicate",
+    "pod_predicate": "predicate",
+    "node_order": "node_order",
+    "batch_node_order": "node_order",
+    "task_node_order": "node_order",
+    "preemptable": "preemptable",
+    "reclaimable": "reclaimable",
+    "overused": "overused",
+    "allocatable": "allocatable",
+    "preemptive": "preemptive",
+    "lacking": "",
+    "job_enqueueable": "job_enqueued",
+    "job_enqueued": "job_enqueued",
+    "victims": "victim",
+    "protected": "victim",
+    "victim_queue_order": "",
+}
+"""Method of a plugin → the switch that turns it off; empty: none does.
+
+- `job_order(job)`, `queue_order(queue)`, `task_order(task)` → `Key`; `victim_queue_order(queue, preemptor)` → `Key`, smaller is
+  evicted from first.
+- `job_valid(job)` → `Invalid | None`; `job_ready(job)`, `job_starving(job)` → `bool`; `job_pipelined(job)` → `Vote`;
+  `sub_group_ready(job, key)` → `bool`.
+- `predicate(pod_class)` → `Iterable[Verdict]`, from what nodes and classes are; `pod_predicate(pod_class, namespace, without)`
+  → the same, from which pods are where, as if the tasks `without` were gone.
+- `node_order(pod_class, rows)` → `Scores | None` of those rows, from what is left of them;
+  `batch_node_order(pod_class, namespace)` → `Iterable[Preference]`, which are scaled over the nodes that come into question;
+  `task_node_order(task)` → `Scores | None` of all nodes, for one task among its job's.
+- `preemptable(task, candidates)`, `reclaimable(task, candidates)` → the candidates that may be evicted for the task, or `None`: it
+  abstains; `victims(running)` → tasks to evict for no task at all; `protected(victims)` → those of them
+  that may go.
+- `overused(queue)`, `allocatable(queue, task)`, `preemptive(queue, task)` → `bool`; `lacking(queue, task)` → the plugin's
+  name and `Amounts` by which the queue's limit is too small for the task, asked for an explanation only.
+- `job_enqueueable(job)` → `Vote`; `job_enqueued(job)` → nothing, it accounts for the job.
+"""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a session decided. Every list is in the order of the decisions."""
+
+    enqueued: list[Job] = field(default_factory=list)
+    bound: list[tuple[Task, str]] = field(default_factory=list)
+    """Task → node."""
+    pipelined: list[tuple[Task, str]] = field(default_factory=list)
+    """Tasks that are promised a place on a node once others have left it."""
+    evicted: list[tuple[Task, str]] = field(default_factory=list)
+    """Task → the action that evicts it."""
+    unschedulable: list[Job] = field(default_factory=list)
+    """Jobs that changed and have fewer tasks with a place than they need (Volcano: condition Unschedulable)."""
+    phases: list[tuple[Job, GroupPhase]] = field(default_factory=list)
+    """Jobs whose phase changed at the end, with the new one."""
+    more: bool = False
+    """The round stopped at its limit: the next one goes on where it did."""
+    reasons: dict[str, Reason] = field(default_factory=dict)
+    """Key of a job that stays pending and is promised nothing → why."""
+
+
+class Plugin:
+    """Base of plugins."""
+
+    NAME: ClassVar[str]
+    session: Session
+
+    def __init__(self, option: PluginOption) -> None:
+        """Read the arguments.
+
+        Raises:
+            ConfigurationError: an argument cannot be used.
+        """
+        self.option = option
+
+    def open(self, session: Session) -> None:
+        """Prepare for a session. Called in the order of the tiers, before any other method."""
+        self.session = session
+
+    def next_change(self, now: int) -> int | None:
+        """Return when an answer may change by time alone (microseconds); `None`: never."""
+        del now
+        return None
+
+
+class Session:
+    """What actions ask and tell."""
+
+    def __init__(self, cluster: Cluster, configuration: Configuration, tiers: Sequence[Sequence[Plugin]], now: int) -> None:
+        """Open a session.
+
+        Args:
+            cluster: the state; it is changed as the session goes on.
+            configuration: actions with their arguments.
+            tiers: the plugins.
+            now: the round's time in microseconds.
+        """
+        cluster.settle()
+        self.cluster = cluster
+        self.configuration = configuration
+        self.now = now
+        self.total = cluster.total()
+        self.outcome = Outcome()
+        self.limit: int | None = None
+        """How many tasks allocate binds before it stops; a gang that goes beyond is bound whole. `None`: all there are."""
+        self.failed_roles: dict[str, set[str]] = {}
+        """Key of a job → roles of its tasks that found no node in this session (Volcano `NodesFitErrors`)."""
+        self.evicted: set[Task] = set()
+        """Tasks that were sent away in this session: nothing minds them on their node any more."""
+        self._action = ""
+        self._points = _collect(tiers)
+        for tier in tiers:
+            for plugin in tier:
+                plugin.open(self)
+
+    # Actions --------------------------------------------------------------------------------------------------------------
+
+    def begin(self, action: str) -> Arguments:
+        """Note which action is at work, and return its arguments."""
+        self._action = action
+        return self.configuration.arguments_of(action)
+
+    @property
+    def action(self) -> str:
+        """The action that is at work."""
+        return self._action
+
+    def explain(
+        self,
+        job: Job,
+        code: ReasonCode,
+        plugin: str = "",
+        subject: str = "",
+        missing: Mapping[str, float] | None = None,
+        nodes: Mapping[str, int] | None = None,
+    ) -> None:
+        """Say why a job stays pending."""
+        self.outcome.reasons[job.key] = Reason(self._action, code, plugin, subject, dict(missing or {}), dict(nodes or {}))
+
+    def schedulable(self) -> Iterable[Job]:
+        """Return the jobs that have been let in, have a queue and are valid, and say of the others why not."""
+        for job in self.cluster.jobs.values():
+            if job.phase in {"", "Pending"}:
+                continue
+            invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
+            if invalid is None:
+                yield job
+            elif job.with_status("Pending"):
+                self.explain(job, invalid.reason, "gang" if job.path else "", invalid.subject)
+
+    # Orders ---------------------------------------------------------------------------------------------------------------
+
+    def functions(self, point: str) -> list[list[Callable[..., Any]]]:
+        """Return who takes part in an extension point, by tier; tiers without any are left out."""
+        return self._points[point]
+
+    def _key(self, point: str, item: object) -> list[object]:
+        return [function(item) for tier in self._points[point] for function in tier]
+
+    def job_key(self, job: Job) -> tuple[object, ...]:
+        """Return a job's place: as the plugins say, then the older one (Volcano)."""
+        return (*self._key("job_order", job), job.created, job.key)
+
+    def queue_key(self, queue: Queue) -> tuple[object, ...]:
+        """Return a queue's place: as the plugins say, then the older one (Volcano)."""
+        return (*self._key("queue_order", queue), queue.created, queue.name)
+
+    def task_key(self, task: Task) -> tuple[object, ...]:
+        """Return a task's place: as the plugins say, then by index, then the older one (Volcano)."""
+        return (*self._key("task_order", task), task.index, task.created, task.key)
+
+    def in_order(self, tasks: Iterable[Task]) -> list[Task]:
+        """Return tasks in their order."""
+        return sorted(tasks, key=self.task_key)
+
+    def victims_in_order(self, victims: Iterable[Task], preemptor: Task) -> list[Task]:
+        """Return victims, the first to be evicted first.
+
+        Volcano: first those of the queue that is to give first, as the plugins say, else of the queue that comes last; of its
+        jobs the one that comes last, of that the last of its tasks.
+        """
+        first = [function for tier in self._points["victim_queue_order"] for function in tier]
+        # Sorts keep the order of equals, reversed ones too: the last sort decides first.
+        found = sorted(victims, key=self.task_key, reverse=True)
+        jobs = {victim.job.key: victim.job for victim in found}
+        if len(jobs) > 1:
+            job_keys = {key: self.job_key(job) for key, job in jobs.items()}
+            found.sort(key=lambda victim: job_keys[victim.job.key], reverse=True)
+        queues = {job.queue: job.path[0] for job in jobs.values()}
+        if len(queues) > 1:
+            queue_keys = {name: self.queue_key(queue) for name, queue in queues.items()}
+            found.sort(key=lambda victim: queue_keys[victim.job.queue], reverse=True)
+        if first:
+            found.sort(key=lambda victim: tuple(function(victim.job.path[0], preemptor) for function in first))
+        return found
+
+    # Votes ----------------------------------------------------------------------------------------------------------------
+
+    def job_valid(self, job: Job) -> Invalid | None:
+        """Return why a job cannot be scheduled: what the first plugin that objects says."""
+        for tier in self._points["job_valid"]:
+            for function in tier:
+                invalid = function(job)
+                if invalid is not None:
+                    found: Invalid = invalid
+                    return found
+        return None
+
+    def job_ready(self, job: Job) -> bool:
+        """Return whether all plugins agree that enough of a job has a place."""
+        return all(function(job) for tier in self._points["job_ready"] for function in tier) and self._sub_groups_ready(job)
+
+    def _sub_groups_ready(self, job: Job) -> bool:
+        if not job.sub_groups:
+            return True
+        return all(function(job) for tier in self._points["sub_group_ready"] for function in tier)
+
+    def job_pipelined(self, job: Job) -> bool:
+        """Return whether a job may keep what it is promised."""
+        return self._vote("job_pipelined", job)
+
+    def job_enqueueable(self, job: Job) -> bool:
+        """Return whether a job is let in."""
+        return self._vote("job_enqueueable", job)
+
+    def _vote(self, point: str, job: Job) -> bool:
+        """Volcano: one rejection decides at once, a tier with a permission decides when all of it has voted, else yes."""
+        for tier in self._points[point]:
+            permitted = False
+            for function in tier:
+                vote: Vote = function(job)
+                if vote == REJECT:
+                    return False
+                permitted = permitted or vote == PERMIT
+            if permitted:
+                return True
+        return True
+
+    def job_starving(self, job: Job) -> bool:
+        """Return whether all plugins of the first tier that has an opinion agree that a job needs more."""
+        for tier in self._points["job_starving"]:
+            return all(function(job) for function in tier)
+        return False
+
+    def job_enqueued(self, job: Job) -> None:
+        """Let plugins account for a job that has been let in."""
+        for tier in self._points["job_enqueued"]:
+            for function in tier:
+                function(job)
+
+    def overused(self, queue: Queue) -> bool:
+        """Return whether any plugin says that a queue has more than it should."""
+        return any(function(queue) for tier in self._points["overused"] for function in tier)
+
+    def allocatable(self, queue: Queue, task: Task) -> bool:
+        """Return whether all plugins agree that a queue may take a task."""
+        return all(function(queue, task) for tier in self._points["allocatable"] for function in tier)
+
+    def explain_limit(self, job: Job, queue: Queue, task: Task) -> None:
+        """Say that a queue may not take a task of a job, and by how much."""
+        answers = [function(queue, task) for tier in self._points["lacking"] for function in tier]
+        plugin, missing = next(filter(lambda answer: answer[1], answers), ("", {}))
+        code: ReasonCode = "QueueLimit" if queue.open else "QueueNotOpen"
+        self.explain(job, code, plugin, queue.name, missing)
+
+    def preemptive(self, queue: Queue, task: Task) -> bool:
+        """Return whether all plugins agree that a queue may reclaim for a task."""
+        return all(function(queue, task) for tier in self._points["preemptive"] for function in tier)
+
+    def victims_for(self, point: str, task: Task, candidates: Sequence[Task]) -> list[Task]:
+        """Return who may be evicted for a task.
+
+        Volcano: of a tier, those that all of its plugins name that do not abstain; the first tier that names any decides.
+
+        Args:
+            point: `preemptable` or `reclaimable`.
+            task: whom it is for.
+            candidates: who is asked about, the first to be evicted first: surplus is counted from there.
+        """
+        for tier in self._points[point]:
+            common: list[Task] | None = None
+            for function in tier:
+                named: list[Task] | None = function(task, candidates)
+                if named is None:
+                    continue
+                if common is None:
+                    common = list(named)
+                else:
+                    wanted = set(named)
+                    common = [victim for victim in common if victim in wanted]
+                if not common:
+                    break
+            if common:
+                return common
+        return []
+
+    def enabled(self, plugin: str, switch: str) -> bool:
+        """Return whether a plugin is there with a switch on."""
+        return any(option.name == plugin and switch in option.enabled for tier in self.configuration.tiers for option in tier)
+
+
+def _collect(tiers: Sequence[Sequence[Plugin]]) -> dict[str, list[list[Callable[..., Any]]]]:
+    points: dict[str, list[list[Callable[..., Any]]]] = {}
+    for point, switch in POINTS.items():
+        by_tier = [
+            [
+                getattr(plugin, point)
+                for plugin in tier
+                if hasattr(plugin, point) and (not switch or switch in plugin.option.enabled)
+            ]
+            for tier in tiers
+        ]
+        points[point] = [functions for functions in by_tier if functions]
+    return points

@@ -1,0 +1,81 @@
+"""Statements: moves of tasks that stand or fall together (Volcano `framework.Statement`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engine.scheduling.model.entities import Node, Status, Task
+from engine.scheduling.session import Session
+
+__all__ = ["Statement"]
+
+
+@dataclass(slots=True, frozen=True)
+class _Move:
+    task: Task
+    status: Status
+    node: Node | None
+    """State and node before it."""
+
+
+class Statement:
+    """Moves that change the session at once, until they are committed or undone."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._moves: list[_Move] = []
+
+    def __len__(self) -> int:
+        return len(self._moves)
+
+    def _move(self, task: Task, status: Status, node: Node | None) -> None:
+        self._moves.append(_Move(task, task.status, task.node))
+        self._session.cluster.move(task, status, node)
+
+    def allocate(self, task: Task, node: Node) -> None:
+        """Give a task a place that is free."""
+        self._move(task, "Allocated", node)
+
+    def pipeline(self, task: Task, node: Node) -> None:
+        """Promise a task a place that others have yet to leave."""
+        self._move(task, "Pipelined", node)
+
+    def evict(self, task: Task) -> None:
+        """Send a task away from its node."""
+        self._session.evicted.add(task)
+        self._move(task, "Releasing", task.node)
+
+    def restore(self, task: Task) -> None:
+        """Take back the eviction of a task."""
+        for at, move in enumerate(self._moves):
+            if move.task is task:
+                del self._moves[at]
+                self._undo(move)
+                return
+
+    def merge(self, other: Statement) -> None:
+        """Take over the moves of another statement, which is empty then."""
+        self._moves += other._moves
+        other._moves = []
+
+    def discard(self) -> None:
+        """Undo everything, the last move first."""
+        while self._moves:
+            self._undo(self._moves.pop())
+
+    def _undo(self, move: _Move) -> None:
+        if move.task.status == "Releasing":
+            self._session.evicted.discard(move.task)
+        self._session.cluster.move(move.task, move.status, move.node)
+
+    def commit(self) -> None:
+        """Decide: what was allocated is bound, what was evicted has to go, what was promised is kept."""
+        outcome = self._session.outcome
+        for move in self._moves:
+            task, node = move.task, move.task.node
+            if task.status == "Allocated" and node is not None:
+                self._session.cluster.move(task, "Binding", node)
+                outcome.bound.append((task, node.name))
+            elif task.status == "Releasing":
+                outcome.evicted.append((task, self._session.action))
+        self._moves = []

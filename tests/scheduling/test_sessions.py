@@ -1,0 +1,240 @@
+"""Sessions from the inside: statements, reasons, rounds that find nothing new, nodes and resources that come and go."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+from clusters import SECOND, configuration, nonzero, recounted
+
+from engine.events.pod_shape import LabelSelector, PodShape, PodTerm, pairs
+from engine.scheduling.configuration import Configuration, PluginOption
+from engine.scheduling.model.budgets import Budget, Quota
+from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.entities import Job, Node, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.scheduler import Scheduler
+from engine.scheduling.statement import Statement
+
+
+def cluster_of(*nodes, queues=("q",)):
+    cluster = Cluster()
+    for at, cpu in enumerate(nodes):
+        cluster.set_node(Node(f"n{at}", {"cpu": cpu, "memory": 100, "pods": 10_000}))
+    for name in queues:
+        cluster.set_queue(Queue(name))
+    cluster.settle()
+    return cluster
+
+
+def add(cluster, name, *pods, queue="q", on=None, phase="Pending", **fields):
+    """A job with a task for each amount of CPU."""
+    job = Job(f"ns/{name}", "ns", queue, phase=phase, **fields)
+    cluster.add_job(job)
+    for index, cpu in enumerate(pods):
+        shape = PodShape(requests=pairs({"cpu": cpu} if cpu else {}))
+        task = Task(f"{job.key}-{index}", job, cluster.class_of(shape), index=index)
+        cluster.add_task(task, "Running" if on else "Pending", on or "")
+    return job
+
+
+def bound(outcome):
+    return [(task.key, node) for task, node in outcome.bound]
+
+
+def test_a_discarded_statement_leaves_everything_as_it_was():
+    cluster = cluster_of(2000, 2000)
+    old, new = add(cluster, "old", 1000, on="n0"), add(cluster, "new", 1000, 1000)
+    session, _ = Scheduler(cluster, configuration("proportion")).open(SECOND)
+    before = [cluster.table.idle.tolist(), cluster.table.future.tolist(), nonzero(new.allocated), old.ready]
+    statement, inner = Statement(session), Statement(session)
+    victim = old.tasks["ns/old-0"]
+    statement.evict(victim)
+    statement.pipeline(new.tasks["ns/new-0"], cluster.nodes["n0"])
+    inner.allocate(new.tasks["ns/new-1"], cluster.nodes["n1"])
+    statement.merge(inner)
+    assert (len(statement), len(inner), victim in session.evicted) == (3, 0, True)
+    statement.discard()
+    assert [cluster.table.idle.tolist(), cluster.table.future.tolist(), nonzero(new.allocated), old.ready] == before
+    assert (victim.status, victim in session.evicted, recounted(cluster)) == ("Running", False, [])
+
+
+def test_a_round_over_an_unchanged_cluster_asks_nobody(monkeypatch):
+    cluster = cluster_of(1000)
+    add(cluster, "big", 2000)
+    scheduler = Scheduler(cluster, configuration("proportion"))
+    assert scheduler.round(SECOND).enqueued
+    assert scheduler.round(2 * SECOND).reasons
+    monkeypatch.setattr(scheduler, "open", None)
+    assert scheduler.round(3 * SECOND).reasons == {}
+    add(cluster, "small", 500)
+    monkeypatch.undo()
+    assert bound(scheduler.round(4 * SECOND)) == [("ns/small-0", "n0")]
+
+
+def test_a_round_stops_at_its_limit_and_the_next_goes_on():
+    cluster = cluster_of(9000)
+    for name, size in (("a", 2), ("b", 3), ("c", 1)):
+        add(cluster, name, *[100] * size, min_member=size, created=ord(name))
+    scheduler = Scheduler(cluster, configuration("proportion", actions="enqueue allocate"))
+    rounds = [scheduler.round(SECOND, limit=3) for _ in range(3)]
+    assert [[task.job.key for task, _ in outcome.bound] for outcome in rounds] == [["ns/a"] * 2 + ["ns/b"] * 3, ["ns/c"], []]
+    assert [outcome.more for outcome in rounds] == [True, False, False]
+
+
+def test_time_alone_wakes_a_round():
+    cluster = cluster_of(1000)
+    tiers = ((PluginOption("sla"),), (PluginOption("overcommit"),))
+    add(cluster, "big", 9000, min_resources={"cpu": 9000}, annotations={"sla-waiting-time": "1h"})
+    scheduler = Scheduler(cluster, Configuration(("enqueue",), tiers))
+    hour = 3600 * SECOND
+    assert [[job.key for job in scheduler.round(now).enqueued] for now in (SECOND, hour - SECOND, hour)] == [[], [], ["ns/big"]]
+
+
+@pytest.mark.parametrize(
+    ("prepare", "code", "said"),
+    [
+        (lambda cluster: add(cluster, "j", 1500), "InsufficientResource", {"missing": {"cpu": 500}}),
+        (lambda cluster: add(cluster, "j", 600, 600, min_member=2), "GangNotComplete", {"nodes": {"InsufficientResource/cpu": 1}}),
+        (lambda cluster: add(cluster, "j", 100, min_member=2), "NotEnoughPods", {}),
+        (lambda cluster: add(cluster, "j", 100, min_member=1, role_minimum={"ps": 1}), "NotEnoughPodsOfTask", {"subject": "ps"}),
+        (lambda cluster: add(cluster, "j", 100, queue="gone"), "QueueNotFound", {"subject": "gone"}),
+        (lambda cluster: add(cluster, "j", 100, min_resources={"cpu": 5000}), "ClusterOvercommitted", {"plugin": "overcommit"}),
+    ],
+)
+def test_a_pending_job_says_why(prepare, code, said):
+    cluster = cluster_of(1000)
+    prepare(cluster)
+    scheduler = Scheduler(cluster, configuration(actions="enqueue allocate backfill"))
+    reason = scheduler.round(SECOND).reasons["ns/j"]
+    assert reason.code == code
+    for field, value in said.items():
+        assert getattr(reason, field) == value
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+def test_a_queue_that_is_full_says_how_much_is_missing(plugin):
+    cluster = cluster_of(1000)
+    cluster.set_queue(Queue("q", capability={"cpu": 700}))
+    add(cluster, "j", 900)
+    reason = Scheduler(cluster, configuration(plugin, actions="enqueue allocate")).round(SECOND).reasons["ns/j"]
+    assert (reason.code, reason.plugin, reason.subject, reason.missing) == ("QueueLimit", plugin, "q", {"cpu": 200})
+
+
+def test_most_nodes_give_the_reason():
+    cluster = cluster_of(1000, 1000, 4000)
+    for name in ("n0", "n1"):
+        cluster.set_node(Node(name, {"cpu": 9000, "memory": 9, "pods": 9000}, unschedulable=True))
+    add(cluster, "j", 5000)
+    reason = Scheduler(cluster, configuration("proportion", actions="enqueue allocate")).round(SECOND).reasons["ns/j"]
+    assert (reason.code, reason.nodes) == ("NodeUnschedulable", {"NodeUnschedulable": 2, "InsufficientResource/cpu": 1})
+
+
+def test_a_quota_and_a_closed_queue_say_so():
+    cluster = cluster_of(9000, queues=("q", "shut"))
+    cluster.set_queue(Queue("shut", state="Closing"))
+    cluster.quotas = [Quota("ns", {"requests.cpu": 1000}, {"requests.cpu": 500})]
+    add(cluster, "a", 100, min_resources={"cpu": 600})
+    add(cluster, "b", 100, queue="shut", min_resources={"cpu": 100})
+    tiers = ((PluginOption("proportion"), PluginOption("resourcequota")),)
+    reasons = Scheduler(cluster, Configuration(("enqueue",), tiers)).round(SECOND).reasons
+    assert (reasons["ns/a"].code, reasons["ns/a"].missing) == ("QuotaExceeded", {"requests.cpu": 100})
+    assert (reasons["ns/b"].code, reasons["ns/b"].subject) == ("QueueNotOpen", "shut")
+
+
+def test_budgets_of_disruption_hold():
+    cluster = cluster_of(2000)
+    low = add(cluster, "low", 1000, 1000, on="n0", phase="Running")
+    add(cluster, "high", 1000, 1000, phase="Inqueue", priority=9, min_member=1)
+    cluster.budgets = [Budget("ns", LabelSelector(), allowed=1)]
+    tiers = ((PluginOption("priority"), PluginOption("pdb"), PluginOption("predicates")),)
+    outcome = Scheduler(cluster, Configuration(("preempt",), tiers)).round(SECOND)
+    assert len(outcome.evicted) == 1
+    assert low.count("Running") == 1
+
+
+def test_whoever_is_promised_a_place_needs_no_reason():
+    cluster = cluster_of(1000)
+    add(cluster, "low", 1000, on="n0", phase="Running")
+    add(cluster, "high", 1000, phase="Inqueue", priority=9, min_member=1)
+    add(cluster, "same", 1000, phase="Inqueue", min_member=1, created=9)
+    outcome = Scheduler(cluster, configuration(actions="allocate preempt")).round(SECOND)
+    assert [(task.key, node) for task, node in outcome.pipelined] == [("ns/high-0", "n0")]
+    assert [(task.key, action) for task, action in outcome.evicted] == [("ns/low-0", "preempt")]
+    assert (outcome.reasons.keys(), outcome.reasons["ns/same"].missing) == ({"ns/same"}, {"cpu": 1000})
+
+
+def test_phases_follow_what_tasks_do():
+    cluster = cluster_of(1000)
+    job = add(cluster, "j", 1000, min_member=1)
+    scheduler = Scheduler(cluster, configuration("proportion"))
+    scheduler.round(SECOND)
+    assert job.phase == "Inqueue"
+    (task,) = job.tasks.values()
+    cluster.move(task, "Running", task.node)
+    assert scheduler.round(2 * SECOND).phases == [(job, "Running")]
+    cluster.move(task, "Succeeded", None)
+    assert scheduler.round(3 * SECOND).phases == [(job, "Completed")]
+
+
+def test_a_resource_that_nobody_knew_and_a_node_that_has_it():
+    cluster = cluster_of(1000)
+    job = add(cluster, "j", 100)
+    shape = PodShape(requests=pairs({"cpu": 100, "example.com/fpga": 1000}))
+    cluster.add_task(Task("ns/j-fpga", job, cluster.class_of(shape), index=9))
+    scheduler = Scheduler(cluster, configuration("proportion", actions="enqueue allocate"))
+    assert bound(scheduler.round(SECOND)) == [("ns/j-0", "n0")]
+    cluster.set_node(Node("a-new-one", {"cpu": 1000, "memory": 9, "pods": 9000, "example.com/fpga": 1000}))
+    assert bound(scheduler.round(2 * SECOND)) == [("ns/j-fpga", "a-new-one")]
+    assert recounted(cluster) == []
+    cluster.remove_node("n0")
+    assert recounted(cluster) == []
+    assert [node.name for node in cluster.table.nodes] == ["a-new-one"]
+
+
+def test_pods_that_keep_apart_are_counted_while_they_come_and_go():
+    cluster = cluster_of(9000, 9000)
+    apart = PodShape(
+        requests=pairs({"cpu": 100}),
+        labels=pairs({"app": "db"}),
+        pod_anti_affinity=(PodTerm("kubernetes.io/hostname", LabelSelector(pairs({"app": "db"}))),),
+    )
+    for name in ("n0", "n1"):
+        cluster.set_node(Node(name, {"cpu": 9000, "memory": 9, "pods": 9000}, labels={"kubernetes.io/hostname": name}))
+    job = Job("ns/j", "ns", "q")
+    cluster.add_job(job)
+    for index in range(3):
+        cluster.add_task(Task(f"ns/j-{index}", job, cluster.class_of(apart), index=index))
+    scheduler = Scheduler(cluster, configuration("proportion", actions="enqueue allocate"))
+    first = bound(scheduler.round(SECOND))
+    assert sorted(node for _, node in first) == ["n0", "n1"]
+    cluster.remove_task(job.tasks[first[1][0]])
+    assert bound(scheduler.round(2 * SECOND)) == [("ns/j-2", first[1][1])]
+
+
+def test_queues_may_come_later_and_move():
+    cluster = cluster_of(9000, queues=("root", "q"))
+    job = add(cluster, "j", 100, on="n0", queue="late", phase="Running")
+    assert job.path == ()
+    cluster.set_queue(Queue("late", parent="q"))
+    assert [queue.name for queue in job.path] == ["late", "q", "root"]
+    assert nonzero(cluster.queues["root"].allocated) == {"cpu": 100, "pods": 1000}
+    cluster.set_queue(Queue("late"))
+    assert nonzero(cluster.queues["q"].allocated) == {}
+    cluster.set_queue(Queue("q", parent="late"))
+    cluster.set_queue(Queue("late", parent="q"))
+    assert [queue.name for queue in cluster.path_of("late")] == ["late", "q"]
+    cluster.remove_queue("late")
+    assert job.path == ()
+
+
+def test_a_class_goes_with_the_last_of_its_pods():
+    cluster = cluster_of(9000)
+    scheduler = Scheduler(cluster, configuration("proportion", actions="enqueue allocate"))
+    for at in range(20):
+        add(cluster, f"j{at}", 100 + at)
+        assert len(bound(scheduler.round((at + 1) * SECOND))) == 1
+        cluster.remove_job(f"ns/j{at}")
+    gc.collect()  # jobs and tasks hold each other
+    assert (len(cluster.classes), recounted(cluster)) == (0, [])
+    assert len(scheduler._kept) <= 1  # plugins hold the last session
