@@ -144,8 +144,8 @@ class _Merge:
             if others[first] < record.shardsequence:
                 return first
         stored = self._shards.get(record.shard)
-        if stored is not None and len(stored.inputs) == len(record.basis):
-            for given, end in zip(stored.inputs, record.basis, strict=True):
+        if stored is not None:
+            for given, end in zip(stored.inputs, record.basis, strict=False):  # further inputs may have been added since
                 head = self._heads.get(given)
                 if head is not None and head.record.offset < end:
                     return given

@@ -17,6 +17,7 @@ from aiokafka.structs import TopicPartition
 
 from engine.log.errors import FencedError, LayoutError, LogError, RecordTooLargeError
 from engine.log.port import Commit, Output, Partition, Position, ShardId, size_of
+from engine.log.shard_inputs import resume
 from streams.client.producer import BATCH_BYTES, Batches, BatchTooLargeError, Producer
 from streams.cluster import Cluster
 from streams.codec import encode
@@ -202,13 +203,10 @@ class KafkaShard:
         if stored is None:
             must_not_have_written(self._cluster, self._shard, self._inputs)
             return Position((0,) * len(self._inputs))
-        if stored.inputs != self._inputs:
-            if any(stored.position.vector) or stored.position.shardsequence:
-                raise LayoutError.of_inputs(self._shard, stored.inputs, self._inputs)
-            return Position((0,) * len(self._inputs))
-        if stored.partitions != self._cluster.width:
+        position = resume(self._shard, stored.inputs, self._inputs, stored.position)
+        if stored.partitions != self._cluster.width and (position.shardsequence or any(position.vector)):
             raise LayoutError(
                 f"shard {self._shard} was built on topics of {stored.partitions} partitions, now they have {self._cluster.width}: "
                 f"keys have moved and their order is lost. {remedy(stored.partitions)}"
             )
-        return stored.position
+        return position

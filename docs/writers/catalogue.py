@@ -193,8 +193,10 @@ def _type(hint: Any) -> str:  # noqa: ANN401  # any annotation
         return _values(hint)
     if origin in (Union, UnionType):
         return " or ".join(_type(argument) for argument in arguments if argument is not NoneType)
-    if origin is list:
+    if origin is list or arguments[-1:] == (...,):
         return f"list of {_type(arguments[0])}"
+    if origin is tuple:
+        return f"pair of {' and '.join(map(_type, arguments))}"
     if origin is dict:
         return "object" if arguments[1] is Any else f"map of {_type(arguments[1])}"
     if is_dataclass(hint) and isinstance(hint, type):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple, cast
 
@@ -17,7 +17,10 @@ from engine.events.ids import observation_id
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.history.reading import cluster_facts
 from engine.kubernetes.edge import Ignored, Refused, Taken, to_inputs
+from engine.kubernetes.manifests.cluster_objects import OBJECT_KINDS
 from engine.kubernetes.manifests.manifest import read_manifest, replacement_faults
+from engine.kubernetes.manifests.queue_rules import tree_faults
+from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.identity import job_name
@@ -27,7 +30,7 @@ from engine.log.port import SearchableLog
 __all__ = ["AppliedObject", "Part", "apply_parts", "part_of"]
 
 _HINT: Final = "other differences from the job's manifest, such as labels, are ignored while it runs; submit it under another name"
-_KINDS: Final = ("Job", "Queue", "Node", "Tenant", "PriorityClass", "Grant", "PriceBook")
+_KINDS: Final = ("Job", "Node", *OBJECT_KINDS)
 
 
 class Part(NamedTuple):
@@ -100,7 +103,8 @@ def apply_parts(
         The outcomes of all objects but jobs.
 
     Raises:
-        ValueError: with `strict`, there is a warning; or an update changes an immutable part of a job. Nothing is appended then.
+        ValueError: with `strict`, there is a warning; an update changes an immutable part of a job; or a queue does not fit among
+            the others. Nothing is appended then.
         LogError: the log failed.
     """
     for part in parts:
@@ -160,6 +164,12 @@ def _judge_objects(
             applied.append(AppliedObject(kind, name, outcome))
             if isinstance(data, ObjectApplied) and kind == "Tenant" and (budget := budget_of(data.spec)) is not None:
                 budgets.append((part.place, budget))
+    queues: dict[str, dict[str, Any]] = {DEFAULT_QUEUE: {}} | {
+        one.name: one.spec for one in facts.objects.values() if one.kind == "Queue"
+    }
+    for part in parts:
+        if part.document.kind == "Queue":
+            _must_fit(part.place, str(part.document.content["metadata"]["name"]), queues)
     currency = None if book.book is None else book.book.currency
     odd = [
         f"{place}: spec.budget.currency: {budget.currency} is not that of the price book, {currency}: nothing is compared"
@@ -167,6 +177,17 @@ def _judge_objects(
         if currency not in {None, budget.currency}
     ]
     return applied, changed, [*facts.nodes.values(), *facts.objects.values()], odd
+
+
+def _must_fit(place: str, name: str, queues: Mapping[str, Mapping[str, Any]]) -> None:
+    """Check a queue among all that there will be.
+
+    Raises:
+        ValueError: it does not fit; the text has every fault.
+    """
+    faults = list(tree_faults(name, queues))
+    if faults:
+        raise ValueError(f"{place}: {'; '.join(f'{fault.path}: {fault.message}' for fault in faults)}")
 
 
 def _next_book(book: Book, event: Event[Data], place: str) -> Book:

@@ -21,6 +21,7 @@ __all__ = [
     "FAULTS",
     "FAULT_CHARACTERS",
     "FILE_BYTES",
+    "HOST_PORTS",
     "INPUT_BYTES",
     "INT32",
     "LABELS",
@@ -35,14 +36,17 @@ __all__ = [
     "NUMBER_CHARACTERS",
     "OBJECT_BYTES",
     "POLICIES",
+    "QUEUE_DEPTH",
     "RAISE_RULES",
     "REPLICAS",
     "RESOURCE",
+    "RESOURCES",
     "SCHEMA_NESTING",
     "SCHEMA_PATTERNS",
     "SCHEMA_PATTERN_CHARACTERS",
     "SCHEMA_PATTERN_INSTRUCTIONS",
     "SCHEMA_VALUES",
+    "TAINTS",
     "TASKS",
     "TEXT_CHARACTERS",
     "TRACE_LINES",
@@ -122,6 +126,18 @@ MESSAGE_BYTES: Final = 512
 
 LABELS: Final = 1_000
 """Labels of one object; feature discovery gives a node some hundreds."""
+
+RESOURCES: Final = 100
+"""Resources of one node beside cpu, memory and pods, and of one pod; each kind of device is one."""
+
+HOST_PORTS: Final = 100
+"""Ports of its node that one pod takes."""
+
+TAINTS: Final = 100
+"""Taints of one node."""
+
+QUEUE_DEPTH: Final = 32
+"""Queues from one without queues below it up to the root."""
 
 INT32: Final = 2**31 - 1
 """Kubernetes counts in 32 bits: indexes, attempts, restarts, exit codes."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.events import billing, budgets, ids, inputs, jobs
+from engine.events import billing, budgets, decisions, ids, inputs, jobs
 from engine.events.envelope import Event
 from engine.events.times import SECOND, parse_time
 from engine.events.topics import level
@@ -156,6 +156,13 @@ _DATA: Final[tuple[Data, ...]] = (
     ),
     jobs.LetterDiscarded(by="ada", reason="a probe of the ingress", principal="ada"),
     jobs.Accounted(now=_START + 1_860 * SECOND, duplicate=3, unchanged=41),
+    decisions.DecidedEnqueued(3),
+    decisions.DecidedBound(9, [decisions.Placement("worker", 0, 1, "gpu-06"), decisions.Placement("worker", 1, 1, "gpu-07")]),
+    decisions.DecidedPipelined(9, [decisions.Placement("worker", 1, 1, "gpu-07")]),
+    decisions.DecidedEvicted(31, "Preempted", [decisions.AttemptKey("worker", 1, 1)]),
+    decisions.DecidedUnschedulable(9, "NotEnoughResources", "2/3 nodes have not enough nvidia.com/gpu"),
+    decisions.DecisionAccepted("bound-llama-finetune-1", "bound", [decisions.Placement("worker", 1, 1, "gpu-07")]),
+    decisions.DecisionRefused("bound-llama-finetune-2", "bound", "NodeGone", "cluster prod-1 has no node gpu-07"),
     billing.UsageRecorded(
         "worker",
         1,
@@ -231,11 +238,11 @@ def example(name: str) -> Event[Data]:
         return Event(_input_id(data), _source(data), name, subject, time, time + SECOND, 0, subject, "", _CLUSTER, data)
     cause = ids.observation_id(_POD, "81734", deleted=False)
     # A shard's account belongs to no job; what could not be read has a key, but no id and no cluster.
-    of_shard = level(type(data)) == "shard"
+    of_shard, stage = level(type(data)) == "shard", "scheduling" if data.TOPIC == "decisions" else "lifecycle"
     correlation = data.key if isinstance(data, jobs.DeadLettered) else "" if level(type(data)) in {"shard", "tenant"} else subject
     return Event(
-        ids.output_id("lifecycle", cause, position),
-        "lahar/lifecycle",
+        ids.output_id(stage, cause, position),
+        f"lahar/{stage}",
         name,
         subject,
         time,

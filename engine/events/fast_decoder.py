@@ -35,7 +35,7 @@ class _UnknownTypeError(Exception):
 def fast_decoder(cls: type[C]) -> Callable[[bytes], C] | None:
     """Return a function that reads an object of a dataclass from JSON.
 
-    `None`: the class has fields of other types than strings, numbers, truth values, choices, and parts of such.
+    `None`: the class has fields of other types than strings, numbers, truth values, choices, lists and maps of such, and parts.
     """
     try:
         struct, make = _struct(cls)
@@ -91,6 +91,8 @@ def _converted(hint: Any) -> Any:  # noqa: ANN401 - any annotation
         return Annotated[_converted(base), Meta(**bounds)] if bounds else _converted(base)
     if origin in {Union, UnionType}:
         return Union[tuple(map(_converted, get_args(hint)))]  # noqa: UP007 - of members that are known at run time only
+    if origin in {dict, list}:
+        return origin[tuple(map(_converted, get_args(hint)))]
     if hint in _PLAIN or origin is Literal:
         return hint
     raise _UnknownTypeError(hint)

@@ -10,10 +10,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from engine.events.bounds import INPUT_BYTES, INT32, TASKS
+from engine.events.bounds import HOST_PORTS, INPUT_BYTES, INT32, RESOURCES, TAINTS, TASKS
 from engine.events.times import StatedMicros
 from engine.events.values import Count, JsonObject, Labels, Name, Text
-from engine.events.vocabulary import Data, event, upcaster
+from engine.events.vocabulary import Data, event, part, upcaster
 from statemachines.spec import Amount, Requests
 from statemachines.vocabulary import Action, AttemptPhase, EffectFailure, JobPhase, Rank
 
@@ -33,6 +33,7 @@ __all__ = [
     "PodDeleted",
     "PodObserved",
     "RowUnreadable",
+    "Taint",
 ]
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -112,6 +113,10 @@ class PodObserved(Data):
     moment, so nothing has ended before its last pod is known."""
     message: Text = ""
     """Messages of scheduler, kubelet and containers about its state; the events carry an excerpt."""
+    resources: Annotated[dict[Name, Amount], Field(max_length=RESOURCES)] = field(default_factory=dict)
+    """What it asks for beside cpu, memory and `nvidia.com/gpu`, by resource name, in thousandths of the unit."""
+    host_ports: Annotated[list[Name], Field(max_length=HOST_PORTS)] = field(default_factory=list)
+    """Ports of its node that it takes: `53/UDP`, `53/UDP/10.0.0.1`."""
 
 
 @event("lahar.pod.deleted.v1", topic="pods")
@@ -256,6 +261,16 @@ class RowUnreadable(Data):
     reason: Text
 
 
+@part
+class Taint:
+    """A taint of a node: what its pods must tolerate."""
+
+    key: Name
+    value: Name = ""
+    effect: Name = "NoSchedule"
+    """`NoSchedule`, `PreferNoSchedule` or `NoExecute`."""
+
+
 @event("lahar.node.observed.v1", topic="cluster")
 class NodeObserved(Data):
     """A node as a watch, a list or a file showed it."""
@@ -277,6 +292,9 @@ class NodeObserved(Data):
     """Label `nvidia.com/gpu.product`, or what the source calls it."""
     labels: Labels = field(default_factory=dict)
     uid: Name | None = None
+    resources: Annotated[dict[Name, Amount], Field(max_length=RESOURCES)] = field(default_factory=dict)
+    """What it offers beside cpu, memory and pods, by resource name, in thousandths of the unit; devices by their own names."""
+    taints: Annotated[list[Taint], Field(max_length=TAINTS)] = field(default_factory=list)
 
 
 @event("lahar.node.deleted.v1", topic="cluster")
@@ -290,21 +308,24 @@ class NodeDeleted(Data):
 
 @event("lahar.object.applied.v1", topic="cluster", largest=INPUT_BYTES)
 class ObjectApplied(Data):
-    """A Queue, Tenant, PriorityClass, Grant or PriceBook was given with `lahar apply` or observed."""
+    """An object of the cluster was given with `lahar apply` or observed."""
 
-    kind: Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook"]
+    kind: Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook", "ResourceQuota", "PodDisruptionBudget"]
     name: Name
+    """Of a ResourceQuota and a PodDisruptionBudget `NAMESPACE/NAME`."""
     spec: JsonObject = field(default_factory=dict)
-    """Its specification, validated at the edge."""
+    """Its specification, validated at the edge: of a Queue with its `state` and `hierarchy`, of a ResourceQuota `hard`, `used` and
+    its namespace's `weight`, of a PodDisruptionBudget its `selector` and `disruptionsAllowed`."""
     version: Name | None = None
     uid: Name | None = None
 
 
 @event("lahar.object.deleted.v1", topic="cluster")
 class ObjectDeleted(Data):
-    """A Queue, Tenant, PriorityClass, Grant or PriceBook is gone."""
+    """An object of the cluster is gone."""
 
-    kind: Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook"]
+    kind: Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook", "ResourceQuota", "PodDisruptionBudget"]
     name: Name
+    """As of `lahar.object.applied`."""
     version: Name | None = None
     uid: Name | None = None

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any, Literal
 
+from engine.events.pod_shape import PodShape
 from engine.events.times import Duration, Micros
 from engine.events.vocabulary import Data, event, part
 from statemachines.kill import KillScope
@@ -87,6 +88,10 @@ class JobOpened(Data):
     """The job object itself has been seen, not just its pods."""
     version: str | None = None
     """resourceVersion of the job object seen."""
+    shapes: dict[str, PodShape] = field(default_factory=dict)
+    """Task → what scheduling must know of its pods; of a job that we schedule."""
+    annotations: dict[str, str] = field(default_factory=dict)
+    """Those that plugins of the scheduler read; of a job that we schedule."""
 
 
 @event("lahar.job.revised.v1", topic="job-events")
@@ -178,6 +183,10 @@ class AttemptStarted(AttemptEvent):
     """Its replica has a newer pod already, which stays the current attempt."""
     skipped: bool = False
     """Not observed: the source shows a later phase already."""
+    resources: dict[str, int] = field(default_factory=dict)
+    """What the pod seen asks for beside cpu, memory and `nvidia.com/gpu`, by resource name, in thousandths of the unit."""
+    host_ports: list[str] = field(default_factory=list)
+    """Ports of its node that the pod seen takes: `53/UDP`, `53/UDP/10.0.0.1`."""
 
 
 @event("lahar.attempt.bound.v1", topic="job-events")
@@ -416,7 +425,7 @@ class TimerFired(Data):
 class EffectRequested(Data):
     """Something is to be done in the world, by a consumer that knows whether it is live."""
 
-    effect: Literal["create_pod", "delete_pod", "delete_job"]
+    effect: Literal["create_pod", "bind_pod", "delete_pod", "delete_job"]
     pod: str | None = None
     uid: str | None = None
     """Precondition of a deletion, where the pod has been seen. Else a pod is meant whose annotations name this job and attempt."""
@@ -425,6 +434,8 @@ class EffectRequested(Data):
     attempt: int | None = None
     cause: str | None = None
     """For a deletion: the reason that the attempt will end with; `None`: it is another one's, asked for again."""
+    node: str | None = None
+    """For a binding: the node that the pod is to run on."""
 
 
 @event("lahar.effect.settled.v1", topic="job-events")

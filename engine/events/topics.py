@@ -35,6 +35,12 @@ TOPICS: Final[dict[Topic, About]] = {
         "cluster",
         text="Nodes, queues, tenants, priority classes, price books and closed months. One partition, read by every shard.",
     ),
+    "decisions": About(
+        "Decisions",
+        "job id",
+        text="What the scheduling stage decides about jobs: each is accepted or refused in job events. "
+        "Ordered and gapless within a job.",
+    ),
     "job-events": About(
         "Job events",
         "job id",
@@ -58,7 +64,7 @@ TOPICS: Final[dict[Topic, About]] = {
         text="Records that could not be read, with their origin and original bytes.",
     ),
 }
-"""The topics that this release writes."""
+"""The topics that this release writes or reads."""
 
 LEVELS: Final[tuple[Scope, ...]] = get_args(Scope)
 

@@ -8,6 +8,15 @@ from typing import Any, Final
 
 from engine.events import Data, Event
 from engine.events.budgets import BudgetCrossed
+from engine.events.decisions import (
+    DecidedBound,
+    DecidedEnqueued,
+    DecidedEvicted,
+    DecidedPipelined,
+    DecidedUnschedulable,
+    DecisionAccepted,
+    DecisionRefused,
+)
 from engine.events.inputs import (
     CommandIssued,
     CustomEventRaised,
@@ -291,9 +300,32 @@ def _timer_fired(_data: TimerFired, at: str) -> str:
 
 
 def _requested(data: EffectRequested, at: str) -> str:
-    what = {"create_pod": "pod {} was asked for", "delete_pod": "the deletion of pod {} was requested", "delete_job": "{}"}
-    name = data.pod or "?" if data.effect != "delete_job" else "the deletion of the job was requested"
-    return f"{what[data.effect].format(name)} {at}{_because(data.cause)}"
+    name = data.pod or "?"
+    what = {
+        "create_pod": f"pod {name} was asked for",
+        "bind_pod": f"the binding of pod {name} to node {data.node} was requested",
+        "delete_pod": f"the deletion of pod {name} was requested",
+        "delete_job": "the deletion of the job was requested",
+    }
+    return f"{what[data.effect]} {at}{_because(data.cause)}"
+
+
+def _accepted(data: DecisionAccepted, at: str) -> str:
+    nodes = plural(len({placement.node for placement in data.placements}), "node")
+    if data.kind == "enqueued":
+        return f"the scheduler let the job have its pods {at}"
+    if data.kind == "bound":
+        return f"the scheduler gave {plural(len(data.placements), 'pod')} {nodes} {at}"
+    if data.kind == "pipelined":
+        return f"the scheduler let {plural(len(data.placements), 'pod')} wait for room on {nodes} {at}"
+    if data.kind == "unschedulable":
+        return f"the scheduler could not place the job {at}{_because(data.reason)}{quoted(data.message)}"
+    what = plural(len(data.attempts), "pod") if data.attempts else "the job"
+    return f"the scheduler evicted {what} {at}{_because(data.reason)}{f' for job {data.preemptor}' if data.preemptor else ''}"
+
+
+def _not_accepted(data: DecisionRefused, at: str) -> str:
+    return f"the decision {data.kind} was refused {at}: {data.message or data.reason}"
 
 
 def _settled(data: EffectSettled, at: str) -> str:
@@ -364,6 +396,13 @@ _CLAUSES: Final[dict[type[Data], Teller]] = {
     TimerCancelled: _timer_cancelled,
     DelaysCancelled: _delays_cancelled,
     TimerFired: _timer_fired,
+    DecisionAccepted: _accepted,
+    DecisionRefused: _not_accepted,
+    DecidedEnqueued: lambda _, at: f"the scheduler decided to let the job have its pods {at}",
+    DecidedBound: lambda data, at: f"the scheduler decided on nodes for {plural(len(data.placements), 'pod')} {at}",
+    DecidedPipelined: lambda data, at: f"the scheduler let {plural(len(data.placements), 'pod')} wait for room {at}",
+    DecidedEvicted: lambda data, at: f"the scheduler decided on an eviction {at}{_because(data.reason)}",
+    DecidedUnschedulable: lambda data, at: f"the scheduler found no place {at}{_because(data.reason)}",
     EffectRequested: _requested,
     EffectSettled: _settled,
     JobRejected: _rejected,

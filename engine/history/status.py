@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.events.times import format_time
 from engine.log.port import Log, Partition, ShardId
+from engine.log.shard_inputs import extended
 from engine.processor.partitions import input_partitions
 from engine.processor.recovery import recover
 from engine.processor.snapshots import ACCOUNTS, MANIFEST
@@ -77,7 +78,7 @@ def shard_status(log: Any, stage: Stage[Any], number: int) -> ShardStatus:  # no
     partitions = input_partitions(log, stage, number)
     status = ShardStatus(str(shard))
     view = log.look(shard)
-    taken = view.position.vector if view is not None else (0,) * len(partitions)
+    taken = extended(view.position.vector if view is not None else (), len(partitions))
     status.inputs = [
         (f"{partition.topic}/{partition.number}", offset, _end(log, partition, offset))
         for partition, offset in zip(partitions, taken, strict=True)

@@ -29,6 +29,7 @@ from engine.events.ids import digest
 from engine.history.errors import TransferError
 from engine.history.readable_records import Damage, readable_records
 from engine.log.port import Commit, Log, Output, Partition, Record, SearchableLog, ShardId, ShardLog, Vector
+from engine.log.shard_inputs import extended
 from engine.processor.partitions import input_partitions, partition_count, shard_count
 from engine.processor.stage import Stage
 
@@ -39,6 +40,8 @@ _END: Final = "lahar.log.export_ended.v1"
 _KEPT: Final = "lahar.record.kept.v1"
 _LEFT_OUT: Final = "lahar.record.left_out.v1"
 _TOPICS: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
+_ADDED: Final[frozenset[Topic]] = frozenset({"decisions"})
+"""Inputs that stages have since a later release: what was written before follows from none of them."""
 _BATCH: Final = 5_000
 _MOST_PARTITIONS: Final = 10_000
 """Largest plausible number of partitions; a first line with more is damaged."""
@@ -278,7 +281,7 @@ class _Restore:
         if self._readable_only:
             return
         _, inputs = self._shard(name)
-        if len(record.basis) != len(inputs):
+        if len(record.basis) not in {len(inputs), sum(partition.topic not in _ADDED for partition in inputs)}:
             raise TransferError(
                 f"its basis has {len(record.basis)} offsets, but {name} has {len(inputs)} inputs; use the release that wrote it"
             )
@@ -301,7 +304,8 @@ class _Restore:
 
     def _basis(self, basis: Vector, inputs: Sequence[Partition]) -> Vector:
         """Translate offsets of the exported log into this log's: each becomes the one after the last record restored below it."""
-        return tuple(self._behind(partition, end) for partition, end in zip(inputs, basis, strict=True))
+        ends = extended(basis, len(inputs))
+        return tuple(self._behind(partition, end) for partition, end in zip(inputs, ends, strict=True))
 
     def _behind(self, partition: Partition, end: int) -> int:
         taken = bisect_left(self._offsets.get(partition, ()), end)

@@ -12,6 +12,7 @@ from typing import Any
 from engine.history.census import Census
 from engine.history.formatting import plural
 from engine.log.port import ShardId, ShardView
+from engine.log.shard_inputs import extended
 from engine.processor.partitions import input_partitions
 from engine.processor.recovery import recover
 from engine.processor.snapshots import ACCOUNTS, rehashed, state_hash
@@ -128,7 +129,8 @@ def verify_shard(log: Any, stage: Stage[Any], number: int, census: Census | None
     if history.accounts.outcomes != snapshot.accounts.outcomes:
         verdict.parts.append(Part(ACCOUNTS, None))
     if census is not None:
-        inputs, vector = input_partitions(log, stage, number), view.position.vector
+        inputs = input_partitions(log, stage, number)
+        vector = extended(view.position.vector, len(inputs))
         outcomes = sum(history.accounts.outcomes.values())
         verdict.inputs, verdict.input_faults = census.taken(inputs, vector), census.faults(inputs, vector)
         # Fewer inputs than outcomes are fine: retention removed some, here or in the log that this one was restored from.

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any, Final, cast
 
 from engine.events import Data, Event
+from engine.events.decisions import SCHEDULER
 from engine.events.excerpts import gist
 from engine.events.inputs import CommandIssued
 from engine.events.jobs import (
@@ -225,6 +226,8 @@ def _running(job: JobView) -> list[str]:
     """Say how many replicas of a job that should run do run."""
     current = job.current()
     if not current:
+        if job.managed and job.spec.scheduler_name == SCHEDULER:
+            return ["It has no pods yet: the scheduler has not enqueued it."]
         return [] if job.reason == "JobSuspended" else ["None of its pods has been seen yet."]
     running = sum(attempt.phase == "Running" for attempt in current)
     succeeded = sum(attempt.phase == "Succeeded" for attempt in current)

@@ -21,7 +21,16 @@ from engine.events import Event, Message, Topic, decode, encode, from_cloudevent
 from engine.events.bounds import INPUT_BYTES, NAME_CHARACTERS, TEXT_CHARACTERS
 from engine.events.errors import EventError
 from engine.events.ids import digest, observation_id
-from engine.events.inputs import JobSubmitted, JobUpdated, PodDeleted, PodObserved
+from engine.events.inputs import (
+    JobSubmitted,
+    JobUpdated,
+    NodeDeleted,
+    NodeObserved,
+    ObjectApplied,
+    ObjectDeleted,
+    PodDeleted,
+    PodObserved,
+)
 from engine.events.vocabulary import INPUT_TOPICS, Data, adapter
 from engine.kubernetes.errors import KubernetesError, ProjectionError
 from engine.kubernetes.manifests.cluster_objects import OBJECT_KINDS, apply_object, delete_object
@@ -194,7 +203,7 @@ def _is_ours(spec: dict[str, Any]) -> bool:
 def _cluster_object(kind: str, content: dict[str, Any], cluster: str, recordedtime: int, *, deleted: bool) -> Outcome:
     metadata = mapping(content.get("metadata"))
     warnings: list[str] = []
-    data: Data
+    data: NodeObserved | NodeDeleted | ObjectApplied | ObjectDeleted
     if kind == "Node":
         data = delete_node(content) if deleted else observe_node(content)
     elif kind == "Queue" and not _is_volcano_or_ours(content):
@@ -205,7 +214,7 @@ def _cluster_object(kind: str, content: dict[str, Any], cluster: str, recordedti
         data = delete_object(content)
     else:
         data, warnings = apply_object(content)
-    uid = text(metadata.get("uid")) or f"{kind}/{cluster}/{text(metadata.get('name'))}"
+    uid = text(metadata.get("uid")) or f"{kind}/{cluster}/{data.name}"
     version = text(metadata.get("resourceVersion"))
     message = _message(data, uid, version, cluster, recordedtime, cluster, recordedtime, deleted=deleted)
     return Taken("cluster", (message._replace(correlationid=""),), tuple(warnings))

@@ -22,7 +22,7 @@ from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import cancelled, fired_key
 from engine.lifecycle.lost_pods import wait_for_lost
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import breadth, kill, left_to_kill, plan_of, scope_of, start_missing, when_killed
+from engine.lifecycle.pods import EVICTED, breadth, kill, left_to_kill, plan_of, scope_of, start_missing, when_killed
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.steps import RAISING, WORK
 from engine.lifecycle.tasks import follow_tasks
@@ -88,6 +88,8 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
     turn.cause = taken.id
     yield from _cancel_pointless(turn, job, order)
     reason = "StoppedByUser" if order.commanded and order.action in _STOPS else "KilledByAction"
+    if order.action == "RequeueJob":
+        reason = EVICTED
     yield from kill(turn, job, plan, scope, order, reason)
     counts, tasks = when_killed(job)
     answer = next_phase(

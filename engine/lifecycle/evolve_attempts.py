@@ -109,6 +109,7 @@ def _attempt_bound(state: ShardState, job: Job, data: AttemptBound, event: Event
     attempt.bound = attempt.since = event.time
     task.note(attempt)
     attempt.node = intern(data.node) or None  # one text for all attempts on a node
+    attempt.decided = None
     _observed(job, attempt, data, event)
     place(state, job, attempt)
 
@@ -204,6 +205,11 @@ def _effect_requested(state: ShardState, job: Job, data: EffectRequested, event:
     if attempt is None:
         return
     change(job, attempt)
+    if data.effect == "bind_pod":
+        attempt.binding = event.id
+        job.by_effect = own(job.by_effect)
+        job.by_effect[event.id] = attempt
+        return
     task = job.tasks[data.task]
     leave(job, task, attempt)
     if data.effect == "delete_pod" and attempt.object == "asked" and not attempt.creation:
@@ -250,11 +256,11 @@ def _show_object(job: Job, attempt: Attempt, shown: ObjectState) -> None:
 
 
 def _forget_effect(job: Job, attempt: Attempt) -> None:
-    if attempt.effect or attempt.creation:
+    if attempt.effect or attempt.creation or attempt.binding:
         by_effect = own(job.by_effect)
-        by_effect.pop(attempt.effect, None)
-        by_effect.pop(attempt.creation, None)
-        attempt.effect = attempt.creation = ""
+        for effect in (attempt.effect, attempt.creation, attempt.binding):
+            by_effect.pop(effect, None)
+        attempt.effect = attempt.creation = attempt.binding = ""
 
 
 def _follow_slot(job: Job, task: Task, attempt: Attempt) -> None:

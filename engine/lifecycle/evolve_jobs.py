@@ -8,6 +8,7 @@ from sys import intern
 from typing import Any, Final
 
 from engine.events import Data, Event
+from engine.events.decisions import DecisionAccepted, DecisionRefused
 from engine.events.excerpts import gist
 from engine.events.ids import is_separate_job_id
 from engine.events.jobs import (
@@ -91,6 +92,7 @@ def _job_opened(state: ShardState, job: Job, data: JobOpened, event: Event[Any])
     if data.managed and is_separate_job_id(job.id):
         note_submitted(state, job.id)
     set_spec(job, _without_templates(data.spec))
+    job.settled = event.sequence
     if data.owner and data.version is None:
         mark_seen(job, event)
 
@@ -111,6 +113,7 @@ def _job_revised(_state: ShardState, job: Job, data: JobRevised, event: Event[An
         job.object_version = data.version
     if data.spec is not None:
         set_spec(job, _without_templates(data.spec))
+        job.settled = event.sequence
 
 
 def _job_phase_changed(state: ShardState, job: Job, data: JobPhaseChanged, event: Event[Any]) -> None:
@@ -119,7 +122,8 @@ def _job_phase_changed(state: ShardState, job: Job, data: JobPhaseChanged, event
     job.retry_count, job.restarts = data.retry_count, data.restarts
     job.inferred = data.inferred
     if data.phase == "Pending":
-        job.grouped = True
+        if not job.grouped:
+            job.grouped, job.settled = True, event.sequence
         job.requeued = False
     if data.phase in FINISHED_JOB_PHASES:
         job.finished, job.closing = event.recordedtime, event.id
@@ -196,7 +200,8 @@ def _action_taken(_state: ShardState, job: Job, data: ActionTaken, event: Event[
         return  # Volcano: a sync, which kills nothing
     if data.action in _WHOLE_JOB:
         begin_version(job)
-        job.grouped = False
+        job.grouped = job.enqueued = False
+        job.settled = event.sequence
     names = list(job.tasks) if data.action in _WHOLE_JOB else [data.task] if data.task in job.tasks else []
     for task in map(job.tasks.__getitem__, names):
         task.completed_raised = task.failed_raised = False
@@ -207,6 +212,24 @@ def _action_taken(_state: ShardState, job: Job, data: ActionTaken, event: Event[
 def _action_deferred(_state: ShardState, job: Job, data: ActionDeferred, event: Event[Any]) -> None:
     job.deferred = Deferred(data.action, data.by, data.reason, data.policy, data.event, data.commanded, event.id)
     mark_seen(job, event)
+
+
+def _decision_accepted(_state: ShardState, job: Job, data: DecisionAccepted, _event: Event[Any]) -> None:
+    remember(job, data.decision)
+    if data.kind == "enqueued":
+        job.enqueued = True
+    elif data.kind == "bound":
+        for placed in data.placements:
+            attempt = job.tasks[placed.task].slots[placed.index]
+            change(job, attempt)
+            attempt.decided = placed.node
+
+
+def _decision_refused(_state: ShardState, job: Job, data: DecisionRefused, event: Event[Any]) -> None:
+    if job.opened:
+        remember(job, data.decision)
+    else:
+        remember_said(job, event.clusterid, OBSERVE, "", data.decision)
 
 
 def _timer_set(state: ShardState, job: Job, data: TimerSet, event: Event[Any]) -> None:
@@ -258,6 +281,11 @@ def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Ev
         if data.effect == attempt.creation:
             del own(job.by_effect)[attempt.creation]
             attempt.creation = ""
+        elif data.effect == attempt.binding:
+            del own(job.by_effect)[attempt.binding]
+            attempt.binding = ""
+            if data.outcome == "failed":  # another decision may give it another node
+                attempt.decided = None
         elif data.outcome == "failed":
             attempt.tries += 1
             attempt.unknown = attempt.unknown + 1 if data.reason == "NotFound" else 0
@@ -346,6 +374,8 @@ JOBS: Final[dict[type[Data], Handler]] = {
     CommandRefused: _refused,
     RowRejected: _row_rejected,
     LetterDiscarded: _letter_discarded,
+    DecisionAccepted: _decision_accepted,
+    DecisionRefused: _decision_refused,
     Anomaly: _marks_input,
     JobParked: _job_parked,
     JobUnparked: _job_unparked,

@@ -96,7 +96,8 @@ def index_job(state: ShardState, job: Job) -> None:
     """Rebuild what is derived from a job that was read from a snapshot."""
     job.by_uid = {attempt.uid: attempt for attempt in job.attempts if attempt.uid is not None}
     standing = [attempt for attempt in job.attempts if attempt.object != "gone"]
-    job.by_effect = {effect: attempt for attempt in standing for effect in (attempt.effect, attempt.creation) if effect} or EMPTY
+    effects = ((effect, one) for one in standing for effect in (one.effect, one.creation, one.binding) if effect)
+    job.by_effect = dict(effects) or EMPTY
     job.rules = tuple(raise_rules(job.spec))
     for kept in (job.held, job.waiting):
         for ident, held in kept.items():

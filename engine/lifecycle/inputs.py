@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
+from engine.events.decisions import DecidedBound, DecidedEnqueued, DecidedEvicted, DecidedPipelined, DecidedUnschedulable
 from engine.events.inputs import (
     CommandIssued,
     CustomEventRaised,
@@ -38,6 +39,7 @@ from engine.kubernetes.manifests.job_bounds import replica_faults
 from engine.kubernetes.observation.versions import is_newer
 from engine.lifecycle import authority, commands, held_inputs, managed_jobs, observed_jobs, ownership, refused_inputs, steps
 from engine.lifecycle.claims import restore
+from engine.lifecycle.decisions import decided
 from engine.lifecycle.indexes import held_size
 from engine.lifecycle.pod_inputs import pod_of_job, settle_list
 from engine.lifecycle.state import Job, Timer
@@ -338,4 +340,9 @@ _RULES: Final[dict[type[Data], Rule]] = {
     CustomEventRaised: _if_allowed(_custom),
     EffectReported: _if_allowed(_reported),
     RowUnreadable: _row,
+    DecidedEnqueued: decided,
+    DecidedBound: decided,
+    DecidedPipelined: decided,
+    DecidedEvicted: decided,
+    DecidedUnschedulable: decided,
 }

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 from engine.events import Data, Event
 from engine.events.back_off import BackOff
 from engine.events.bounds import NAME_CHARACTERS
+from engine.events.decisions import SCHEDULER
 from engine.events.inputs import (
     EffectReported,
     JobSubmitted,
@@ -29,6 +30,8 @@ from engine.events.jobs import (
 from engine.events.times import SECOND
 from engine.kubernetes.manifests.job_bounds import first_faults
 from engine.kubernetes.manifests.manifest import read_identity, read_manifest, update_spec
+from engine.kubernetes.reading.fields import mapping
+from engine.kubernetes.reading.pod_shape import plugin_annotations, pod_shape
 from engine.lifecycle.actions import (
     cancel,
     delays,
@@ -43,7 +46,7 @@ from engine.lifecycle.indexes import stands
 from engine.lifecycle.lost_pods import end_without_evidence, stop_waiting, wait_for_lost, wait_for_node, wait_for_sight
 from engine.lifecycle.observed_pods import EVICTED
 from engine.lifecycle.orders import Order
-from engine.lifecycle.pods import ask_again, is_doomed, kill, meet, rest_of_kill, update_surplus
+from engine.lifecycle.pods import ask_again, bind_decided, is_doomed, kill, meet, rest_of_kill, update_surplus
 from engine.lifecycle.refused_inputs import SUBMIT, faults_digest, manifest_digest, was_said
 from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Decision, Events, Turn
@@ -92,6 +95,9 @@ def submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
     )
     if read.faults:
         return (yield from _reject(turn, job, event, read.name, read.faults))
+    ours = read.spec.scheduler_name == SCHEDULER
+    metadata = mapping(submission.manifest.get("metadata"))
+    annotations = plugin_annotations(metadata.get("annotations")) if ours else {}
     opened = turn.event(
         job,
         JobOpened(
@@ -106,6 +112,8 @@ def submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
             labels=read.labels,
             warnings=read.warnings,
             owner=True,
+            shapes={task.name: pod_shape(task.template, annotations) for task in read.spec.tasks} if ours else {},
+            annotations=annotations,
         ),
     )
     yield opened
@@ -307,6 +315,7 @@ def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
     if timer.kill is not None:
         plan, order = rest_of_kill(job, timer)
         yield from kill(turn, job, plan, timer.kill, order, timer.reason or "KilledByAction")
+    yield from bind_decided(turn, job)
     yield from settle(turn, job)
 
 

@@ -32,6 +32,8 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
     data, job = event.data, state.jobs.get(event.subject)
     if job is None:
         job = peek(state, event.subject)
+    if data.TOPIC == "decisions":
+        return job  # made on the events of this one
     if isinstance(data, PodDeleted):
         data = data.last
     if (

@@ -110,6 +110,8 @@ def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
             message=excerpt(pod.message) if pod.phase == "Pending" else "",
             past=past,
             skipped=pod.phase != "Pending",
+            resources=pod.resources,
+            host_ports=pod.host_ports,
         ),
         pod.created,
     )

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from engine.events.decisions import SCHEDULER
 from engine.events.inputs import PodObserved
 from engine.events.jobs import AttemptObjectChanged, AttemptStarted, EffectRequested
 from engine.lifecycle.closing import give_up
@@ -19,8 +20,12 @@ from statemachines.kill import RETAIN_NONE, RETAIN_SOFT, KillPlan, KillScope, Ta
 from statemachines.sync import creates_pods, pod_name, surplus_indexes, sync_job
 
 __all__ = [
+    "EVICTED",
     "ask_again",
+    "bind_decided",
     "breadth",
+    "evict",
+    "group_phase",
     "is_doomed",
     "kill",
     "left_to_kill",
@@ -34,7 +39,20 @@ __all__ = [
     "when_killed",
 ]
 
+EVICTED: Final = "PreemptedByScheduler"
+"""Reason with which attempts end that a decision evicts."""
+
 _SYNC: Final = Order("SyncJob")
+
+
+def group_phase(job: Job) -> str | None:
+    """Return the phase of the job's PodGroup as far as it decides on pods; `None`: there is none.
+
+    Where somebody else schedules the job its group counts as Inqueue as soon as it exists.
+    """
+    if not job.grouped:
+        return None
+    return "Inqueue" if job.enqueued or job.spec.scheduler_name != SCHEDULER else "Pending"
 
 
 def start_missing(turn: Turn, job: Job) -> Events:
@@ -42,8 +60,7 @@ def start_missing(turn: Turn, job: Job) -> Events:
 
     A replica is taken until the object of its last attempt is gone. A task waits for those that it depends on.
     """
-    # Without a scheduling stage the job's group counts as Inqueue as soon as it exists.
-    if not creates_pods("Inqueue" if job.grouped else None):
+    if not creates_pods(group_phase(job)):
         return
     if job.steps:  # it goes on by itself
         return
@@ -150,9 +167,11 @@ def _order_of(timer: Timer) -> Order:
 def is_doomed(job: Job, attempt: Attempt) -> bool:
     """Return whether the deletion of a pod was asked for, or will be, or would have been, by a kill that goes on step by step.
 
-    Volcano marks all pods of a kill before it deletes the first.
+    Volcano marks all pods of a kill before it deletes the first. It does not mark those that its scheduler evicts: their policies
+    are asked, unless the job as a whole was evicted.
     """
-    return attempt.kill is not None or any(_reaches(job, timer, attempt) for timer in job.kills.values())
+    killed = attempt.kill is not None and not (attempt.kill == EVICTED and attempt.job_version == job.version)
+    return killed or any(_reaches(job, timer, attempt) for timer in job.kills.values())
 
 
 def _reaches(job: Job, timer: Timer, attempt: Attempt) -> bool:
@@ -255,8 +274,35 @@ def _stands(attempt: Attempt) -> bool:
     return category(attempt) not in {None, "terminating"}
 
 
+def bind_decided(turn: Turn, job: Job) -> Events:
+    """Request the binding of pods that exist and whose node is decided, as many as one step may."""
+    waiting = [one for task in job.tasks.values() for one in task.slots.values() if _is_to_be_bound(one)]
+    most = room(job, PODS)
+    for attempt in waiting[:most]:
+        yield turn.event(job, _bind(attempt))
+    if len(waiting) > most:
+        yield from go_on(turn, job)
+
+
+def _is_to_be_bound(attempt: Attempt) -> bool:
+    if attempt.decided is None or attempt.binding or attempt.kill is not None:
+        return False
+    return attempt.phase == "Pending" and attempt.object == "exists"
+
+
+def _bind(attempt: Attempt) -> EffectRequested:
+    return replace(_effect("bind_pod", attempt), node=attempt.decided)
+
+
+def evict(turn: Turn, job: Job, attempts: Iterable[Attempt]) -> Events:
+    """Request the deletion of pods that a decision evicts."""
+    yield from _delete(turn, job, [_pod(job, attempt, "") for attempt in attempts], EVICTED)
+
+
 def meet(turn: Turn, job: Job, attempt: Attempt) -> Events:
-    """Handle the first observation of a pod: one no longer wanted is deleted, now that its uid is known."""
+    """Handle the first observation of a pod: one no longer wanted is deleted, and one whose node is decided is bound to it."""
+    if _is_to_be_bound(attempt):
+        yield turn.event(job, _bind(attempt))
     if attempt.object == "exists" and (attempt.kill is not None or attempt.reason == "NeverStarted"):
         yield turn.event(job, _effect("delete_pod", attempt, attempt.kill or "KilledByAction"))
     if attempt.index >= job.tasks[attempt.task].spec.replicas and _stands(attempt):

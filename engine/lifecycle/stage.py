@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from engine.events import Data, Event, NotKeptError, Topic
 from engine.events.bounds import REPLICAS
+from engine.events.decisions import DecisionRefused
 from engine.events.ids import timer_fired_id
 from engine.events.inputs import CommandIssued, PodDeleted
 from engine.events.jobs import (
@@ -68,6 +69,7 @@ _OUTCOMES: Final[dict[type[Data], str | None]] = {
     JobRejected: "rejected",
     RowRejected: "rejected",
     CommandRefused: "refused",
+    DecisionRefused: "refused",
     AttemptLateFact: "late",
     Anomaly: "anomalous",
 }
@@ -77,7 +79,7 @@ class LifecycleStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 8
+    state_version: Final = 9
     inputs: Final = INPUTS
     outputs: Final[tuple[Topic, ...]] = ("job-events", "dead-letters")
 

@@ -74,6 +74,10 @@ class Attempt:
     since: int = 0
     """When its present phase began."""
     node: str | None = None
+    decided: str | None = None
+    """Node that a decision gives it, until it is seen on one."""
+    binding: str = ""
+    """Id of the request to bind its pod to that node, until its outcome is reported."""
     restarts: int = 0
     """Container restarts in place, init containers included."""
     ready: bool = False
@@ -293,6 +297,11 @@ class Job:
     restarts: int = 0
     grouped: bool = True
     """Its group stands; False from a kill of the whole job until it is Pending again (Volcano deletes the PodGroup)."""
+    enqueued: bool = False
+    """A decision let its group have pods (Volcano: the PodGroup is Inqueue). Asked about only where we schedule the job."""
+    settled: int = 0
+    """Sequence of the last event that changed what decisions are made on: the specification, or the group. A decision that has not
+    seen it is stale."""
     requeued: bool = False
     """The restart under way is a RequeueJob, which does not test the retries."""
     deferred: Deferred | None = None

@@ -12,10 +12,11 @@ from typing import Final, get_args
 
 from engine.events import Message, Topic
 from engine.events.vocabulary import SINGLE_TOPICS
-from engine.log.errors import FencedError, LayoutError, LogError, RecordTooLargeError
+from engine.log.errors import FencedError, LogError, RecordTooLargeError
 from engine.log.partitioner import partition_of
 from engine.log.port import READ_BYTES, Commit, Partition, Position, Record, ShardId, ShardView, size_of
 from engine.log.producer_time import capped, wall_clock
+from engine.log.shard_inputs import resume
 
 __all__ = ["MemoryLog"]
 
@@ -97,10 +98,7 @@ class MemoryLog:
         """
         with self._changed:
             held = self._shards.setdefault(shard, _Shard(tuple(inputs)))
-            if held.inputs != tuple(inputs):
-                if any(held.position.vector):
-                    raise LayoutError.of_inputs(shard, held.inputs, inputs)
-                held.inputs, held.position = tuple(inputs), Position((0,) * len(inputs))
+            held.inputs, held.position = tuple(inputs), resume(shard, held.inputs, inputs, held.position)
             held.epoch += 1
             return MemoryShard(self, shard, held)
 

@@ -230,7 +230,7 @@ class Log(Protocol):
 
         Raises:
             LogUnavailableError: the log cannot be written.
-            LayoutError: the shard was run before with other inputs.
+            LayoutError: the shard was run before with other inputs; it may take further ones behind those that it had.
         """
 
     def cursor(self, name: str) -> dict[Partition, int]:

@@ -6,16 +6,17 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 from zlib import crc32
 
 from engine.events import Message, Topic
-from engine.log.errors import FencedError, LayoutError, LogError, LogUnavailableError
+from engine.log.errors import FencedError, LogError, LogUnavailableError
 from engine.log.failures import damaged
 from engine.log.mark_file import MarkFile
 from engine.log.port import Commit, Partition, Position, ShardId, ShardView, Vector
 from engine.log.rows import Metadata, Row, checksum, insertion, parse_vector, row, write_vector
 from engine.log.schema import table
+from engine.log.shard_inputs import resume
 from engine.log.sqlite_file import SqliteFile
 
 __all__ = ["RecordWriter", "SqliteShard"]
@@ -58,10 +59,9 @@ class SqliteShard:
             else:
                 self._number, epoch, known, position = _parse(file.path, held)
             if known != self._inputs:
-                if any(position.vector):
-                    before = [(topic, int(number)) for topic, number in (name.split("/") for name in known.split())]
-                    raise LayoutError.of_inputs(shard, before, inputs)
-                position = Position((0,) * len(inputs))
+                taken = (name.split("/") for name in known.split())
+                before = [Partition(cast("Topic", topic), int(number)) for topic, number in taken]
+                position = resume(shard, before, inputs, position)
             self._epoch = epoch + 1
             self._position = position
             self._store(connection, position)

@@ -166,6 +166,27 @@ class TestApply:
         assert lahar("apply", file).out.splitlines()[1] == "Node n: changed"
         assert lahar("as-of", "2100-01-01", "--json").record["nodes"]["n"]["capacity"]["cpu_milli"] == 8000
 
+    def test_a_queue_is_judged_among_all_that_there_will_be(self, lahar, folder):
+        file = folder / "queues.yaml"
+        child, parent = "{kind: Queue, metadata: {name: a}, spec: {parent: p}}", "{kind: Queue, metadata: {name: p}}"
+        file.write_text(child)
+        assert (
+            "line 1: spec.parent: failed to get parent queue of queue a: there is no queue 'p'" in lahar("apply", file, code=2).err
+        )
+        file.write_text(f"{child}\n---\n{parent}")
+        assert lahar("apply", file).out == "Queue a: created\nQueue p: created\n"
+        file.write_text("{kind: Queue, metadata: {name: p}, spec: {parent: a}}")
+        assert "queue p stands above itself: p → a → p" in lahar("apply", file, code=2).err
+
+    def test_quotas_and_budgets(self, lahar, folder):
+        file = folder / "quota.yaml"
+        file.write_text(
+            "{apiVersion: v1, kind: ResourceQuota, metadata: {name: q, namespace: ml}, spec: {hard: {requests.cpu: 4}}}\n---\n"
+            "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b, namespace: ml}, spec: {minAvailable: 1}}"
+        )
+        assert lahar("apply", file).out == "ResourceQuota ml/q: created\nPodDisruptionBudget ml/b: created\n"
+        assert {record["outcome"] for record in lahar("apply", file, "--json").records} == {"unchanged"}
+
     def test_an_object_that_was_deleted_is_given_again_by_the_file_that_it_was_saved_in(self, lahar, folder):
         """Such a file holds the version of then."""
         saved = folder / "queue.yaml"
@@ -193,7 +214,7 @@ class TestApply:
         [
             (
                 "kind: ConfigMap\nmetadata: {name: x}",
-                "ConfigMap cannot be applied; Lahar takes Job, Queue, Node, Tenant, PriorityClass, Grant and PriceBook",
+                "ConfigMap cannot be applied; Lahar takes Job, Node, Queue, Tenant, PriorityClass, Grant, PriceBook, Resource",
             ),
             ("metadata: {name: x}", "an object without `kind` cannot be applied"),
             ("", "x.yaml: holds no object"),

@@ -261,6 +261,20 @@ class LogContract(ABC):
         with pytest.raises(LayoutError, match=r"pods/0, cluster/0.*jobs/0"):
             log.open(SHARD, (Partition("jobs", 0), CLUSTER))
 
+    def test_a_release_may_add_inputs_behind_those_that_a_shard_has(self, log: Log) -> None:
+        log.append("pods", [message("job")])
+        log.open(SHARD, INPUTS).commit(Commit((1, 0), 7, [output(1, (1, 0))], [("job/a", b"1")]))
+        more = (*INPUTS, Partition("decisions", 0))
+        shard = log.open(SHARD, more)
+        assert shard.position == Position((1, 0, 0), 7, 1)
+        assert dict(shard.snapshot()) == {"job/a": b"1"}
+        shard.commit(Commit((1, 0, 2), 8, [output(2, (1, 0, 2))]))
+        heir = log.open(SHARD, more)
+        assert heir.position == Position((1, 0, 2), 8, 2)
+        heir.close()
+        with pytest.raises(LayoutError, match="decisions/0"):
+            log.open(SHARD, INPUTS)
+
     def test_a_mark_outlives_its_holder_without_a_commit(self, log: Log) -> None:
         first = log.open(SHARD, INPUTS)
         assert first.marked() == ""

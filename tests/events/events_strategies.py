@@ -37,6 +37,9 @@ def of_type(hint: Any) -> st.SearchStrategy[Any]:
         return st.one_of([st.none() if argument is NoneType else of_type(argument) for argument in arguments])
     if origin is list:
         return st.lists(of_type(arguments[0]), max_size=2)
+    if origin is tuple:
+        each = st.lists(of_type(arguments[0]), max_size=2).map(tuple)
+        return each if arguments[-1] is ... else st.tuples(*map(of_type, arguments))
     if origin is dict:
         return JSON_OBJECTS if arguments[1] is Any else st.dictionaries(TEXT, of_type(arguments[1]), max_size=2)
     simple = {str: TEXT, int: st.integers(), bool: st.booleans()}

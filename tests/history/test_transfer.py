@@ -13,6 +13,8 @@ from engine.events import Message, raw_message
 from engine.history.errors import TransferError
 from engine.history.reading import events_of, job_events
 from engine.history.transfer import Contents, _line, _record, contents_of, export_job, export_log, import_log
+from engine.history.verify import verify_shard
+from engine.lifecycle import INPUTS
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition, Record
@@ -206,7 +208,7 @@ def test_nothing_stands_behind_the_end(played):
         {"shard": "lifecycle/x"},
         {"shard": "lifecycle"},
         {"basis": "1.2"},
-        {"basis": "1.2.3.4"},
+        {"basis": "1.2.3.4.5"},
         {"basis": "1.2.-3"},
         {"basis": "a"},
         {"offset": 2**63},
@@ -222,6 +224,33 @@ def test_output_with_damaged_metadata_is_named(played, tmp_path, change):
     with pytest.raises(TransferError, match=f"line {place + 1} cannot be read"):
         import_log(copy, lines, STAGES)
     assert len(records(copy)) == place - 1
+    copy.close()
+
+
+class EarlierStage(LifecycleStage):
+    """As of a release that took no decisions."""
+
+    inputs = INPUTS[:3]  # type: ignore[assignment]
+
+
+def test_a_log_of_a_release_that_took_no_decisions_goes_on_and_is_restored(played, tmp_path):
+    waiting = MemoryLog()
+    for record in played(30).scan(("jobs", "pods")):
+        waiting.append(record.partition.topic, [record.message])
+    earlier = Processor(waiting, EarlierStage(), 0, batch=10)
+    earlier.open()
+    earlier.step()
+    earlier.close()
+    assert {len(record.basis) for record in waiting.scan(("job-events",))} == {3}
+    later = Processor(waiting, LifecycleStage(), 0)
+    later.open()
+    later.run_until_quiet()
+    later.close()
+    assert {len(record.basis) for record in waiting.scan(("job-events",))} == {3, 4}
+    assert verify_shard(waiting, LifecycleStage(), 0).ok
+    copy = SqliteLog(tmp_path / "copy.db")
+    import_log(copy, export_log(waiting), STAGES)
+    assert [record.message for record in copy.scan(("job-events",))] == [record.message for record in waiting.scan(("job-events",))]
     copy.close()
 
 

@@ -21,6 +21,7 @@ from engine.events.inputs import (
     NodeObserved,
     ObjectApplied,
     ObjectDeleted,
+    Taint,
 )
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.kubernetes.edge import Ignored, Refused, Taken, line_to_inputs, to_inputs
@@ -170,7 +171,21 @@ def test_a_node() -> None:
     [message] = found.messages
     assert (found.topic, message.key, message.subject, message.correlationid) == ("cluster", "east", "east", "")
     assert decode(message).data == NodeObserved(
-        "n1", "8", "Unknown", True, True, 31500, 2**30, 8, 110, "p4", "A100", content["metadata"]["labels"], "n-uid"
+        "n1",
+        "8",
+        "Unknown",
+        True,
+        True,
+        31500,
+        2**30,
+        8,
+        110,
+        "p4",
+        "A100",
+        content["metadata"]["labels"],
+        "n-uid",
+        {"nvidia.com/gpu": 8000},
+        [Taint("node.kubernetes.io/unreachable")],
     )
 
 
@@ -178,6 +193,81 @@ def test_a_node_that_says_nothing_and_one_that_is_gone() -> None:
     assert taken(node(spec=None, status=[]))[0].data == NodeObserved("n1", "8", labels={"a": "b"}, uid="n-uid")
     assert taken(node(), "DELETED")[0].data == NodeDeleted("n1", "8", "n-uid")
     assert isinstance(outcome(node(None)), Refused)
+
+
+def test_what_a_node_offers_and_what_its_pods_must_tolerate() -> None:
+    size = {"cpu": "4", "memory": "8Gi", "pods": "110", "nvidia.com/gpu": "2", "ephemeral-storage": "1500m", "hugepages-2Mi": "0"}
+    taints = [{"key": "gpu", "value": "yes", "effect": "NoExecute"}, {"key": "a"}, {"effect": "NoSchedule"}, "b"]
+    data = taken(node(status={"allocatable": size}, spec={"taints": taints}))[0].data
+    assert isinstance(data, NodeObserved)
+    assert data.resources == {"nvidia.com/gpu": 2000, "ephemeral-storage": 1500}
+    assert data.taints == [Taint("gpu", "yes", "NoExecute"), Taint("a")]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"status": {"allocatable": {f"example.com/r{number}": "1" for number in range(101)}}},
+        {"spec": {"taints": [{"key": f"k{number}"} for number in range(101)]}},
+    ],
+)
+def test_a_node_of_more_resources_or_taints_than_it_may_have_is_refused(fields: dict[str, Any]) -> None:
+    message = outcome(node(**fields)).messages[0]
+    with pytest.raises(UndecodableError, match="100"):
+        decode(message)
+
+
+def test_what_an_observed_pod_takes_of_its_node_beside_cpu_memory_and_gpus() -> None:
+    asked = {"cpu": "1", "nvidia.com/gpu": "1", "rdma/hca": "2", "amd.com/gpu": "1"}
+    ports = [{"containerPort": 53, "hostPort": 53, "protocol": "UDP"}, {"hostPort": 80, "hostIP": "10.0.0.1"}]
+    data = taken(pod(spec={"containers": [{"name": "c", "resources": {"requests": asked}, "ports": ports}]}))[0].data
+    assert data.requests.gpu == 2
+    assert data.resources == {"rdma/hca": 2000, "amd.com/gpu": 1000}
+    assert data.host_ports == ["53/UDP", "80/TCP/10.0.0.1"]
+    plain = outcome(pod(spec={"containers": [{"name": "c", "resources": {"requests": {"cpu": "1", "nvidia.com/gpu": "1"}}}]}))
+    assert b"resources" not in plain.messages[0].data
+    assert b"host_ports" not in plain.messages[0].data
+
+
+def test_the_state_of_a_queue_is_that_of_its_status() -> None:
+    content = {"kind": "Queue", "metadata": {"name": "q"}, "spec": {"state": "Closed"}}
+    assert taken(content)[0].data.spec["state"] == "Closed"
+    assert taken({**content, "status": {"state": "Closing", "running": 2}})[0].data.spec["state"] == "Closing"
+    assert "state" not in taken({"kind": "Queue", "metadata": {"name": "q"}})[0].data.spec
+
+
+def test_a_queues_hierarchy_begins_with_the_root() -> None:
+    annotations = {"volcano.sh/hierarchy": "sci/dev", "volcano.sh/hierarchy-weights": "2/0.5"}
+    spec = taken({"kind": "Queue", "metadata": {"name": "q", "annotations": annotations}})[0].data.spec
+    assert (spec["hierarchy"], spec["hierarchyWeights"]) == ("root/sci/dev", "1/2/0.5")
+
+
+def test_quotas_and_budgets_are_projected_to_what_scheduling_reads() -> None:
+    quota = {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "ml", "uid": "u", "resourceVersion": "7"},
+        "spec": {"hard": {"requests.cpu": 4, "volcano.sh/namespace.weight": "3"}},
+        "status": {"hard": {"requests.cpu": "8", "volcano.sh/namespace.weight": "3"}, "used": {"requests.cpu": "2500m"}},
+    }
+    data = taken(quota)[0].data
+    assert (data.kind, data.name, data.version) == ("ResourceQuota", "ml/q", "7")
+    assert data.spec == {"hard": {"requests.cpu": "8"}, "used": {"requests.cpu": "2500m"}, "weight": 3}
+    assert taken(quota, "DELETED")[0].data == ObjectDeleted("ResourceQuota", "ml/q", "7", "u")
+    budget = {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b"},
+        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "x"}}},
+        "status": {"disruptionsAllowed": 1, "conditions": []},
+    }
+    data = taken(budget)[0].data
+    assert data.name == "default/b"
+    assert data.spec == {"selector": {"matchLabels": {"app": "x"}, "matchExpressions": []}, "disruptionsAllowed": 1}
+    assert taken({"kind": "PodDisruptionBudget", "metadata": {"name": "b"}})[0].data.spec == {"disruptionsAllowed": 0}
+
+
+def test_quotas_of_one_name_in_two_namespaces_are_two() -> None:
+    first, second = ({"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": name}} for name in ("a", "b"))
+    assert outcome(first).messages[0].id != outcome(second).messages[0].id
 
 
 def test_a_queue_with_its_defaults() -> None:
@@ -225,6 +315,18 @@ def test_tenants_and_priority_classes() -> None:
                 "spec": {"guarantee": {"resource": {"cpu": 5}}, "deserved": {"cpu": 4}},
             },
             r"guarantee of cpu \(5\) exceeds deserved \(4\)",
+        ),
+        (
+            {"kind": "Queue", "metadata": {"name": "q"}, "spec": {"state": "Closing"}},
+            "spec.state: should be '', 'Open' or 'Closed'",
+        ),
+        (
+            {"kind": "Queue", "metadata": {"name": "q", "annotations": {"volcano.sh/hierarchy": "root/a"}}},
+            "metadata.annotations: volcano.sh/hierarchy must have the same length with volcano.sh/hierarchy-weights",
+        ),
+        (
+            {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"cpu": "-1"}}},
+            "spec.hard.cpu.*must not be negative",
         ),
         ({"kind": "PriorityClass", "metadata": {"name": "p"}}, "value: Field required"),
         ({"kind": "Tenant", "metadata": {"name": "t"}, "spec": []}, "spec: "),

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.events import Data, Event, decode, encode
+from engine.events.decisions import DecisionAccepted, DecisionEvent
 from engine.events.ids import observation_id
 from engine.events.inputs import (
     CommandIssued,
@@ -22,12 +23,15 @@ from engine.events.inputs import (
     PodObserved,
 )
 from engine.events.jobs import (
+    ActionTaken,
     AttemptBound,
     AttemptEnded,
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
     EffectRequested,
+    EffectSettled,
+    JobOpened,
     JobPhaseChanged,
     TaskPhaseChanged,
     TimerSet,
@@ -177,6 +181,14 @@ class Driver:
         self.sequences: dict[str, int] = {}
         self.attempts: dict[tuple[str, str, int, int], str] = {}
         self.phases: dict[tuple[str, ...], str] = {}
+        self.ours: set[str] = set()
+        """Jobs that we schedule."""
+        self.enqueued: set[str] = set()
+        """Those whose group may have pods."""
+        self.decided: dict[tuple[str, str, int, int], str] = {}
+        """Attempts for which a node was decided on, and not given up."""
+        self.bindings: dict[str, tuple[str, str, int, int]] = {}
+        """What was asked for to bind them."""
         self.versions: Counter[str] = Counter()
         self.commands = 0
 
@@ -284,6 +296,10 @@ class Driver:
 
     def custom(self, event: str, job: str = "j1", *, key: str | None = None, **fields: Any) -> list[Event[Any]]:
         return self.take(self.event(CustomEventRaised(event, **fields), job, key))
+
+    def decide(self, decision: DecisionEvent, job: str = "j1", *, key: str | None = None) -> list[Event[Any]]:
+        """Take a decision of the scheduling stage."""
+        return self.take(self.event(decision, job, key))
 
     def owner(self, seen: JobObserved, job: str = "j1", *, at: float | None = None) -> list[Event[Any]]:
         return self.take(self.event(seen, job, at=at))
@@ -411,6 +427,7 @@ class Driver:
         assert event.clusterid in self.clusters
         assert event.correlationid == subject
         data = event.data
+        self._follow_decisions(event)
         if isinstance(data, AttemptStarted):
             key = (subject, data.task, data.index, data.attempt)
             assert key not in self.attempts, key
@@ -432,6 +449,38 @@ class Driver:
             self.phases[(subject, data.task)] = data.phase
         elif isinstance(data, TimerSet):
             assert data.due >= START
+
+    def _follow_decisions(self, event: Event[Any]) -> None:
+        """Laws of decisions: no pods before an enqueue, one node for an attempt, no retry used up by an eviction."""
+        subject, data = event.subject, event.data
+        if isinstance(data, JobOpened) and data.managed and data.spec.scheduler_name == "lahar":
+            self.ours.add(subject)
+        elif isinstance(data, ActionTaken) and data.action not in {"RestartTask", "RestartPod", "RestartPartition"}:
+            self.enqueued.discard(subject)
+        elif isinstance(data, AttemptStarted) and data.uid is None:
+            assert subject in self.enqueued or subject not in self.ours, "a pod before its group is enqueued"
+        elif isinstance(data, JobPhaseChanged) and data.reason == "RequeueJob":
+            assert data.retry_count == self.job(subject).retry_count
+        elif isinstance(data, DecisionAccepted):
+            assert subject in self.ours
+            if data.kind == "enqueued":
+                assert subject not in self.enqueued
+                self.enqueued.add(subject)
+            for placed in data.placements if data.kind == "bound" else ():
+                key = (subject, placed.task, placed.index, placed.attempt)
+                assert self.attempts[key] == "Pending"
+                assert key not in self.decided, "an attempt is bound twice"
+                self.decided[key] = placed.node
+        elif isinstance(data, EffectRequested) and data.effect == "bind_pod":
+            key = (subject, str(data.task), data.index or 0, data.attempt or 0)
+            assert self.decided[key] == data.node
+            assert data.uid is not None
+            assert key not in self.bindings.values(), "a binding is asked for twice"
+            self.bindings[event.id] = key
+        elif isinstance(data, EffectSettled) and data.effect in self.bindings:
+            key = self.bindings.pop(data.effect)
+            if data.outcome == "failed" and self.attempts[key] == "Pending":
+                del self.decided[key]
 
     def check(self) -> None:
         """Laws over the state."""

@@ -15,8 +15,17 @@ from lifecycle_driver import SECOND, START, Driver, derived, records, shown_by_p
 from pod_cluster import Cluster
 
 from engine.events import Event, encode
+from engine.events.decisions import (
+    AttemptKey,
+    DecidedBound,
+    DecidedEnqueued,
+    DecidedEvicted,
+    DecidedPipelined,
+    DecidedUnschedulable,
+    Placement,
+)
 from engine.events.inputs import JobObserved, PodObserved
-from engine.events.jobs import JobPhaseChanged
+from engine.events.jobs import EffectRequested, JobPhaseChanged
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.tables import EMPTY
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
@@ -87,6 +96,7 @@ def manifests(draw):
             optional={
                 "minAvailable": st.integers(1, 2),
                 "minSuccess": st.integers(1, 2),
+                "schedulerName": st.just("lahar"),
                 "ttlSecondsAfterFinished": st.sampled_from([0, 20]),
             },
         )
@@ -98,7 +108,7 @@ FORGET_AFTER = 600 * SECOND
 
 
 class Programs(RuleBasedStateMachine):
-    """Submissions, commands, pods, nodes, time and crashes in any order."""
+    """Submissions, commands, pods, decisions, nodes, time and crashes in any order."""
 
     def __init__(self):
         super().__init__()
@@ -278,6 +288,53 @@ class Programs(RuleBasedStateMachine):
         if lives and event.data.managed and event.data.owner is None and event.subject in self.driver.state.forgotten:
             return False
         return self.driver.now < self.first[event.id] + FORGET_AFTER
+
+    # --- decisions ----------------------------------------------------------------------------------------------------------
+
+    @rule(job=st.sampled_from(MANAGED), age=st.sampled_from([0, 0, 0, 2, 9]))
+    def enqueue(self, job, age):
+        self.driver.decide(DecidedEnqueued(max(self.driver.job(job).sequence - age, 0)), job)
+        self.cluster.obey()
+
+    @rule(
+        job=st.sampled_from(MANAGED + OBSERVED),
+        kind=st.sampled_from([DecidedBound, DecidedPipelined]),
+        nodes=st.lists(st.integers(0, 3), min_size=1, max_size=3),
+        age=st.sampled_from([0, 0, 0, 2, 9]),
+        older=st.sampled_from([0, 0, 0, 1]),
+    )
+    def place(self, job, kind, nodes, age, older):
+        """Some replicas, of one or the other task, from any that it has on."""
+        seen = self.driver.job(job)
+        slots = [one for task in seen.tasks.values() for one in task.slots.values()][-len(nodes) :]
+        places = [Placement(one.task, one.index, one.number - older, f"n{node}") for one, node in zip(slots, nodes, strict=False)]
+        self.driver.decide(kind(max(seen.sequence - age, 0), places), job)
+        self.cluster.obey()
+
+    @rule(
+        job=st.sampled_from(MANAGED),
+        which=st.lists(st.integers(0, 5), max_size=2),
+        age=st.sampled_from([0, 0, 0, 2, 9]),
+        reason=st.sampled_from(["Preempted", "Reclaimed", "Shuffled"]),
+    )
+    def evict(self, job, which, age, reason):
+        seen = self.driver.job(job)
+        slots = [one for task in seen.tasks.values() for one in task.slots.values()]
+        keys = [AttemptKey(one.task, one.index, one.number) for one in (slots[at % len(slots)] for at in which if slots)]
+        self.driver.decide(DecidedEvicted(max(seen.sequence - age, 0), reason, keys), job)
+        self.cluster.obey()
+
+    @rule(job=st.sampled_from(MANAGED), reason=st.sampled_from(["NotEnoughResources", "NotEnoughTasks"]))
+    def give_up(self, job, reason):
+        self.driver.decide(DecidedUnschedulable(self.driver.job(job).sequence, reason), job)
+
+    @precondition(lambda self: self.driver.asked("bind_pod"))
+    @rule(which=st.integers(0, 99), outcome=st.sampled_from(["done", "failed"]))
+    def report_binding(self, which, outcome):
+        asked = [one for one in self.driver.events if isinstance(one.data, EffectRequested) and one.data.effect == "bind_pod"]
+        event = asked[which % len(asked)]
+        self.driver.report(event.id, outcome, job=event.subject, reason="Conflict" if outcome == "failed" else None)
+        self.cluster.obey()
 
     # --- the rest -----------------------------------------------------------------------------------------------------------
 

@@ -1,15 +1,17 @@
-"""Queues, tenants, priority classes and grants: objects of the cluster that are given with `lahar apply` or observed."""
+"""Queues, tenants, priority classes, grants, quotas and budgets: objects that are given with `lahar apply` or observed."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from engine.events.budgets import read_budget
-from engine.events.inputs import ObjectApplied, ObjectDeleted
+from engine.events.inputs import DEFAULT_NAMESPACE, ObjectApplied, ObjectDeleted
 from engine.events.prices import read_book
 from engine.kubernetes.errors import ObjectError
+from engine.kubernetes.manifests.namespaced_objects import NotNegative, PodDisruptionBudget, ResourceQuota, Resources
+from engine.kubernetes.manifests.queue_rules import HIERARCHY, HIERARCHY_WEIGHTS, annotation_faults, rooted
 from engine.kubernetes.reading.fields import mapping, text
 from engine.kubernetes.reading.quantity import parse_quantity
 from engine.kubernetes.reading.shapes import Int32, Metadata, Shape, fields, read_shape, unknown_fields
@@ -28,19 +30,7 @@ __all__ = [
     "delete_object",
 ]
 
-ObjectKind = Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook"]
-
-NotNegative = Annotated[Int32, Field(ge=0)]
-
-
-def _quantity(value: str | float) -> str:
-    if parse_quantity(value) < 0:
-        raise ValueError(f"{value} must not be negative")
-    return str(value)
-
-
-Quantity = Annotated[str | int | float, AfterValidator(_quantity)]
-Resources = dict[str, Quantity]
+ObjectKind = Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook", "ResourceQuota", "PodDisruptionBudget"]
 
 
 class Guarantee(Shape):
@@ -54,6 +44,8 @@ class QueueSpec(Shape):
 
     PASSED = fields("affinity extendClusters type")
 
+    state: Literal["", "Open", "Closed"] | None = None
+    """What is wanted; how it stands is told by the object's status. Left out: Open."""
     weight: Annotated[Int32, Field(ge=1, le=65535)] = 1
     capability: Resources | None = None
     """Hard cap; a resource that it leaves out is not limited."""
@@ -99,18 +91,45 @@ class TenantSpec(Shape):
     """Compared before the priorities of jobs when victims are chosen."""
     may_preempt: bool = False
     """Its privileged jobs may preempt others."""
+    weight: Annotated[Int32, Field(ge=1)] | None = None
+    """Of its share, which plugin `fairshare` compares; left out: 1, or what a ResourceQuota of the namespace states."""
     budget: Any = None
     """What it means to spend in a month (`engine.events.budgets`)."""
     description: str | None = None
 
 
+class QueueStatus(Shape):
+    """`status` of a queue, as far as it decides."""
+
+    PASSED = fields("allocated completed inqueue pending reservation running unknown")
+
+    state: Literal["", "Open", "Closed", "Closing", "Unknown"] | None = None
+
+
 class Queue(Shape):
     """A queue."""
 
-    PASSED = fields("apiVersion kind status")
+    PASSED = fields("apiVersion kind")
 
     metadata: Metadata
     spec: QueueSpec = Field(default_factory=QueueSpec)
+    status: QueueStatus = Field(default_factory=QueueStatus)
+
+    def projected(self) -> dict[str, Any]:
+        """Return its specification with its state and its place in the hierarchy of plugin `drf`.
+
+        Raises:
+            ObjectError: the annotations of hierarchy are wrong.
+        """
+        spec = _dumped(self.spec, set(type(self.spec).model_fields) - {"state"})
+        stated = self.metadata.annotations or {}
+        hierarchy, weights = stated.get(HIERARCHY, ""), stated.get(HIERARCHY_WEIGHTS, "")
+        faults = list(annotation_faults(hierarchy, weights))
+        if faults:
+            raise ObjectError("Queue", [(fault.path, fault.message) for fault in faults])
+        hierarchy, weights = rooted(hierarchy, weights)
+        more = {"state": self.status.state or self.spec.state, "hierarchy": hierarchy, "hierarchyWeights": weights}
+        return spec | {name: value for name, value in more.items() if value}
 
 
 class Tenant(Shape):
@@ -172,17 +191,23 @@ class Grant(Shape):
     spec: GrantSpec
 
 
-OBJECT_KINDS: Final[dict[str, type[Queue | Tenant | PriorityClass | Grant | PriceBook]]] = {
+AnyObject = Queue | Tenant | PriorityClass | Grant | PriceBook | ResourceQuota | PodDisruptionBudget
+
+OBJECT_KINDS: Final[dict[str, type[AnyObject]]] = {
     "Queue": Queue,
     "Tenant": Tenant,
     "PriorityClass": PriorityClass,
     "Grant": Grant,
     "PriceBook": PriceBook,
+    "ResourceQuota": ResourceQuota,
+    "PodDisruptionBudget": PodDisruptionBudget,
 }
+_NAMESPACED: Final = frozenset({"ResourceQuota", "PodDisruptionBudget"})
+"""Kinds that have a name in each namespace: `NAMESPACE/NAME` in the facts."""
 
 
 def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
-    """Validate a Queue, Tenant, PriorityClass, Grant or PriceBook.
+    """Validate an object of one of `OBJECT_KINDS`.
 
     Returns:
         The fact, its `spec` with all defaults, in Kubernetes' spelling; and a warning for each field that is not known.
@@ -198,15 +223,29 @@ def apply_object(content: dict[str, Any]) -> tuple[ObjectApplied, list[str]]:
         raise ObjectError(kind, [("metadata.name", "missing")])
     if isinstance(found, Tenant) and found.spec.budget is not None and (wrong := read_budget(found.spec.budget)[1]):
         raise ObjectError(kind, wrong)
-    spec = _price_book(found) if isinstance(found, PriceBook) else _spec(found)
+    spec = _spec(found)
     warnings = [f"{path}: unknown field, left out" for path in unknown_fields(found)]
-    uid = text(mapping(content.get("metadata")).get("uid"))
-    return ObjectApplied(kind, found.metadata.name, spec, found.metadata.resource_version, uid), warnings
+    version, uid = found.metadata.resource_version, text(mapping(content.get("metadata")).get("uid"))
+    return ObjectApplied(kind, _name(kind, found.metadata.name, found.metadata.namespace), spec, version, uid), warnings
 
 
-def _spec(found: Queue | Tenant | PriorityClass | Grant) -> dict[str, Any]:
-    part = found if isinstance(found, PriorityClass) else found.spec
-    known = set(type(part).model_fields) - {"metadata"}
+def _name(kind: ObjectKind, name: str, namespace: str | None) -> str:
+    return f"{namespace or DEFAULT_NAMESPACE}/{name}" if kind in _NAMESPACED else name
+
+
+def _spec(found: AnyObject) -> dict[str, Any]:
+    match found:
+        case PriceBook():
+            return _price_book(found)
+        case PriorityClass():
+            return _dumped(found, set(type(found).model_fields) - {"metadata"})
+        case Tenant() | Grant():
+            return _dumped(found.spec, set(type(found.spec).model_fields))
+        case _:
+            return found.projected()
+
+
+def _dumped(part: Shape, known: set[str]) -> dict[str, Any]:
     return part.model_dump(mode="json", by_alias=True, exclude_none=True, include=known)
 
 
@@ -219,7 +258,7 @@ def _price_book(found: PriceBook) -> dict[str, Any]:
 
 
 def delete_object(content: dict[str, Any]) -> ObjectDeleted:
-    """Return the fact that a Queue, Tenant, PriorityClass, Grant or PriceBook is gone.
+    """Return the fact that an object of one of `OBJECT_KINDS` is gone.
 
     Raises:
         ObjectError: `metadata.name` is missing, or the kind is another one.
@@ -228,6 +267,7 @@ def delete_object(content: dict[str, Any]) -> ObjectDeleted:
     name = text(metadata.get("name"))
     if name is None:
         raise ObjectError(kind, [("metadata.name", "missing")])
+    name = _name(kind, name, text(metadata.get("namespace")))
     return ObjectDeleted(kind, name, text(metadata.get("resourceVersion")), text(metadata.get("uid")))
 
 

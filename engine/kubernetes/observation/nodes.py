@@ -5,13 +5,15 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any, Final, Literal, cast
 
-from engine.events.inputs import NodeDeleted, NodeObserved
+from engine.events.inputs import NodeDeleted, NodeObserved, Taint
 from engine.kubernetes.errors import ProjectionError, QuantityError
 from engine.kubernetes.reading.fields import mapping, mappings, strings, text
-from engine.kubernetes.reading.quantity import bytes_, milli, parse_quantity
+from engine.kubernetes.reading.quantity import LARGEST, bytes_, milli, parse_quantity
 
 __all__ = ["delete_node", "observe_node"]
 
+_OWN: Final = frozenset({"cpu", "memory", "pods"})
+"""Resources that have fields of their own."""
 _UNREACHABLE: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 
 
@@ -41,6 +43,12 @@ def observe_node(node: dict[str, Any]) -> NodeObserved:
         gpu_model=labels.get("nvidia.com/gpu.product"),
         labels=labels,
         uid=text(metadata.get("uid")),
+        resources={name: amount for name in size if isinstance(name, str) and name not in _OWN and (amount := _milli(size, name))},
+        taints=[
+            Taint(key, text(taint.get("value")) or "", text(taint.get("effect")) or "NoSchedule")
+            for taint in mappings(spec.get("taints"))
+            if (key := text(taint.get("key"))) is not None
+        ],
     )
 
 
@@ -67,6 +75,10 @@ def _amount(size: dict[str, Any], name: str) -> Fraction:
         return max(Fraction(0), parse_quantity(size.get(name)))
     except QuantityError:
         return Fraction(0)
+
+
+def _milli(size: dict[str, Any], name: str) -> int:
+    return min(milli(_amount(size, name)), LARGEST)
 
 
 def _ready(status: dict[str, Any]) -> Literal["True", "False", "Unknown"]:

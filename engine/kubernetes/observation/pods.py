@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.events.inputs import PodDeleted, PodObserved
+from engine.events.pod_shape import HostPort
 from engine.kubernetes.errors import ProjectionError
 from engine.kubernetes.observation.messages import pod_message
 from engine.kubernetes.observation.moments import pod_moments
@@ -13,7 +14,8 @@ from engine.kubernetes.observation.view import PodView
 from engine.kubernetes.reading.fields import mapping, text, whole
 from engine.kubernetes.reading.identity import controller, job_kind, people, queue_of, slot_of
 from engine.kubernetes.reading.owner_labels import join_of, label
-from engine.kubernetes.reading.requests import effective_requests
+from engine.kubernetes.reading.pod_shape import host_ports
+from engine.kubernetes.reading.requests import observed_requests
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES, Rank
 
 __all__ = ["delete_pod", "observe_pod"]
@@ -81,6 +83,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
     times = pod_moments(view, phase)
     code = 0 if phase == "Succeeded" else exit_code(view) if phase == "Failed" else None
     containers = view.containers
+    requests, resources = observed_requests(view.spec)
     return PodObserved(
         uid=uid,
         job=owner_uid or claimed or uid,
@@ -106,7 +109,7 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         ready=bool(view.true("Ready")),
         restarts=sum([one.restarts for one in containers]),
         init_restarts=sum([one.restarts for one in view.inits]),
-        requests=effective_requests(view.spec),
+        requests=requests,
         bound=times.bound,
         running=times.running,
         terminating=times.terminating,
@@ -120,7 +123,14 @@ def _project(view: PodView, verdict: Verdict, *, inferred: bool = False) -> PodO
         tenant=tenant,
         project=project,
         user=user,
+        resources=resources,
+        host_ports=[_port(port) for port in host_ports(view.spec)],
     )
+
+
+def _port(port: HostPort) -> str:
+    on_every_address = port == HostPort(port.port, port.protocol)
+    return f"{port.port}/{port.protocol}" + ("" if on_every_address else f"/{port.ip}")
 
 
 def _rank(verdict: Verdict, *, ended: bool, inferred: bool) -> Rank:

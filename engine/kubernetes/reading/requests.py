@@ -13,12 +13,14 @@ from engine.kubernetes.errors import QuantityError
 from engine.kubernetes.reading.quantity import LARGEST, parse_quantity
 from statemachines.spec import Requests
 
-__all__ = ["effective_requests"]
+__all__ = ["effective_requests", "observed_requests", "requests_by_name"]
 
 _Amounts = dict[str, int]
 """Billionths of a core, of a byte, of a device, by resource: as fine as quantities get, so sums of integers are exact."""
 
 _COUNTED: Final = frozenset({"cpu", "memory"})
+_USUAL: Final = frozenset({"cpu", "memory", "nvidia.com/gpu"})
+"""What `Requests` tells by itself: its devices are these, unless others are named."""
 _NANO: Final = 10**9
 _NOTHING: Final[_Amounts] = {}  # shared: not to be changed
 
@@ -36,12 +38,33 @@ def effective_requests(pod_spec: object) -> Requests:
     """
     if not isinstance(pod_spec, dict):
         return Requests()
+    return _requests(_effective(pod_spec, every=False))
+
+
+def observed_requests(pod_spec: dict[str, object]) -> tuple[Requests, dict[str, int]]:
+    """Return the effective request of a pod, and what it asks for beside cpu, memory and `nvidia.com/gpu`, in thousandths."""
+    total = _effective(pod_spec, every=True)
+    return _requests(total), {name: _up(amount * 1000) for name, amount in total.items() if name not in _USUAL and amount}
+
+
+def _requests(total: _Amounts) -> Requests:
+    gpu = sum([amount for name, amount in total.items() if name.endswith("gpu")])
+    return Requests(_up(total.get("cpu", 0) * 1000), _up(total.get("memory", 0)), _up(gpu))
+
+
+def requests_by_name(pod_spec: dict[str, object]) -> dict[str, int]:
+    """Return the effective request of a pod for every resource: memory in bytes, everything else in thousandths (Volcano)."""
+    return {name: _up(amount if name == "memory" else amount * 1000) for name, amount in _effective(pod_spec, every=True).items()}
+
+
+def _effective(pod_spec: dict[str, object], *, every: bool) -> _Amounts:
+    """Return the effective request of a pod, for `every` resource or those of `Requests`."""
     running = _NOTHING
     for container in _containers(pod_spec, "containers"):
-        running = _plus(running, _of_container(container))
+        running = _plus(running, _of_container(container, every=every))
     sidecars = peak = _NOTHING
     for container in _containers(pod_spec, "initContainers"):
-        amounts = _of_container(container)
+        amounts = _of_container(container, every=every)
         if container.get("restartPolicy") == "Always":
             sidecars = _plus(sidecars, amounts)
         else:
@@ -49,9 +72,8 @@ def effective_requests(pod_spec: object) -> Requests:
     total = _largest(_plus(running, sidecars), peak)
     overhead = pod_spec.get("overhead")
     if isinstance(overhead, dict):
-        total = _plus(total, _of_resources(overhead))
-    gpu = sum([amount for name, amount in total.items() if name.endswith("gpu")])
-    return Requests(_up(total.get("cpu", 0) * 1000), _up(total.get("memory", 0)), _up(gpu))
+        total = _plus(total, _of_resources(overhead, every=every))
+    return total
 
 
 def _containers(pod_spec: dict[str, object], field: str) -> list[dict[str, object]]:
@@ -59,20 +81,20 @@ def _containers(pod_spec: dict[str, object], field: str) -> list[dict[str, objec
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
-def _of_container(container: dict[str, object]) -> _Amounts:
+def _of_container(container: dict[str, object], *, every: bool) -> _Amounts:
     resources = container.get("resources")
     if not isinstance(resources, dict):
         return _NOTHING
     requests, limits = resources.get("requests"), resources.get("limits")
     asked = requests if isinstance(requests, dict) else {}
-    return _of_resources({**limits, **asked} if isinstance(limits, dict) else asked)
+    return _of_resources({**limits, **asked} if isinstance(limits, dict) else asked, every=every)
 
 
-def _of_resources(resources: dict[str, object]) -> _Amounts:
+def _of_resources(resources: dict[str, object], *, every: bool) -> _Amounts:
     return {
         name: _nanos(quantity)
         for name, quantity in resources.items()
-        if name in _COUNTED or (isinstance(name, str) and name.endswith("gpu"))
+        if name in _COUNTED or (isinstance(name, str) and (every or name.endswith("gpu")))
     }
 
 

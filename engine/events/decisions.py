@@ -1,0 +1,155 @@
+"""Decisions of the scheduling stage, each about one job, and the lifecycle stage's answers.
+
+A decision was made on what the scheduling stage had read of the job, so by the time it is taken the job may be another one. The
+lifecycle stage answers each with `lahar.decision.accepted` or `lahar.decision.refused`; a decision that comes again under its id
+is a duplicate. Decisions about a forgotten job are late, and have no answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Final, Literal
+
+from engine.events.vocabulary import Data, event, part
+
+__all__ = [
+    "SCHEDULER",
+    "AttemptKey",
+    "DecidedBound",
+    "DecidedEnqueued",
+    "DecidedEvicted",
+    "DecidedPipelined",
+    "DecidedUnschedulable",
+    "DecisionAccepted",
+    "DecisionEvent",
+    "DecisionKind",
+    "DecisionRefused",
+    "EvictionReason",
+    "Placement",
+    "Refusal",
+]
+
+SCHEDULER: Final = "lahar"
+"""The `schedulerName` of jobs that the scheduling stage places."""
+
+DecisionKind = Literal["enqueued", "bound", "pipelined", "evicted", "unschedulable"]
+
+EvictionReason = Literal["Preempted", "Reclaimed", "Shuffled"]
+"""Preempted: for a job of its queue. Reclaimed: for another queue. Shuffled: to be placed better, or its node is wanted back."""
+
+Refusal = Literal[
+    "UnknownJob",
+    "NotManaged",
+    "OtherScheduler",
+    "Ended",
+    "Stale",
+    "NoGroup",
+    "AlreadyEnqueued",
+    "NotEnqueued",
+    "TooMany",
+    "AttemptGone",
+    "AttemptStopping",
+    "AttemptPlaced",
+    "NodeGone",
+    "NodeCordoned",
+]
+"""Why a decision cannot be carried out, tested in this order.
+
+UnknownJob: the cluster has no job with this id. NotManaged: somebody else controls the job. OtherScheduler: its `schedulerName` is
+not `lahar`. Ended: the job is finished. Stale: its specification or its group is a later one than the decision was made on.
+NoGroup: the job is being stopped or restarted. AlreadyEnqueued; NotEnqueued: its group is Pending, so it has no pods to be placed.
+TooMany: more attempts than one decision may evict. AttemptGone: the replica has no such current attempt, or it has ended.
+AttemptStopping: its deletion was asked for. AttemptPlaced: it has a node, or one was decided on. NodeGone: the cluster has no such
+node. NodeCordoned: it takes no new pods.
+"""
+
+
+@part
+class AttemptKey:
+    """Names one attempt of a job."""
+
+    task: str
+    index: int
+    attempt: int
+    """Number of the attempt within its replica, from 1."""
+
+
+@part
+class Placement(AttemptKey):
+    """A node for an attempt."""
+
+    node: str
+
+
+@part
+class DecisionEvent(Data):
+    """What every decision carries; its job is the event's subject."""
+
+    seen: int
+    """Sequence of the last event of the job that the decision takes into account."""
+
+
+@event("lahar.decision.enqueued.v1", topic="decisions")
+class DecidedEnqueued(DecisionEvent):
+    """The job may have its pods made: there is room for its group in the cluster and in its queue (Volcano: Inqueue)."""
+
+
+@event("lahar.decision.bound.v1", topic="decisions")
+class DecidedBound(DecisionEvent):
+    """Attempts get their nodes, all of them or none: a gang is bound in one decision."""
+
+    placements: list[Placement]
+
+
+@event("lahar.decision.pipelined.v1", topic="decisions")
+class DecidedPipelined(DecisionEvent):
+    """Attempts wait for room that others are about to leave on these nodes."""
+
+    placements: list[Placement]
+
+
+@event("lahar.decision.evicted.v1", topic="decisions")
+class DecidedEvicted(DecisionEvent):
+    """Attempts give up their nodes. What becomes of the job follows from its policies for PodEvicted; no retry is used up."""
+
+    reason: EvictionReason
+    attempts: list[AttemptKey] = field(default_factory=list)
+    """At most 250; empty: the job as a whole, which is requeued."""
+    preemptor: str = ""
+    """The job that gets their place; empty: none in particular."""
+
+
+@event("lahar.decision.unschedulable.v1", topic="decisions")
+class DecidedUnschedulable(DecisionEvent):
+    """The job's group cannot be placed now. Made when the reason changes."""
+
+    reason: str
+    """In one word: `NotEnoughResources`, `NotEnoughTasks`, `NotEnoughPodsOfTask` (Volcano), or the scheduling stage's own."""
+    message: str = ""
+
+
+@event("lahar.decision.accepted.v1", topic="job-events")
+class DecisionAccepted(Data):
+    """A decision takes effect, with all that it says; what follows is caused by this event."""
+
+    decision: str
+    kind: DecisionKind
+    placements: list[Placement] = field(default_factory=list)
+    """Of `bound`: the nodes on which these attempts are to run. Of `pipelined`: those that they wait for."""
+    attempts: list[AttemptKey] = field(default_factory=list)
+    """Of `evicted`; empty: the job as a whole."""
+    reason: str | None = None
+    """Of `evicted` and `unschedulable`."""
+    preemptor: str = ""
+    """The job that gets the place of evicted attempts; empty: none in particular."""
+    message: str = ""
+
+
+@event("lahar.decision.refused.v1", topic="job-events")
+class DecisionRefused(Data):
+    """A decision does not fit the job as it stands; nothing else follows from it."""
+
+    decision: str
+    kind: DecisionKind
+    reason: Refusal
+    message: str = ""

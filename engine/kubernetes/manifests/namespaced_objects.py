@@ -1,0 +1,102 @@
+"""Quotas and disruption budgets of namespaces, projected to what scheduling reads of them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from pydantic import AfterValidator, Field
+
+from engine.kubernetes.reading.quantity import parse_quantity
+from engine.kubernetes.reading.shapes import Int32, Metadata, Shape, fields
+
+__all__ = ["NAMESPACE_WEIGHT", "NotNegative", "PodDisruptionBudget", "ResourceQuota", "Resources"]
+
+NAMESPACE_WEIGHT: Final = "volcano.sh/namespace.weight"
+"""Name in a quota's `hard` that is no resource, but the weight of the namespace in plugin `fairshare` (seeds: Volcano's tests)."""
+
+NotNegative = Annotated[Int32, Field(ge=0)]
+
+
+def _quantity(value: str | float) -> str:
+    if parse_quantity(value) < 0:
+        raise ValueError(f"{value} must not be negative")
+    return str(value)
+
+
+Quantity = Annotated[str | int | float, AfterValidator(_quantity)]
+Resources = dict[str, Quantity]
+"""Amounts by resource name, as quantities."""
+
+
+class QuotaSpec(Shape):
+    """`spec` of a quota, and its `status`."""
+
+    PASSED = fields("scopes scopeSelector")
+
+    hard: Resources = Field(default_factory=dict)
+    used: Resources = Field(default_factory=dict)
+
+
+class ResourceQuota(Shape):
+    """How much the pods of a namespace may ask for together (Kubernetes)."""
+
+    PASSED = fields("apiVersion kind")
+
+    metadata: Metadata
+    spec: QuotaSpec = Field(default_factory=QuotaSpec)
+    status: QuotaSpec = Field(default_factory=QuotaSpec)
+
+    def projected(self) -> dict[str, Any]:
+        """Return limits as the cluster enforces them (`status`, else `spec`), what is used, and the namespace's weight."""
+        hard = dict(self.status.hard or self.spec.hard)
+        used = {name: amount for name, amount in self.status.used.items() if name != NAMESPACE_WEIGHT}
+        weight = hard.pop(NAMESPACE_WEIGHT, None)
+        stated = {} if weight is None else {"weight": int(parse_quantity(weight))}
+        return {"hard": hard, "used": used, **stated}
+
+
+class SelectorRequirement(Shape):
+    """One condition on labels."""
+
+    key: str
+    operator: str
+    values: list[str] | None = None
+
+
+class Selector(Shape):
+    """Which pods are meant; without conditions all of the namespace."""
+
+    match_labels: dict[str, str] = Field(default_factory=dict)
+    match_expressions: list[SelectorRequirement] = Field(default_factory=list)
+
+
+class BudgetSpec(Shape):
+    """`spec` of a budget."""
+
+    PASSED = fields("minAvailable maxUnavailable unhealthyPodEvictionPolicy")
+
+    selector: Selector | None = None
+
+
+class BudgetStatus(Shape):
+    """`status` of a budget."""
+
+    PASSED = fields("conditions currentHealthy desiredHealthy disruptedPods expectedPods observedGeneration")
+
+    disruptions_allowed: NotNegative = 0
+
+
+class PodDisruptionBudget(Shape):
+    """How many of the pods that it selects may be disturbed (Kubernetes)."""
+
+    PASSED = fields("apiVersion kind")
+
+    metadata: Metadata
+    spec: BudgetSpec = Field(default_factory=BudgetSpec)
+    status: BudgetStatus = Field(default_factory=BudgetStatus)
+
+    def projected(self) -> dict[str, Any]:
+        """Return the selector, absent where no pod is meant, and the disruptions that the cluster allows now."""
+        selector = self.spec.selector
+        meant = {} if selector is None else {"selector": selector.model_dump(mode="json", by_alias=True, exclude_none=True)}
+        return {**meant, "disruptionsAllowed": self.status.disruptions_allowed}

@@ -1,0 +1,156 @@
+"""Decisions of the scheduling stage: what stands against one as the job is now, and what follows from one that is accepted.
+
+Whoever may write to the topic `decisions` decides; no producer of inputs can (docs/decisions.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from engine.events import Event
+from engine.events.decisions import (
+    SCHEDULER,
+    AttemptKey,
+    DecidedBound,
+    DecidedEnqueued,
+    DecidedEvicted,
+    DecidedPipelined,
+    DecidedUnschedulable,
+    DecisionAccepted,
+    DecisionEvent,
+    DecisionKind,
+    DecisionRefused,
+    Placement,
+    Refusal,
+)
+from engine.lifecycle.actions import execute, settle
+from engine.lifecycle.orders import Order
+from engine.lifecycle.pods import bind_decided, evict, group_phase
+from engine.lifecycle.refused_inputs import is_known, say
+from engine.lifecycle.state import Attempt, Job, ShardState
+from engine.lifecycle.steps import PODS
+from engine.lifecycle.turn import Decision, Events, Turn
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["decided"]
+
+_KINDS: Final[dict[type[DecisionEvent], DecisionKind]] = {
+    DecidedEnqueued: "enqueued",
+    DecidedBound: "bound",
+    DecidedPipelined: "pipelined",
+    DecidedEvicted: "evicted",
+    DecidedUnschedulable: "unschedulable",
+}
+
+_Objection = tuple[Refusal, str]
+"""Why a decision is refused: the word, and the facts behind it."""
+
+
+def decided(turn: Turn, job: Job, event: Event[DecisionEvent]) -> Decision:
+    """Accept a decision and carry it out, or refuse it."""
+    if is_known(job, event):  # it was refused before its job was there
+        return "duplicate"
+    data, kind = event.data, _KINDS[type(event.data)]
+    why = _objection(turn.state, job, event)
+    if why is not None:
+        yield from say(turn, job, DecisionRefused(event.id, kind, *why))
+        return "refused"
+    accepted = turn.event(job, _accepted(event.id, kind, data))
+    yield accepted
+    turn.cause = accepted.id
+    yield from _follow(turn, job, data)
+    return "applied"
+
+
+def _accepted(decision: str, kind: DecisionKind, data: DecisionEvent) -> DecisionAccepted:
+    match data:
+        case DecidedBound() | DecidedPipelined():
+            return DecisionAccepted(decision, kind, placements=data.placements)
+        case DecidedEvicted():
+            return DecisionAccepted(decision, kind, attempts=data.attempts, reason=data.reason, preemptor=data.preemptor)
+        case DecidedUnschedulable():
+            return DecisionAccepted(decision, kind, reason=data.reason, message=data.message)
+        case _:
+            return DecisionAccepted(decision, kind)
+
+
+def _follow(turn: Turn, job: Job, data: DecisionEvent) -> Events:
+    match data:
+        case DecidedEnqueued():
+            yield from settle(turn, job)
+        case DecidedBound():
+            yield from bind_decided(turn, job)
+        case DecidedEvicted(attempts=[]):
+            yield from execute(turn, job, Order("RequeueJob", by=SCHEDULER, reason=data.reason))
+        case DecidedEvicted():
+            yield from evict(turn, job, [job.tasks[one.task].slots[one.index] for one in data.attempts])
+            yield from settle(turn, job)
+        case _:
+            pass
+
+
+def _objection(state: ShardState, job: Job, event: Event[DecisionEvent]) -> _Objection | None:
+    data = event.data
+    if not job.opened or job.cluster != event.clusterid:
+        return "UnknownJob", f"no job of cluster {event.clusterid} has this id"
+    if not job.managed:
+        return "NotManaged", "the job is only observed: somebody else controls it"
+    if job.spec.scheduler_name != SCHEDULER:
+        return "OtherScheduler", f"the job names the scheduler {job.spec.scheduler_name}"
+    if job.phase in FINISHED_JOB_PHASES:
+        return "Ended", f"the job is {job.phase}, which is final"
+    if data.seen < job.settled:
+        return "Stale", f"it was made on event {data.seen} of the job, whose specification or group changed with {job.settled}"
+    phase = group_phase(job)
+    if phase is None:
+        return "NoGroup", f"the job is {job.phase}"
+    match data:
+        case DecidedEnqueued():
+            return ("AlreadyEnqueued", "the job's group is Inqueue") if phase == "Inqueue" else None
+        case DecidedBound() | DecidedPipelined():
+            if phase == "Pending":
+                return "NotEnqueued", "the job's group is Pending: it has no pods"
+            return _to_attempts(job, data.placements, placed=True) or _to_nodes(state, job, data.placements)
+        case DecidedEvicted():
+            if len(data.attempts) > PODS:
+                return (
+                    "TooMany",
+                    f"{len(data.attempts)} attempts, of at most {PODS}: evict them in several decisions, or the whole job",
+                )
+            return _to_attempts(job, data.attempts, placed=False)
+        case _:
+            return None
+
+
+def _to_attempts(job: Job, keys: Iterable[AttemptKey], *, placed: bool) -> _Objection | None:
+    """Say what stands against a decision about attempts that are to be `placed`, or else evicted."""
+    named: set[tuple[str, int]] = set()
+    for key in keys:
+        name = f"{key.task}[{key.index}] attempt {key.attempt}"
+        task = job.tasks.get(key.task)
+        attempt = task.slots.get(key.index) if task is not None else None
+        if attempt is None or attempt.number != key.attempt or not attempt.live:
+            return "AttemptGone", f"{name} is not the current attempt of its replica, or has ended"
+        again = (key.task, key.index) in named  # the decision is carried out as one: the second time the first has been
+        named.add((key.task, key.index))
+        if attempt.kill is not None or attempt.phase == "Terminating" or (again and not placed):
+            return "AttemptStopping", f"the deletion of {name} was asked for"
+        if placed and (again or _has_place(attempt)):
+            return "AttemptPlaced", f"{name} has a node, or one was decided on"
+    return None
+
+
+def _has_place(attempt: Attempt) -> bool:
+    return attempt.phase != "Pending" or attempt.decided is not None
+
+
+def _to_nodes(state: ShardState, job: Job, placements: Iterable[Placement]) -> _Objection | None:
+    """Say what stands against placing pods on nodes."""
+    for name in dict.fromkeys(placement.node for placement in placements):
+        node = state.facts.nodes.get((job.cluster, name))
+        if node is None:
+            return "NodeGone", f"cluster {job.cluster} has no node {name}"
+        if node.unschedulable:
+            return "NodeCordoned", f"node {name} takes no new pods"
+    return None
