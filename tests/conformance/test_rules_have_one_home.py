@@ -23,7 +23,6 @@ WAITS = {
         "task_minima_first",
     },
     # Sessions are run by the scheduling stage.
-    "engine.events.pod_shape": {"pairs"},
     "engine.scheduling.model.amounts": {"read_amounts"},
     "engine.scheduling.scheduler": {"Scheduler"},
     # Volcano's status of a job is written where there is an object to write it to, at the edge of Kubernetes.
