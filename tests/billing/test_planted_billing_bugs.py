@@ -218,18 +218,10 @@ def put_away_too_early(state, ident):
     return known
 
 
-def still_waiting(self, job, attempt, mark):
-    """An attempt that is not open any more, or was recorded, is looked at again."""
-    attempt.due = mark
-    if mark is not None:
-        self.at_mark(mark, job, attempt.ordinal)
-
-
 right_known_of = persist.known_of
 
 PUT_AWAY = {
     "a job is put away without what was learnt": ("engine.billing.absorb.known_of", put_away_too_early),
-    "an attempt waits for two hour marks": ("engine.billing.state.State.set_due", still_waiting),
 }
 
 
