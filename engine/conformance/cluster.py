@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 from engine.conformance.content import Content
-from engine.conformance.pod_shapes import field_of, read_shape
+from engine.conformance.pod_shapes import as_json, read_shape
 from engine.events.times import parse_time
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.model.amounts import Amounts, read_amounts
@@ -72,8 +72,8 @@ def _node(node: Content) -> Node:
         read_amounts(node.get("allocatable") or {}),
         dict(node.get("labels") or {}),
         tuple(
-            Taint(field_of(taint, "Key") or "", field_of(taint, "Value") or "", field_of(taint, "Effect") or "")
-            for taint in node.get("taints") or ()
+            Taint(taint.get("key") or "", taint.get("value") or "", taint.get("effect") or "")
+            for taint in as_json(node.get("taints")) or ()
         ),
         unschedulable=bool(node.get("unschedulable")),
     )
