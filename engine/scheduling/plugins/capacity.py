@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, Final
 
-from engine.scheduling.answers import PERMIT, REJECT, Vote
+from engine.scheduling.answers import REJECT, Vote
 from engine.scheduling.model.amounts import (
     CPU,
     MEMORY,
@@ -23,8 +24,8 @@ from engine.scheduling.model.amounts import (
 )
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugins.queue_limits import Claims, missing, real_capability
-from engine.scheduling.session import Plugin, Session
+from engine.scheduling.plugins.queue_limits import LimitsQueues, missing, real_capability
+from engine.scheduling.session import Session
 
 __all__ = ["Capacity", "queue_share"]
 
@@ -59,7 +60,7 @@ def queue_share(deserved: Amounts, allocated: Amounts) -> float:
     return max(share(allocated.get(name, 0), amount) for name, amount in deserved.items() if amount)
 
 
-class Capacity(Plugin):
+class Capacity(LimitsQueues):
     """Queues with explicit shares (Volcano `capacity`), in a tree with the switch `hierarchy`.
 
     Argument `ancestorReclaimLevel`, 0: how many levels above a queue may reclaim for it, and have to have too much to give.
@@ -72,7 +73,6 @@ class Capacity(Plugin):
         super().open(session)
         self._level = max(0, int(self.option.arguments.number("ancestorReclaimLevel", 0)))
         self._hierarchy = "hierarchy" in self.option.enabled
-        self._claims: Claims | None = None
         self._paths: dict[str, list[Portion]] = {}
         self._portions = {name: Portion(queue) for name, queue in session.cluster.queues.items()}
         self._valid = self._build_tree() if self._hierarchy else self._build_list()
@@ -146,7 +146,7 @@ class Capacity(Plugin):
 
     def allocatable(self, queue: Queue, task: Task) -> bool:
         """Return whether an open queue and all above it stay within what they may hold."""
-        if not (self._valid and queue.open) or (self._hierarchy and self._portions[queue.name].children):
+        if not (queue.open and self._takes_jobs(queue)):
             return False
         return all(within(one.queue.allocated, task.pod_class.items, one.limit) for one in self._path(queue))
 
@@ -170,33 +170,20 @@ class Capacity(Plugin):
             levels += [one for one in path[1 : 1 + self._level] if one.queue.name != _ROOT]
         return any(_deserves_more(one, task) for one in levels)
 
+    def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
+        """Return what the queue of a job and all above it may hold."""
+        return ((portion.queue, portion.limit) for portion in self._path(queue))
+
     def job_enqueueable(self, job: Job) -> Vote:
-        """Permit a job whose minimum resources still fit into what its queue and all above it may hold."""
+        """Reject jobs of queues that the tree does not let have any."""
         queue = job.path[0]
-        if not self._valid or (self._hierarchy and self._portions[queue.name].children):
-            self.session.explain(job, "QueueHierarchyInvalid", self.NAME, queue.name)
-            return REJECT
-        if not queue.open:
-            self.session.explain(job, "QueueNotOpen", self.NAME, queue.name)
-            return REJECT
-        if job.min_resources is None:
-            return PERMIT
-        for portion in self._path(queue):
-            claims = self._claimed().of(portion.queue)
-            if not within(claims, job.min_resources.items(), portion.limit):
-                lacking = missing(claims, job.min_resources.items(), portion.limit)
-                self.session.explain(job, "QueueLimit", self.NAME, portion.queue.name, lacking)
-                return REJECT
-        return PERMIT
+        if self._takes_jobs(queue):
+            return super().job_enqueueable(job)
+        self.session.explain(job, "QueueHierarchyInvalid", self.NAME, queue.name)
+        return REJECT
 
-    def job_enqueued(self, job: Job) -> None:
-        """Count what a job has been let in for."""
-        self._claimed().let_in(job)
-
-    def _claimed(self) -> Claims:
-        if self._claims is None:
-            self._claims = Claims(self.session.cluster)
-        return self._claims
+    def _takes_jobs(self, queue: Queue) -> bool:
+        return self._valid and not (self._hierarchy and self._portions[queue.name].children)
 
     # Victims --------------------------------------------------------------------------------------------------------------
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar
 
-from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.model.amounts import Amounts, add, at_most, is_nothing, largest, share, subtract, within
-from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.model.entities import Task
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugins.queue_limits import Claims, missing, real_capability, without_places
-from engine.scheduling.session import Plugin, Session
+from engine.scheduling.plugins.queue_limits import LimitsQueues, missing, real_capability, without_places
+from engine.scheduling.session import Session
 
 __all__ = ["Proportion", "share_out"]
 
@@ -27,7 +27,7 @@ class Portion:
     """What it deserves, as far as placing pods is limited by it."""
 
 
-class Proportion(Plugin):
+class Proportion(LimitsQueues):
     """Weighted shares of queues that have jobs (Volcano `proportion`)."""
 
     NAME: ClassVar[str] = "proportion"
@@ -36,7 +36,6 @@ class Proportion(Plugin):
         """Share the cluster out anew."""
         super().open(session)
         cluster = session.cluster
-        self._claims: Claims | None = None
         guaranteed: Amounts = {}
         for queue in cluster.queues.values():
             add(guaranteed, queue.guarantee.items())
@@ -77,29 +76,9 @@ class Proportion(Plugin):
         """Return the same as `allocatable`: a queue reclaims up to what it deserves."""
         return self.allocatable(queue, task)
 
-    def job_enqueueable(self, job: Job) -> Vote:
-        """Permit a job whose minimum resources still fit into what its queue may hold."""
-        queue = job.path[0]
-        if not queue.open:
-            self.session.explain(job, "QueueNotOpen", self.NAME, queue.name)
-            return REJECT
-        if job.min_resources is None:
-            return PERMIT
-        claims, limit = self._claimed().of(queue), self._portions[queue.name].limit
-        if within(claims, job.min_resources.items(), limit):
-            return PERMIT
-        lacking = missing(claims, job.min_resources.items(), limit)
-        self.session.explain(job, "QueueLimit", self.NAME, queue.name, lacking)
-        return REJECT
-
-    def job_enqueued(self, job: Job) -> None:
-        """Count what a job has been let in for."""
-        self._claimed().let_in(job)
-
-    def _claimed(self) -> Claims:
-        if self._claims is None:
-            self._claims = Claims(self.session.cluster)
-        return self._claims
+    def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
+        """Return what the queue of a job may hold."""
+        yield queue, self._portions[queue.name].limit
 
     def reclaimable(self, task: Task, candidates: list[Task]) -> list[Task]:
         """Return tasks of queues that hold more than they deserve, as long as they do."""

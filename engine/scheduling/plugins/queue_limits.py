@@ -1,17 +1,20 @@
-"""What proportion and capacity have in common: who may be let in by what a queue may hold at most."""
+"""What proportion and capacity have in common: they let in a job while it fits into what its queue may hold at most."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from math import inf
 
+from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, within
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.plugins.admission import claimed, elastic
+from engine.scheduling.session import Plugin, Session
 
-__all__ = ["Claims", "missing", "real_capability", "without_places"]
+__all__ = ["Claims", "LimitsQueues", "missing", "real_capability", "without_places"]
 
 
 def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, guarantee: Amounts) -> Amounts:
@@ -61,3 +64,41 @@ class Claims:
         if job.min_resources is not None:
             for queue in job.path:
                 add(self._extra.setdefault(queue.name, {}), job.min_resources.items())
+
+
+class LimitsQueues(Plugin, ABC):
+    """Base of plugins that limit what queues hold."""
+
+    def open(self, session: Session) -> None:
+        """Forget what was claimed in the session before."""
+        super().open(session)
+        self._claims: Claims | None = None
+
+    @abstractmethod
+    def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
+        """Return the queues that a job of a queue counts in, each with what it may hold at most."""
+
+    def job_enqueueable(self, job: Job) -> Vote:
+        """Permit a job of an open queue whose minimum resources still fit within all limits."""
+        queue = job.path[0]
+        if not queue.open:
+            self.session.explain(job, "QueueNotOpen", self.NAME, queue.name)
+            return REJECT
+        if job.min_resources is None:
+            return PERMIT
+        for limited, limit in self.limits(queue):
+            claims = self._claimed().of(limited)
+            if not within(claims, job.min_resources.items(), limit):
+                lacking = missing(claims, job.min_resources.items(), limit)
+                self.session.explain(job, "QueueLimit", self.NAME, limited.name, lacking)
+                return REJECT
+        return PERMIT
+
+    def job_enqueued(self, job: Job) -> None:
+        """Count what a job has been let in for."""
+        self._claimed().let_in(job)
+
+    def _claimed(self) -> Claims:
+        if self._claims is None:
+            self._claims = Claims(self.session.cluster)
+        return self._claims
