@@ -77,17 +77,17 @@ class BudgetsStage:
         """
         raise NotKeptError(f"no budget is compared for {event.type} of {event.subject!r}: {error}")
 
-    def fire(self, state: State, now: Micros, error: str | None = None) -> Generator[Event[Data], None, None]:
-        """Fire nothing; never called."""
-        raise NotImplementedError
+    def fire(self, state: State, now: Micros, error: str | None = None) -> Generator[Event[Data], None, None]:  # noqa: ARG002
+        """Yield nothing."""
+        yield from ()
 
-    def drop(self, state: State, now: Micros, error: str) -> Generator[Event[Data], None, None]:
-        """Drop nothing; never called."""
-        raise NotImplementedError
+    def drop(self, state: State, now: Micros, error: str) -> Generator[Event[Data], None, None]:  # noqa: ARG002
+        """Yield nothing."""
+        yield from ()
 
-    def timer(self, state: State) -> str:
-        """Name no timer; never called."""
-        raise NotImplementedError
+    def timer(self, state: State) -> str:  # noqa: ARG002
+        """Return no name."""
+        return ""
 
     def fires_at(self, state: State, due: Micros, horizon: Micros) -> Micros:  # noqa: ARG002
         """Return when a timer is due."""
