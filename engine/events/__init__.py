@@ -1,13 +1,13 @@
 """The vocabulary: event types, their names and encoding.
 
-`inputs` come from outside, `jobs` are the lifecycle stage's events, `decisions` the scheduling stage's and the answers to them.
-All of Lahar exchanges these.
+`inputs` come from outside, `jobs` are the lifecycle stage's events, `decisions` the scheduling stage's and the answers to them;
+`billing` and `budgets` belong to the stages of these names.
 """
 
 from engine.events import inputs, jobs
 
 # isort: split
-# Types stand in the order in which they are defined.
+# The order of these imports is the order of the types in documents.
 from engine.events import decisions
 
 # isort: split

@@ -1,6 +1,6 @@
-"""One realistic example of every event type, for the catalogue and for readers' tests.
+"""One realistic example of every event type, for the catalogue and for subscribers' tests.
 
-They tell of one job, `ml/llama-finetune`: a parameter server and two workers, one of which is OOM-killed and restarted.
+They are about one job, `ml/llama-finetune`: a parameter server and two workers, one of which is OOM-killed and restarted.
 """
 
 from __future__ import annotations
@@ -237,7 +237,7 @@ def example(name: str) -> Event[Data]:
     if data.TOPIC in INPUT_TOPICS:
         return Event(_input_id(data), _source(data), name, subject, time, time + SECOND, 0, subject, "", _CLUSTER, data)
     cause = ids.observation_id(_POD, "81734", deleted=False)
-    # A shard's account belongs to no job; what could not be read has a key, but no id and no cluster.
+    # A shard's account has no job; an unreadable record has a key, but neither id nor cluster.
     of_shard, stage = level(type(data)) == "shard", "scheduling" if data.TOPIC == "decisions" else "lifecycle"
     correlation = data.key if isinstance(data, jobs.DeadLettered) else "" if level(type(data)) in {"shard", "tenant"} else subject
     return Event(

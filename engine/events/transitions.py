@@ -20,7 +20,7 @@ __all__ = ["transition_of"]
 
 
 def transition_of(data: Data) -> Transition | None:
-    """Return the change of phase that an event is; `None`: it is none."""
+    """Return an event as a change of phase; `None`: it is none."""
     match data:
         case AttemptEnded():
             return Transition("replica", data.phase, data.previous, data.task, data.index, data.reason, data.exit_code)
