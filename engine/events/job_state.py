@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, ClassVar, Final, Self
 
-from engine.events.envelope import Event
-from engine.events.jobs import (
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -16,10 +15,9 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
 )
+from engine.events.envelope import Event
+from engine.events.jobs import JobOpened, JobPhaseChanged, JobRevised
 from engine.events.vocabulary import Data
 from statemachines.spec import Requests
 from statemachines.vocabulary import AttemptPhase, JobPhase

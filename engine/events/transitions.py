@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptRunning, AttemptStarted, AttemptTerminating
 from engine.events.job_state import ENTERED
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    JobOpened,
-    JobPhaseChanged,
-    TaskPhaseChanged,
-)
+from engine.events.jobs import JobOpened, JobPhaseChanged, TaskPhaseChanged
 from engine.events.vocabulary import Data
 from statemachines.transition import Transition
 

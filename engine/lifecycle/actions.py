@@ -8,16 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.events.jobs import (
-    ActionDeferred,
-    ActionTaken,
-    Anomaly,
-    DelaysCancelled,
-    EventRaised,
-    JobPhaseChanged,
-    TimerCancelled,
-    TimerSet,
-)
+from engine.events.actions import ActionDeferred, ActionTaken, DelaysCancelled, EventRaised, TimerCancelled, TimerSet
+from engine.events.jobs import JobPhaseChanged
+from engine.events.outcomes import Anomaly
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import cancelled, fired_key
 from engine.lifecycle.lost_pods import wait_for_lost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.events import Event
-from engine.events.jobs import AttemptEnded, AttemptObjectChanged
+from engine.events.attempts import AttemptEnded, AttemptObjectChanged
 from engine.lifecycle.state import Attempt, Job
 from engine.lifecycle.turn import Turn
 from statemachines.vocabulary import ObjectState, Rank, TerminalPhase

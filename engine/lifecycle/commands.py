@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from engine.events.actions import EventRaised
 from engine.events.inputs import CommandIssued, CustomEventRaised
-from engine.events.jobs import EventRaised
 from engine.kubernetes.manifests.event_schemas import data_fault
 from engine.lifecycle.actions import execute, raise_event, settle
 from engine.lifecycle.orders import Order

@@ -7,8 +7,8 @@ from sys import intern
 from typing import Any, Final, get_args
 
 from engine.events import Data, Event
-from engine.events.excerpts import gist
-from engine.events.jobs import (
+from engine.events.actions import EffectRequested
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -18,8 +18,8 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
-    EffectRequested,
 )
+from engine.events.excerpts import gist
 from engine.lifecycle.indexes import (
     enter,
     leave,

@@ -8,33 +8,31 @@ from sys import intern
 from typing import Any, Final
 
 from engine.events import Data, Event
-from engine.events.decisions import DecisionAccepted, DecisionRefused
-from engine.events.excerpts import gist
-from engine.events.ids import is_separate_job_id
-from engine.events.jobs import (
+from engine.events.actions import (
     ActionDeferred,
     ActionTaken,
-    Anomaly,
-    CommandRefused,
     DelaysCancelled,
     EffectSettled,
     EventRaised,
-    InputOrphaned,
-    InputParked,
-    InputReleased,
-    JobObjectDeleted,
-    JobOpened,
-    JobParked,
-    JobPhaseChanged,
-    JobRejected,
-    JobRevised,
-    JobUnparked,
-    LetterDiscarded,
-    RowRejected,
-    TaskPhaseChanged,
     TimerCancelled,
     TimerFired,
     TimerSet,
+)
+from engine.events.decisions import DecisionAccepted, DecisionRefused
+from engine.events.excerpts import gist
+from engine.events.ids import is_separate_job_id
+from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
+from engine.events.outcomes import (
+    Anomaly,
+    CommandRefused,
+    InputOrphaned,
+    InputParked,
+    InputReleased,
+    JobParked,
+    JobRejected,
+    JobUnparked,
+    LetterDiscarded,
+    RowRejected,
 )
 from engine.lifecycle.indexes import (
     begin_version,

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from engine.events import Data, Event, NotKeptError, encode, to_cloudevent
+from engine.events.actions import TimerSet
 from engine.events.inputs import PodDeleted, PodObserved
-from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerSet
+from engine.events.outcomes import InputOrphaned, InputParked, JobParked
 from engine.lifecycle.claims import restore
 from engine.lifecycle.indexes import held_size, where_of
 from engine.lifecycle.refused_inputs import held_key

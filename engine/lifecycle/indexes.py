@@ -13,9 +13,9 @@ from typing import Any, Final, TypeVar
 from pydantic_core import to_json
 
 from engine.events import Event
+from engine.events.actions import DelaysCancelled
 from engine.events.ids import routing_key
 from engine.events.inputs import DEFAULT_NAMESPACE
-from engine.events.jobs import DelaysCancelled
 from engine.lifecycle.claims import Claim, claim_of, restore
 from engine.lifecycle.job_pages import SIZES, change_spec, change_tasks, clear, discard, keep
 from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, Waiters, category

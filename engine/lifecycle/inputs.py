@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
+from engine.events.actions import EffectSettled, TimerCancelled
 from engine.events.decisions import DecidedBound, DecidedEnqueued, DecidedEvicted, DecidedPipelined, DecidedUnschedulable
 from engine.events.inputs import (
     CommandIssued,
@@ -24,17 +25,7 @@ from engine.events.inputs import (
     PodObserved,
     RowUnreadable,
 )
-from engine.events.jobs import (
-    Anomaly,
-    CommandRefused,
-    EffectSettled,
-    InputReleased,
-    JobRejected,
-    JobUnparked,
-    LetterDiscarded,
-    RowRejected,
-    TimerCancelled,
-)
+from engine.events.outcomes import Anomaly, CommandRefused, InputReleased, JobRejected, JobUnparked, LetterDiscarded, RowRejected
 from engine.kubernetes.manifests.job_bounds import replica_faults
 from engine.kubernetes.observation.versions import is_newer
 from engine.lifecycle import authority, commands, held_inputs, managed_jobs, observed_jobs, ownership, refused_inputs, steps

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.events import Event
-from engine.events.jobs import AttemptEnded, TimerCancelled, TimerSet
+from engine.events.actions import TimerCancelled, TimerSet
+from engine.events.attempts import AttemptEnded
 from engine.events.times import SECOND
 from engine.kubernetes.observation.cluster_facts import NODE
 from engine.lifecycle.closing import give_up

@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
+from engine.events.actions import EventRaised, TimerSet
 from engine.events.back_off import BackOff
 from engine.events.bounds import NAME_CHARACTERS
 from engine.events.decisions import SCHEDULER
@@ -18,15 +19,8 @@ from engine.events.inputs import (
     JobUpdated,
     ObjectApplied,
 )
-from engine.events.jobs import (
-    EventRaised,
-    Fault,
-    JobObjectDeleted,
-    JobOpened,
-    JobRejected,
-    JobRevised,
-    TimerSet,
-)
+from engine.events.jobs import JobObjectDeleted, JobOpened, JobRevised
+from engine.events.outcomes import Fault, JobRejected
 from engine.events.times import SECOND
 from engine.kubernetes.manifests.job_bounds import first_faults
 from engine.kubernetes.manifests.manifest import read_identity, read_manifest, update_spec

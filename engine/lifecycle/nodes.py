@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Literal
 
 from engine.events import Data, Event
+from engine.events.actions import TimerCancelled
+from engine.events.attempts import AttemptChanged
 from engine.events.inputs import NodeDeleted, NodeObserved
-from engine.events.jobs import AttemptChanged, TimerCancelled
 from engine.lifecycle import lost_pods
 from engine.lifecycle.indexes import pods_on
 from engine.lifecycle.turn import Decision, Events, Turn

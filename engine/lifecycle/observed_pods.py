@@ -10,9 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from engine.events import Event
-from engine.events.excerpts import excerpt, gist
-from engine.events.inputs import PodObserved
-from engine.events.jobs import (
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -21,6 +19,8 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptTerminating,
 )
+from engine.events.excerpts import excerpt, gist
+from engine.events.inputs import PodObserved
 from engine.events.times import SECOND
 from engine.lifecycle.closing import close, last_seen
 from engine.lifecycle.state import Attempt, Job

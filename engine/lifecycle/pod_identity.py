@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from engine.events.attempts import AttemptStarted
 from engine.events.bounds import REPLICAS, TASKS
 from engine.events.excerpts import excerpt
 from engine.events.inputs import PodObserved
-from engine.events.jobs import AttemptStarted
 from engine.lifecycle.closing import give_up, give_up_object
 from engine.lifecycle.state import Attempt, Job
 from engine.lifecycle.turn import Events, Turn

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import islice
 
+from engine.events.actions import TimerSet
 from engine.events.inputs import PodObserved
-from engine.events.jobs import Anomaly, TimerSet
+from engine.events.outcomes import Anomaly
 from engine.kubernetes.observation.versions import is_newer
 from engine.lifecycle import lost_pods, managed_jobs, observed_jobs, observed_pods, ownership, pod_identity, refused_inputs
 from engine.lifecycle.actions import settle

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from engine.events.actions import EffectRequested
+from engine.events.attempts import AttemptObjectChanged, AttemptStarted
 from engine.events.decisions import SCHEDULER
 from engine.events.inputs import PodObserved
-from engine.events.jobs import AttemptObjectChanged, AttemptStarted, EffectRequested
 from engine.lifecycle.closing import give_up
 from engine.lifecycle.lost_pods import wait_for_node, wait_for_sight
 from engine.lifecycle.orders import Order

@@ -21,7 +21,7 @@ from engine.events.inputs import (
     JobUpdated,
     RowUnreadable,
 )
-from engine.events.jobs import Fault, InputReleased
+from engine.events.outcomes import Fault, InputReleased
 from engine.lifecycle import indexes
 from engine.lifecycle.claims import namespace_of, restore
 from engine.lifecycle.state import Job

@@ -11,23 +11,22 @@ from heapq import heappop
 from typing import Any, Final
 
 from engine.events import Data, Event, NotKeptError, Topic
+from engine.events.actions import EffectRequested, TimerFired
+from engine.events.attempts import AttemptLateFact
 from engine.events.bounds import REPLICAS
 from engine.events.decisions import DecisionRefused
 from engine.events.ids import timer_fired_id
 from engine.events.inputs import CommandIssued, PodDeleted
-from engine.events.jobs import (
+from engine.events.jobs import JobForgotten
+from engine.events.outcomes import (
     Anomaly,
-    AttemptLateFact,
     CommandRefused,
     DeadLettered,
-    EffectRequested,
     InputOrphaned,
     InputParked,
-    JobForgotten,
     JobParked,
     JobRejected,
     RowRejected,
-    TimerFired,
 )
 from engine.events.times import SECOND
 from engine.lifecycle import (

@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
+from engine.events.actions import TimerKind
 from engine.events.bounds import REPLICAS
-from engine.events.jobs import TimerKind
 from engine.events.times import SECOND
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.kubernetes.observation.oldest_first import OldestFirst

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.events.jobs import TimerSet
+from engine.events.actions import TimerSet
 from engine.lifecycle.orders import Order
 from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
