@@ -28,8 +28,8 @@ from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.events import Data
+from engine.events.attempts import AttemptChanged, AttemptStarted
 from engine.events.decimals import plain
-from engine.events.jobs import AttemptChanged, AttemptStarted
 from engine.events.prices import METERS
 from engine.events.times import format_time
 from engine.history.budgets import BudgetStanding

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from engine.events import Data, Event
+from engine.events.actions import EffectRequested, EffectSettled
+from engine.events.attempts import AttemptEvent
 from engine.events.excerpts import gist
 from engine.events.job_state import Slot
-from engine.events.jobs import AttemptEvent, EffectRequested, EffectSettled
 from engine.events.times import format_time
 from engine.history.formatting import agree, brief, listed, moment, plural, sentence
 from engine.history.sentences import exit_words, fate

@@ -7,6 +7,29 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from engine.events import Data, Event
+from engine.events.actions import (
+    ActionDeferred,
+    ActionTaken,
+    DelaysCancelled,
+    EffectRequested,
+    EffectSettled,
+    EventRaised,
+    TimerCancelled,
+    TimerFired,
+    TimerKind,
+    TimerSet,
+)
+from engine.events.attempts import (
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptEvent,
+    AttemptLateFact,
+    AttemptObjectChanged,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+)
 from engine.events.budgets import BudgetCrossed
 from engine.events.decisions import (
     DecidedBound,
@@ -31,42 +54,18 @@ from engine.events.inputs import (
     PodObserved,
     RowUnreadable,
 )
-from engine.events.jobs import (
-    ActionDeferred,
-    ActionTaken,
+from engine.events.jobs import JobForgotten, JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
+from engine.events.outcomes import (
     Anomaly,
-    AttemptBound,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptEvent,
-    AttemptLateFact,
-    AttemptObjectChanged,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
     CommandRefused,
-    DelaysCancelled,
-    EffectRequested,
-    EffectSettled,
-    EventRaised,
     InputOrphaned,
     InputParked,
     InputReleased,
-    JobForgotten,
-    JobObjectDeleted,
-    JobOpened,
     JobParked,
-    JobPhaseChanged,
     JobRejected,
-    JobRevised,
     JobUnparked,
     LetterDiscarded,
     RowRejected,
-    TaskPhaseChanged,
-    TimerCancelled,
-    TimerFired,
-    TimerKind,
-    TimerSet,
 )
 from engine.history.formatting import length, moment, plural
 from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT

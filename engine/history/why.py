@@ -9,21 +9,13 @@ from itertools import groupby
 from typing import Any, Final, cast
 
 from engine.events import Data, Event
+from engine.events.actions import ActionDeferred, ActionTaken, EventRaised, TimerSet
+from engine.events.attempts import AttemptEnded, AttemptEvent, AttemptStarted
 from engine.events.decisions import SCHEDULER
 from engine.events.excerpts import gist
 from engine.events.inputs import CommandIssued
-from engine.events.jobs import (
-    ActionDeferred,
-    ActionTaken,
-    AttemptEnded,
-    AttemptEvent,
-    AttemptStarted,
-    EventRaised,
-    JobParked,
-    JobPhaseChanged,
-    JobUnparked,
-    TimerSet,
-)
+from engine.events.jobs import JobPhaseChanged
+from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import format_time
 from engine.history.advice import advice
 from engine.history.fold import fold

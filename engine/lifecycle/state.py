@@ -1,8 +1,7 @@
-"""The state of a lifecycle shard: every job with its tasks, replicas and attempts, and what is known of the cluster.
+"""The state of a lifecycle shard: every job with its tasks, replicas and attempts, and the facts of clusters.
 
-State is the fold of the shard's own events (`evolve`) and of the cluster facts (`absorb`), nothing else. What can be derived
-(counters, indexes) is kept beside it so that the cost of an event depends neither on the number of jobs nor on the number of
-replicas of a job; `codec` writes only what cannot be derived.
+State is the fold of the shard's own events (`evolve`) and of the cluster facts (`absorb`), nothing else. Derived fields (counters,
+indexes) make the cost of an event independent of the number of jobs and of replicas; `codec` does not write them.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import Field
 
+from engine.events.actions import TimerKind
 from engine.events.bounds import REPLICAS
-from engine.events.jobs import TimerKind
 from engine.events.times import SECOND
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.kubernetes.observation.oldest_first import OldestFirst
@@ -44,15 +43,15 @@ __all__ = [
 ]
 
 ABORTED_LONGER: Final = 335 * 86_400 * SECOND
-"""By how much an aborted job is kept longer than a finished one (microseconds): a year with the default of 30 days."""
+"""Extra time that an aborted job is kept (microseconds): a year in all with the default of 30 days."""
 
 Derived = Field(exclude=True)
-"""Marks what can be rebuilt from the rest and is therefore not written."""
+"""Marks fields that are rebuilt from the others and therefore not written."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One pod of one replica, or the wish for one."""
+    """One pod of one replica, or the request for one."""
 
     task: str
     index: int
@@ -63,19 +62,18 @@ class Attempt:
     """`None` until its pod is observed."""
     pod: str = ""
     version: str | None = None
-    """resourceVersion of the last observation from which something followed."""
+    """resourceVersion of the last observation that left an event."""
     seen: int = 0
-    """Recorded time of the last observation that showed it live and from which something followed, or of the report that it was
-    made."""
+    """Recorded time of the last observation that showed it live and left an event, or of the report that it was made."""
     created: int = 0
     bound: int | None = None
     running: int | None = None
     ended: int | None = None
     since: int = 0
-    """When its present phase began."""
+    """Start of its present phase."""
     node: str | None = None
     decided: str | None = None
-    """Node that a decision gives it, until it is seen on one."""
+    """Node that a decision gives it, until it is observed on one."""
     binding: str = ""
     """Id of the request to bind its pod to that node, until its outcome is reported."""
     restarts: int = 0
@@ -84,38 +82,38 @@ class Attempt:
     requests: Requests = field(default_factory=Requests)
     job_version: int = 0
     kill: str | None = None
-    """A deletion was requested; the reason that the end will have."""
+    """Reason that its end will have, once its deletion is requested; `None`: not requested."""
     killed: int = 0
-    """When it was requested."""
+    """Time of that request."""
     disruption: str | None = None
     deadline: int | None = None
-    """When the grace period of its deletion ends."""
+    """End of the grace period of its deletion."""
     object: ObjectState = "absent"
-    """Its pod object, which may outlive it: the replica is taken until it is gone."""
+    """Its pod object, which may outlive it and occupies the replica until it is gone."""
     effect: str = ""
-    """Id of the effect that was last requested for it."""
+    """Id of the last effect requested for it."""
     asked: int = 0
     """Recorded time of that request."""
     creation: str = ""
-    """Id of the request to make its pod, while nothing is heard of it and its deletion is asked for already."""
+    """Id of the request to create its pod, while that is unreported and its deletion is already requested."""
     tries: int = 0
     """How often that effect has failed."""
     unknown: int = 0
-    """How often in a row the API server knew no such pod."""
+    """How often in a row the API server answered "no such pod"."""
     doubted: bool = False
-    """Its creation was reported failed, and may have been carried out all the same."""
+    """Its creation was reported failed, but may have been carried out."""
     replaceable: bool = False
-    """Ended, and its replica is open for another attempt as soon as its object is gone."""
+    """It has ended, and its replica is open for another attempt as soon as its object is gone."""
     exit_code: int | None = None
     rank: Rank = "node"
     past: bool = False
-    """It came into view when its replica had a newer pod already."""
+    """It was first observed when its replica had a newer pod already."""
     late: tuple[str, str | None, int | None, Rank] | None = None
     """Last late fact: phase, reason, end, rank."""
     gist: str = ""
-    """Of the last message that an event of its present phase and reason told."""
+    """Gist of the last message in an event of its present phase and reason."""
     place: Annotated[int, Derived] = 0
-    """In `Job.attempts`. Derived."""
+    """Index in `Job.attempts`. Derived."""
 
     @property
     def live(self) -> bool:
@@ -124,9 +122,9 @@ class Attempt:
 
 
 def category(attempt: Attempt) -> str | None:
-    """Return the counter in which the current attempt of a replica counts; `None`: in none, the replica is open.
+    """Return the counter of a replica's current attempt; `None`: in none, the replica is open.
 
-    Volcano: a pod whose deletion was asked for or seen is terminating and in no other counter, whatever its phase.
+    Volcano: a pod whose deletion was requested or observed is terminating and in no other counter, whatever its phase.
     """
     if attempt.ended is None:
         if attempt.kill is not None or attempt.phase == "Terminating":
@@ -145,26 +143,26 @@ class Task:
     phase: TaskPhase = "Pending"
     since: int = 0
     restarting: bool = False
-    """Attempts of it are being replaced."""
+    """Its attempts are being replaced."""
     completed_raised: bool = False
-    """TaskCompleted was raised for the present set of attempts."""
+    """TaskCompleted was raised for the current attempts."""
     failed_raised: bool = False
     sized: bool = True
-    """The number of replicas is known from a specification, not just from the pods seen."""
+    """The number of replicas is known from a specification, not only from observed pods."""
     slots: Annotated[dict[int, Attempt], Derived] = field(default_factory=dict)
     """Index → current attempt. Derived."""
     place: Annotated[int, Derived] = 0
-    """In `Job.tasks`. Derived."""
+    """Index in `Job.tasks`. Derived."""
     open: Annotated[list[int], Derived] = field(default_factory=list)
     """Replicas that wait for an attempt, ascending. Derived."""
     left: Annotated[Mapping[int, None], Derived] = field(default_factory=empty)
-    """Replicas to be replaced whose last pod stands and whose deletion nobody has asked for. Derived."""
+    """Replicas to be replaced whose last pod exists and has no requested deletion. Derived."""
     numbers: Annotated[Mapping[int, int], Derived] = field(default_factory=empty)
-    """Highest number of an attempt that came into view when its replica had a newer one already, by index. Derived."""
+    """Highest number of an attempt first observed when its replica had a newer one already, by index. Derived."""
     next_index: Annotated[int, Derived] = 0
     """First index above all slots. Derived."""
     latest: Annotated[int, Derived] = 0
-    """When the present phase of one of its attempts began, of that which began last. Derived."""
+    """Latest start of a present phase of its attempts. Derived."""
     counts: Annotated[Counters, Derived] = field(default_factory=Counters)
     """Current attempts by counter. Derived."""
     ready: Annotated[int, Derived] = 0
@@ -173,7 +171,7 @@ class Task:
     """Container restarts over its pending and running attempts. Derived."""
 
     def note(self, attempt: Attempt) -> None:
-        """Take note that the phase of an attempt has begun."""
+        """Update `latest` after an attempt has entered a phase."""
         self.latest = max(self.latest, attempt.since)
 
     def next_number(self, index: int) -> int:
@@ -213,7 +211,7 @@ class Timer:
     kill: KillScope | None = None
     reason: str | None = None
     held: bool = False
-    """It stands still until the job is unparked and no input of it is held."""
+    """Paused until the job is unparked and has no held inputs."""
     depth: int = 0
 
 
@@ -228,20 +226,20 @@ class Deferred:
     event: str | None
     commanded: bool
     id: str
-    """The event that deferred it."""
+    """Id of the event that deferred it."""
 
 
 Table = Literal["seen", "fired", "matched", "timers", "held", "waiting"]
-"""What a job has beside its tasks and attempts that may grow without them."""
+"""Tables of a job that grow independently of its tasks and attempts."""
 
 
 class Page(NamedTuple):
-    """Names a part of a job that is a record of its own (`job_pages`)."""
+    """Names a part of a job with a record of its own (`job_pages`)."""
 
     table: str
     """`spec`, `tasks`, `attempts`, or a `Table`."""
     number: int
-    """From 1: the first page of a table stands in the job's own record."""
+    """From 1: the first page of a table is part of the job's own record."""
 
 
 @dataclass(slots=True)
@@ -249,7 +247,7 @@ class Apart:
     """The later pages of a table."""
 
     added: int = 0
-    """Entries that they were ever given."""
+    """Entries ever added to them."""
     pages: Annotated[dict[int, dict[str, Any]], Derived] = field(default_factory=dict)
     """Page → its entries. Derived."""
     page_of: Annotated[dict[str, int], Derived] = field(default_factory=dict)
@@ -261,14 +259,14 @@ class Waiters:
     """Pods of one cluster and namespace that wait for a job."""
 
     ids: dict[str, None] = field(default_factory=dict)
-    """Of the inputs that told of them, in order."""
+    """Ids of their inputs, in order."""
     size: int = 0
-    """Of these (bytes)."""
+    """Size of these inputs (bytes)."""
 
 
 @dataclass(slots=True)
 class Job:
-    """One job; or, with `opened` 0, a subject of which no job is known yet (pods before their job, refused commands)."""
+    """One job; or, with `opened` 0, an id that is no job yet (pods before their job, refused commands)."""
 
     id: str
     cluster: str = ""
@@ -284,89 +282,88 @@ class Job:
     phase: JobPhase = "Pending"
     reason: str | None = None
     gist: str = ""
-    """Of the last message of its object that an event told."""
+    """Gist of the last message of its object in an event."""
     since: int = 0
     opened: int = 0
     """Sequence of its `job.opened`; 0: not opened."""
     owner_known: bool = False
-    """The job object itself has been seen: an end is for its status to tell, not for the attempts."""
+    """The job object itself was observed: its status decides the end, not the attempts."""
     object_version: str | None = None
     inferred: bool = False
     version: int = 0
     retry_count: int = 0
     restarts: int = 0
     grouped: bool = True
-    """Its group stands; False from a kill of the whole job until it is Pending again (Volcano deletes the PodGroup)."""
+    """Its PodGroup exists; False from a kill of the whole job until it is Pending again (Volcano deletes the PodGroup)."""
     enqueued: bool = False
-    """A decision let its group have pods (Volcano: the PodGroup is Inqueue). Asked about only where we schedule the job."""
+    """A decision let its group have pods (Volcano: the PodGroup is Inqueue). Used only for jobs that Lahar schedules."""
     settled: int = 0
-    """Sequence of the last event that changed what decisions are made on: the specification, or the group. A decision that has not
-    seen it is stale."""
+    """Sequence of the last event that changed the specification or the group. A decision made on an earlier one is stale."""
     requeued: bool = False
     """The restart under way is a RequeueJob, which does not test the retries."""
     deferred: Deferred | None = None
     object_deleted: int | None = None
-    """Recorded time at which the job object was seen gone."""
+    """Recorded time at which the job object was observed gone."""
     sequence: int = 0
     finished: int | None = None
     """Recorded time at which it entered Completed, Failed or Terminated."""
     closing: str = ""
-    """Id of the event that finished it; of what is aborted or no job, of the last one."""
+    """Id of the event that finished it; of an aborted job or an id that is no job: of the last event."""
     rested: int = 0
-    """Recorded time of the last event, of what is aborted or no job."""
+    """Recorded time of the last event of an aborted job or an id that is no job."""
     fired: Mapping[str, None] = field(default_factory=empty)
-    """Raise rules that have fired since the job's version is what it is: `rule/subject`."""
+    """Raise rules that have fired in the job's present version: `rule/subject`."""
     seen: Mapping[str, None] = field(default_factory=empty)
     """Ids of the last inputs without a version of their own that left an event."""
     parked: bool = False
     held: Mapping[str, dict[str, Any]] = field(default_factory=empty)
-    """Parked inputs, as CloudEvents by id, in order."""
+    """Parked inputs as CloudEvents, by id, in order."""
     waiting: Mapping[str, dict[str, Any]] = field(default_factory=empty)
-    """Pods that wait for the job, as CloudEvents by id, in order."""
+    """Pods that wait for the job as CloudEvents, by id, in order."""
     tasks: dict[str, Task] = field(default_factory=dict)
     attempts: list[Attempt] = field(default_factory=list)
-    """All of them, in the order in which they started."""
+    """All attempts, in the order in which they started."""
     timers: Mapping[str, Timer] = field(default_factory=empty)
     lost: Annotated[Mapping[str | None, dict[str, Timer]], Derived] = field(default_factory=empty)
-    """Timers that end the wait for pods of which nothing more is seen, by the node that is gone. Derived."""
+    """Timers that end the wait for lost pods, by the deleted node. Derived."""
     delays: Annotated[Mapping[str | None, dict[str, Timer]], Derived] = field(default_factory=empty)
-    """Timers of delayed actions by the name of their pod. Derived."""
+    """Timers of delayed actions, by the name of their pod. Derived."""
     retries: Annotated[Mapping[tuple[str | None, int | None, int | None], None], Derived] = field(default_factory=empty)
-    """Attempts for which a timer runs to ask again for an effect: task, index, number. Derived."""
+    """Attempts with a timer that requests an effect again: task, index, number. Derived."""
     by_uid: Annotated[dict[str, Attempt], Derived] = field(default_factory=dict)
-    """Derived."""
+    """Attempts by the uid of their pod. Derived."""
     earlier: Annotated[Mapping[tuple[str, int, int], Attempt], Derived] = field(default_factory=empty)
-    """Attempts that are not the current one of their replica, by task, index and number. Derived."""
+    """Attempts that are not their replica's current one, by task, index and number. Derived."""
     by_effect: Annotated[Mapping[str, Attempt], Derived] = field(default_factory=empty)
-    """Attempts by the effect last requested for them, while their object is not gone. Derived."""
+    """Attempts by their last requested effect, while their object is not gone. Derived."""
     rules: Annotated[tuple[RaiseRule, ...], Derived] = ()
     """Its raise rules, those of `main: true` included. Derived."""
     matched: Mapping[str, None] = field(default_factory=empty)
-    """What has matched the raise rules that count since the job's version is what it is: `rule/subject`."""
+    """Matches of raise rules with a `count` in the job's present version: `rule/subject`."""
     matches: Annotated[Mapping[int, int], Derived] = field(default_factory=empty)
-    """How much that is, by rule. Derived."""
+    """Number of these matches, by rule. Derived."""
     counts: Annotated[Counters, Derived] = field(default_factory=Counters)
     """Sum of the tasks' counters. Derived."""
     live: Annotated[int, Derived] = 0
     """Attempts that have not ended. Derived."""
     held_bytes: Annotated[int, Derived] = 0
-    """Of the inputs that are held. Derived."""
+    """Size of the held inputs. Derived."""
     claims: Annotated[Mapping[Claim, int], Derived] = field(default_factory=empty)
-    """What the inputs that are held would make of what nothing has opened, without names, and how many would. Derived."""
+    """Claims of held inputs to open the job, without names, with the number of inputs that make each. Derived."""
     waiting_bytes: Annotated[int, Derived] = 0
-    """Of those that wait. Derived."""
+    """Size of the waiting inputs. Derived."""
     waiters: Annotated[Mapping[tuple[str, str], Waiters], Derived] = field(default_factory=empty)
-    """The inputs that wait by cluster and namespace. Derived."""
+    """Waiting inputs by cluster and namespace. Derived."""
     steps: Annotated[int, Derived] = 0
-    """Steps to come that go on with what the job lacks: 0 or 1. Derived."""
+    """Pending steps that release inputs and request pods: 0 or 1. Derived."""
     kills: Annotated[Mapping[str, Timer], Derived] = field(default_factory=empty)
-    """Steps to come that go on with a kill. Derived."""
+    """Pending steps of kills. Derived."""
     apart: dict[Table, Apart] | None = None
-    """Tables that have later pages. (Not a dict where there are none: small jobs are many.)"""
+    """Tables that have later pages; `None`: none have, which saves the dict of every small job."""
     changed: Annotated[dict[Page, None] | None, Derived] = None
-    """Later pages that have changed since `ShardState.touched` was told. Not part of the state."""
+    """Later pages changed since they were last added to `ShardState.touched`. Not part of the state."""
     encoded: Annotated[dict[Page, bytes] | None, Derived] = None
-    """Later pages as they were last encoded, of a job that was closed. Not part of the state."""
+    """Encoded later pages of a job that was closed before. Not part of the state."""
 
     def attempt(self, task: str, index: int, number: int) -> Attempt | None:
         """Return one attempt, or `None`."""
@@ -378,9 +375,9 @@ class Job:
 
     @property
     def rest(self) -> int | None:
-        """Recorded time from which on it is kept for a while and then forgotten; `None`: something about it is under way.
+        """Recorded time since which it is idle, to be forgotten after a while; `None`: it is active.
 
-        So rest a job that has finished, one that was aborted (which may be resumed, and is kept longer), and an id that is no job.
+        Idle are finished jobs, aborted ones (which may be resumed, and are kept longer), and ids that are no job.
         """
         if self.live or self.timers or self.parked or self.held or self.waiting:
             return None
@@ -393,44 +390,44 @@ class Job:
 
 @dataclass(slots=True)
 class ShardState:
-    """Everything that one lifecycle shard knows."""
+    """The state of one lifecycle shard."""
 
     forget_after: int
     """How long a finished job is kept (microseconds)."""
     orphan_wait: int
     """How long a pod waits for the managed job that it names (microseconds)."""
     max_replicas: int = REPLICAS
-    """How many replicas a job may have, all tasks together."""
+    """Most replicas of a job, all tasks together."""
     jobs: dict[str, Job] = field(default_factory=dict)
     closed: dict[str, bytes] = field(default_factory=dict)
-    """Finished jobs about which nothing is under way, encoded: id → what `codec` wrote."""
+    """Idle jobs, encoded: id → record (`codec`)."""
     closed_pages: dict[str, dict[Page, bytes]] = field(default_factory=dict)
-    """Later pages of those among them that have some, encoded."""
+    """Encoded later pages of those that have some."""
     forgotten: Forgotten = field(default_factory=Forgotten)
     """Ids of forgotten jobs."""
     facts: ClusterFacts = field(default_factory=ClusterFacts)
-    """What is known of clusters."""
+    """Nodes and objects of clusters."""
     timers: list[tuple[int, str, str]] = field(default_factory=list)
-    """Heap of (due, timer id, job id); entries whose timer is gone are skipped. Derived."""
+    """Heap of (due, timer id, job id); entries of cancelled timers are skipped. Derived."""
     finished: OldestFirst[str] = field(default_factory=OldestFirst)
     """Job ids by `Job.rest`. Derived."""
     strangers: dict[str, int] = field(default_factory=dict)
-    """Ids that are no job and rest → since when. Derived."""
+    """Idle ids that are no job → since when. Derived."""
     oldest_strangers: OldestFirst[str] = field(default_factory=OldestFirst)
-    """The same. Derived."""
+    """The same, in order. Derived."""
     on_node: dict[tuple[str, str], dict[str, str | dict[str, None]]] = field(default_factory=dict)
-    """(Cluster, node) → job id → its pods that stand on it, live or with an object that is to go: the uid of one,
-    or the uids of several (most jobs have one pod on a node, and a dict is 184 bytes). Derived."""
+    """(Cluster, node) → job id → its pods on the node, live or with an object still to be deleted: the uid of one, or the uids of
+    several (most jobs have one pod on a node, and a dict is 184 bytes). Derived."""
     awaited_on: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
-    """(Cluster, node that is gone) → jobs with a timer that ends the wait for their pods on it. Derived."""
+    """(Cluster, deleted node) → jobs with a timer that ends the wait for their pods on it. Derived."""
     submitted: dict[str, dict[str, None]] = field(default_factory=dict)
-    """Ids with which managed jobs were submitted that were somebody else's already → ids of those jobs. Derived."""
+    """Ids in submissions that another job already had → ids given to the submitted jobs. Derived."""
     steps: dict[str, int] = field(default_factory=dict)
     """Timers of kind `step` → when they are due. Derived."""
     warm: OrderedDict[str, Job] = field(default_factory=OrderedDict)
-    """Jobs that were looked at and are not in `jobs` (closed ones, unknown ones), so that a decision and the events that follow
-    from it concern the same object. Not part of the state."""
+    """Cache of jobs read that are not in `jobs` (closed or unknown ones), so that a decision and its events concern the same
+    object. Not part of the state."""
     warm_attempts: int = 0
-    """Sum of their attempts. Not part of the state."""
+    """Sum of the cached jobs' attempts. Not part of the state."""
     touched: dict[str, None] = field(default_factory=dict)
-    """Subjects changed since they were last asked for."""
+    """Records changed since the last snapshot asked for them."""

@@ -9,8 +9,9 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from engine.events import Data, Event
+from engine.events.attempts import AttemptEnded, AttemptEvent
 from engine.events.job_state import ENTERED, STATED, AttemptState, JobState, Slot
-from engine.events.jobs import AttemptEnded, AttemptEvent, JobForgotten, JobOpened, JobPhaseChanged, JobRevised
+from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
 from engine.lifecycle import state
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 

@@ -15,17 +15,8 @@ from job_history import History, opened
 from lifecycle_inputs import inputs
 
 from engine.events import Data, Event, decode
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    JobForgotten,
-    JobPhaseChanged,
-    JobRevised,
-)
+from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptRunning, AttemptStarted, AttemptTerminating
+from engine.events.jobs import JobForgotten, JobPhaseChanged, JobRevised
 from engine.lifecycle.evolve import evolve
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import Job

@@ -7,17 +7,11 @@ from typing import get_args
 import pytest
 
 from engine.events import Event
+from engine.events.actions import ActionTaken, TimerFired, TimerKind, TimerSet
+from engine.events.attempts import AttemptChanged, AttemptEnded
 from engine.events.inputs import CommandIssued, JobObserved, PodObserved
-from engine.events.jobs import (
-    ActionTaken,
-    AttemptChanged,
-    AttemptEnded,
-    JobParked,
-    JobPhaseChanged,
-    TimerFired,
-    TimerKind,
-    TimerSet,
-)
+from engine.events.jobs import JobPhaseChanged
+from engine.events.outcomes import JobParked
 from engine.events.times import SECOND
 from engine.history.listing import Filter, Listing
 from engine.history.reading import JobHistory, history_of, job_events

@@ -6,16 +6,9 @@ import json
 
 import pytest
 
-from engine.events.jobs import (
-    ActionDeferred,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptStarted,
-    EffectRequested,
-    EffectSettled,
-    JobRevised,
-    TimerSet,
-)
+from engine.events.actions import ActionDeferred, EffectRequested, EffectSettled, TimerSet
+from engine.events.attempts import AttemptChanged, AttemptEnded, AttemptStarted
+from engine.events.jobs import JobRevised
 from engine.events.times import SECOND
 from engine.history.reading import JobHistory
 from engine.history.replicas import GROUPS

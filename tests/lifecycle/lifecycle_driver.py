@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.events import Data, Event, decode, encode
+from engine.events.actions import ActionTaken, EffectRequested, EffectSettled, TimerSet
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptRunning, AttemptStarted, AttemptTerminating
 from engine.events.decisions import DecisionAccepted, DecisionEvent
 from engine.events.ids import observation_id
 from engine.events.inputs import (
@@ -22,20 +24,7 @@ from engine.events.inputs import (
     PodDeleted,
     PodObserved,
 )
-from engine.events.jobs import (
-    ActionTaken,
-    AttemptBound,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    EffectRequested,
-    EffectSettled,
-    JobOpened,
-    JobPhaseChanged,
-    TaskPhaseChanged,
-    TimerSet,
-)
+from engine.events.jobs import JobOpened, JobPhaseChanged, TaskPhaseChanged
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.indexes import pods_on

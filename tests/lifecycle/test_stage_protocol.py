@@ -8,8 +8,11 @@ from dataclasses import replace
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
 
+from engine.events.actions import TimerFired
+from engine.events.attempts import AttemptChanged
 from engine.events.inputs import CommandIssued, JobObserved, NodeObserved, ObjectApplied, ObjectDeleted
-from engine.events.jobs import AttemptChanged, InputReleased, JobForgotten, TimerFired
+from engine.events.jobs import JobForgotten
+from engine.events.outcomes import InputReleased
 from engine.lifecycle.actions import settle
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import peek

@@ -15,7 +15,8 @@ import pytest
 from answers import folded, projected, write
 
 from engine.events import Data, Event
-from engine.events.jobs import AttemptBound, AttemptChanged, AttemptRunning, AttemptStarted, JobForgotten, JobOpened
+from engine.events.attempts import AttemptBound, AttemptChanged, AttemptRunning, AttemptStarted
+from engine.events.jobs import JobForgotten, JobOpened
 from engine.log.errors import LogDamagedError, LogUnavailableError
 from engine.log.memory import MemoryLog
 from engine.log.sqlite import SqliteLog
