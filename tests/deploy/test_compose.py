@@ -147,7 +147,8 @@ def test_prometheus_reaches_every_worker_and_answers_every_query(stack: Stack) -
         with urlopen(f"http://{stack.address(9090)}/api/v1/query?query={quote(query)}", timeout=10) as answer:
             return json.load(answer)["data"]["result"]
 
-    until(lambda: len(asked("up == 1")) == len(stack.running) - len(stack.processes["kafka"]), PATIENCE, "prometheus has scraped everything")
+    scraped = len(stack.running) - len(stack.processes["kafka"])
+    until(lambda: len(asked("up == 1")) == scraped, PATIENCE, "prometheus has scraped everything")
     until(lambda: len(asked("rate(lahar_inputs_received_total[1m])")) > 0, PATIENCE, "it has scraped twice")
     unanswered = [place for place, query in queries() if place.startswith("panel") and not asked(query)]
     # No callback is registered, no commit has failed, and nothing fires.
