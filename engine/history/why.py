@@ -20,9 +20,10 @@ from engine.events.times import format_time
 from engine.history.advice import advice
 from engine.history.fold import fold
 from engine.history.formatting import NAMED, agree, brief, length, listed, moment, plural, sentence
+from engine.history.phrases import attempt_of, exit_words, fate, limit, quoted
 from engine.history.reading import JobHistory
 from engine.history.replicas import GROUPS, Group, groups_of, needs, refusals, waiting_tasks
-from engine.history.sentences import attempt_of, describe, exit_words, fate, limit, quoted
+from engine.history.sentences import describe
 from engine.history.view import AttemptView, JobView, attempt_name
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 

@@ -13,10 +13,10 @@ from engine.events.jobs import JobPhaseChanged
 from engine.events.outcomes import Anomaly
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import cancelled, fired_key
+from engine.lifecycle.job import Attempt, Job, Timer
 from engine.lifecycle.lost_pods import wait_for_lost
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import EVICTED, breadth, kill, left_to_kill, plan_of, scope_of, start_missing, when_killed
-from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.steps import RAISING, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn

@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 from engine.events import Data, Event
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobUpdated
 from engine.lifecycle.claims import Claim, claim_of
-from engine.lifecycle.state import Job, ShardState
+from engine.lifecycle.job import Job
+from engine.lifecycle.state import ShardState
 
 __all__ = ["may_not_speak", "objection", "objection_to_submission"]
 

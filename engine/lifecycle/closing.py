@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine.events import Event
 from engine.events.attempts import AttemptEnded, AttemptObjectChanged
-from engine.lifecycle.state import Attempt, Job
+from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.turn import Turn
 from statemachines.vocabulary import ObjectState, Rank, TerminalPhase
 

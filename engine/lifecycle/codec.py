@@ -19,8 +19,8 @@ from urllib.parse import quote, unquote
 from pydantic import TypeAdapter
 
 from engine.kubernetes.observation.cluster_facts import NODE, Thing
+from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import first_page, join, later_page
-from engine.lifecycle.state import Job, Page
 
 __all__ = [
     "FORGOTTEN",

@@ -6,9 +6,9 @@ from engine.events.actions import EventRaised
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.kubernetes.manifests.event_schemas import data_fault
 from engine.lifecycle.actions import execute, raise_event, settle
+from engine.lifecycle.job import Job
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import plan_of
-from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.vocabulary import FINISHED_JOB_PHASES, USER_ACTIONS
 

@@ -25,10 +25,11 @@ from engine.events.decisions import (
     Refusal,
 )
 from engine.lifecycle.actions import execute, settle
+from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import bind_decided, evict, group_phase
 from engine.lifecycle.refused_inputs import is_known, say
-from engine.lifecycle.state import Attempt, Job, ShardState
+from engine.lifecycle.state import ShardState
 from engine.lifecycle.steps import PODS
 from engine.lifecycle.turn import Decision, Events, Turn
 from statemachines.vocabulary import FINISHED_JOB_PHASES

@@ -18,8 +18,9 @@ from engine.lifecycle.evolve_attempts import ATTEMPTS
 from engine.lifecycle.evolve_jobs import JOBS
 from engine.lifecycle.idle_jobs import note_finished, note_stranger
 from engine.lifecycle.indexes import index_job, match
+from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import later_pages
-from engine.lifecycle.state import Job, Page, ShardState
+from engine.lifecycle.state import ShardState
 from statemachines.raising import matching, subject_of
 
 __all__ = ["absorb", "evolve", "head", "keep_warm", "peek"]

@@ -28,8 +28,9 @@ from engine.lifecycle.indexes import (
     place,
     seat,
 )
+from engine.lifecycle.job import Attempt, Job, Task
 from engine.lifecycle.job_pages import append, change, change_tasks
-from engine.lifecycle.state import Attempt, Job, ShardState, Task
+from engine.lifecycle.state import ShardState
 from engine.lifecycle.tables import own
 from statemachines.spec import TaskSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES, ObjectState

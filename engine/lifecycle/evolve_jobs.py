@@ -49,6 +49,7 @@ from engine.lifecycle.indexes import (
     stop_timer,
     where_of,
 )
+from engine.lifecycle.job import Deferred, Job, Timer
 from engine.lifecycle.job_pages import change, change_tasks, discard, keep
 from engine.lifecycle.refused_inputs import (
     OBSERVE,
@@ -60,7 +61,7 @@ from engine.lifecycle.refused_inputs import (
     remember_released,
     remember_said,
 )
-from engine.lifecycle.state import Deferred, Job, ShardState, Timer
+from engine.lifecycle.state import ShardState
 from engine.lifecycle.tables import EMPTY, own
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES

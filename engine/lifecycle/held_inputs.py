@@ -12,8 +12,8 @@ from engine.events.inputs import PodDeleted, PodObserved
 from engine.events.outcomes import InputOrphaned, InputParked, JobParked
 from engine.lifecycle.claims import restore
 from engine.lifecycle.indexes import held_size, where_of
+from engine.lifecycle.job import Job, Timer, Waiters
 from engine.lifecycle.refused_inputs import held_key
-from engine.lifecycle.state import Job, Timer, Waiters
 from engine.lifecycle.turn import Events, Turn
 
 __all__ = [

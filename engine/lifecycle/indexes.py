@@ -17,8 +17,9 @@ from engine.events.actions import DelaysCancelled
 from engine.events.ids import routing_key
 from engine.events.inputs import DEFAULT_NAMESPACE
 from engine.lifecycle.claims import Claim, claim_of, restore
+from engine.lifecycle.job import Attempt, Job, Task, Timer, Waiters, category
 from engine.lifecycle.job_pages import SIZES, change_spec, change_tasks, clear, discard, keep
-from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, Waiters, category
+from engine.lifecycle.state import ShardState
 from engine.lifecycle.tables import EMPTY, own
 from statemachines.raising import raise_rules
 from statemachines.spec import JobSpec

@@ -32,8 +32,8 @@ from engine.lifecycle import authority, commands, held_inputs, managed_jobs, obs
 from engine.lifecycle.claims import restore
 from engine.lifecycle.decisions import decided
 from engine.lifecycle.indexes import held_size
+from engine.lifecycle.job import Job, Timer
 from engine.lifecycle.pod_inputs import pod_of_job, settle_list
-from engine.lifecycle.state import Job, Timer
 from engine.lifecycle.steps import IN_VAIN, RELEASED, RELEASED_BYTES, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Decision, Events, Outcome, Turn

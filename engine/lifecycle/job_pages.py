@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from engine.lifecycle.state import Apart, Attempt, Job, Page, Table
+from engine.lifecycle.job import Apart, Attempt, Job, Page, Table
 from engine.lifecycle.tables import EMPTY, own
 from statemachines.spec import JobSpec
 

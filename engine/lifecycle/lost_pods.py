@@ -16,7 +16,7 @@ from engine.events.times import SECOND
 from engine.kubernetes.observation.cluster_facts import NODE
 from engine.lifecycle.closing import give_up
 from engine.lifecycle.indexes import pods_on, stands
-from engine.lifecycle.state import Attempt, Job, Timer
+from engine.lifecycle.job import Attempt, Job, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.vocabulary import TerminalPhase
 

@@ -37,12 +37,12 @@ from engine.lifecycle.actions import (
 from engine.lifecycle.authority import may_not_speak
 from engine.lifecycle.closing import give_up_object
 from engine.lifecycle.indexes import stands
+from engine.lifecycle.job import Attempt, Job, Timer
 from engine.lifecycle.lost_pods import end_without_evidence, stop_waiting, wait_for_lost, wait_for_node, wait_for_sight
 from engine.lifecycle.observed_pods import EVICTED
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import ask_again, bind_decided, is_doomed, kill, meet, rest_of_kill, update_surplus
 from engine.lifecycle.refused_inputs import SUBMIT, faults_digest, manifest_digest, was_said
-from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Decision, Events, Turn
 from statemachines.delays import cancelled_by_event
 from statemachines.limits import active_deadline_due

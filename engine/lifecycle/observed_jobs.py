@@ -12,8 +12,8 @@ from engine.events import Event
 from engine.events.excerpts import excerpt, gist
 from engine.events.inputs import JobObserved, PodObserved
 from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised
+from engine.lifecycle.job import Job
 from engine.lifecycle.lost_pods import wait_for_lost
-from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.observed import attempts_show, owner_shows
 from statemachines.spec import JobSpec, TaskSpec

@@ -23,7 +23,7 @@ from engine.events.excerpts import excerpt, gist
 from engine.events.inputs import PodObserved
 from engine.events.times import SECOND
 from engine.lifecycle.closing import close, last_seen
-from engine.lifecycle.state import Attempt, Job
+from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.replica import next_attempt_phase, skipped
 from statemachines.vocabulary import (

@@ -15,7 +15,8 @@ from engine.events.ids import separate_job_id
 from engine.events.inputs import PodDeleted, PodObserved
 from engine.lifecycle.claims import LOCATED, namespace_of
 from engine.lifecycle.evolve import peek
-from engine.lifecycle.state import Job, ShardState
+from engine.lifecycle.job import Job
+from engine.lifecycle.state import ShardState
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
 __all__ = ["false_claim", "job_of"]

@@ -15,8 +15,9 @@ from engine.lifecycle import codec
 from engine.lifecycle.evolve import keep_warm
 from engine.lifecycle.idle_jobs import note_stranger
 from engine.lifecycle.indexes import index_job, note_submitted
+from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import later_pages
-from engine.lifecycle.state import Job, Page, ShardState
+from engine.lifecycle.state import ShardState
 
 __all__ = ["dump", "jobs", "load", "records", "subject_of"]
 

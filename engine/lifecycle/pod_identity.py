@@ -9,7 +9,7 @@ from engine.events.bounds import REPLICAS, TASKS
 from engine.events.excerpts import excerpt
 from engine.events.inputs import PodObserved
 from engine.lifecycle.closing import give_up, give_up_object
-from engine.lifecycle.state import Attempt, Job
+from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.turn import Events, Turn
 
 __all__ = ["contradiction", "locate", "start"]

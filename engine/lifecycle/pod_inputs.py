@@ -11,8 +11,8 @@ from engine.kubernetes.observation.versions import is_newer
 from engine.lifecycle import lost_pods, managed_jobs, observed_jobs, observed_pods, ownership, pod_identity, refused_inputs
 from engine.lifecycle.actions import settle
 from engine.lifecycle.closing import give_up, give_up_object
+from engine.lifecycle.job import Attempt, Job, Timer, category
 from engine.lifecycle.pods import ask_again, stray
-from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import PACE, PODS, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Decision, Events, Turn

@@ -11,9 +11,9 @@ from engine.events.attempts import AttemptObjectChanged, AttemptStarted
 from engine.events.decisions import SCHEDULER
 from engine.events.inputs import PodObserved
 from engine.lifecycle.closing import give_up
+from engine.lifecycle.job import Attempt, Job, Task, Timer, category
 from engine.lifecycle.lost_pods import wait_for_node, wait_for_sight
 from engine.lifecycle.orders import Order
-from engine.lifecycle.state import Attempt, Job, Task, Timer, category
 from engine.lifecycle.steps import PODS, go_on, go_on_killing, room
 from engine.lifecycle.turn import Events, Turn
 from statemachines.counters import Counters, Pod

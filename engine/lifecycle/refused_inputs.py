@@ -24,7 +24,7 @@ from engine.events.inputs import (
 from engine.events.outcomes import Fault, InputReleased
 from engine.lifecycle import indexes
 from engine.lifecycle.claims import namespace_of, restore
-from engine.lifecycle.state import Job
+from engine.lifecycle.job import Job
 from engine.lifecycle.turn import Events, Turn
 
 __all__ = [

@@ -44,7 +44,8 @@ from engine.lifecycle import (
 )
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import absorb, evolve, head, peek
-from engine.lifecycle.state import Job, ShardState, Timer
+from engine.lifecycle.job import Job, Timer
+from engine.lifecycle.state import ShardState
 from engine.lifecycle.turn import SOURCE, STAGE, Decision, Events, Turn
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 

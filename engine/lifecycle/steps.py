@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from engine.events.actions import TimerSet
+from engine.lifecycle.job import Job
 from engine.lifecycle.orders import Order
-from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.kill import KillScope
 

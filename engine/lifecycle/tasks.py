@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.events.jobs import TaskPhaseChanged
-from engine.lifecycle.state import Job, Task
+from engine.lifecycle.job import Job, Task
 from engine.lifecycle.turn import Events, Turn
 from statemachines.sync import may_start
 from statemachines.task import TaskFacts, TaskTrigger, next_task_phase

@@ -13,7 +13,8 @@ from engine.events import Data, Event
 from engine.events.ids import output_id
 from engine.events.jobs import JobOpened
 from engine.events.transitions import transition_of
-from engine.lifecycle.state import Job, ShardState
+from engine.lifecycle.job import Job
+from engine.lifecycle.state import ShardState
 from statemachines.transition import Transition
 
 __all__ = ["SOURCE", "STAGE", "Decision", "Events", "Outcome", "Turn"]

@@ -17,7 +17,7 @@ from engine.events.attempts import AttemptEnded, AttemptLateFact, AttemptObjectC
 from engine.events.inputs import EffectReported, PodDeleted, PodObserved
 from engine.events.outcomes import Anomaly, JobParked
 from engine.events.times import parse_time
-from engine.lifecycle.state import Attempt, Job
+from engine.lifecycle.job import Attempt, Job
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["Names", "check_rest", "unfinished"]

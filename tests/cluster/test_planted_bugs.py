@@ -19,8 +19,8 @@ from engine.events.attempts import AttemptEnded
 from engine.events.inputs import PodDeleted
 from engine.events.jobs import JobPhaseChanged
 from engine.lifecycle import evolve, evolve_jobs, lost_pods
+from engine.lifecycle.job import Task
 from engine.lifecycle.stage import LifecycleStage
-from engine.lifecycle.state import Task
 
 Twist = Callable[[Event[Any]], Event[Any] | None]
 

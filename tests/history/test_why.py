@@ -14,8 +14,9 @@ from engine.events.jobs import JobPhaseChanged
 from engine.events.outcomes import JobParked
 from engine.events.times import SECOND
 from engine.history.listing import Filter, Listing
+from engine.history.phrases import exit_words, fate
 from engine.history.reading import JobHistory, history_of, job_events
-from engine.history.sentences import describe, exit_words, fate
+from engine.history.sentences import describe
 from engine.history.why import why_event, why_job
 from statemachines.spec import DependsOn, JobSpec, TaskSpec
 from statemachines.vocabulary import FAILED_REASONS, LOST_REASONS

@@ -28,8 +28,9 @@ from engine.events.jobs import JobOpened, JobPhaseChanged, TaskPhaseChanged
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.indexes import pods_on
+from engine.lifecycle.job import Attempt, Job, category
 from engine.lifecycle.stage import LifecycleStage
-from engine.lifecycle.state import Attempt, Job, ShardState, category
+from engine.lifecycle.state import ShardState
 from statemachines.counters import Counters
 from statemachines.replica import next_attempt_phase
 from statemachines.spec import Requests
