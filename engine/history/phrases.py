@@ -74,6 +74,6 @@ def limit(timer: TimerKind, node: str | None) -> str:
         "effect": "the wait before a failed request is repeated",
         "policy": "the delay of an action",
         "step": "the wait before the next step of a large job",
-        "lost": f"the wait for pods of node {node}, which is gone," if node else "the wait for pods that nobody sees",
+        "lost": f"the wait for pods of node {node}, which is gone," if node else "the wait for pods that are no longer seen",
     }
     return limits[timer]

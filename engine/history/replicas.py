@@ -192,11 +192,11 @@ def _state(attempt: AttemptView) -> str:
 def _waits(job: JobView, attempt: AttemptView, refused: EffectSettled | None) -> str:
     if refused is not None:
         why = ", ".join(part for part in (refused.reason, f"“{brief(refused.message)}”" if refused.message else "") if part)
-        return "what was asked for it failed" + (f" ({why})" if why else "")
+        return "the last request for it failed" + (f" ({why})" if why else "")
     if attempt.disruption:
         return f"a disruption is announced ({attempt.disruption})"
     if attempt.ended is None and attempt.phase != "Terminating" and attempt.object == "deleting":
-        return "its deletion was asked for"
+        return "its deletion was requested"
     if _waits_for_object(job, attempt):
         return f"the next attempt waits until pod {attempt.pod} is gone"
     return ""

@@ -104,7 +104,7 @@ def _opened(data: JobOpened, at: str) -> str:
 def _revised(data: JobRevised, at: str) -> str:
     if data.reason is not None or data.message is not None:
         return f"the job's object gave {data.reason or 'no reason'} for its phase {at}{quoted(data.message or '')}"
-    return f"the specification of the job changed {at}" if data.spec is not None else f"more of the job came to be known {at}"
+    return f"the specification of the job changed {at}" if data.spec is not None else f"more about the job was observed {at}"
 
 
 def _phase(data: JobPhaseChanged, at: str) -> str:
@@ -131,7 +131,7 @@ def _running(data: AttemptRunning, at: str) -> str:
 
 
 def _terminating(data: AttemptTerminating, at: str) -> str:
-    return f"the deletion of {attempt_of(data)} was asked for{_because(data.reason)} {at}{quoted(data.message)}"
+    return f"the deletion of {attempt_of(data)} was requested{_because(data.reason)} {at}{quoted(data.message)}"
 
 
 def _ended(data: AttemptEnded, at: str) -> str:
@@ -145,7 +145,7 @@ def _ended(data: AttemptEnded, at: str) -> str:
 def _changed(data: AttemptChanged, at: str) -> str:
     news = []
     if data.uid is not None:
-        news.append("its pod came into view")
+        news.append("its pod was first seen")
     if data.reason_changed:
         news.append(f"it is now {data.reason}" if data.reason else "it is well again")
     if data.restarts is not None:
@@ -157,12 +157,12 @@ def _changed(data: AttemptChanged, at: str) -> str:
     if data.started is not None:
         news.append(f"it had begun to run at {moment(data.started)}")
     if not news and data.message:
-        news.append("more was said of it")
+        news.append("it has a new message")
     return f"{attempt_of(data)}: {', '.join(news) or 'something changed'} {at}{quoted(data.message)}"
 
 
 def _late(data: AttemptLateFact, at: str) -> str:
-    return f"it was learnt about the closed {attempt_of(data)} that it {fate(data.phase, data.reason)} {at}{quoted(data.message)}"
+    return f"a late fact says that the closed {attempt_of(data)} {fate(data.phase, data.reason)} {at}{quoted(data.message)}"
 
 
 def _object_changed(data: AttemptObjectChanged, at: str) -> str:
@@ -226,13 +226,13 @@ def _timer_cancelled(data: TimerCancelled, at: str) -> str:
 
 
 def _timer_fired(_data: TimerFired, at: str) -> str:
-    return f"its time came {at}"
+    return f"a timer fired {at}"
 
 
 def _requested(data: EffectRequested, at: str) -> str:
     name = data.pod or "?"
     what = {
-        "create_pod": f"pod {name} was asked for",
+        "create_pod": f"pod {name} was requested",
         "bind_pod": f"the binding of pod {name} to node {data.node} was requested",
         "delete_pod": f"the deletion of pod {name} was requested",
         "delete_job": "the deletion of the job was requested",
@@ -340,11 +340,11 @@ _CLAUSES: Final[dict[type[Data], Teller]] = {
     JobObjectDeleted: lambda _, at: f"the job's object was deleted {at}",
     JobForgotten: lambda _, at: f"the job left the engine's state {at}; its history stays",
     JobParked: lambda data, at: f"the job was parked {at}: {data.error}",
-    JobUnparked: lambda data, at: f"{_by(data.by)} let the job go on {at}",
-    InputParked: lambda _, at: f"an input of the parked job was kept {at}",
-    InputOrphaned: lambda _, at: f"a pod came before its job {at}",
+    JobUnparked: lambda data, at: f"{_by(data.by)} unparked the job {at}",
+    InputParked: lambda _, at: f"an input of the parked job was held {at}",
+    InputOrphaned: lambda _, at: f"a pod that came before its job was held {at}",
     InputReleased: lambda data, at: f"a {data.kept} input was decided again {at}: {data.outcome}",
-    Anomaly: lambda data, at: f"something odd was seen {at}: {data.what}",
+    Anomaly: lambda data, at: f"an anomaly was recorded {at}: {data.what}",
     LetterDiscarded: _discarded,
     RowRejected: lambda data, at: f"line {data.line} of the {data.format} trace was rejected {at}: {data.reason}",
     PodObserved: _pod,

@@ -150,7 +150,7 @@ def settle(turn: Turn, job: Job) -> Events:
         yield from _sync(turn, job)
         if turn.index == at:
             return
-    raise InvariantError(job.id, f"it does not become quiet in phase {job.phase}")
+    raise InvariantError(job.id, f"it does not become stable in phase {job.phase}")
 
 
 def _sync(turn: Turn, job: Job) -> Events:
@@ -332,7 +332,7 @@ def _ask_rules(turn: Turn, job: Job) -> Events:
             turn.cause = cause
             if turn.work > 2 * WORK:
                 turn.transitions.clear()
-                yield turn.event(job, Anomaly("more follows from one input than is followed up: raise rules are asked no more"))
+                yield turn.event(job, Anomaly("the limit of work for one input is reached: raise rules are no longer evaluated"))
                 return
             turn.work += RAISING
             if too_deep(depth + 1):

@@ -136,7 +136,7 @@ def _to_attempts(job: Job, keys: Iterable[AttemptKey], *, placed: bool) -> _Obje
         again = (key.task, key.index) in named  # a decision about a replica twice would be carried out twice
         named.add((key.task, key.index))
         if attempt.kill is not None or attempt.phase == "Terminating" or (again and not placed):
-            return "AttemptStopping", f"the deletion of {name} was asked for"
+            return "AttemptStopping", f"the deletion of {name} was requested"
         if placed and (again or _has_place(attempt)):
             return "AttemptPlaced", f"{name} has a node, or one was decided on"
     return None

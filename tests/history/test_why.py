@@ -211,7 +211,7 @@ def test_delayed_action_is_told_with_its_policy(story):
     fired = told.add(TimerFired(timer.id), 65, cause=timer.id)
     told.add(ActionTaken("RestartJob", policy="spec.policies[0]", event="PodFailed"), 65, cause=fired.id)
     said = why_event(JobHistory(told.events), told.events[-1]).sentences()[-1]
-    assert "because its time came at 1970-01-01 00:01:05Z" in said
+    assert "because a timer fired at 1970-01-01 00:01:05Z" in said
     assert "because policy spec.policies[0] answers PodFailed with RestartJob, delayed until 1970-01-01 00:01:05Z" in said
 
 

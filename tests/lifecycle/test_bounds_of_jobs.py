@@ -149,7 +149,7 @@ def test_what_rules_ask_for_about_one_pod_of_a_large_job_is_bounded(action: str)
         pass
     made = driver.run("a", 0)
     assert 0 < len(driver.of(ActionTaken, made)) <= 2 * WORK // REPLICAS + 1
-    assert ["more follows" in anomaly.what for anomaly in driver.of(Anomaly, made)] == [True]
+    assert ["raise rules are no longer evaluated" in anomaly.what for anomaly in driver.of(Anomaly, made)] == [True]
     driver.command("RestartJob")
     assert driver.outcome == "applied"
 

@@ -291,5 +291,5 @@ def test_a_job_that_does_not_become_quiet_breaks_an_invariant(driver):
     driver.submit(vcjob({"name": "a"}))
     job = driver.job()
     job.tasks["a"].open_slot(0)
-    with pytest.raises(InvariantError, match="does not become quiet in phase Pending"):
+    with pytest.raises(InvariantError, match="does not become stable in phase Pending"):
         list(settle(Turn(driver.state, "x", driver.now, "c1"), job))  # nothing is applied, so the replica waits for ever
