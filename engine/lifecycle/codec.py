@@ -1,7 +1,7 @@
 """The codec of the state: canonical records, so equal states have equal bytes.
 
-Records: `job/ID`, `page/TABLE/NUMBER/ID`, `node/CLUSTER/NAME` and `object/CLUSTER/KIND/NAME` (the cluster quoted as in a URL;
-what stands, or its deletion, and its former lives), `forgotten/N`. A job's record is its `rest` in decimal (empty while something
+Records: `job/ID`, `page/TABLE/NUMBER/ID`, `forgotten/N`, and those of cluster facts
+(`engine.kubernetes.observation.fact_records`). A job's record is its `rest` in decimal (empty while something
 about it is under way; a `?` behind it: it is no job), a space, its `Head` as JSON, a line feed, and all else of it as JSON. So a
 finished job stays bytes until somebody asks for it, 100,000 of them are ready as soon as they are read, and each is forgotten in
 time whether its second line can be read or not. Its pages are those of `job_pages`, each the JSON of a job that has nothing else.
@@ -12,11 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Final, NamedTuple
-from urllib.parse import quote, unquote
 
 from pydantic import TypeAdapter
 
-from engine.kubernetes.observation.cluster_facts import NODE, Thing
 from engine.lifecycle.job_pages import first_page, join, later_page
 from engine.lifecycle.state import Job, Page
 
@@ -32,8 +30,6 @@ __all__ = [
     "page_named",
     "record_name",
     "rest_of",
-    "thing_named",
-    "thing_record",
 ]
 
 FORGOTTEN: Final = "forgotten"
@@ -110,22 +106,3 @@ def head_of(record: bytes) -> Head:
 def forgotten_chunk(number: int) -> str:
     """Name the record of a chunk of forgotten ids."""
     return f"{FORGOTTEN}/{number}"
-
-
-def thing_record(thing: Thing) -> str:
-    """Return the name of the record of a node, a queue, a tenant, a priority class or a grant: of it, or of its deletion."""
-    cluster, kind, name = thing
-    place = quote(cluster, safe="")
-    return f"node/{place}/{name}" if kind == NODE else f"object/{place}/{kind}/{name}"
-
-
-def thing_named(record: str) -> Thing | None:
-    """Return the thing that a record is of; `None`: it is of something else."""
-    kinds, _, rest = record.partition("/")
-    cluster, _, called = rest.partition("/")
-    if kinds == "node":
-        return unquote(cluster), NODE, called
-    if kinds == "object":
-        kind, _, name = called.partition("/")
-        return unquote(cluster), kind, name
-    return None
