@@ -1,6 +1,7 @@
 """The vocabulary: event types, their names and encoding.
 
-`inputs` come from outside, `jobs` are the lifecycle stage's events, `decisions` the scheduling stage's and the answers to them.
+`inputs` come from outside, `jobs` are the lifecycle stage's events, `decisions` the scheduling stage's and the answers to them,
+`scheduling` its own records.
 All of Lahar exchanges these.
 """
 
@@ -9,6 +10,9 @@ from engine.events import inputs, jobs
 # isort: split
 # Types stand in the order in which they are defined.
 from engine.events import decisions
+
+# isort: split
+from engine.events import scheduling
 
 # isort: split
 from engine.events import billing, budgets
@@ -37,5 +41,6 @@ __all__ = [
     "inputs",
     "jobs",
     "raw_message",
+    "scheduling",
     "to_cloudevent",
 ]

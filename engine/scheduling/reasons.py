@@ -68,3 +68,5 @@ class Reason:
     """Resource → how much of it is lacking: to the limit of a queue, or on the node that comes nearest."""
     nodes: dict[str, int] = field(default_factory=dict)
     """Word of this vocabulary (`InsufficientResource/NAME` with the resource) → on how many nodes it is the first that fails."""
+    message: str = ""
+    """Details in words."""

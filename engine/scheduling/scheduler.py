@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
 from engine.scheduling.actions import ACTIONS
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import PodClass
+from engine.scheduling.model.entities import Job, PodClass
 from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Candidates, Placement
 from engine.scheduling.plugins import make_plugin
@@ -31,6 +32,20 @@ class Scheduler:
         Raises:
             ConfigurationError: an action, a plugin or an argument is not known, or two plugins do not go together.
         """
+        self._tiers = Scheduler.check(configuration)
+        self._cluster = cluster
+        self._configuration = configuration
+        self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
+        self._unchanged: tuple[int, int | None] | None = None
+        """Revision of the cluster after a round that decided nothing, and when time alone can change that."""
+
+    @staticmethod
+    def check(configuration: Configuration) -> list[list[Plugin]]:
+        """Return the plugins of a configuration, by tier.
+
+        Raises:
+            ConfigurationError: an action, a plugin or an argument is not known, or two plugins do not go together.
+        """
         for action in configuration.actions:
             if action not in ACTIONS:
                 raise UnknownActionError(action, ACTIONS)
@@ -38,12 +53,7 @@ class Scheduler:
             names = {option.name: option for option in tier}
             if "proportion" in names and "drf" in names and "hierarchy" in names["drf"].enabled:
                 raise ConfigurationError("proportion and hierarchical drf cannot share a tier: both order queues")
-        self._cluster = cluster
-        self._configuration = configuration
-        self._tiers: list[list[Plugin]] = [[make_plugin(option) for option in tier] for tier in configuration.tiers]
-        self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
-        self._unchanged: tuple[int, int | None] | None = None
-        """Revision of the cluster after a round that decided nothing, and when time alone can change that."""
+        return [[make_plugin(option) for option in tier] for tier in configuration.tiers]
 
     def open(self, now: int) -> tuple[Session, Placement]:
         """Open a session without running anything.
@@ -68,7 +78,7 @@ class Scheduler:
         if self._unchanged is not None:
             revision, until = self._unchanged
             if revision == self._cluster.revision and (until is None or now < until):
-                return Outcome()
+                return Outcome(skipped=True)
         session, placement = self.open(now)
         session.limit = limit
         self.run(session, placement)
@@ -76,9 +86,24 @@ class Scheduler:
         outcome = session.outcome
         self._unchanged = None
         if not (outcome.enqueued or outcome.bound or outcome.evicted or outcome.phases):
-            changes = [at for tier in self._tiers for plugin in tier if (at := plugin.next_change(now)) is not None]
-            self._unchanged = (self._cluster.revision, min(changes, default=None))
+            self._unchanged = (self._cluster.revision, self.next_change(now))
         return outcome
+
+    def next_change(self, now: int) -> int | None:
+        """Return when time alone may change what plugins answer, after the round at `now`; `None`: never (microseconds)."""
+        changes = [at for tier in self._tiers for plugin in tier if (at := plugin.next_change(now)) is not None]
+        return min(changes, default=None)
+
+    @property
+    def memory(self) -> dict[str, dict[str, int]]:
+        """What plugins remember from round to round, by name."""
+        return {plugin.NAME: dict(plugin.memory) for tier in self._tiers for plugin in tier if plugin.memory}
+
+    @memory.setter
+    def memory(self, memory: Mapping[str, Mapping[str, int]]) -> None:
+        for tier in self._tiers:
+            for plugin in tier:
+                plugin.memory = dict(memory.get(plugin.NAME, {}))
 
     def run(self, session: Session, placement: Placement) -> None:
         """Run the configured actions."""
@@ -89,9 +114,9 @@ class Scheduler:
 
 
 def close(session: Session) -> None:
-    """Note what is promised, put what was neither bound nor evicted back to Pending, and give groups their phases."""
+    """Note what is promised and who waits, put what was neither bound nor evicted back to Pending, and give groups their phases."""
     cluster, outcome = session.cluster, session.outcome
-    for job in list(cluster.touched.values()):
+    for job in [job for job in cluster.touched.values() if not job.held]:
         for task in [*job.with_status("Pipelined").values()]:
             if task.node is not None:
                 outcome.pipelined.append((task, task.node.name))
@@ -107,3 +132,8 @@ def close(session: Session) -> None:
             outcome.phases.append((job, phase))
             job.phase = phase
     cluster.touched.clear()
+    waiting: dict[str, list[Job]] = {}
+    for key in outcome.reasons:
+        job = cluster.jobs[key]
+        waiting.setdefault(job.queue, []).append(job)
+    outcome.waiting = {queue: [job.key for job in sorted(jobs, key=session.job_key)] for queue, jobs in waiting.items()}

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
+from engine.events.scheduling import GroupPhase
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import GroupPhase, Job, Task
+from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.reasons import Reason, ReasonCode
 
@@ -81,6 +82,12 @@ class Outcome:
     """The round stopped at its limit: the next one goes on where it did."""
     reasons: dict[str, Reason] = field(default_factory=dict)
     """Key of a job that stays pending and is promised nothing → why."""
+    waiting: dict[str, list[str]] = field(default_factory=dict)
+    """Queue → keys of its jobs that have a reason, the first one first."""
+    preemptors: dict[str, str] = field(default_factory=dict)
+    """Key of an evicted task → key of the job that is promised its place; absent: none in particular."""
+    skipped: bool = False
+    """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
 
 
 class Plugin:
@@ -96,6 +103,8 @@ class Plugin:
             ConfigurationError: an argument cannot be used.
         """
         self.option = option
+        self.memory: dict[str, int] = {}
+        """What it remembers from session to session: whole numbers, by names of its own. All else is made anew."""
 
     def open(self, session: Session) -> None:
         """Prepare for a session. Called in the order of the tiers, before any other method."""
@@ -164,7 +173,7 @@ class Session:
     def schedulable(self) -> Iterable[Job]:
         """Return the jobs that have been let in, have a queue and are valid, and say of the others why not."""
         for job in self.cluster.jobs.values():
-            if job.phase in {"", "Pending"}:
+            if job.held or job.phase in {"", "Pending"}:
                 continue
             invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
             if invalid is None:
