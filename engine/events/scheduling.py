@@ -68,9 +68,9 @@ class JobExplained(Data):
     """The plugin that said so; empty: the action itself."""
     about: str = ""
     """The queue, the task or the namespace that is meant."""
-    missing: dict[str, float] = field(default_factory=dict)
+    missing: dict[str, int] = field(default_factory=dict)
     """Resource → how much of it is lacking: to the limit of a queue or a quota, or on the node that comes nearest. Memory in bytes,
-    everything else in thousandths."""
+    everything else in thousandths, rounded up."""
     nodes: dict[str, int] = field(default_factory=dict)
     """Reason (`InsufficientResource/NAME` with the resource) → on how many nodes it is the first that fails."""
     queue: str = ""

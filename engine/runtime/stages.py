@@ -12,8 +12,21 @@ from engine.budgets.stage import BudgetsStage
 from engine.lifecycle.stage import LifecycleStage
 from engine.processor.stage import Stage
 from engine.runtime.settings import Settings
+from engine.scheduling.stage import STAGE as SCHEDULING
+from engine.scheduling.stage import SchedulingStage
 
-__all__ = ["BILLING", "BILLING_OFF", "BUDGETS", "STAGES", "billing", "budgets", "lifecycle", "stages_of"]
+__all__ = [
+    "BILLING",
+    "BILLING_OFF",
+    "BUDGETS",
+    "SCHEDULING",
+    "STAGES",
+    "billing",
+    "budgets",
+    "lifecycle",
+    "scheduling",
+    "stages_of",
+]
 
 BILLING_OFF: Final = "the billing stage is off here, by `billing = false` in a configuration file or by LAHAR_BILLING"
 """Message of commands that need the billing stage."""
@@ -34,7 +47,12 @@ def budgets(_settings: Settings) -> BudgetsStage:
     return BudgetsStage()
 
 
-STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, billing, budgets]
+def scheduling(_settings: Settings) -> SchedulingStage:
+    """Return the scheduling stage as configured."""
+    return SchedulingStage()
+
+
+STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, scheduling, billing, budgets]
 """The factories of the stages."""
 
 

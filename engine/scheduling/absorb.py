@@ -144,7 +144,8 @@ def _action_taken(state: State, known: KnownJob, event: Event[ActionTaken]) -> N
     head, action = known.head, event.data.action
     if known.group is None or action not in _WHOLE_JOB or (action == "ResumeJob" and not head.aborted):
         return
-    head.grouped, head.phase, head.enqueuing, head.promised, head.unschedulable = False, "Pending", "", [], ""
+    head.grouped, head.enqueued, head.enqueuing = False, False, ""
+    head.phase, head.promised, head.unschedulable = "Pending", [], ""
     stand(state, known)
     _changed(state, known, event)
 
@@ -301,7 +302,7 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
     head.refusals = 0
     head.open.pop(data.decision, None)
     if data.kind == "enqueued":
-        head.enqueuing = ""
+        head.enqueued, head.enqueuing = True, ""
         if head.phase == "Pending":
             head.phase = "Inqueue"
             stand(state, known)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import ceil
 from typing import Any, Final
 
 from engine.events import Data, Event
@@ -177,7 +178,7 @@ def _decisions(state: State, found: _Found) -> Iterator[tuple[str, Data]]:
     for ident, phase in sorted(found.phases.items()):
         if phase != jobs[ident].head.phase:
             yield ident, GroupPhaseChanged(phase, jobs[ident].head.phase)
-    for job in outcome.enqueued:
+    for job in [job for job in outcome.enqueued if not jobs[job.key].head.enqueued]:
         yield job.key, DecidedEnqueued(jobs[job.key].head.seen)
     for ident, placements in _by_job(outcome.bound).items():
         yield ident, DecidedBound(jobs[ident].head.seen, placements)
@@ -226,7 +227,7 @@ def _explanations(state: State, cluster: ClusterState, outcome: Outcome) -> Iter
                 reason.action,
                 reason.plugin,
                 reason.subject,
-                reason.missing,
+                {name: ceil(amount) for name, amount in reason.missing.items()},
                 reason.nodes,
                 queue,
                 at + 1,

@@ -116,7 +116,8 @@ class Scheduler:
 def close(session: Session) -> None:
     """Note what is promised and who waits, put what was neither bound nor evicted back to Pending, and give groups their phases."""
     cluster, outcome = session.cluster, session.outcome
-    for job in [job for job in cluster.touched.values() if not job.held]:
+    concerned = cluster.touched | {key: cluster.jobs[key] for key in outcome.reasons}
+    for job in [job for job in concerned.values() if not job.held]:
         for task in [*job.with_status("Pipelined").values()]:
             if task.node is not None:
                 outcome.pipelined.append((task, task.node.name))

@@ -75,7 +75,7 @@ class Outcome:
     evicted: list[tuple[Task, str]] = field(default_factory=list)
     """Task → the action that evicts it."""
     unschedulable: list[Job] = field(default_factory=list)
-    """Jobs that changed and have fewer tasks with a place than they need (Volcano: condition Unschedulable)."""
+    """Jobs that wait or changed, and have fewer tasks with a place than they need (Volcano: condition Unschedulable)."""
     phases: list[tuple[Job, GroupPhase]] = field(default_factory=list)
     """Jobs whose phase changed at the end, with the new one."""
     more: bool = False

@@ -135,6 +135,8 @@ class Head(Struct, array_like=True):
     parked: bool = False
     finished: bool = False
     phase: GroupPhase = "Pending"
+    enqueued: bool = False
+    """Lifecycle has let the group have pods. It may be Pending again, as in Volcano, when too few of its pods have a node."""
     enqueuing: str = ""
     """Id of a decision to let it in that is not answered."""
     open: dict[str, Open] = {}

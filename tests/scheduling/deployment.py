@@ -77,6 +77,8 @@ class Deployment:
     said: int = 0
     lazy: bool = False
     """Pods that have a node do not start by themselves."""
+    failing: bool = False
+    """The next binding fails."""
 
     def __post_init__(self) -> None:
         self.log = MemoryLog(self.partitions, clock=lambda: 1 << 60)
@@ -99,9 +101,7 @@ class Deployment:
     def give(self, topic: Any, data: Data, subject: str, ident: str | None = None) -> None:
         """Append an input, recorded now."""
         self._number += 1
-        event = Event(
-            ident or f"i{self._number}", "test", data.TYPE, subject, self.now, self.now, 0, subject, "", CLUSTER, data
-        )
+        event = Event(ident or f"i{self._number}", "test", data.TYPE, subject, self.now, self.now, 0, subject, "", CLUSTER, data)
         self.log.append(topic, [encode(event, CLUSTER if topic == "cluster" else None)])
 
     def node(self, name: str, cpu: int = 8, gpu: int = 0, pods: int = 20, **fields: Any) -> None:
@@ -152,6 +152,9 @@ class Deployment:
             )
             self.pods[uid] = Pod(replace(seen, task=effect.task, index=effect.index, attempt=effect.attempt))
             self.see(uid)
+        elif effect.effect == "bind_pod" and self.failing:
+            self.failing = False
+            self.give("jobs", EffectReported(event.id, "failed"), event.subject)
         elif effect.effect == "bind_pod" and uid in self.pods:
             self.see(uid, phase="Bound", node=effect.node, bound=self.now)
             if not self.lazy:
@@ -214,9 +217,6 @@ class Deployment:
         names = {kind.TYPE for kind in kinds}
         found = [m for m in self.messages(*dict.fromkeys(kind.TOPIC for kind in kinds)) if m.type in names]
         return [decode(message) for message in found if job is None or message.subject == job]
-
-    def report(self, effect: str, job: str, outcome: Any) -> None:
-        self.give("jobs", EffectReported(effect, outcome), job)
 
     def places(self, job: str) -> dict[str, str | None]:
         """Pod → node of the pods of a job."""
