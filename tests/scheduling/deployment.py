@@ -1,4 +1,4 @@
-"""Lifecycle and scheduling on one log, and a cluster whose nodes do as they are asked: what the stages say of it stands in the log."""
+"""Lifecycle and scheduling on one log, and a cluster whose nodes do as they are asked."""
 
 from __future__ import annotations
 

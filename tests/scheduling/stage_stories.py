@@ -1,4 +1,4 @@
-"""Random stories of a deployment: nodes, queues and jobs come, change and go; decisions are refused, late, or lost; shards restart."""
+"""Random stories of a deployment: nodes, queues and jobs come, change and go; decisions are refused, late, or lost."""
 
 from __future__ import annotations
 
