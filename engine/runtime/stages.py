@@ -11,7 +11,9 @@ from engine.budgets.stage import STAGE as BUDGETS
 from engine.budgets.stage import BudgetsStage
 from engine.lifecycle.stage import LifecycleStage
 from engine.processor.stage import Stage
+from engine.runtime.scheduler_config import load_configuration, load_plugins
 from engine.runtime.settings import Settings
+from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.stage import STAGE as SCHEDULING
 from engine.scheduling.stage import SchedulingStage
 
@@ -20,6 +22,7 @@ __all__ = [
     "BILLING_OFF",
     "BUDGETS",
     "SCHEDULING",
+    "SCHEDULING_OFF",
     "STAGES",
     "billing",
     "budgets",
@@ -28,6 +31,8 @@ __all__ = [
     "stages_of",
 ]
 
+SCHEDULING_OFF: Final = "the scheduling stage is off here, by `scheduling = false` in a configuration file or by LAHAR_SCHEDULING"
+"""Message of commands that need the scheduling stage."""
 BILLING_OFF: Final = "the billing stage is off here, by `billing = false` in a configuration file or by LAHAR_BILLING"
 """Message of commands that need the billing stage."""
 
@@ -47,9 +52,17 @@ def budgets(_settings: Settings) -> BudgetsStage:
     return BudgetsStage()
 
 
-def scheduling(_settings: Settings) -> SchedulingStage:
-    """Return the scheduling stage as configured."""
-    return SchedulingStage()
+def scheduling(settings: Settings) -> SchedulingStage:
+    """Return the scheduling stage as configured.
+
+    Raises:
+        ConfigurationError: its configuration cannot be used; the text names the file.
+    """
+    configuration = load_configuration(settings.scheduler_config)
+    try:
+        return SchedulingStage(configuration, load_plugins(configuration))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{settings.scheduler_config}: {error}") from None
 
 
 STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, scheduling, billing, budgets]
@@ -58,4 +71,9 @@ STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, scheduling, 
 
 def stages_of(settings: Settings) -> list[Stage[Any]]:
     """Return all stages as configured; without billing there is nothing to compare budgets with."""
-    return [stage for stage in (make(settings) for make in STAGES) if settings.billing or stage.name not in {BILLING, BUDGETS}]
+    off: list[Callable[[Settings], Stage[Any]]] = []
+    if not settings.billing:
+        off += [billing, budgets]
+    if not settings.scheduling:
+        off.append(scheduling)
+    return [make(settings) for make in STAGES if make not in off]

@@ -24,7 +24,9 @@ from engine.events.decisions import (
 from engine.events.ids import output_id
 from engine.events.scheduling import DecisionTimedOut, GroupPhase, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND, Micros
+from engine.scheduling.errors import PluginError
 from engine.scheduling.model.entities import Task
+from engine.scheduling.reasons import Reason
 from engine.scheduling.session import Outcome
 from engine.scheduling.state import ClusterState, KnownJob, Slot, State
 from engine.scheduling.upkeep import place, stand
@@ -39,6 +41,10 @@ _AT_ONCE: Final = 250
 _AHEAD: Final = 3
 _FIRST: Final = 8
 """Places in a queue each of which is told; of those behind, a change of their magnitude."""
+_FAILED: Final = 100
+"""Jobs on which plugins may fail in one round before it is given up."""
+_OF_CLASSES: Final = frozenset({"predicate", "pod_predicate", "node_order", "batch_node_order"})
+"""Extension points where plugins judge classes of pods."""
 _AGAIN: Final = 60 * SECOND
 """After a round that was given up."""
 
@@ -87,7 +93,11 @@ def run_round(turn: Turn, cluster: ClusterState, limit: int) -> Iterator[Event[A
         cluster: where.
         limit: how many attempts it gives nodes at most, but for a gang that is bound whole.
     """
-    found = _search(turn.state, cluster, turn.now, limit)
+    try:
+        found = _search(turn.state, cluster, turn.now, limit)
+    except PluginError as error:
+        yield from given_up(turn, cluster, str(error))
+        return
     ended = turn.ended(cluster, _summary(turn.state, cluster, found))
     yield ended
     jobs = turn.state.jobs
@@ -109,24 +119,62 @@ def timed_out(turn: Turn, known: KnownJob, decision: str) -> Iterator[Event[Any]
 
 
 def _search(state: State, cluster: ClusterState, now: Micros, limit: int) -> _Found:
+    """Run the round, and put back what it has moved.
+
+    If a plugin fails, it runs again without the jobs on which it does.
+
+    Raises:
+        PluginError: a plugin fails on no job in particular, or on too many.
+    """
     scheduler, memory = cluster.scheduler, cluster.scheduler.memory
     waited = [state.jobs[ident] for ident, at in cluster.retries.items() if at <= now]
-    for known in waited:
-        stand(state, known, now)
-    moved: Iterable[str] = state.jobs
-    try:
-        outcome = scheduler.round(now, limit)
-        found = _Found(outcome, scheduler.next_change(now), scheduler.memory)
-        changed = [*outcome.enqueued, *(job for job, _ in outcome.phases)]
-        found.phases = {job.key: job.phase for job in changed}
-        moved = {job.key for job in changed} | {task.job.key for task, _ in (*outcome.bound, *outcome.evicted)}
-    finally:
-        scheduler.memory = memory
+    failed: dict[str, Reason] = {}
+    guarded = False
+    while True:
         for known in waited:
-            stand(state, known)
-        for ident in moved:
-            _put_back(state, cluster, state.jobs[ident])
-    return found
+            stand(state, known, now)
+        for ident in failed:
+            cluster.model.jobs[ident].held = True
+        moved: Iterable[str] = state.jobs
+        try:
+            outcome = scheduler.round(now, limit, failed=failed, guarded=guarded)
+            found = _Found(outcome, scheduler.next_change(now), scheduler.memory)
+            changed = [*outcome.enqueued, *(job for job, _ in outcome.phases)]
+            found.phases = {job.key: job.phase for job in changed}
+            moved = {*failed, *(job.key for job in changed), *(task.job.key for task, _ in (*outcome.bound, *outcome.evicted))}
+        except PluginError as error:
+            new = _held_for(error, cluster) - failed.keys()
+            if not new or len(failed) > _FAILED:
+                raise
+            failed |= dict.fromkeys(new, Reason("", "PluginFailed", error.plugin, message=str(error)))
+        except Exception:
+            if guarded:
+                raise
+            guarded = True  # which plugin fails on which job?
+        else:
+            return found
+        finally:
+            scheduler.memory = memory
+            for known in waited:
+                stand(state, known)
+            for ident in moved:
+                _put_back(state, cluster, state.jobs[ident])
+
+
+def _held_for(error: PluginError, cluster: ClusterState) -> set[str]:
+    """Return the jobs on which a plugin fails: the one that it was asked about, or all with a class of pods that it was."""
+    job = cluster.model.jobs.get(error.job)
+    if job is None or job.held:
+        return set()
+    if error.point not in _OF_CLASSES:
+        return {job.key}
+    classes = {task.pod_class for task in job.tasks.values()}
+    return {
+        other.key
+        for pod_class in classes
+        for other in cluster.model.jobs.values()
+        if not other.held and any(task.pod_class is pod_class for task in other.tasks.values())
+    }
 
 
 def _put_back(state: State, cluster: ClusterState, known: KnownJob) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from engine.events.scheduling import GroupPhase
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
+from engine.scheduling.errors import PluginError
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
@@ -119,7 +121,15 @@ class Plugin:
 class Session:
     """What actions ask and tell."""
 
-    def __init__(self, cluster: Cluster, configuration: Configuration, tiers: Sequence[Sequence[Plugin]], now: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        configuration: Configuration,
+        tiers: Sequence[Sequence[Plugin]],
+        now: int,
+        *,
+        guarded: bool = False,
+    ) -> None:
         """Open a session.
 
         Args:
@@ -127,6 +137,7 @@ class Session:
             configuration: actions with their arguments.
             tiers: the plugins.
             now: the round's time in microseconds.
+            guarded: have plugins fail with `PluginError`.
         """
         cluster.settle()
         self.cluster = cluster
@@ -140,11 +151,21 @@ class Session:
         """Key of a job → roles of its tasks that found no node in this session (Volcano `NodesFitErrors`)."""
         self.evicted: set[Task] = set()
         """Tasks that were sent away in this session: nothing minds them on their node any more."""
+        self.about = ""
+        """Key of the job for which classes of pods are judged."""
         self._action = ""
         self._points = _collect(tiers)
+        if guarded:
+            self._points = {
+                point: [[partial(_guarded, self, point, function) for function in tier] for tier in found]
+                for point, found in self._points.items()
+            }
         for tier in tiers:
             for plugin in tier:
-                plugin.open(self)
+                if guarded:
+                    _guarded(self, "open", plugin.open, self)
+                else:
+                    plugin.open(self)
 
     # Actions --------------------------------------------------------------------------------------------------------------
 
@@ -345,3 +366,14 @@ def _collect(tiers: Sequence[Sequence[Plugin]]) -> dict[str, list[list[Callable[
         ]
         points[point] = [functions for functions in by_tier if functions]
     return points
+
+
+def _guarded(session: Session, point: str, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+    try:
+        found = function(*arguments)
+        return list(found) if isinstance(found, Iterator) else found
+    except Exception as error:
+        asked = next((one for one in arguments if isinstance(one, Job | Task)), None)
+        job = asked.key if isinstance(asked, Job) else session.about if asked is None else asked.job.key
+        plugin = getattr(function, "__self__", None)
+        raise PluginError(plugin.NAME if isinstance(plugin, Plugin) else "", point, job, error) from error

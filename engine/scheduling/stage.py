@@ -6,7 +6,8 @@ due at the next whole second after something changed, or when time alone may cha
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
+from functools import partial
 from heapq import heappop
 from typing import Any, Final, Literal
 
@@ -17,6 +18,7 @@ from engine.scheduling import absorb, evolve, persist
 from engine.scheduling.configuration import DEFAULT, Configuration
 from engine.scheduling.rounds import STAGE, Turn, given_up, run_round, timed_out
 from engine.scheduling.scheduler import Scheduler
+from engine.scheduling.session import Plugin
 from engine.scheduling.state import ClusterState, KnownJob, State
 
 __all__ = ["ROUND_LIMIT", "STAGE", "SchedulingStage"]
@@ -35,23 +37,30 @@ class SchedulingStage:
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "all"))
     outputs: Final[tuple[Topic, ...]] = ("scheduling", "decisions", "dead-letters")
 
-    def __init__(self, configuration: Configuration = DEFAULT, *, round_limit: int = ROUND_LIMIT) -> None:
+    def __init__(
+        self,
+        configuration: Configuration = DEFAULT,
+        plugins: Mapping[str, type[Plugin]] | None = None,
+        *,
+        round_limit: int = ROUND_LIMIT,
+    ) -> None:
         """Check the configuration.
 
         Args:
             configuration: actions and plugins.
+            plugins: those of third parties, by name.
             round_limit: attempts that one round gives a node at most, but for a gang that is bound whole.
 
         Raises:
             ConfigurationError: an action, a plugin or an argument is not known, or two plugins do not go together.
         """
-        Scheduler.check(configuration)
-        self._configuration = configuration
+        Scheduler.must_be_right(configuration, plugins)
+        self._scheduler = partial(Scheduler, configuration=configuration, more=plugins)
         self._limit = round_limit
 
     def initial(self) -> State:
         """Return the state of a shard that has taken nothing."""
-        return State(self._configuration)
+        return State(self._scheduler)
 
     # --- the three functions --------------------------------------------------------------------------------------------------
 

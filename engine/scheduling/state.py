@@ -7,6 +7,7 @@ cannot be taken again without the others.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -17,7 +18,6 @@ from engine.events.pod_shape import PodShape
 from engine.events.scheduling import GroupPhase, JobExplained
 from engine.events.times import SECOND, Micros
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
-from engine.scheduling.configuration import Configuration
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Status, Task
 from engine.scheduling.model.queues import Queue
@@ -257,7 +257,8 @@ class ClusterState:
 class State:
     """The shard of scheduling."""
 
-    configuration: Configuration
+    scheduler: Callable[[Cluster], Scheduler]
+    """Makes the scheduler of a cluster."""
     facts: ClusterFacts = field(default_factory=ClusterFacts)
     clusters: dict[str, ClusterState] = field(default_factory=dict)
     jobs: dict[str, KnownJob] = field(default_factory=dict)
@@ -272,8 +273,6 @@ class State:
         found = self.clusters.get(name)
         if found is None:
             model = Cluster()
-            found = self.clusters[name] = ClusterState(
-                name, model, Scheduler(model, self.configuration), Priorities(self.facts, name)
-            )
+            found = self.clusters[name] = ClusterState(name, model, self.scheduler(model), Priorities(self.facts, name))
             model.set_queue(Queue(DEFAULT_QUEUE))
         return found

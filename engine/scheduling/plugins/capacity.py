@@ -8,6 +8,7 @@ from math import inf
 from typing import ClassVar, Final
 
 from engine.scheduling.answers import REJECT, Vote
+from engine.scheduling.configuration import PluginOption
 from engine.scheduling.model.amounts import (
     CPU,
     MEMORY,
@@ -68,10 +69,13 @@ class Capacity(LimitsQueues):
 
     NAME: ClassVar[str] = "capacity"
 
+    def __init__(self, option: PluginOption) -> None:
+        super().__init__(option)
+        self._level = max(0, int(option.arguments.number("ancestorReclaimLevel", 0)))
+
     def open(self, session: Session) -> None:
         """Work out what each queue may hold."""
         super().open(session)
-        self._level = max(0, int(self.option.arguments.number("ancestorReclaimLevel", 0)))
         self._hierarchy = "hierarchy" in self.option.enabled
         self._paths: dict[str, list[Portion]] = {}
         self._portions = {name: Portion(queue) for name, queue in session.cluster.queues.items()}

@@ -39,11 +39,8 @@ class Tdm(Plugin):
 
     def __init__(self, option: PluginOption) -> None:
         super().__init__(option)
-        self._hours = {
-            name.removeprefix(_ZONE): _minutes(name, str(value))
-            for name, value in option.arguments.items()
-            if name.startswith(_ZONE)
-        }
+        given = option.arguments.beginning(_ZONE)
+        self._hours = {zone: _minutes(f"{_ZONE}{zone}", str(value)) for zone, value in given.items()}
         self._period = option.arguments.duration("tdm.evict.period", _MINUTE) or _MINUTE
 
     def _lent(self, zone: str) -> bool:
