@@ -50,6 +50,7 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
     now = event.recordedtime
     cluster.rounds, cluster.own, cluster.other, cluster.wake = event.sequence, None, None, data.next
     cluster.scheduler.memory = data.memory
+    cluster.floor = now if data.more else next_mark(now)
     if data.more:
         cluster.own = (now, event.id)
     elif data.enqueued or data.bound or data.evicted:  # what was decided may let others go on

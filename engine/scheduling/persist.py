@@ -29,6 +29,7 @@ class _Cluster(Struct, array_like=True):
     own: tuple[Micros, str] | None
     other: tuple[Micros, str] | None
     wake: Micros | None
+    floor: Micros
     memory: dict[str, dict[str, int]]
 
 
@@ -101,7 +102,7 @@ def dump(state: State, record: str) -> bytes | None:
 
 
 def _cluster(found: ClusterState) -> _Cluster:
-    return _Cluster(found.rounds, found.own, found.other, found.wake, found.scheduler.memory)
+    return _Cluster(found.rounds, found.own, found.other, found.wake, found.floor, found.scheduler.memory)
 
 
 def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
@@ -129,7 +130,8 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
         update_thing(state, state.cluster(thing[0]), thing)
     for name, kept in clusters.items():
         cluster = state.cluster(name)
-        cluster.rounds, cluster.own, cluster.other, cluster.wake = kept.rounds, kept.own, kept.other, kept.wake
+        cluster.rounds, cluster.own, cluster.other = kept.rounds, kept.own, kept.other
+        cluster.wake, cluster.floor = kept.wake, kept.floor
         cluster.scheduler.memory = kept.memory
     for name in sorted(state.jobs):
         _restore(state, state.jobs[name], groups.get(name), pages.get(name, []))

@@ -213,6 +213,8 @@ class ClusterState:
     """What changed of the jobs that we schedule since the last round: when a round is due for it, and the event; the first one."""
     other: tuple[Micros, str] | None = None
     """The same of nodes, queues and other pods: due only if a job waits."""
+    floor: Micros = 0
+    """The next round is not due earlier: whatever the recorded times of what is taken late, rounds are a second apart."""
     wake: Micros | None = None
     """When time alone may change what plugins answer."""
     jobs: int = 0
@@ -231,7 +233,8 @@ class ClusterState:
         pressing = self.pressing()
         if self.wake is None or not self.jobs:
             return pressing
-        return self.wake if pressing is None else min(self.wake, pressing)
+        wake = max(self.wake, self.floor)
+        return wake if pressing is None else min(wake, pressing)
 
     def pressing(self) -> Micros | None:
         """Return when a round is due because something changed (microseconds); `None`: nothing has."""
@@ -242,7 +245,7 @@ class ClusterState:
             marks.append(self.own[0])
         if self.other is not None and self.waiting:
             marks.append(self.other[0])
-        return min(marks, default=None)
+        return max(min(marks), self.floor) if marks else None
 
     def changed(self, moment: Micros, event: str, *, own: bool) -> None:
         """Note that something changed: a round is due at the next whole second. The first change stands, whatever their order."""
