@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.events import Data, Event, Message, decode, encode
@@ -27,7 +27,7 @@ from engine.processor.processor import Processor
 from engine.scheduling.stage import SchedulingStage
 from statemachines.spec import Requests
 
-__all__ = ["CLUSTER", "SECOND", "START", "Deployment", "task", "vcjob"]
+__all__ = ["CLUSTER", "SECOND", "START", "Deployment", "FakeCluster", "task", "vcjob"]
 
 SECOND = 1_000_000
 START = 1_000_000 * SECOND
@@ -63,38 +63,20 @@ class Pod:
     version: int = 1
 
 
-@dataclass
-class Deployment:
-    """The stages, the log and the cluster."""
+class FakeCluster:
+    """Nodes that do as lifecycle asks, on any log."""
 
-    partitions: int = 2
-    stage: Callable[[], SchedulingStage] = SchedulingStage
-    every: int = 100_000
-    deaf: bool = False
-    """Lifecycle takes nothing for a while."""
-    now: int = START
-    pods: dict[str, Pod] = field(default_factory=dict)
-    said: int = 0
-    lazy: bool = False
-    """Pods that have a node do not start by themselves."""
-    failing: bool = False
-    """The next binding fails."""
-
-    def __post_init__(self) -> None:
-        self.log = MemoryLog(self.partitions, clock=lambda: 1 << 60)
-        self.lifecycle = [self._opened(LifecycleStage(), number) for number in range(self.partitions)]
-        self.scheduling = self._opened(self.stage(), 0)
-        self._read = [0] * self.partitions
+    def __init__(self, log: Any, partitions: int, now: int) -> None:
+        self.log = log
+        self.partitions = partitions
+        self.now = now
+        self.pods: dict[str, Pod] = {}
+        self.lazy = False
+        """Pods that have a node do not start by themselves."""
+        self.failing = False
+        """The next binding fails."""
+        self._read = [0] * partitions
         self._number = 0
-
-    def _opened(self, stage: Any, number: int, batch: int = 500) -> Processor[Any]:
-        processor = Processor(self.log, stage, number, batch=batch, snapshot_every=self.every)
-        processor.open()
-        return processor
-
-    def restart(self) -> None:
-        """Have another process take over the shard of scheduling."""
-        self.scheduling = self._opened(self.stage(), 0)
 
     # --- what comes from outside ------------------------------------------------------------------------------------------
 
@@ -171,6 +153,10 @@ class Deployment:
         pod.now = replace(pod.now, version=str(pod.version), proof=self.now, **change)
         self.give("pods", pod.now, pod.now.job, observation_id(uid, str(pod.version), deleted=False))
 
+    def running(self) -> list[str]:
+        """The pods that run."""
+        return sorted(uid for uid, pod in self.pods.items() if pod.now.phase == "Running")
+
     def run(self, uid: str) -> None:
         self.see(uid, phase="Running", running=self.now)
 
@@ -187,6 +173,44 @@ class Deployment:
             last = replace(last, phase="Failed", reason="KilledByAction", ended=self.now)
         last = replace(last, version=str(pod.version + 1))
         self.give("pods", PodDeleted(last), last.job, observation_id(uid, last.version or "", deleted=True))
+
+    # --- what was said ----------------------------------------------------------------------------------------------------
+
+    def messages(self, *topics: Any) -> list[Message]:
+        """What stands in topics of the stages' output, without what depends on how inputs fall into commits."""
+        return [record.message for record in self.log.scan(topics) if record.message.type != Accounted.TYPE]
+
+    def events(self, *kinds: type[Data], job: str | None = None) -> list[Event[Any]]:
+        """All events of some types, in the order of their topic."""
+        names = {kind.TYPE for kind in kinds}
+        found = [m for m in self.messages(*dict.fromkeys(kind.TOPIC for kind in kinds)) if m.type in names]
+        return [decode(message) for message in found if job is None or message.subject == job]
+
+    def places(self, job: str) -> dict[str, str | None]:
+        """Pod → node of the pods of a job."""
+        return {uid: pod.now.node for uid, pod in sorted(self.pods.items()) if pod.now.job == job}
+
+
+class Deployment(FakeCluster):
+    """The stages, the log and the cluster."""
+
+    def __init__(self, stage: Callable[[], SchedulingStage] = SchedulingStage, every: int = 100_000, partitions: int = 2) -> None:
+        super().__init__(MemoryLog(partitions, clock=lambda: 1 << 60), partitions, START)
+        self.stage = stage
+        self.every = every
+        self.deaf = False
+        """Lifecycle takes nothing for a while."""
+        self.lifecycle = [self._opened(LifecycleStage(), number) for number in range(partitions)]
+        self.scheduling = self._opened(stage(), 0)
+
+    def _opened(self, stage: Any, number: int, batch: int = 500) -> Processor[Any]:
+        processor = Processor(self.log, stage, number, batch=batch, snapshot_every=self.every)
+        processor.open()
+        return processor
+
+    def restart(self) -> None:
+        """Have another process take over the shard of scheduling."""
+        self.scheduling = self._opened(self.stage(), 0)
 
     # --- time -------------------------------------------------------------------------------------------------------------
 
@@ -205,19 +229,3 @@ class Deployment:
         for _ in range(seconds):
             self.now = (self.now // SECOND + 1) * SECOND
             self.settle()
-
-    # --- what was said ----------------------------------------------------------------------------------------------------
-
-    def messages(self, *topics: Any) -> list[Message]:
-        """What stands in topics of the stages' output, without what depends on how inputs fall into commits."""
-        return [record.message for record in self.log.scan(topics) if record.message.type != Accounted.TYPE]
-
-    def events(self, *kinds: type[Data], job: str | None = None) -> list[Event[Any]]:
-        """All events of some types, in the order of their topic."""
-        names = {kind.TYPE for kind in kinds}
-        found = [m for m in self.messages(*dict.fromkeys(kind.TOPIC for kind in kinds)) if m.type in names]
-        return [decode(message) for message in found if job is None or message.subject == job]
-
-    def places(self, job: str) -> dict[str, str | None]:
-        """Pod → node of the pods of a job."""
-        return {uid: pod.now.node for uid, pod in sorted(self.pods.items()) if pod.now.job == job}

@@ -96,7 +96,7 @@ class Story:
         self.deployment.submit(job, self.jobs[job])
 
     def _end(self) -> None:
-        running = sorted(uid for uid, pod in self.deployment.pods.items() if pod.now.phase == "Running")
+        running = self.deployment.running()
         for uid in self.chance.sample(running, min(len(running), 2)):
             self.deployment.end(uid, self.chance.choice(("Succeeded", "Succeeded", "Failed")))
 
