@@ -327,6 +327,8 @@ def _refused(state: State, known: KnownJob, event: Event[DecisionRefused]) -> No
     head.refusals += 1
     head.retry = event.recordedtime + min(SECOND << min(head.refusals - 1, 10), _LONGEST_RETRY)
     free(state, known, event.data.decision)
+    refused = state.cluster(head.cluster).refused
+    refused[event.data.reason] = refused.get(event.data.reason, 0) + 1
     _changed(state, known, event)
 
 

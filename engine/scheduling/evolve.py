@@ -20,8 +20,10 @@ from engine.scheduling.persist import cluster_record
 from engine.scheduling.state import Claim, KnownJob, State, next_mark
 from engine.scheduling.upkeep import stand
 
-__all__ = ["ANSWER_WITHIN", "evolve"]
+__all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]
 
+COUNTED: Final = ("enqueued", "bound", "pipelined", "evicted")
+"""What a round counts."""
 ANSWER_WITHIN: Final = 60 * SECOND
 """A decision that lifecycle has not answered by then counts as lost: what it holds is free again."""
 
@@ -50,6 +52,9 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
     now = event.recordedtime
     cluster.rounds, cluster.own, cluster.other, cluster.wake = event.sequence, None, None, data.next
     cluster.scheduler.memory = data.memory
+    cluster.pending = data.pending
+    for kind in COUNTED:
+        cluster.counts[kind] = cluster.counts.get(kind, 0) + getattr(data, kind)
     cluster.floor = now if data.more else next_mark(now)
     if data.more:
         cluster.own = (now, event.id)
@@ -104,5 +109,6 @@ def _noted(state: State, known: KnownJob, event: Event[Data]) -> None:
                 cluster.explained.pop(known.id, None)
         case DecisionTimedOut():
             free(state, known, data.decision)
+            cluster.lost += 1
             cluster.changed(event.recordedtime, event.id, own=True)
             state.touched[cluster_record(cluster.id)] = None

@@ -31,6 +31,10 @@ class _Cluster(Struct, array_like=True):
     wake: Micros | None
     floor: Micros
     memory: dict[str, dict[str, int]]
+    counts: dict[str, int]
+    refused: dict[str, int]
+    lost: int
+    pending: dict[str, int]
 
 
 _write: Final = msgpack.Encoder().encode
@@ -102,7 +106,9 @@ def dump(state: State, record: str) -> bytes | None:
 
 
 def _cluster(found: ClusterState) -> _Cluster:
-    return _Cluster(found.rounds, found.own, found.other, found.wake, found.floor, found.scheduler.memory)
+    marks = found.own, found.other, found.wake, found.floor
+    refused = dict(sorted(found.refused.items()))
+    return _Cluster(found.rounds, *marks, found.scheduler.memory, found.counts, refused, found.lost, found.pending)
 
 
 def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
@@ -132,7 +138,8 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
         cluster = state.cluster(name)
         cluster.rounds, cluster.own, cluster.other = kept.rounds, kept.own, kept.other
         cluster.wake, cluster.floor = kept.wake, kept.floor
-        cluster.scheduler.memory = kept.memory
+        cluster.scheduler.memory, cluster.counts, cluster.refused = kept.memory, kept.counts, kept.refused
+        cluster.lost, cluster.pending = kept.lost, kept.pending
     for name in sorted(state.jobs):
         _restore(state, state.jobs[name], groups.get(name), pages.get(name, []))
     heapify(state.unanswered)

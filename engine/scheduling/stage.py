@@ -16,6 +16,7 @@ from engine.events.scheduling import RoundEnded
 from engine.events.times import Micros
 from engine.scheduling import absorb, evolve, persist
 from engine.scheduling.configuration import DEFAULT, Configuration
+from engine.scheduling.figures import figures
 from engine.scheduling.rounds import STAGE, Turn, given_up, run_round, timed_out
 from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.session import Plugin
@@ -148,6 +149,7 @@ class SchedulingStage:
         """Return the one subject that all records are of."""
         return STAGE
 
+    figures = staticmethod(figures)
     dump = staticmethod(persist.dump)
     load = staticmethod(persist.load)
     records = staticmethod(persist.records)

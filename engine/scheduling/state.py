@@ -217,6 +217,14 @@ class ClusterState:
     """The next round is not due earlier: whatever the recorded times of what is taken late, rounds are a second apart."""
     wake: Micros | None = None
     """When time alone may change what plugins answer."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Kind of decision → jobs or attempts that it was about, in all rounds."""
+    refused: dict[str, int] = field(default_factory=dict)
+    """Reason → decisions that lifecycle has refused."""
+    lost: int = 0
+    """Decisions that were not answered in time."""
+    pending: dict[str, int] = field(default_factory=dict)
+    """Queue → jobs that wait in it, at the end of the last round."""
     jobs: int = 0
     """Jobs that we schedule. Derived, as all that follows."""
     waiting: dict[str, None] = field(default_factory=dict)
