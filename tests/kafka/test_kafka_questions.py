@@ -123,7 +123,7 @@ def comparable(event: dict[str, Any]) -> dict[str, Any]:
     """
     if event.get("shard"):
         del event["offset"]
-        if event["shard"].startswith(("billing/", "budgets/")):
+        if event["shard"].startswith(("scheduling/", "billing/", "budgets/")):
             event["basis"] = event["basis"].split(".")[0]
     event["data"].pop("principal", None)
     return event

@@ -109,6 +109,7 @@ def _make_room(search: _Search, queue: Queue, task: Task, wanted: Callable[[Task
             victim
             for victim in node.tasks.values()
             if victim.status in {"Bound", "Running"}
+            and not victim.job.held
             and victim.pod_class.preemptable
             and (victim.pod_class.best_effort or not task.pod_class.best_effort)
             and wanted(victim)

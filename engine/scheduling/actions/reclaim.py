@@ -87,6 +87,7 @@ def _may_give(victim: Task, task: Task) -> bool:
     path = victim.job.path
     return (
         victim.status == "Running"
+        and not victim.job.held
         and victim.pod_class.preemptable
         and bool(path)
         and path[0].name != task.job.queue
