@@ -36,7 +36,7 @@ def evolve(state: State, event: Event[Data]) -> None:
     if isinstance(data, UsageReviewed):
         _reviewed(state, known, data, event)
         return
-    if known is None or (attempt := known.by_slot.get((data.task, data.index, data.attempt))) is None:
+    if known is None or (attempt := known.find(data.task, data.index, data.attempt)) is None:
         return
     touch(state, known.job.id, attempt)
     if isinstance(data, UsageFailed):

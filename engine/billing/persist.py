@@ -1,4 +1,7 @@
-"""The state of a billing shard as records of its snapshot: a job is a head and pages of attempts, so no record grows with it."""
+"""The state of a billing shard as records of its snapshot.
+
+A job is a head with its first attempts and pages of further ones, so no record grows with it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Final
 from msgspec import Struct, msgpack
 
 from engine.billing.book import Book
-from engine.billing.state import PAGE, Attempt, Job, Known, Node, State
+from engine.billing.state import PAGE, Attempt, Job, Known, Node, Packed, State
 from engine.events.prices import read_book
 from engine.events.times import Micros
 
@@ -17,11 +20,13 @@ __all__ = [
     "BOOK",
     "dump",
     "head_record",
+    "job_records",
     "known_of",
     "load",
     "node_record",
     "page_record",
     "put_away_idle",
+    "put_away_last",
     "records",
     "subject_of",
     "touch",
@@ -31,6 +36,8 @@ __all__ = [
 _JOB: Final = "job/"
 _PAGE: Final = "attempts/"
 _NODE: Final = "node/"
+_FIRST: Final = 4
+"""Attempts that stand in the head: most jobs have no more, and are one record."""
 _AT_HAND: Final = 1_024
 """Jobs at hand, at least."""
 _NODES: Final = 64
@@ -50,7 +57,14 @@ class _Rest(Struct, array_like=True):
     books: list[str]
 
 
-_read_job: Final = msgpack.Decoder(Job).decode
+class _Head(Struct, array_like=True, gc=False):
+    """A job and its first attempts."""
+
+    job: Job
+    attempts: list[Attempt]
+
+
+_read_head: Final = msgpack.Decoder(_Head).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
 _read_node: Final = msgpack.Decoder(Node).decode
 _read_rest: Final = msgpack.Decoder(_Rest).decode
@@ -64,7 +78,14 @@ def head_record(job: str) -> str:
 
 def page_record(job: str, ordinal: int) -> str:
     """Name the record in which an attempt stands."""
-    return f"{_PAGE}{ordinal // PAGE}/{job}"
+    return _JOB + job if ordinal < _FIRST else f"{_PAGE}{(ordinal - _FIRST) // PAGE}/{job}"
+
+
+def job_records(job: str, attempts: int) -> Iterator[str]:
+    """Yield the names of the records of a job of so many attempts."""
+    yield head_record(job)
+    for ordinal in range(_FIRST, attempts, PAGE):
+        yield page_record(job, ordinal)
 
 
 def node_record(node: tuple[str, str]) -> str:
@@ -102,11 +123,9 @@ def subject_of(record: str) -> str:
 def records(state: State) -> Iterator[str]:
     """Yield the name of every record."""
     counts = [(ident, known.job.count) for ident, known in state.jobs.items()]
-    counts += [(ident, PAGE * (len(parts) - 1)) for ident, parts in state.idle.items()]
+    counts += [(ident, _FIRST + PAGE * len(packed.pages)) for ident, packed in state.idle.items()]
     for ident, count in counts:
-        yield head_record(ident)
-        for ordinal in range(0, count, PAGE):
-            yield page_record(ident, ordinal)
+        yield from job_records(ident, count)
     yield from map(node_record, list(state.nodes))
     yield BOOK
 
@@ -117,10 +136,10 @@ def dump(state: State, record: str) -> bytes | None:
     if kind == "job":
         if (known := state.jobs.get(name)) is not None and _is_over(known.job):
             _put_away(state, known)
-        return _part(state, name, 0)
+        return _head(state, name)
     if kind == "attempts":
         page, _, ident = name.partition("/")
-        return _part(state, ident, int(page) + 1) if page.isdecimal() else None
+        return _page(state, ident, int(page)) if page.isdecimal() else None
     if kind == "node":
         cluster, _, node = name.partition("/")
         found = state.nodes.get((_unescaped(cluster), _unescaped(node)))
@@ -133,17 +152,18 @@ def _unescaped(part: str) -> str:
     return part.replace("%2F", "/").replace("%25", "%")
 
 
-def _part(state: State, ident: str, place: int) -> bytes | None:
-    parts = state.idle.get(ident)
-    if parts is not None:
-        return parts[place] if place < len(parts) else None
+def _head(state: State, ident: str) -> bytes | None:
+    if (packed := state.idle.get(ident)) is not None:
+        return packed.head
     known = state.jobs.get(ident)
-    if known is None:
-        return None
-    if place == 0:
-        return _write(known.job)
-    page = known.attempts[(place - 1) * PAGE : place * PAGE]
-    return _write(page) if page else None
+    return None if known is None else _write(_Head(known.job, known.attempts[:_FIRST]))
+
+
+def _page(state: State, ident: str, page: int) -> bytes | None:
+    if (packed := state.idle.get(ident)) is not None:
+        return packed.pages[page] if page < len(packed.pages) else None
+    known, begin = state.jobs.get(ident), _FIRST + page * PAGE
+    return None if known is None or begin >= len(known.attempts) else _write(known.attempts[begin : begin + PAGE])
 
 
 def _is_over(job: Job) -> bool:
@@ -156,8 +176,9 @@ def _put_away(state: State, known: Known) -> None:
     if _is_over(job):
         nodes = _uses(known.attempts)
         job.nodes = list(nodes.items()) if len(nodes) <= _NODES else None
-    pages = [_write(known.attempts[at : at + PAGE]) for at in range(0, len(known.attempts), PAGE)]
-    state.idle[job.id] = [_write(job), *pages]
+    attempts = known.attempts
+    pages = tuple(_write(attempts[at : at + PAGE]) for at in range(_FIRST, len(attempts), PAGE))
+    state.idle[job.id] = Packed(job.id, _write(_Head(job, attempts[:_FIRST])), pages)
     del state.jobs[job.id]
 
 
@@ -167,26 +188,41 @@ def put_away_idle(state: State) -> None:
     One of many attempts is not among them: the next event about it would read all of them.
     """
     while len(state.recent) > _AT_HAND:
-        known = state.jobs.get(state.recent.popleft())
-        if known is not None and len(known.attempts) <= PAGE:
-            _put_away(state, known)
+        _put_away_small(state, state.recent.popleft())
+
+
+def put_away_last(state: State, before: int) -> None:
+    """Do so with those that came to hand last, until only those are that were before: an hour mark comes to all jobs once."""
+    while len(state.recent) > before:
+        _put_away_small(state, state.recent.pop())
+
+
+def _put_away_small(state: State, ident: str) -> None:
+    known = state.jobs.get(ident)
+    if known is not None and len(known.attempts) <= PAGE:
+        _put_away(state, known)
 
 
 def known_of(state: State, ident: str) -> Known | None:
     """Return a job; one that was kept as its records is at hand from then on."""
     known = state.jobs.get(ident)
-    if known is None and (parts := state.idle.pop(ident, None)) is not None:
-        known = state.jobs[ident] = _known(_read_job(parts[0]), parts[1:])
-        state.recent.append(ident)
+    if known is None and (packed := state.idle.pop(ident, None)) is not None:
+        known = _known(packed)
+        state.jobs[packed.id] = known
+        state.recent.append(packed.id)
         if _is_over(known.job):
             known.job.nodes = []
             state.touched[head_record(ident)] = None
     return known
 
 
-def _known(job: Job, pages: Iterable[bytes]) -> Known:
-    attempts = [attempt for page in pages for attempt in _read_page(page)]
-    return Known(job, attempts, {(attempt.task, attempt.index, attempt.number): attempt for attempt in attempts})
+def _known(packed: Packed) -> Known:
+    head = _read_head(packed.head)
+    job, attempts = head.job, head.attempts
+    job.id = packed.id  # one text for all that name the job
+    for page in packed.pages:
+        attempts += _read_page(page)
+    return Known(job, attempts)
 
 
 def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
@@ -210,15 +246,15 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
             if rest.book is not None and (book := read_book(rest.book)[0]) is not None:
                 state.book = Book.of(book, rest.book)
     for ident, head in heads.items():
-        job, parts = _read_job(head), [content for _, content in sorted(pages.get(ident, {}).items())]
+        packed = state.idle[ident] = Packed(ident, head, tuple(page for _, page in sorted(pages.get(ident, {}).items())))
+        known = _known(packed)
+        job = known.job
         for node in job.unknown:
             state.unknown.setdefault((job.cluster, node), {})[ident] = None
-        state.idle[ident] = [head, *parts]
         if _is_over(job):
-            uses = dict(job.nodes) if job.nodes is not None else _uses(_known(job, parts).attempts)
+            uses = dict(job.nodes) if job.nodes is not None else _uses(known.attempts)
             _restore_uses(state, job, uses)
             continue
-        known = _known(job, parts)
         _restore_uses(state, job, _uses(known.attempts))
         if job.review >= 0:
             state.reviews.append((job.review_at, ident))

@@ -119,7 +119,7 @@ def _check_event(state: State, event: Event[Data]) -> Iterator[Finding]:
 
 def _standing(state: State, known: Known, data: UsageWithdrawn) -> str | None:
     """Return what the runs that a withdrawal makes void cost; `None`: not known, or nothing stands there."""
-    attempt = known.by_slot.get((data.task, data.index, data.attempt))
+    attempt = known.find(data.task, data.index, data.attempt)
     void = [
         part(run, max(run.start, data.start), min(run.end, data.end))
         for run in (() if attempt is None else attempt.recorded)
