@@ -88,32 +88,40 @@ def run_of(data: UsageRecorded) -> Run:
 
 
 def _record(attempt: Attempt, data: UsageRecorded) -> None:
-    run, recorded = run_of(data), attempt.recorded
+    recorded = attempt.recorded
     last = recorded[-1] if recorded else None
-    if last is not None and last.end == run.start and last.record == run.record == "usage" and _continues(last, run):
-        attempt.recorded = [
-            *recorded[:-1],
-            replace(run, start=last.start, length=run.end - last.start, inferred_start=last.inferred_start),
-        ]
-    elif last is None or (last.record == "usage" and last.start < run.start) or run.record == "excess":
+    if last is not None and last.end == data.start and _continues(last, data):
+        length = data.end - last.start
+        gone_on = replace(last, end=data.end, length=length, ended=data.ended, inferred_end=data.inferred_end)
+        attempt.recorded = [*recorded[:-1], gone_on]
+        return
+    run = run_of(data)
+    if last is None or (last.record == "usage" and last.start < run.start) or run.record == "excess":
         attempt.recorded = [*recorded, run]
     else:
         attempt.recorded = sorted([*recorded, run], key=lambda known: (known.record == "excess", known.start))
 
 
-def _continues(last: Run, run: Run) -> bool:
-    """Tell whether a run goes on with another one, so that both stand as one."""
+def _continues(last: Run, data: UsageRecorded) -> bool:
+    """Tell whether what is recorded goes on with a run, so that both stand as one."""
+    size = last.size
     return (
-        replace(
-            last,
-            start=run.start,
-            end=run.end,
-            length=run.length,
-            ended=run.ended,
-            inferred_start=run.inferred_start,
-            inferred_end=run.inferred_end,
-        )
-        == run
+        last.record == data.record == "usage"
+        and last.begun == data.begun
+        and last.kind == data.kind
+        and size.cpu_milli == data.cpu_milli
+        and size.memory_bytes == data.memory_bytes
+        and size.gpu == data.gpu
+        and last.terms == data.terms
+        and last.node == data.node
+        and last.node_type == data.node_type
+        and last.gpu_model == data.gpu_model
+        and last.price_version == data.price_version
+        and last.month == (data.month or data.period)
+        and last.worth == data.worth
+        and last.free == (FREE in data.factors)
+        and last.invoice == data.period
+        and last.revision == data.revision
     )
 
 
