@@ -91,7 +91,7 @@ def _start(state: State, known: Known, data: AttemptStarted, event: Event[Any]) 
         ordinal=job.count,
         uid=data.uid,
         created=Point(event.time, event.id),
-        sizes=[(EARLIEST, event.id, _size(data.requests))],
+        sizes=[(EARLIEST, "", _size(data.requests))],
     )
     job.count += 1
     job.open += 1

@@ -48,8 +48,9 @@ def evolve(state: State, event: Event[Data]) -> None:
     elif data.reverses is not None:
         attempt.recorded = without(attempt.recorded, data.reverses.record, data.start, data.end, data.reverses.period)
     else:
-        _record(attempt, data)
-        note_use(state, known.job, attempt)
+        if not _goes_on(attempt, data):
+            _record(attempt, data)
+            note_use(state, known.job, attempt)
         if data.at_mark:
             _marked(state, known.job.id, attempt, data.end)
 
@@ -87,15 +88,21 @@ def run_of(data: UsageRecorded) -> Run:
     )
 
 
-def _record(attempt: Attempt, data: UsageRecorded) -> None:
+def _goes_on(attempt: Attempt, data: UsageRecorded) -> bool:
+    """Have the last run that stands recorded go on with another one; return false where it does not."""
     recorded = attempt.recorded
     last = recorded[-1] if recorded else None
-    if last is not None and last.end == data.start and _continues(last, data):
-        length = data.end - last.start
-        gone_on = replace(last, end=data.end, length=length, ended=data.ended, inferred_end=data.inferred_end)
-        attempt.recorded = [*recorded[:-1], gone_on]
-        return
-    run = run_of(data)
+    if last is None or last.end != data.start or not _continues(last, data):
+        return False
+    length = data.end - last.start
+    gone_on = replace(last, end=data.end, length=length, ended=data.ended, inferred_end=data.inferred_end)
+    attempt.recorded = [*recorded[:-1], gone_on]
+    return True
+
+
+def _record(attempt: Attempt, data: UsageRecorded) -> None:
+    run, recorded = run_of(data), attempt.recorded
+    last = recorded[-1] if recorded else None
     if last is None or (last.record == "usage" and last.start < run.start) or run.record == "excess":
         attempt.recorded = [*recorded, run]
     else:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify
 from typing import Final
 
-from msgspec import Struct, msgpack
+from msgspec import Raw, Struct, msgpack
 
 from engine.billing.book import Book
 from engine.billing.state import PAGE, Attempt, Job, Known, Node, Packed, State
@@ -64,7 +64,17 @@ class _Head(Struct, array_like=True, gc=False):
     attempts: list[Attempt]
 
 
+class _RawHead(Struct, array_like=True, gc=False):
+    """The same as they were written."""
+
+    job: Raw
+    attempts: Raw
+
+
+_OF_TWO: Final = b"\x92"
+"""What stands before the two parts of a head in MessagePack: an array of two."""
 _read_head: Final = msgpack.Decoder(_Head).decode
+_read_raw_head: Final = msgpack.Decoder(_RawHead).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
 _read_node: Final = msgpack.Decoder(Node).decode
 _read_rest: Final = msgpack.Decoder(_Rest).decode
@@ -153,10 +163,10 @@ def _unescaped(part: str) -> str:
 
 
 def _head(state: State, ident: str) -> bytes | None:
-    if (packed := state.idle.get(ident)) is not None:
-        return packed.head
-    known = state.jobs.get(ident)
-    return None if known is None else _write(_Head(known.job, known.attempts[:_FIRST]))
+    packed = state.idle.get(ident)
+    if packed is None and (known := state.jobs.get(ident)) is not None:
+        packed = _packed(known)
+    return None if packed is None else _OF_TWO + packed.job + packed.attempts
 
 
 def _page(state: State, ident: str, page: int) -> bytes | None:
@@ -176,10 +186,22 @@ def _put_away(state: State, known: Known) -> None:
     if _is_over(job):
         nodes = _uses(known.attempts)
         job.nodes = list(nodes.items()) if len(nodes) <= _NODES else None
-    attempts = known.attempts
-    pages = tuple(_write(attempts[at : at + PAGE]) for at in range(_FIRST, len(attempts), PAGE))
-    state.idle[job.id] = Packed(job.id, _write(_Head(job, attempts[:_FIRST])), pages)
+    pages = tuple(_kept(known.attempts[at : at + PAGE]) for at in range(_FIRST, len(known.attempts), PAGE))
+    state.idle[job.id] = _packed(known, pages)
     del state.jobs[job.id]
+
+
+def _packed(known: Known, pages: tuple[bytes, ...] = ()) -> Packed:
+    job, ident = known.job, known.job.id
+    job.id = ""  # the name of the record says it
+    head = _kept(job)
+    job.id = ident
+    return Packed(ident, head, _kept(known.attempts[:_FIRST]), pages)
+
+
+def _kept(part: object) -> bytes:
+    """Return a part of a record to be kept: a copy, as msgspec's own bytes lie in a block that was made for more."""
+    return bytes(memoryview(_write(part)))
 
 
 def put_away_idle(state: State) -> None:
@@ -217,7 +239,7 @@ def known_of(state: State, ident: str) -> Known | None:
 
 
 def _known(packed: Packed) -> Known:
-    head = _read_head(packed.head)
+    head = _read_head(_OF_TWO + packed.job + packed.attempts)
     job, attempts = head.job, head.attempts
     job.id = packed.id  # one text for all that name the job
     for page in packed.pages:
@@ -245,8 +267,10 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
             state.sweeps, state.sweep, state.books = rest.sweeps, rest.sweep, rest.books
             if rest.book is not None and (book := read_book(rest.book)[0]) is not None:
                 state.book = Book.of(book, rest.book)
-    for ident, head in heads.items():
-        packed = state.idle[ident] = Packed(ident, head, tuple(page for _, page in sorted(pages.get(ident, {}).items())))
+    for ident, content in heads.items():
+        head, further = _read_raw_head(content), sorted(pages.get(ident, {}).items())
+        packed = Packed(ident, bytes(head.job), bytes(head.attempts), tuple(page for _, page in further))
+        state.idle[ident] = packed
         known = _known(packed)
         job = known.job
         for node in job.unknown:

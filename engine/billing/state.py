@@ -131,7 +131,7 @@ class Attempt(Struct, array_like=True, gc=False):
     uid: str | None
     created: Point
     sizes: list[tuple[Micros, str, Size]]
-    """Since when each; the first one from the beginning."""
+    """Since when each, and the event that says so; the first one from the beginning, by no event but the start."""
     bound: Point | None = None
     node: str | None = None
     node_type: str | None = None
@@ -169,8 +169,8 @@ class Job(Struct, array_like=True, gc=False):
     """Its own object has been seen."""
     review: int = -1
     """Number of the attempt at which a review of all of them goes on; -1: there is none."""
-    review_at: Micros = EARLIEST
-    """When it goes on."""
+    review_at: Micros = 0
+    """When it goes on, if there is one."""
     count: int = 0
     """Attempts."""
     open: int = 0
@@ -316,10 +316,12 @@ class Known:
 
 
 class Packed(Struct, frozen=True, gc=False):
-    """A job as its records hold it."""
+    """A job as its records hold it. The parts of its head are apart: blocks of up to 512 bytes are reused as they grow."""
 
     id: str
-    head: bytes
+    job: bytes
+    attempts: bytes
+    """The first ones."""
     pages: tuple[bytes, ...]
 
 
