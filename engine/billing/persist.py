@@ -166,7 +166,7 @@ def _head(state: State, ident: str) -> bytes | None:
     packed = state.idle.get(ident)
     if packed is None and (known := state.jobs.get(ident)) is not None:
         packed = _packed(known)
-    return None if packed is None else _OF_TWO + packed.job + packed.attempts
+    return None if packed is None else packed.job + packed.attempts
 
 
 def _page(state: State, ident: str, page: int) -> bytes | None:
@@ -194,9 +194,9 @@ def _put_away(state: State, known: Known) -> None:
 def _packed(known: Known, pages: tuple[bytes, ...] = ()) -> Packed:
     job, ident = known.job, known.job.id
     job.id = ""  # the name of the record says it
-    head = _kept(job)
+    begin = _OF_TWO + _write(job)
     job.id = ident
-    return Packed(ident, head, _kept(known.attempts[:_FIRST]), pages)
+    return Packed(ident, begin, _kept(known.attempts[:_FIRST]), pages)
 
 
 def _kept(part: object) -> bytes:
@@ -239,7 +239,7 @@ def known_of(state: State, ident: str) -> Known | None:
 
 
 def _known(packed: Packed) -> Known:
-    head = _read_head(_OF_TWO + packed.job + packed.attempts)
+    head = _read_head(packed.job + packed.attempts)
     job, attempts = head.job, head.attempts
     job.id = packed.id  # one text for all that name the job
     for page in packed.pages:
@@ -269,7 +269,7 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
                 state.book = Book.of(book, rest.book)
     for ident, content in heads.items():
         head, further = _read_raw_head(content), sorted(pages.get(ident, {}).items())
-        packed = Packed(ident, bytes(head.job), bytes(head.attempts), tuple(page for _, page in further))
+        packed = Packed(ident, _OF_TWO + bytes(head.job), bytes(head.attempts), tuple(page for _, page in further))
         state.idle[ident] = packed
         known = _known(packed)
         job = known.job

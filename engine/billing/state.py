@@ -320,8 +320,9 @@ class Packed(Struct, frozen=True, gc=False):
 
     id: str
     job: bytes
+    """Begins the record of the head."""
     attempts: bytes
-    """The first ones."""
+    """The first ones: the rest of that record."""
     pages: tuple[bytes, ...]
 
 
