@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.structs import TopicPartition
 from kafka_place import PARTITIONS, Place
 
-from engine.events.jobs import Accounted
+from engine.events.outcomes import Accounted
 from engine.events.times import parse_time
 
 __all__ = ["Latencies", "percentile"]

@@ -20,7 +20,7 @@ from engine.application.subscription import Events
 from engine.billing.invoice import Invoice
 from engine.billing.records import Record
 from engine.events import Event
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.history.asof import ClusterAsOf
 from engine.history.billing import Finding
 from engine.history.budgets import BudgetStanding

@@ -36,17 +36,17 @@ class BudgetSelector:
     """The crossed thresholds of budgets that a callback selects."""
 
     tenants: frozenset[str] = frozenset()
-    """Whose; empty: anybody's."""
+    """Tenants with the budget; empty: any."""
 
 
 def parse_selector(content: Mapping[str, Any]) -> Selector:
     """Read a selector `{level, from, to, reason, task, labels}`; each of the first five is a string or a list of strings.
 
-    A missing field, an empty list and `*` ask for any value.
+    A missing field, an empty list and `*` select any value.
 
     Raises:
-        SelectorError: a field is unknown or of the wrong type, a level does not exist, or a phase exists at none of the levels
-            asked for.
+        SelectorError: a field is unknown or of the wrong type, a level does not exist, or a phase exists at none of the selected
+            levels.
     """
     unknown = sorted(str(name) for name in content if name not in _FIELDS)
     if unknown:
@@ -79,7 +79,7 @@ def selects(selector: Selector, transition: Transition, labels: Mapping[str, str
     """Return whether a callback selects a transition.
 
     Args:
-        selector: the callback's.
+        selector: the callback's selector.
         transition: the change of phase.
         labels: labels of the job.
     """

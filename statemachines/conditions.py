@@ -13,6 +13,6 @@ def condition_append(conditions: Sequence[JobPhase], new: JobPhase) -> list[JobP
     """Return the phases of the conditions after a change of status.
 
     Volcano de-duplicates by phase: the new condition replaces the one of its phase and moves to the end. So a job that was Running
-    twice shows it once; Lahar's history keeps both.
+    twice has the condition once; Lahar's history keeps both.
     """
     return [*(condition for condition in conditions if condition != new), new]

@@ -9,7 +9,7 @@ from typing import Literal
 __all__ = ["Counters", "Pod", "PodPhase", "count", "count_tasks"]
 
 PodPhase = Literal["Pending", "Running", "Succeeded", "Failed", "Unknown"]
-"""Kubernetes' phases of a pod. Volcano counts whatever is none of the first four as Unknown."""
+"""Kubernetes' phases of a pod. Volcano counts any other phase as Unknown."""
 
 
 @dataclass(slots=True)
@@ -32,11 +32,11 @@ class Pod:
     name: str
     phase: PodPhase | str = "Pending"
     index: int | None = None
-    """Its replica; `None`: its name says that it belongs to none."""
+    """Its replica; `None`: its name names none."""
     deleting: bool = False
-    """It has a deletion timestamp, or its deletion has been asked for."""
+    """It has a deletion timestamp, or its deletion was requested."""
     out_of_sync: bool = False
-    """It was marked to be killed (Volcano: its later failure or eviction is no event)."""
+    """It was marked to be killed (Volcano: its later failure or eviction raises no event)."""
     partition: str | None = None
     """Partition of its task."""
     containers_ready: bool = True
@@ -51,7 +51,7 @@ def count(pods: Iterable[Pod]) -> Counters:
 
 
 def count_tasks(pods: Iterable[Pod]) -> dict[str, Counters]:
-    """Count pods by task and phase. A task of which only deleting pods are left has no entry (Volcano `taskStatusCount`)."""
+    """Count pods by task and phase. A task with deleting pods only has no entry (Volcano `taskStatusCount`)."""
     tasks: dict[str, Counters] = {}
     for pod in pods:
         if not pod.deleting:

@@ -1,6 +1,6 @@
-"""Delayed actions: which running timers an event or an action cancels, and what becomes of a second timer.
+"""Delayed actions: which timers an event, an action or another delayed action cancels.
 
-Volcano keeps one delayed action per job and pod name. Here they are timers in the log; the rules are the same.
+Volcano keeps one delayed action per job and pod name. Here they are timers in the log, under the same rules.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Delay:
     action: Action
     id: str = ""
     event: str | None = None
-    """Lifecycle event that it came from."""
+    """Lifecycle event that set it."""
     pod: str | None = None
-    """Name of the pod that raised the event; `None`: none did."""
+    """Name of the pod that raised the event; `None`: no pod."""
     pod_uid: str | None = None
 
 
@@ -36,7 +36,7 @@ Placement = Literal["ignore", "set"]
 
 
 def action_class(action: Action | str) -> ActionClass:
-    """Return the part of a job that an action is about."""
+    """Return the part of a job that an action acts on."""
     return _CLASSES.get(action, "job")
 
 
@@ -62,8 +62,8 @@ def place(running: Iterable[Delay], new: Delay) -> tuple[Placement, list[Delay]]
 def cancelled_by_event(running: Iterable[Delay], event: str, pod: str | None, pod_uid: str | None) -> list[Delay]:
     """Return the timers that a pod's event cancels before it is handled.
 
-    A pod that is no longer Pending cancels its PodPending timer, if it is the same pod by uid; a pod that runs cancels what its
-    predecessor's failure or eviction set, by name alone.
+    A pod that is no longer Pending cancels its PodPending timer, if it is the same pod by uid; a running pod cancels the timers of
+    its predecessor's failure or eviction, by name alone.
     """
     if event not in _POD_EVENTS:
         return []
@@ -79,10 +79,10 @@ def cancelled_by_event(running: Iterable[Delay], event: str, pod: str | None, po
 
 
 def made_pointless(action: Action) -> list[Action]:
-    """Return which delayed actions an action makes pointless once it has been executed, at once or by expiry: those of its class.
+    """Return the delayed actions that an executed action supersedes: those of its class.
 
-    Of the job's class all, else those about the same task, the same pod, the same partition of the same task. Internal actions
-    make none pointless.
+    An action on the job supersedes all of them, any other one those on the same task, pod or partition. Internal actions supersede
+    none.
     """
     same = action_class(action)
     return [other for other in ACTIONS if not INTERNAL_ACTIONS & {action, other} and action_class(other) == same]

@@ -2,7 +2,7 @@
 
 RuleError
 ├── TableError       a transition table that cannot be compiled
-└── SelectorError    a callback selector that selects nothing that exists
+└── SelectorError    a callback selector with an unknown field, level, phase or label
 """
 
 from __future__ import annotations
@@ -19,4 +19,4 @@ class TableError(RuleError):
 
 
 class SelectorError(RuleError):
-    """Raised when a callback selector has an unknown field, or a level, phase or label that cannot be."""
+    """Raised when a callback selector has an unknown field, or an impossible level, phase or label."""

@@ -1,8 +1,8 @@
 """The job machine: Volcano's state table, and the two phases of preemption with notice.
 
-Triggers are the actions and the outcomes of a notice. An effect (`before`) happens first; the conditions then see the pods as
-the effect left them (Volcano: the function given to KillJob, KillTarget or SyncJob). Privileged behaves as Pending and
-WillEvicted as Running in every row but the notices' own.
+Triggers are the actions and the outcomes of a notice. The effect (`before`) comes first; the conditions then see the pods after the
+effect (Volcano: the function given to KillJob, KillTarget or SyncJob). Privileged behaves as Pending and WillEvicted as Running in
+every row except those of notices.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ NoticeTrigger = Literal["NoticeOpened", "NoticeWithdrawn", "NoticeExecuted"]
 
 @dataclass(slots=True)
 class JobFacts:
-    """What the conditions of the job machine look at."""
+    """Facts for the conditions of the job machine."""
 
     spec: JobSpec
     counters: Counters
-    """After the effect."""
+    """Pods of the job, after the effect."""
     tasks: Mapping[str, Counters] = field(default_factory=dict)
-    """Per task, after the effect; a task without an entry was not counted."""
+    """Pods by task, after the effect; a task without an entry was not counted."""
     retry_count: int = 0
-    """Before the action."""
+    """Retries before the action."""
     status_min_available: int = 0
     requeued: bool = False
     """The restart under way was begun by RequeueJob."""
@@ -49,7 +49,7 @@ def _scaled_to_zero(facts: JobFacts) -> bool:
 
 
 def _success_reached(facts: JobFacts) -> bool:
-    """A minSuccess is set and reached, even with pods alive."""
+    """A minSuccess is set and reached, even with live pods."""
     minimum = facts.spec.min_success
     return minimum is not None and facts.counters.succeeded >= minimum
 
@@ -94,12 +94,12 @@ def _drained(facts: JobFacts) -> bool:
 
 
 def _retries_exhausted(facts: JobFacts) -> bool:
-    """The retryCount has reached maxRetry; not asked after RequeueJob."""
+    """The retryCount has reached maxRetry; not checked after RequeueJob."""
     return not facts.requeued and facts.retry_count >= facts.spec.max_retry
 
 
 def _enough_left(facts: JobFacts) -> bool:
-    """Without the terminating pods there is room for minAvailable."""
+    """Few enough pods are terminating to leave minAvailable."""
     return facts.spec.total_replicas - facts.counters.terminating >= facts.status_min_available
 
 
@@ -184,7 +184,7 @@ def _row(
 
 
 def _pending_or_running(source: str) -> list[TransitionRow]:
-    """Actions that Pending and Running answer alike."""
+    """Rows of actions that Pending and Running share."""
     rows = [_row("RestartJob", source, "Restarting", before="kill_none", after="count_restart")]
     rows += [_row(action, source, "Restarting", before="kill_target", after="count_restart") for action in _TARGETED]
     rows += [_row(action, source, phase, before="kill_soft") for action, phase in _ENDINGS.items()]
@@ -253,7 +253,7 @@ def _stopped(source: str, *, resumable: bool = False) -> list[TransitionRow]:
 
 
 def _notices() -> list[TransitionRow]:
-    """A job in Privileged or WillEvicted is in no other notice, so NoticeOpened is not listed there."""
+    """Rows of notices. A job in Privileged or WillEvicted is part of no other notice, so NoticeOpened is not listed there."""
     return [
         _row("NoticeOpened", "Pending", "Privileged"),
         _row("NoticeOpened", "Running", "WillEvicted"),

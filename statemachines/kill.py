@@ -1,4 +1,4 @@
-"""Which pods a kill deletes, and what Volcano's status shows after it."""
+"""Pods that a kill deletes, and Volcano's status after it."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ class Target:
 
 @dataclass(slots=True)
 class KillPlan:
-    """What a kill does."""
+    """Result of planning a kill."""
 
     delete: list[Pod] = field(default_factory=list)
-    """Pods whose deletion is to be requested, after they are marked out of sync (Volcano: so that their end is no event)."""
+    """Pods to delete, after they are marked out of sync (Volcano: so that their end raises no event)."""
     deleting: int = 0
-    """Pods in its reach that were being deleted already; they are not deleted twice."""
+    """Pods in its scope that were being deleted already; they are not deleted twice."""
     version_delta: int = 0
     """1: the whole job is killed. Volcano bumps `status.version` and deletes the PodGroup then, and only then."""
 
 
 def last_retry(retry_count: int, max_retry: int, cause: FailureClass | None = None) -> bool:
-    """Return whether the kill at hand belongs to the last retry (Volcano: retryCount >= maxRetry - 1 on entry).
+    """Return whether a kill belongs to the last retry (Volcano: retryCount >= maxRetry - 1 on entry).
 
     Args:
-        retry_count: before the action.
-        max_retry: as it stands; 0 makes every attempt the last retry.
-        cause: class of the failure behind the kill. One that burns no retry leaves one more; a permanent one leaves none.
+        retry_count: retries before the action.
+        max_retry: retries of the specification; 0 makes every attempt the last retry.
+        cause: class of the failure behind the kill. One that uses no retry leaves one more; a permanent one leaves none.
     """
     if cause == "permanent":
         return True
@@ -73,14 +73,14 @@ def retained(
 ) -> frozenset[str]:
     """Return the phases of the pods that a kill of the whole job retains.
 
-    Volcano: at the last retry finished pods and their logs survive even a RestartJob. RequeueJob tests no retries, so it never
-    retains any.
+    Volcano: at the last retry finished pods and their logs survive even a RestartJob. RequeueJob checks no retries, so it never
+    retains pods.
 
     Args:
         effect: `kill_soft` or `kill_none`.
-        retry_count: before the action.
-        max_retry: of the specification.
-        action: the action that kills.
+        retry_count: retries before the action.
+        max_retry: retries of the specification.
+        action: the action of the kill.
         cause: class of the failure behind it; `None`: none.
     """
     if effect == "kill_soft":
@@ -105,11 +105,11 @@ def kill_target(pods: Iterable[Pod], target: Target | None) -> KillPlan | None:
     """Plan a kill of a part of a job; it retains no phase.
 
     Args:
-        pods: pods of the job; those of other tasks are passed over.
-        target: the part; `None`: an action that names none reaches no pod, and its phase follows all the same.
+        pods: pods of the job; those of other tasks are ignored.
+        target: the part; `None`: the action names none and kills no pod, but the phase still changes.
 
     Returns:
-        The plan; `None` for a partition that does not exist: then nothing follows, not even a phase (Volcano).
+        The plan; `None` for a partition that does not exist: then not even the phase changes (Volcano).
     """
     plan = KillPlan()
     found = False
@@ -139,7 +139,7 @@ def _within(pod: Pod, target: Target) -> bool:
 def volcano_status(plan: KillPlan) -> Counters:
     """Return the counters that Volcano's status shows after a kill.
 
-    Volcano rebuilds them from this pass only: pods deleted now or before are terminating; retained pods, and those out of a
-    target's reach, are counted nowhere until the next sync. Lahar's own counters are not touched by that.
+    Volcano rebuilds them from this pass only: pods deleted now or before are terminating; retained pods, and those outside the
+    target, are in no counter until the next sync. Lahar's own counters are not affected.
     """
     return Counters(terminating=len(plan.delete) + plan.deleting)

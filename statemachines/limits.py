@@ -1,4 +1,4 @@
-"""Time limits of a job: how long it may be active, how long it is kept after its end."""
+"""Time limits of a job: active deadline, and time to live after its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SECOND: Final = 1_000_000
 
 
 def active_deadline_due(spec: JobSpec, opened: int) -> int | None:
-    """Return when the job has been active for too long (microseconds); `None`: it may be for ever.
+    """Return when the job exceeds its active deadline (microseconds); `None`: it has none.
 
     Args:
         spec: the job's specification.

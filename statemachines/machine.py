@@ -1,8 +1,8 @@
 """Transition tables: declared in the format of `transitions`, compiled to a dict for running, drawn as Mermaid.
 
-A machine is a list of `{trigger, source, dest, conditions, before, after}`. Of the rows of one source and trigger the first one
-whose conditions all hold is taken; `dest` `None` means that the phase stays. `transitions` itself runs such a table fifty
-times slower than the compiled dict does, so it draws the diagrams, and a test shows that both agree everywhere.
+A machine is a list of `{trigger, source, dest, conditions, before, after}`. Of the rows of one source and trigger the first whose
+conditions all hold is taken; a `dest` of `None` keeps the phase. `transitions` runs such a table fifty times slower than the
+compiled dict, so it only draws the diagrams, and a test shows that both agree everywhere.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class TransitionRow(TypedDict):
     trigger: str
     source: str
     dest: str | None
-    """Phase entered; `None`: it stays (an internal transition)."""
+    """Phase entered; `None`: unchanged (an internal transition)."""
     conditions: NotRequired[list[str]]
     """Names of guards that must all hold."""
     before: NotRequired[str]
-    """Effect that precedes the decision; the same in all rows of a source and trigger."""
+    """Effect before the conditions are tested; the same in all rows of a source and trigger."""
     after: NotRequired[str]
-    """What taking this row adds to the job's counts."""
+    """Counts of the job that taking this row increments."""
 
 
 class Row(NamedTuple, Generic[F]):
@@ -46,12 +46,12 @@ class Row(NamedTuple, Generic[F]):
 
 
 Compiled = Mapping[tuple[str, str], tuple[Row[F], ...]]
-"""(state, trigger) → its rows in order. A pair that is missing is a trigger that the table does not list for the state."""
+"""(state, trigger) → rows in order. A missing pair is a trigger that the table does not list for the state."""
 
 
 @dataclass(frozen=True)
 class MachineTable(Generic[F]):
-    """One machine: everything that is known of it.
+    """One machine: rows, states, triggers, guards.
 
     Raises:
         TableError: a row names an unknown state, trigger or condition, or the rows of one state and trigger differ in their effect.
@@ -59,13 +59,13 @@ class MachineTable(Generic[F]):
 
     name: str
     states: Mapping[str, str]
-    """State → what is true in it and which states may follow."""
+    """State → its meaning and the states that may follow."""
     initial: str
     triggers: Mapping[str, str]
-    """Trigger → what has happened."""
+    """Trigger → its meaning."""
     rows: Sequence[TransitionRow]
     guards: Mapping[str, Callable[[F], bool]]
-    """Condition → the function of the facts that decides it."""
+    """Condition → its function of the facts."""
     compiled: Compiled[F] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,7 +106,7 @@ def compile_table(
 
 
 def step(compiled: Compiled[F], state: str, trigger: str, facts: F) -> Row[F] | None:
-    """Return the row that is taken; `None` if the table lists the trigger for the state but no row's conditions hold.
+    """Return the row taken; `None` if the table lists the trigger for the state but no row's conditions hold.
 
     Raises:
         KeyError: the table does not list the trigger for the state.
@@ -123,16 +123,16 @@ def step(compiled: Compiled[F], state: str, trigger: str, facts: F) -> Row[F] | 
 def machine_of(table: MachineTable[Any], model: object, *, state: str | None = None, free: bool = False) -> Machine:
     """Return the machine of a table as a `transitions` machine, for subscribers that follow events.
 
-    Its triggers are `enter_PHASE`: which row was taken, and by which trigger, has been decided where the event was written. The
-    model gets `state` and `trigger`, and its `on_enter_PHASE(event)`, `on_exit_PHASE(event)` are called.
+    Its triggers are `enter_PHASE`, because the writer of the event has already chosen the row. The model gets `state` and
+    `trigger`, and its `on_enter_PHASE(event)`, `on_exit_PHASE(event)` are called.
 
     Args:
         table: the machine.
-        model: what is to have the phase.
-        state: its phase now; the table's first one unless given.
-        free: changes that the table does not list are taken as well; otherwise `transitions` raises `MachineError`.
+        model: object that gets the phase.
+        state: its present phase; the table's first one unless given.
+        free: allow changes that the table does not list; otherwise `transitions` raises `MachineError`.
     """
-    from transitions import Machine  # noqa: PLC0415 - only who follows needs it
+    from transitions import Machine  # noqa: PLC0415 - only subscribers need it
 
     changes = {(row["source"], row["dest"]) for row in table.rows if row["dest"] not in (None, row["source"])}
     if free:
@@ -148,11 +148,11 @@ def machine_of(table: MachineTable[Any], model: object, *, state: str | None = N
 
 
 class _Drawing:
-    """What `transitions` hangs a diagram on."""
+    """Model of a diagram for `transitions`."""
 
 
 _MANY: Final = 6
-"""From more triggers than this between two phases, a diagram says `any other` (or `any`)."""
+"""With more triggers than this between two phases, a diagram has `any other` (or `any`)."""
 
 
 def diagram(table: MachineTable[Any]) -> str:

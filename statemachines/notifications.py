@@ -10,7 +10,7 @@ __all__ = ["group_event", "pod_added", "pod_deleted", "pod_updated"]
 
 
 def pod_added(*, out_of_sync: bool = False) -> BusEvent:
-    """Return the event of a pod that came into view: PodPending, even if it runs already."""
+    """Return the event of a pod's first observation: PodPending, even if it runs already."""
     return "OutOfSync" if out_of_sync else "PodPending"
 
 
@@ -24,7 +24,7 @@ def pod_updated(
         phase: its Kubernetes phase now.
         task_completed: by `task_rules.task_completed`, with this pod counted.
         task_failed: by `task_rules.task_failed`, with this pod counted.
-        out_of_sync: it was marked to be killed; its failure is then no event.
+        out_of_sync: it was marked to be killed; its failure then raises no event.
     """
     changed = previous != phase
     if phase == "Failed" and changed:

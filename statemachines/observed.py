@@ -1,7 +1,7 @@
 """The phase of an observed job: its owner's status, else its attempts.
 
-Lahar requests nothing for such a job, so there are no effects and no policies here. An end derived from attempts alone is inferred,
-and a new attempt revokes it; an end that the owner states is final.
+Lahar requests nothing for such a job, so it has neither effects nor policies. An end derived from attempts alone is inferred, and a
+new attempt revokes it; an end that the owner states is final.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["ObservedPhase", "attempts_show", "owner_shows"]
 
 
 class ObservedPhase(NamedTuple):
-    """What is known of an observed job's phase."""
+    """Phase of an observed job."""
 
     phase: JobPhase
     inferred: bool = False
@@ -23,15 +23,15 @@ class ObservedPhase(NamedTuple):
 
 
 def owner_shows(phase: JobPhase, shown: JobPhase, *, inferred: bool) -> ObservedPhase | None:
-    """Return the phase after the owner's status was seen.
+    """Return the phase after an observation of the owner's status.
 
     Args:
         phase: the job's phase.
-        shown: the phase that the status shows.
+        shown: the phase in the status.
         inferred: the present phase is an end inferred from attempts.
 
     Returns:
-        What the owner shows; `None` if it contradicts an end that the owner itself has stated: an anomaly.
+        The owner's phase; `None` if it contradicts an end that the owner itself has stated: an anomaly.
     """
     if phase in FINISHED_JOB_PHASES and not inferred and shown != phase:
         return None
@@ -47,8 +47,8 @@ def attempts_show(
         phase: the job's phase.
         counters: current attempts, ended ones included; a Lost one counts as failed.
         inferred: the present phase is an end inferred from attempts.
-        owner_known: the job object is known, so an end is for its status to tell.
-        expected: replicas that are known to be wanted; fewer attempts than these are no end.
+        owner_known: the job object is known, so its status decides the end.
+        expected: known number of replicas; with fewer attempts there is no end.
 
     Returns:
         Pending or Running by whether any attempt runs; Completed or Failed, inferred, when all have ended and no owner is known.

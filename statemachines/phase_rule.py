@@ -1,7 +1,7 @@
 """The phase rule of jobs: the effect of an action in a phase, and the next phase.
 
-Volcano runs the effect first (kill or sync) and then a function of the phase on the counters that the effect left. Both halves
-are read from one table (`statemachines.job`), the first by `effect_of`, the second by `next_phase`.
+Volcano runs the effect first (kill or sync) and then a function of the phase on the counters after the effect. Both are read from
+one table (`statemachines.job`): the effect by `effect_of`, the phase by `next_phase`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statemachines.vocabulary import Action, FailureClass, JobPhase
 __all__ = ["Counters", "Effect", "NextPhase", "deferred", "effect_of", "next_phase", "notice_phase", "preempted_action"]
 
 Effect = Literal["sync", "kill_soft", "kill_none", "kill_target", "none"]
-"""sync: create and delete pods as the specification says. kill_soft: delete every pod but those that succeeded or failed.
+"""sync: create and delete pods to match the specification. kill_soft: delete every pod except those that succeeded or failed.
 kill_none: retain none. kill_target: delete the pods of one task, pod or partition. none: nothing."""
 
 _COMPILED: Final = JOB.compiled
@@ -26,21 +26,21 @@ _DEFERRED: Final = frozenset({"AbortJob", "TerminateJob", "CompleteJob"})
 
 
 class NextPhase(NamedTuple):
-    """What the phase rule answers."""
+    """Result of the phase rule."""
 
     phase: JobPhase
     retry_delta: int = 0
-    """To be added to `retryCount`."""
+    """Added to `retryCount`."""
     restarts_delta: int = 0
-    """To be added to `restarts`."""
+    """Added to `restarts`."""
 
 
 def effect_of(phase: JobPhase, action: Action | str, *, deleting: bool = False) -> Effect:
-    """Return the effect that an action has in a phase.
+    """Return the effect of an action in a phase.
 
     Args:
         phase: phase of the job.
-        action: the action; one that the table does not know is taken as SyncJob, as Volcano's default branches do.
+        action: the action; an unknown one counts as SyncJob, as in Volcano's default branches.
         deleting: the job object itself is being deleted (Volcano: both kill and sync are skipped).
     """
     if deleting or action == "NoAction":
@@ -61,20 +61,20 @@ def next_phase(
     cause: FailureClass | None = None,
     requeued: bool = False,
 ) -> NextPhase:
-    """Return the phase after an action whose effect has been carried out. Calls nothing, scans no pods.
+    """Return the phase after an action whose effect was carried out, without scanning pods.
 
     Args:
         phase: phase before the action.
-        action: as for `effect_of`.
-        spec: the job's specification; `min_available`, `min_success`, `max_retry` and the tasks' `replicas` and
-            `min_available` are read.
+        action: as in `effect_of`.
+        spec: the job's specification; reads `min_available`, `min_success`, `max_retry` and the tasks' `replicas` and
+            `min_available`.
         counters: pods of the job after the effect.
         retry_count: `retryCount` before the action.
-        status_min_available: `minAvailable` as last taken into the status (Volcano: by a sync).
-        tasks: counters per task after the effect; a task without an entry is not judged by its own minimum.
-        cause: class of the failure that led to a restart; `None`: no attempt stands behind it (a command). Only `user` and
-            `None` burn a retry; `permanent` burns all that are left, so that the restart resolves to Failed.
-        requeued: the restart under way was begun by RequeueJob, which does not test the retries.
+        status_min_available: `minAvailable` in the status (Volcano: written by a sync).
+        tasks: counters per task after the effect; a task without an entry is not checked against its own minimum.
+        cause: class of the failure that led to a restart; `None`: no attempt caused it (a command). Only `user` and `None` use a
+            retry; `permanent` uses all that are left, so that the restart resolves to Failed.
+        requeued: the restart was begun by RequeueJob, which does not check the retries.
     """
     if action == "NoAction":
         return NextPhase(phase)
@@ -104,10 +104,10 @@ def _retries(after: str, cause: FailureClass | None, retry_count: int, max_retry
 
 
 def deferred(phase: JobPhase, action: Action | str) -> bool:
-    """Return whether an action is to be remembered and carried out once the restart under way has resolved.
+    """Return whether an action is deferred until the present restart has resolved.
 
-    Volcano swallows an abort, termination or completion asked for during Restarting; the phase rule answers as Volcano does, and
-    the stage asks here first.
+    Volcano ignores an abort, termination or completion requested during Restarting. So does the phase rule; the stage therefore
+    calls this function first.
     """
     return phase == "Restarting" and action in _DEFERRED
 

@@ -1,4 +1,4 @@
-"""The PodGroup that Volcano makes from a job: minimum members and minimum resources."""
+"""The PodGroup that Volcano makes of a job: minimum members and minimum resources."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class GroupTask:
 
     replicas: int
     requests: Mapping[str, Fraction] = field(default_factory=dict)
-    """Of one pod, in the resources' base units."""
+    """Requests of one pod, in the resources' base units."""
     priority: int = 0
     """Value of the pods' priority class; 0 if it has none."""
     min_available: int | None = None
@@ -52,7 +52,7 @@ class SubGroup:
 
 @dataclass(slots=True)
 class PodGroupSpec:
-    """The group's specification, but for its resources."""
+    """The group's specification without its resources."""
 
     min_member: int = 0
     min_task_member: dict[str, int] = field(default_factory=dict)
@@ -76,8 +76,8 @@ def podgroup_spec(spec: JobSpec, before: PodGroupSpec | None = None) -> PodGroup
 
     Args:
         spec: the job.
-        before: the group as it stands, `None` if there is none. Its members of tasks that the job lacks stay, and so does its
-            queue (Volcano updates neither).
+        before: the present group, `None` if there is none. Its members of tasks that the job lacks stay, and so does its queue
+            (Volcano updates neither).
     """
     members = dict(before.min_task_member) if before is not None else {}
     members.update((task.name, min_task_member(task)) for task in spec.tasks)
@@ -95,7 +95,7 @@ def _sub_group(name: str, partition: Partition) -> SubGroup:
 
 
 def deletes_podgroup(plan: KillPlan | None) -> bool:
-    """Return whether a kill deletes the group: only one of the whole job does."""
+    """Return whether a kill deletes the group: only a kill of the whole job does."""
     return plan is not None and plan.version_delta > 0
 
 

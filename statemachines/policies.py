@@ -1,4 +1,4 @@
-"""Which action an event leads to, and after which delay (Volcano: policy matching)."""
+"""Policy matching (Volcano): the action of an event, and its delay."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ MAIN_ACTIONS: Final[dict[str, Action]] = {MAIN_EVENT: "CompleteJob", MAIN_FAILED
 
 @dataclass(slots=True)
 class Request:
-    """What policies are asked about."""
+    """Request to be matched against policies."""
 
     event: str | None = None
     """Lifecycle event, built-in or custom; `None`: none (Volcano: a PodGroup's change)."""
     action: Action | None = None
-    """An explicit action; it is taken as it is."""
+    """An explicit action, which wins over policies."""
     task: str | None = None
     exit_code: int = 0
-    """Of the pod's first container, 0 if it has not terminated."""
+    """Exit code of the pod's first container, 0 if it has not terminated."""
     version: int = 0
-    """Job version for which the pod was made. Volcano gives a PodGroup's events 0, so they match only before the first kill of
-    the whole job."""
+    """Job version for which the pod was made. Volcano gives events of a PodGroup 0, so they match only before the first kill of the
+    whole job."""
     job_uid: str | None = None
     """Uid of the job for which the pod was made; `None`: unknown."""
 
 
 class Match(NamedTuple):
-    """The answer."""
+    """Result of matching."""
 
     action: Action
     delay: int | None = None
@@ -52,14 +52,14 @@ _SYNC: Final = Match("SyncJob")
 
 
 def match(request: Request, spec: JobSpec, *, version: int = 0, job_uid: str | None = None) -> Match:
-    """Return the action that a request leads to; the first hit of Volcano's order wins.
+    """Return the action for a request; the first match in Volcano's order wins.
 
     1. An explicit action. 2. OutOfSync, CommandIssued and PodRunning: SyncJob. 3. Another job's uid, or 4. an older version:
-    SyncJob. 5. Policies of the request's task, in order. 6. Policies of the job, in order. 7. For the events of a main task
-    their default action, else SyncJob.
+    SyncJob. 5. Policies of the request's task, in order. 6. Policies of the job, in order. 7. The default action of a main task's
+    event, else SyncJob.
 
     Args:
-        request: what happened.
+        request: the request.
         spec: the specification.
         version: the job's current version.
         job_uid: the job's uid; `None` counts as empty.
@@ -92,7 +92,7 @@ def match(request: Request, spec: JobSpec, *, version: int = 0, job_uid: str | N
 def _first(policies: Sequence[Policy], request: Request) -> int | None:
     event = request.event
     for number, policy in enumerate(policies):
-        # PodPending is an event of every new pod: only a policy that waits (a timeout) can mean it.
+        # Every new pod raises PodPending, so only a policy with a timeout matches it.
         if event and (event in policy.events or "*" in policy.events) and (event != "PodPending" or policy.timeout is not None):
             return number
         if policy.exit_code is not None and policy.exit_code == request.exit_code:

@@ -20,9 +20,9 @@ CHAIN_LIMIT: Final = 8
 
 
 def raise_rules(spec: JobSpec) -> list[RaiseRule]:
-    """Return the rules of a job: its own, then those that `main: true` stands for, task by task.
+    """Return the rules of a job: its own, then those implied by `main: true`, task by task.
 
-    A rule is known by its position in this list.
+    A rule is identified by its position in this list.
     """
     rules = list(spec.raise_rules)
     for task in spec.tasks:
@@ -33,7 +33,7 @@ def raise_rules(spec: JobSpec) -> list[RaiseRule]:
 
 
 def matches(rule: RaiseRule, transition: Transition) -> bool:
-    """Return whether a rule is about a transition; a condition that is `None` holds for any."""
+    """Return whether a rule matches a transition; a condition of `None` matches any."""
     return (
         rule.level == transition.level
         and (rule.task is None or rule.task == transition.task)
@@ -44,12 +44,12 @@ def matches(rule: RaiseRule, transition: Transition) -> bool:
 
 
 def matching(rules: Sequence[RaiseRule], transition: Transition) -> list[int]:
-    """Return the positions of the rules that are about a transition."""
+    """Return the positions of the rules that match a transition."""
     return [number for number, rule in enumerate(rules) if matches(rule, transition)]
 
 
 def subject_of(transition: Transition) -> str:
-    """Name what made a transition, within its job: empty for the job, TASK, TASK/INDEX.
+    """Return the subject of a transition within its job: empty for the job, TASK, TASK/INDEX.
 
     A replica that matches again with a later attempt is the same subject.
     """
@@ -61,18 +61,18 @@ def subject_of(transition: Transition) -> str:
 
 
 def fires(rule: RaiseRule, *, fired: bool, matched: int) -> bool:
-    """Return whether a rule fires for a subject that matches it now.
+    """Return whether a rule fires for a subject that has just matched it.
 
     Args:
         rule: the rule.
-        fired: it has fired in this job version: for this subject, or at all if it counts.
+        fired: it has fired in this job version: for this subject, or at all if it has a `count`.
         matched: distinct subjects that have matched it in this job version, this one included.
     """
     return not fired and matched >= rule.count
 
 
 def too_deep(depth: int) -> bool:
-    """Return whether an event of that depth may not be raised: it would be an anomaly.
+    """Return whether an event of a depth is too deep to be raised: it becomes an anomaly.
 
     Args:
         depth: 0 for an event that a fact or a person raised, else one more than that of the event that led to it.

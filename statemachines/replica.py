@@ -1,7 +1,7 @@
 """The replica machine: the phases of one attempt.
 
-Triggers are what observations show. An observation may skip phases, and never moves an attempt backwards: one that shows an
-earlier live phase is listed as a row that stays. A closed attempt lists nothing, so whatever comes is a late fact.
+Triggers are the phases that observations show. An observation may skip phases, and never moves an attempt backwards: for an earlier
+live phase the table has a row that stays. For a closed attempt it has none, so later observations are late facts.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ SHOWN_BY: Final[Mapping[AttemptPhase, AttemptTrigger]] = {
     "Failed": "Fail",
     "Lost": "Lose",
 }
-"""Phase that an observation shows → its trigger."""
+"""Observed phase → its trigger."""
 
 REPLICA_STATES: Final[Mapping[str, str]] = {
-    "Pending": "Wanted; the pod may not exist yet. Every other phase may follow.",
+    "Pending": "Requested; the pod may not exist yet. Every other phase may follow.",
     "Bound": "It has a node and does not run: pulling, initialising, blocked. Running, Terminating or an end follow.",
     "Running": "A container has started. Terminating, Succeeded, Failed or Lost follow.",
-    "Terminating": "Its deletion was asked for; it holds its node and is billed. Succeeded, Failed or Lost follow.",
+    "Terminating": "Its deletion was requested; it holds its node and is billed. Succeeded, Failed or Lost follow.",
     "Succeeded": "All containers ended well. Final.",
     "Failed": "It failed or was killed. Final.",
     "Lost": "Its node or its object vanished without evidence of an end. Final.",
@@ -69,7 +69,7 @@ def next_attempt_phase(phase: AttemptPhase, shown: AttemptPhase) -> AttemptPhase
 
     Args:
         phase: its phase.
-        shown: the phase that the observation shows.
+        shown: the observed phase.
 
     Returns:
         The phase, the same one if the observation shows an earlier live phase; `None` if the attempt is closed.
@@ -80,7 +80,7 @@ def next_attempt_phase(phase: AttemptPhase, shown: AttemptPhase) -> AttemptPhase
 def skipped(phase: AttemptPhase, entered: AttemptPhase) -> tuple[AttemptPhase, ...]:
     """Return the live phases between two, in order, which an observation may have skipped.
 
-    Whether the attempt ever was in one is for the observation to tell: it may fail without a node, and end without a deletion.
+    Only the observation shows whether the attempt was in them: it may fail without a node, and end without a deletion.
     """
     return _BETWEEN[phase, entered]
 

@@ -1,4 +1,4 @@
-"""What a job asks for: the specification that the rules read.
+"""The specification of a job, as the rules read it.
 
 These classes are the normal form of every kind of job that Lahar accepts (Volcano's vcjob, `batch/v1` Job, PaddlePaddle):
 defaults are filled in, durations are integer microseconds, names are Volcano's in snake case. They are what
@@ -17,15 +17,15 @@ from statemachines.vocabulary import Action, Level
 __all__ = ["RESOURCE", "Amount", "DependsOn", "JobSpec", "Partition", "Policy", "RaiseRule", "Requests", "TaskSpec"]
 
 RESOURCE: Final = 2**63 - 1
-"""Kubernetes counts no resource any further."""
+"""Largest quantity of a resource in Kubernetes."""
 
 Amount = Annotated[int, Interval(ge=0, le=RESOURCE)]
-"""A number that may be large, and still can be written everywhere."""
+"""A number that may be large, and fits every format."""
 
 
 @dataclass(slots=True)
 class Requests:
-    """What one pod asks of a node: the scheduler's effective request (what `lahar inspect` shows)."""
+    """Requests of one pod: the scheduler's effective request (as in `lahar inspect`)."""
 
     cpu_milli: Amount = 0
     """CPU in thousandths of a core, rounded up."""
@@ -33,7 +33,7 @@ class Requests:
     gpu: Amount = 0
     """Whole devices."""
     gpu_share_milli: Amount | None = None
-    """Thousandths of a device really used where devices are shared; `None`: whole devices."""
+    """Thousandths of a device really used, if devices are shared; `None`: whole devices."""
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Policy:
 
     action: Action
     events: list[str] = field(default_factory=list)
-    """Event names, built-in or declared; `*` is any. Empty: the policy matches by exit code only."""
+    """Event names, built-in or declared; `*` matches any. Empty: the policy matches by exit code only."""
     exit_code: int | None = None
     timeout: int | None = None
     """Delay of the action in microseconds; `None`: at once."""
@@ -80,7 +80,7 @@ class RaiseRule:
     reason: str | None = None
     exit_code: int | None = None
     count: int = 1
-    """How many distinct subjects of the level must have matched in this job version before the rule fires."""
+    """Distinct subjects of the level that must match in a job version before the rule fires."""
 
 
 @dataclass(slots=True)
@@ -90,13 +90,13 @@ class TaskSpec:
     name: str
     replicas: int = 1
     min_available: int | None = None
-    """Slots that must run for the gang to be complete; `None`: all of them (Volcano's rules tell the two apart)."""
+    """Slots that must run for a complete gang; `None`: all of them (Volcano's rules distinguish the two)."""
     max_retry: int = 3
     """Container restarts at which TaskFailed is raised; -1: never."""
     policies: list[Policy] = field(default_factory=list)
     depends_on: DependsOn | None = None
     partition: Partition | None = None
-    """Division of the replicas into groups; `None`: they are not divided."""
+    """Division of the replicas into groups; `None`: none."""
     requests: Requests = field(default_factory=Requests)
     main: bool = False
     min_succeeded: int | None = None
@@ -123,7 +123,7 @@ class JobSpec:
     ttl_seconds_after_finished: int | None = None
     active_deadline_seconds: int | None = None
     preempt: bool = False
-    """Privileged: may take the place of lower jobs of its queue after notice."""
+    """Privileged: it may take the place of lower jobs of its queue after notice."""
     on_preempted: Literal["Requeue", "Abort", "Terminate"] = "Requeue"
     min_run_seconds: int | None = None
     permanent_exit_codes: list[int] = field(default_factory=list)
@@ -131,7 +131,7 @@ class JobSpec:
     """Declared event types: name → JSON Schema of the data, or `None` for any data."""
     raise_rules: list[RaiseRule] = field(default_factory=list)
     fixed: str = ""
-    """Digest of all that an update of the manifest may not change; empty: not known (it is observed, or of an earlier release)."""
+    """Digest of the fields that an update may not change; empty: unknown (an observed job, or one of an earlier release)."""
 
     def task(self, name: str) -> TaskSpec | None:
         """Return the task of that name, or `None`."""
@@ -147,5 +147,5 @@ class JobSpec:
 
     @property
     def total_min_available(self) -> int:
-        """Sum of the tasks' `min_available`, a missing one counting as all replicas (Volcano `TotalTaskMinAvailable`)."""
+        """Sum of the tasks' `min_available`; a missing one counts as all replicas (Volcano `TotalTaskMinAvailable`)."""
         return sum(task.replicas if task.min_available is None else task.min_available for task in self.tasks)

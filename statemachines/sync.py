@@ -1,4 +1,4 @@
-"""Which pods a sync creates and deletes, and when a task may start."""
+"""Pods that a sync creates and deletes, and the condition for a task to start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class TaskPods(Protocol):
-    """What a sync has to know of a task and its pods."""
+    """A task and its pods, for a sync."""
 
     @property
     def spec(self) -> TaskSpec:
@@ -47,7 +47,7 @@ TaskT = TypeVar("TaskT", bound=TaskPods)
 def creates_pods(group_phase: str | None) -> bool:
     """Return whether a sync may touch pods, by the phase of the job's PodGroup.
 
-    Volcano: without a PodGroup, or while its phase is empty or Pending, only the phase function runs, on the stored counters.
+    Volcano: without a PodGroup, or while its phase is empty or Pending, only the phase function runs, with the stored counters.
 
     Args:
         group_phase: phase of the PodGroup; `None`: there is none yet.
@@ -61,7 +61,7 @@ def pod_name(job: str, task: str, index: int) -> str:
 
 
 def missing_indexes(replicas: int, taken: Collection[int]) -> list[int]:
-    """Return the replicas of a task that have no pod, ascending. A deleting pod still takes its place."""
+    """Return the replicas of a task without a pod, ascending. A deleting pod still occupies its replica."""
     return [index for index in range(replicas) if index not in taken]
 
 
@@ -93,7 +93,7 @@ def dependencies_met(depends_on: DependsOn | None, is_ready: Callable[[str], boo
 
     Args:
         depends_on: what it depends on; `None`: nothing.
-        is_ready: says of a task by name whether it is ready.
+        is_ready: returns whether the named task is ready.
 
     Returns:
         True if all of them are ready; with `any` and more than one name, if any is (Volcano).
@@ -106,7 +106,7 @@ def dependencies_met(depends_on: DependsOn | None, is_ready: Callable[[str], boo
 
 
 def may_start(tasks: Mapping[str, TaskPods], task: TaskSpec) -> bool:
-    """Return whether what a task depends on is ready.
+    """Return whether the dependencies of a task are ready.
 
     Args:
         tasks: the tasks of its job by name.
@@ -127,8 +127,8 @@ def sync_job(tasks: Mapping[str, TaskT]) -> Iterator[tuple[TaskT, Literal["delet
         tasks: its tasks by name, in the order of its specification.
 
     Yields:
-        A task, and the replicas whose pod is to be deleted or made, ascending. What was done of that before the next is asked
-        for, that one takes into account.
+        A task, and the replicas whose pods are to be deleted or created, ascending. Each item takes into account what the caller
+        has done about the items before it.
     """
     for task in tasks.values():
         if task.left:

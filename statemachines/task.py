@@ -19,19 +19,19 @@ TaskTrigger = Literal["Counted", "Restarted", "JobFinished"]
 
 @dataclass(slots=True)
 class TaskFacts:
-    """What the conditions of the task machine look at."""
+    """Facts for the conditions of the task machine."""
 
     spec: TaskSpec
     counters: Counters
     retrying: bool = False
-    """A delayed action is under way that may restart what failed."""
+    """A pending delayed action may restart failed replicas."""
     dependencies_met: bool = True
     replacing: bool = False
-    """An attempt that was killed to be replaced has not ended yet."""
+    """An attempt killed to be replaced has not ended yet."""
 
 
 def _dependencies_met(facts: TaskFacts) -> bool:
-    """Nothing that the task depends on is missing."""
+    """All dependencies of the task are met."""
     return facts.dependencies_met
 
 
@@ -41,32 +41,32 @@ def _completed(facts: TaskFacts) -> bool:
 
 
 def _failed(facts: TaskFacts) -> bool:
-    """Too many replicas failed; or so many of a main task that it cannot complete any more, whose failure must not wait."""
+    """Too many replicas failed; or so many of a main task that it cannot complete any more, because its failure must not wait."""
     spec, failed = facts.spec, facts.counters.failed
     return too_many_failed(spec, failed) or (spec.main and not facts.retrying and success_out_of_reach(spec, failed))
 
 
 def _started(facts: TaskFacts) -> bool:
-    """As many attempts as the task needs run or have ended, and at least one."""
+    """At least its minimum of attempts, and at least one, run or have ended."""
     spec, counters = facts.spec, facts.counters
     started = counters.running + counters.succeeded + counters.failed
     return started > 0 and started >= (spec.replicas if spec.min_available is None else spec.min_available)
 
 
 def _unfinished(facts: TaskFacts) -> bool:
-    """It had completed, and it has more replicas, or attempts, since."""
+    """It had completed, and has got more replicas or attempts since."""
     return not _completed(facts)
 
 
 def _too_many_pending(facts: TaskFacts) -> bool:
-    """Fewer than its minimum have started, and so many are pending that the minimum cannot run."""
+    """Fewer attempts than its minimum have started, and so many are pending that the minimum cannot run."""
     spec = facts.spec
     minimum = spec.replicas if spec.min_available is None else spec.min_available
     return facts.counters.pending > spec.replicas - minimum and not _started(facts)
 
 
 def _replaced(facts: TaskFacts) -> bool:
-    """No attempt that was killed to be replaced is left."""
+    """All attempts killed to be replaced have ended."""
     return not facts.replacing
 
 
@@ -136,11 +136,11 @@ TASK: Final[MachineTable[TaskFacts]] = MachineTable(
 
 
 def initial_task_phase(task: TaskSpec) -> TaskPhase:
-    """Return the phase in which a task begins: Waiting if it depends on others."""
+    """Return the first phase of a task: Waiting if it depends on others."""
     return "Waiting" if task.depends_on is not None and task.depends_on.names else "Pending"
 
 
 def next_task_phase(phase: TaskPhase, trigger: TaskTrigger, facts: TaskFacts) -> TaskPhase:
-    """Return the phase of a task after one step; ask again until it stays (`Counted`)."""
+    """Return the phase of a task after one step; repeat with `Counted` until it is unchanged."""
     row = step(TASK.compiled, phase, trigger, facts)
     return phase if row is None else row.dest  # type: ignore[return-value]  # a row's phases are the table's

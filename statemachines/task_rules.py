@@ -1,4 +1,4 @@
-"""When a task counts as completed or failed."""
+"""Rules by which a task counts as completed or failed."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from statemachines.spec import TaskSpec
 __all__ = ["DEFAULT_TASK_MAX_RETRY", "success_out_of_reach", "task_completed", "task_failed", "too_many_failed"]
 
 DEFAULT_TASK_MAX_RETRY = 3
-"""What a task's `maxRetry` of 0 stands for (Volcano)."""
+"""Meaning of a task's `maxRetry` of 0 (Volcano)."""
 
 
 def task_completed(task: TaskSpec, succeeded: int) -> bool:
-    """Return whether a task is completed: all of its replicas succeeded (Volcano), or `minSucceeded` of them if that is set.
+    """Return whether a task is completed: all its replicas succeeded (Volcano), or `minSucceeded` of them if that is set.
 
     Args:
         task: the task; one without replicas is never completed.
@@ -42,10 +42,10 @@ def too_many_failed(task: TaskSpec, failed: int) -> bool:
 
 
 def success_out_of_reach(task: TaskSpec, failed: int) -> bool:
-    """Return whether so many replicas failed that those left cannot complete the task, unless some are restarted.
+    """Return whether so many replicas failed that the task cannot complete unless some are restarted.
 
     Args:
-        task: the task; one without replicas has no success to reach.
+        task: the task; one without replicas cannot fail in this way.
         failed: its replicas whose current attempt failed.
     """
     return task.replicas > 0 and not task_completed(task, task.replicas - failed)

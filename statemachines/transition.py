@@ -17,7 +17,7 @@ class Transition:
     phase: str
     """Phase entered."""
     previous: str | None = None
-    """Phase left; `None`: it begins."""
+    """Phase left; `None`: it is the first one."""
     task: str | None = None
     index: int | None = None
     """Replica of the task (level replica)."""

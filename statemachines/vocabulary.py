@@ -1,7 +1,7 @@
-"""The closed lists that every other module speaks in: phases, reasons, events, actions.
+"""Closed lists of names: phases, reasons, events, actions.
 
-They are plain strings (typed as `Literal`), because they are dictionary keys on the hottest path and appear verbatim in the
-log. Sources: Volcano's API types for job phases, events and actions; Lahar's lifecycle page for the rest.
+They are plain strings (typed as `Literal`), because they are dictionary keys on the hottest path and appear verbatim in the log.
+Sources: Volcano's API types for job phases, events and actions; Lahar's lifecycle page for the rest.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ Level = Literal["job", "task", "replica"]
 AttemptPhase = Literal["Pending", "Bound", "Running", "Terminating", "Succeeded", "Failed", "Lost"]
 """Phase of one attempt (one pod) of a replica.
 
-Pending: wanted, the pod may not exist yet. Bound: has a node, nothing started. Running: a container has started.
-Terminating: deletion asked for, still holds its node. Succeeded, Failed, Lost: terminal; Lost means that the node or the
-object vanished without evidence of an end.
+Pending: requested, the pod may not exist yet. Bound: has a node, no container has started. Running: a container has started.
+Terminating: deletion requested, still holds its node. Succeeded, Failed, Lost: terminal; Lost means that the node or the object
+vanished without evidence of an end.
 """
 
 TerminalPhase = Literal["Succeeded", "Failed", "Lost"]
@@ -101,23 +101,24 @@ Action = Literal[
     "RequeueJob",
     "NoAction",
 ]
-"""What a policy or a command can ask of a job. The last four are internal."""
+"""Actions that a policy or a command can request. The last four are internal."""
 
 FailureClass = Literal["transient", "user", "permanent", "none"]
-"""Whose fault an end was: `transient` burns no retry, `permanent` is never retried, `none` is no failure at all."""
+"""Class of an end: `transient` uses no retry, `user` uses one, `permanent` is never retried, `none` is no failure."""
 
 EffectFailure = Literal["AlreadyExists", "NotFound", "Conflict"]
-"""Why an API server refused an effect: the name is taken, there is no such object, or it is another one than was meant."""
+"""Why an API server refused an effect: the name is taken, there is no such object, or the object is another one."""
 
 ObjectState = Literal["absent", "asked", "made", "exists", "deleting", "gone"]
-"""What is known of the pod object of an attempt, which may outlive it.
+"""State of the pod object of an attempt, which may outlive the attempt.
 
-`absent`: not asked for, or its creation failed. `asked`: its creation was asked for. `made`: that was reported done. `exists`: it
-was seen. `deleting`: its deletion was asked for or seen. `gone`: seen gone, given up, or never made: only then its name is free.
+`absent`: not requested, or its creation failed. `asked`: its creation was requested. `made`: its creation was reported done.
+`exists`: it was observed. `deleting`: its deletion was requested or observed. `gone`: observed gone, given up, or never made: only
+then is its name free.
 """
 
 Rank = Literal["node", "scheduler", "watcher", "inferred"]
-"""Who says when an attempt ended, most trustworthy first."""
+"""Source of the end of an attempt, most trusted first."""
 
 JOB_PHASES: Final[tuple[JobPhase, ...]] = get_args(JobPhase)
 TASK_PHASES: Final[tuple[TaskPhase, ...]] = get_args(TaskPhase)
@@ -131,14 +132,14 @@ FINISHED_JOB_PHASES: Final[frozenset[str]] = frozenset({"Completed", "Failed", "
 """Phases that a job never leaves (Volcano: Aborted is not finished, it can be resumed)."""
 
 INTERNAL_EVENTS: Final[frozenset[str]] = frozenset({"OutOfSync", "CommandIssued", "PodRunning"})
-"""Events that no policy may name and that always lead to SyncJob (Volcano)."""
+"""Events that no policy may name, and that always lead to SyncJob (Volcano)."""
 POLICY_EVENTS: Final[frozenset[str]] = frozenset(BUS_EVENTS) - INTERNAL_EVENTS
 
 USER_ACTIONS: Final[frozenset[str]] = frozenset(ACTIONS[:8])
 INTERNAL_ACTIONS: Final[frozenset[str]] = frozenset(ACTIONS[8:])
 
 RANKS: Final[dict[str, int]] = {"node": 0, "scheduler": 1, "watcher": 2, "inferred": 3}
-"""Order of trust in an end; smaller is better."""
+"""Source of an end → rank; smaller is more trusted."""
 
 FAILED_REASONS: Final[frozenset[str]] = frozenset(
     {
@@ -181,7 +182,7 @@ def failure_class(reason: str | None, exit_code: int | None = None, permanent: f
     """Return the class of an end's cause.
 
     Args:
-        reason: a reason of a Failed or Lost attempt; `None` (a success) is no failure.
+        reason: reason of a Failed or Lost attempt; `None` (a success) is no failure.
         exit_code: exit code of the deciding container, if known.
         permanent: the spec's `permanentExitCodes`; a user failure with one of them is never retried.
     """
@@ -195,7 +196,7 @@ def failure_class(reason: str | None, exit_code: int | None = None, permanent: f
 
 
 def volcano_phase(phase: JobPhase) -> JobPhase:
-    """Return the Volcano phase that a job phase stands for: Privileged is Pending, WillEvicted is Running."""
+    """Return the Volcano phase of a job phase: Privileged is Pending, WillEvicted is Running."""
     if phase == "Privileged":
         return "Pending"
     if phase == "WillEvicted":

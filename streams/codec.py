@@ -23,7 +23,7 @@ from pydantic_core import from_json
 
 from engine.events import Message
 from engine.events.envelope import new_message
-from engine.events.jobs import DeadLettered
+from engine.events.outcomes import DeadLettered
 from engine.events.times import EARLIEST, LATEST, format_time, parse_time
 from engine.log.port import Vector
 from streams import dead_letters

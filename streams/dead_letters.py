@@ -14,7 +14,7 @@ from typing import Final
 from pydantic import ValidationError
 from pydantic_core import from_json
 
-from engine.events.jobs import DeadLettered
+from engine.events.outcomes import DeadLettered
 from engine.events.vocabulary import adapter
 
 __all__ = ["pack", "unpack"]

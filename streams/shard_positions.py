@@ -125,11 +125,10 @@ def _recorded(
 def read_shard(cluster: Cluster, shard: ShardId) -> tuple[Stored | None, list[tuple[str, bytes]]]:
     """Return position and snapshot, once all output up to the position is readable."""
     name = str(shard)
-    outputs = _outputs(cluster, shard)
-    with unavailable_if(f"the position of shard {shard} on {cluster.settings.where} cannot be read"):
-        committed = cluster.background.run(_settled_offsets(cluster, shard, [*outputs, cluster.place("snapshots", shard.number)]))
-    found: dict[bytes, bytes] = {}
     partition = cluster.place("snapshots", shard.number)
+    with unavailable_if(f"the position of shard {shard} on {cluster.settings.where} cannot be read"):
+        committed = cluster.background.run(_settled_offsets(cluster, shard, partition))
+    found: dict[bytes, bytes] = {}
     whole, prefix = name.encode(), f"{name}/".encode()
     for chunk in cluster.reader.chunks(partition, 0, cluster.reader.ends([partition])[0]):
         for raw in chunk:
@@ -141,8 +140,8 @@ def read_shard(cluster: Cluster, shard: ShardId) -> tuple[Stored | None, list[tu
             else:
                 found.pop(key, None)
     stored = latest(from_record(found.pop(whole, b"")), from_group(committed))
-    if stored is not None:
-        outputs = _outputs(cluster, shard, stored.inputs)
+    # Its inputs stay out: another stage writes them, and its transaction may be open.
+    outputs = _outputs(cluster, shard, () if stored is None else stored.inputs)
     with unavailable_if(f"the outputs of shard {shard} on {cluster.settings.where} cannot be read"):
         # The holder may have committed meanwhile, and its records become readable in `snapshots` first.
         cluster.background.run(_settled(cluster, outputs))
@@ -200,13 +199,13 @@ async def _offsets_of(cluster: Cluster, shards: Iterable[ShardId]) -> list[dict[
     return await asyncio.gather(*(_offsets(cluster, shard) for shard in shards))
 
 
-async def _settled_offsets(cluster: Cluster, shard: ShardId, partitions: Sequence[Partition]) -> dict[Partition, tuple[int, str]]:
-    """Return the group's offsets, once all output up to them in some partitions is readable."""
+async def _settled_offsets(cluster: Cluster, shard: ShardId, snapshots: Partition) -> dict[Partition, tuple[int, str]]:
+    """Return the group's offsets, once all snapshots up to them are readable."""
     # First end the open transaction of the last holder, which hides its offsets.
-    await _settled(cluster, partitions)
+    await _settled(cluster, [snapshots])
     offsets = await _offsets(cluster, shard)
     # A live holder may have committed since, and its offsets become visible before its records.
-    await _settled(cluster, partitions)
+    await _settled(cluster, [snapshots])
     return offsets
 
 

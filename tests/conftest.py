@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import pytest
+import typer.main
+import typer.testing
 from chaos_table import ROW, table
 from hypothesis import settings
 
 settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
+
+# The command is built once, as in a process of its own, and not again for each call of a test.
+typer.testing._get_command = functools.cache(typer.main.get_command)
 
 
 @pytest.fixture(scope="session", autouse=True)

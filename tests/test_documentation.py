@@ -53,6 +53,12 @@ def anchors(text: str) -> set[str]:
     return made | set(re.findall(r'<a id="([^"]+)">', text))
 
 
+def test_the_index_has_every_page() -> None:
+    _, index = (ROOT / "README.md").read_text(encoding="utf-8").split("## Read next")
+    pages = {page for page in PAGES if page.startswith("docs/")} | {"CONTRIBUTING.md"}
+    assert set(re.findall(r"^\| [^|]+ \| \[[^]]+\]\(([^)]+)\)", index, re.MULTILINE)) == pages
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_into_a_page_find_their_anchor(page: str) -> None:
     path = ROOT / page

@@ -18,7 +18,8 @@ from typer.testing import CliRunner
 
 from engine.cli.main import app
 from engine.events import Data, Event
-from engine.events.jobs import ActionDeferred, ActionTaken, EffectRequested, EventRaised, JobPhaseChanged
+from engine.events.actions import ActionDeferred, ActionTaken, EffectRequested, EventRaised
+from engine.events.jobs import JobPhaseChanged
 from engine.history.fold import fold
 from engine.history.reading import events_of
 from engine.history.view import JobView

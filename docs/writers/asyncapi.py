@@ -12,7 +12,7 @@ from on_kafka import BYTES, JSON, headers_schemas
 
 import engine
 from engine.events.docstrings import summary
-from engine.events.jobs import DeadLettered
+from engine.events.outcomes import DeadLettered
 from engine.events.topics import TOPICS, level, types_by_topic
 from engine.events.vocabulary import INPUT_TOPICS, Data, Topic
 

@@ -1,6 +1,6 @@
 """`docs/events.md`: the catalogue of events for platform backends, written from the classes.
 
-For every type: when it is emitted and at which level, its topic and key, what it carries, an example, what stays stable.
+For every topic its key and writer; for every type when it is emitted, at which level, its fields, an example, what stays stable.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, 
 
 from on_kafka import on_kafka
 
+from engine.events.attempts import AttemptRunning
 from engine.events.docstrings import field_docs, summary
 from engine.events.envelope import encode, to_cloudevent
 from engine.events.examples import example
@@ -39,42 +40,44 @@ _HEAD: Final = """\
 
 *Written from the classes in `engine/events` by `make docs`; edit those, not this page.*
 
-Everything that Lahar takes in and gives out is one of these events. They are [CloudEvents 1.0](https://cloudevents.io):
-one JSON object with attributes beside `data` in files and on the command line (structured mode), headers `ce_*` beside the
-data on Kafka (binary mode). [`schemas/`](schemas/) holds a JSON Schema (2020-12) of every type,
-[`asyncapi.yaml`](asyncapi.yaml) the topics and their records; [On Kafka](#on-kafka) says how a record is made up.
+```json
+EXAMPLE
+```
+
+Every input and output of Lahar is such an event, a [CloudEvent 1.0](https://cloudevents.io): one JSON object with attributes beside
+`data` in files and on the command line (structured mode), headers `ce_*` beside the data on Kafka ([binary mode](#on-kafka)).
+[`schemas/`](schemas/) has a JSON Schema (2020-12) of every type, [`asyncapi.yaml`](asyncapi.yaml) the topics and their records.
 
 ## Attributes
 
 | attribute | meaning |
 |---|---|
-| `id` | What the event is. The same fact has the same id however often it is sent or decided: deduplicate by it. |
-| `source` | Who says so: `lahar/lifecycle`, `kubernetes/CLUSTER`, `import/FORMAT/CLUSTER`, `command/USER`. |
+| `id` | Identity. The same fact has the same id however often it is sent or decided: deduplicate by it. |
+| `source` | Producer: `lahar/lifecycle`, `kubernetes/CLUSTER`, `import/FORMAT/CLUSTER`, `command/USER`. |
 | `type` | Stable name with its version, `lahar.job.opened.v1`. |
-| `subject` | The job id; for what belongs to no job the cluster, the shard or a callback ([which](#subjects-that-are-no-jobs)). |
+| `subject` | Job id; for events without a job the cluster, the shard or a callback ([which](#subjects-that-are-no-jobs)). |
 | `time` | When it happened (RFC 3339, UTC, microseconds). |
 | `recordedtime` | When Lahar recorded it. It never falls within a shard; `time` may lie far before it. |
-| `sequence` | Position within (topic, subject), gapless from 1, 20 digits so that it sorts as text. Inputs carry none. |
-| `correlationid` | The job; empty for what belongs to none. |
-| `causationid` | Id of the direct cause: an input, or the event that this one follows from. |
+| `sequence` | Position within (topic, subject), gapless from 1, 20 digits so that it sorts as text. Inputs have none. |
+| `correlationid` | Job id; empty for events without a job. |
+| `causationid` | Id of the direct cause: an input or another event. |
 | `clusterid` | The cluster. |
-| `partitionkey` | The key of the record. On Kafka always; in JSON Lines only where it is not `correlationid`. |
+| `partitionkey` | The key of the record. On Kafka always; in JSON Lines only if it is not `correlationid`. |
 
-Times inside `data` are whole microseconds since 1970-01-01T00:00:00Z, lengths of time whole microseconds. A field that holds its
-default is left out.
+Times inside `data` are whole microseconds since 1970-01-01T00:00:00Z, lengths of time whole microseconds. A field with its default
+is left out. The examples below are the `data` alone.
 
 ## What a subscriber may rely on
 
 - **Order**: within one job (one subject), by `sequence`, without gaps. Across jobs there is none.
-- **Delivery**: at least once. An event seen twice has the same `id`, `sequence` and bytes; on Kafka this holds only for those who
-  read with `isolation.level=read_committed`.
+- **Delivery**: at least once. A repeated event has the same `id`, `sequence` and bytes; on Kafka only for consumers with
+  `isolation.level=read_committed`.
 - **Versions**: within a version (`.v1`) of a *stable* type fields are only ever added, always with a default; none is removed,
-  renamed or given another meaning, and no list of values named *closed* below loses a value. Ignore fields and types that you do
-  not know. What cannot keep to this becomes a new version; Lahar reads old versions for ever
-  (see [Historic versions](#historic-versions)) and writes only the current one.
+  renamed or given another meaning, and no list of values named *closed* below loses a value. Ignore unknown fields and types. Any
+  other change becomes a new version; Lahar reads old versions for ever ([Historic versions](#historic-versions)) and writes only
+  the current one.
 - **Operational** types describe Lahar's own bookkeeping and may change with a release. Do not build on them.
-- **An end is an end**: for each attempt there is exactly one `lahar.attempt.ended`; what is learnt later comes as
-  `lahar.attempt.late_fact`.
+- **Ends are final**: each attempt has exactly one `lahar.attempt.ended`; later facts are `lahar.attempt.late_fact`.
 """
 
 
@@ -82,10 +85,12 @@ def catalogue() -> str:
     """Return the page as Markdown."""
     by_topic = types_by_topic()
     parts = _parts(cls for classes in by_topic.values() for cls in classes)
-    pieces = [_HEAD, on_kafka(), _contents(by_topic)]
+    shown = json.dumps(json.loads(to_cloudevent(encode(example(AttemptRunning.TYPE)))), indent=2)
+    pieces = [_HEAD.replace("EXAMPLE", shown), on_kafka(), _contents(by_topic)]
     for topic, classes in by_topic.items():
         about = TOPICS[topic]
-        pieces.append(f"## {about.title}\n\nTopic `{topic}`, key: {about.key}. {about.text}")
+        writer = "producers" if topic in INPUT_TOPICS else "a stage"
+        pieces.append(f"## {about.title}\n\nTopic `{topic}`, written by {writer}; key: {about.key}. {about.text}")
         pieces += [_event(cls) for cls in classes]
     pieces += [_historic(), _parts_section(parts), _lists_section()]
     return "\n\n".join(piece.rstrip() for piece in pieces) + "\n"
@@ -101,18 +106,14 @@ def _contents(by_topic: dict[Topic, list[type[Data]]]) -> str:
 
 
 def _event(cls: type[Data]) -> str:
-    about = TOPICS[cls.TOPIC]
-    emitter = "a producer outside" if cls.TOPIC in INPUT_TOPICS else "the lifecycle stage"
-    event = example(cls.TYPE)
-    message = encode(event, event.correlationid or event.subject)
-    shown = json.dumps(json.loads(to_cloudevent(message)), indent=2, ensure_ascii=False)
+    shown = json.dumps(json.loads(encode(example(cls.TYPE)).data), indent=2, ensure_ascii=False)
     return "\n".join(
         [
             f"### {cls.TYPE}",
             "",
             summary(cls),
             "",
-            f"Level: {level(cls)}. Emitted by {emitter}. Topic: `{cls.TOPIC}`, key: {about.key}. Stability: {_stability(cls)}",
+            f"Level: {level(cls)}. {_stability(cls)}",
             "",
             _table(cls),
             "",
@@ -127,11 +128,9 @@ def _event(cls: type[Data]) -> str:
 
 def _stability(cls: type[Data]) -> str:
     if cls.STABILITY == "operational":
-        return "operational, may change with a release."
+        return "Operational: may change with a release."
     older = sorted(name for name, (new, _) in UPCASTERS.items() if new == cls.TYPE)
-    version = cls.TYPE.rsplit(".", 1)[1]
-    text = f"stable; fields are only added within {version}."
-    return text + (f" Still read: {', '.join(f'`{name}`' for name in older)}." if older else "")
+    return "Stable." + (f" Still read: {', '.join(f'`{name}`' for name in older)}." if older else "")
 
 
 def _historic() -> str:

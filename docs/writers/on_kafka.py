@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.events.jobs import DeadLettered
+from engine.events.outcomes import DeadLettered
 
 __all__ = ["BYTES", "HEADERS", "JSON", "LETTER_HEADERS", "Header", "headers_schemas", "on_kafka"]
 

@@ -14,9 +14,9 @@ from engine.billing.calendar import Month, month_named
 from engine.billing.invoice import Invoice, invoices
 from engine.billing.records import Record
 from engine.events import Data, Event, encode
+from engine.events.attempts import AttemptChanged, AttemptStarted
 from engine.events.billing import PeriodClosed
 from engine.events.ids import digest
-from engine.events.jobs import AttemptChanged, AttemptStarted
 from engine.events.times import Micros, format_time, to_micros
 from engine.history.billing import Finding, check_billing, quote
 from engine.history.budgets import BudgetStanding, budget_standings, check_budgets

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from engine.events import Data, Event, Message, Topic, decode
 from engine.events.ids import separate_job_id
 from engine.events.inputs import JobSubmitted, JobUpdated
-from engine.events.jobs import CommandRefused, Fault, JobRejected
+from engine.events.outcomes import CommandRefused, Fault, JobRejected
 from engine.history.reading import events_of
 from engine.kubernetes.manifests.manifest import read_manifest
 from engine.kubernetes.reading.identity import job_name

@@ -14,7 +14,7 @@ from engine.application.job_inputs import manifest_digest
 from engine.events import Message, decode
 from engine.events.errors import EventError
 from engine.events.inputs import JobSubmitted, JobUpdated
-from engine.events.jobs import JobRejected
+from engine.events.outcomes import JobRejected
 from engine.history.letters import dead_lettered
 from engine.history.listing import LISTED, Listing
 from engine.history.reading import job_events

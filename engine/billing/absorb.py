@@ -17,10 +17,7 @@ from engine.billing.persist import BOOK, head_record, known_of, page_record, tou
 from engine.billing.state import PAGE, Attempt, End, Job, Known, Point, Size, State, Terms
 from engine.billing.timers import REVIEW_AFTER, review, schedule
 from engine.events import Data, Event
-from engine.events.billing import PeriodClosed
-from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
-from engine.events.job_state import LabelledJob, revised
-from engine.events.jobs import (
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -29,11 +26,11 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
-    JobForgotten,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
 )
+from engine.events.billing import PeriodClosed
+from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
+from engine.events.job_state import LabelledJob, revised
+from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
 from engine.events.times import EARLIEST, Micros
 from statemachines.spec import Requests
 from statemachines.vocabulary import FINISHED_JOB_PHASES, RANKS

@@ -1,8 +1,8 @@
-"""The price book in force: its versions by time, and what may still be changed about them.
+"""The price book in force: its versions by time, and the changes still allowed.
 
-A version is immutable as soon as it is in force: a book that is applied later must agree with all that was charged before it.
-Its name never stands for other rules: where a node's clock is ahead, an attempt has ended in it before it is in force.
-Where no version was in force a later book may price the past, which gives corrections.
+A version is immutable once it is in force: a later book must agree with everything charged before it. Its name is never reused for
+other rules, because a node's clock may be ahead, so that an attempt has ended in a version not yet in force. Where no version was
+in force, a later book may price the past, which gives corrections.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from engine.events.times import Micros, format_time
 __all__ = ["NO_PRICES", "Book", "applied", "next_book"]
 
 NO_PRICES: Final = PriceVersion.model_validate({"version": "-", "from": 0})
-"""The rules without a price book: running time, and the time of a deletion after it; nothing has a price."""
+"""The rules without a price book: running and terminating time is charged, and nothing has a price."""
 
 
 @dataclass(slots=True)
@@ -30,22 +30,22 @@ class Book:
 
     book: PriceBook | None = None
     spec: Mapping[str, Any] = field(default_factory=dict)
-    """As it was applied."""
+    """The book as applied."""
     names: dict[str, PriceVersion] = field(default_factory=dict)
     cuts: list[Micros] = field(default_factory=list)
-    """Moments from which another version is in force, or none."""
+    """Moments at which the version in force changes, ascending."""
     versions: list[PriceVersion | None] = field(default_factory=list)
-    """In force from the cut of the same place on."""
+    """Version in force from the cut of the same index on; `None`: none."""
     bills_bound: bool = False
-    """Some version charges from when a node was given."""
+    """Some version charges from Bound on."""
     bills_queued: bool = False
-    """Some version charges for waiting."""
+    """Some version charges waiting time."""
     charges: dict[object, list[Charge]] = field(default_factory=dict, compare=False)
     """See `charges_of`."""
 
     @classmethod
     def of(cls, book: PriceBook, spec: Mapping[str, Any]) -> Book:
-        """Return the book of what was applied."""
+        """Return the indexed book of an applied one."""
         made = cls(book, spec, {version.version: version for version in book.versions})
         made.bills_bound = any(version.billable_from == "bound" for version in book.versions)
         made.bills_queued = any(version.bill_queued for version in book.versions)
@@ -61,18 +61,18 @@ class Book:
 
     @property
     def time_zone(self) -> str:
-        """Of the months."""
+        """Time zone of the months."""
         return "UTC" if self.book is None else self.book.time_zone
 
     def at(self, moment: Micros) -> tuple[PriceVersion | None, Micros | None]:
-        """Return the version in force at a moment, and until when it is; `None`: no version, no end."""
+        """Return the version in force at a moment, and its end; `None`: no version, no end."""
         place = bisect_right(self.cuts, moment)
         version = self.versions[place - 1] if place else None
         return version, self.cuts[place] if place < len(self.cuts) else None
 
 
 def applied(known: Book, event: Event[Any]) -> Book | None:
-    """Return the book that a fact of the cluster makes; `None`: it makes none, the same, or one that may not be."""
+    """Return the book after a fact of the cluster; `None`: unchanged, or the fact gives an invalid book."""
     data = event.data
     if not isinstance(data, ObjectApplied) or data.kind != "PriceBook" or data.spec == known.spec:
         return None
@@ -80,11 +80,11 @@ def applied(known: Book, event: Event[Any]) -> Book | None:
 
 
 def next_book(known: Book, spec: Mapping[str, Any], recorded: Micros) -> tuple[Book | None, list[tuple[str, str]]]:
-    """Read the `spec` of a PriceBook that is to follow another; returns it, or its faults: path and message.
+    """Read the `spec` of a PriceBook that replaces another; returns it, or its faults: path and message.
 
     Args:
-        known: what is in force.
-        spec: as it is given.
+        known: the book in force.
+        spec: the new specification.
         recorded: when it is applied (microseconds).
     """
     book, faults = read_book(spec)
@@ -95,7 +95,7 @@ def next_book(known: Book, spec: Mapping[str, Any], recorded: Micros) -> tuple[B
 
 
 def _changed_rules(known: Book, book: PriceBook, recorded: Micros) -> list[tuple[str, str]]:
-    """Return what a new book may not change any more."""
+    """Return the faults of a new book that changes rules already in force."""
     before = known.book
     if before is None:
         return []
@@ -128,5 +128,5 @@ def _changed_rules(known: Book, book: PriceBook, recorded: Micros) -> list[tuple
 
 
 def _rules(version: PriceVersion) -> PriceVersion:
-    """Return a version without the times at which it begins and ends."""
+    """Return a version without its beginning and end."""
     return version.model_copy(update={"since": 0, "until": None})

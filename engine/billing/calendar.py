@@ -1,4 +1,4 @@
-"""Where time is cut: hours of UTC, and calendar months in the price book's time zone."""
+"""Boundaries of time: hours of UTC, and calendar months in the price book's time zone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Month(NamedTuple):
-    """A period: what one invoice covers."""
+    """A period, covered by one invoice for each tenant."""
 
     name: str
     """`2026-10`"""
@@ -29,17 +29,17 @@ class Month(NamedTuple):
 
 
 def floor_hour(moment: Micros) -> Micros:
-    """Return the beginning of the hour in which a moment lies."""
+    """Return the beginning of a moment's hour."""
     return moment - moment % HOUR
 
 
 def next_hour(moment: Micros) -> Micros:
-    """Return the first hour mark behind a moment."""
+    """Return the first hour mark after a moment."""
     return moment - moment % HOUR + HOUR
 
 
 def month_named(name: str, zone: str) -> Month | None:
-    """Return the month called `YYYY-MM` in a time zone; `None`: it is none of the years 1 to 9999."""
+    """Return the month `YYYY-MM` in a time zone; `None`: not a month of the years 1 to 9999."""
     if _NAME.fullmatch(name) is None or name[:4] == "0000":
         return None
     return _month(int(name[:4]), int(name[5:]), zone)
@@ -49,7 +49,7 @@ _last: dict[str, Month] = {}
 
 
 def following(name: str) -> str:
-    """Return the name of the month behind one."""
+    """Return the name of the next month."""
     year, month = _after(int(name[:4]), int(name[5:]))
     return f"{year:04d}-{month:02d}"
 
@@ -59,7 +59,7 @@ def _after(year: int, month: int) -> tuple[int, int]:
 
 
 def month_of(moment: Micros, zone: str) -> Month:
-    """Return the month in which a moment lies, in a time zone."""
+    """Return the month of a moment in a time zone."""
     found = _last.get(zone)
     if found is None or not found.start <= moment < found.end:
         local = (_EPOCH + timedelta(microseconds=min(max(moment, EARLIEST + 48 * HOUR), LATEST - 48 * HOUR))).astimezone(
@@ -77,5 +77,5 @@ def _month(year: int, month: int, zone: str) -> Month:
 
 
 def _midnight(year: int, month: int, zone: str) -> Micros:
-    """Return the first moment of a month; where its midnight is skipped, the moment at which the clock goes on."""
+    """Return the first moment of a month; if its midnight is skipped, the moment to which the clock jumps."""
     return max(to_micros(datetime(year, month, 1, tzinfo=ZoneInfo(zone)).astimezone(UTC)), EARLIEST)

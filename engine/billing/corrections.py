@@ -1,7 +1,7 @@
-"""What stands recorded of an attempt against what should: which parts are void, and which are missing.
+"""Corrections of an attempt's records: void parts and missing parts.
 
-Slices are what is compared, without counting them out: two runs that agree in all but their ends have the same slices up to the
-last hour mark before either end.
+Slices are compared without enumerating them: two runs that differ in their ends only have the same slices up to the last hour mark
+before either end.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ IsClosed = Callable[[str], bool]
 
 
 def difference(recorded: Sequence[Run], wanted: Sequence[Run], is_closed: IsClosed) -> tuple[list[Run], list[Run]]:
-    """Return the parts of what is recorded that are void, and the parts of what is wanted that are missing.
+    """Return the void parts of the recorded runs, and the missing parts of the wanted ones.
 
     Args:
-        recorded: what stands, in order.
-        wanted: what should stand, in order.
-        is_closed: tells whether a month is. On its invoice a use is not recorded anew because its worth has changed.
+        recorded: recorded runs, in order.
+        wanted: runs that should be recorded, in order.
+        is_closed: whether a month is closed; on its invoice a use is not recorded again because its worth has changed.
     """
     old, new = _usage(recorded), _usage(wanted)
     void, missing = _compare(old, new, is_closed)
@@ -72,7 +72,7 @@ def _compare(old: Sequence[Run], new: Sequence[Run], is_closed: IsClosed) -> tup
 
 
 def _kept(run: Run, wanted: Run, is_closed: IsClosed) -> Micros:
-    """Return up to where the slices of a run are also those of what is wanted."""
+    """Return the moment up to which the slices of a run are also those of the wanted one."""
     if not (
         wanted.start <= run.start and (run.start == wanted.start or run.start % HOUR == 0) and _is_same(run, wanted, is_closed)
     ):
@@ -87,7 +87,7 @@ def _kept(run: Run, wanted: Run, is_closed: IsClosed) -> Micros:
 
 
 def _is_same(run: Run, wanted: Run, is_closed: IsClosed) -> bool:
-    """Tell whether two runs agree in all that the charge of a slice that both have depends on."""
+    """Return whether two runs have equal terms of charge in the slices that both have."""
     if run.worth != wanted.worth and not is_closed(run.invoice):
         return False
     if run.start == wanted.start and run.inferred_start != wanted.inferred_start:
@@ -112,7 +112,7 @@ def part(run: Run, start: Micros, end: Micros) -> Run:
 
 
 def cut(run: Run | UsageRecorded, start: Micros, end: Micros) -> dict[str, Any]:
-    """Return what is otherwise of the part of a run, as known or as recorded, between two slice boundaries."""
+    """Return the fields that change in the part of a run (known or recorded) between two slice boundaries."""
     whole = end == run.end
     return {
         "start": start,
@@ -125,7 +125,7 @@ def cut(run: Run | UsageRecorded, start: Micros, end: Micros) -> dict[str, Any]:
 
 
 def without(recorded: Sequence[Run], record: str, start: Micros, end: Micros, invoice: str) -> list[Run]:
-    """Return what stands once a stretch of one invoice is void."""
+    """Return the recorded runs after a stretch on one invoice was made void."""
     left: list[Run] = []
     for run in recorded:
         if run.record != record or run.invoice != invoice or run.end <= start or run.start >= end:

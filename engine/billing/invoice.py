@@ -1,4 +1,4 @@
-"""Invoices: what stands of one tenant and month, added up exactly and rounded once."""
+"""Invoices: the valid records of one tenant and month, added up exactly and rounded once."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def invoice_id(tenant: str, period: str) -> str:
 
 
 def rounded(amount: Decimal, currency: str | None) -> Decimal:
-    """Return an amount as it is to be paid: half to even to the currency's decimals."""
+    """Return an amount rounded for payment: half to even, to the currency's decimals."""
     return _ROUNDED.quantize(amount, Decimal(1).scaleb(-CURRENCIES.get(currency or "", 2)))
 
 
 def used(data: UsageRecorded) -> Iterator[tuple[Charge, Decimal, Decimal]]:
-    """Yield the charges of a run, with its quantity and amount: the sum of its records."""
+    """Yield the charges of a run, each with quantity and amount: the sums of its records."""
     for charge in data.charges:
         taken = quantity(Decimal(charge.size), data.length)
         yield charge, taken, cost(charge.price, taken)
@@ -51,7 +51,7 @@ class Sum:
         self.amount = EXACT.add(self.amount, amount)
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON: quantities by meter, in the meters' order, and `amount`, all as text."""
+        """Return its JSON: quantities by meter, in the meters' order, and `amount`, all as text."""
         return {meter: plain(self.quantities[meter]) for meter in METERS if meter in self.quantities} | {
             "amount": plain(self.amount)
         }
@@ -59,7 +59,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True, order=True)
 class InvoiceLine:
-    """What one line of an invoice is about."""
+    """Key of a line of an invoice."""
 
     queue: str
     project: str
@@ -71,33 +71,33 @@ class InvoiceLine:
 
 @dataclass(slots=True)
 class Invoice:
-    """What a tenant used in a month."""
+    """Use of a tenant in a month, with its cost."""
 
     tenant: str
     period: str
     currency: str | None = None
     lines: dict[InvoiceLine, Sum] = field(default_factory=dict)
     worths: dict[Worth, Sum] = field(default_factory=dict)
-    """What the use was worth: all but `useful` is waste."""
+    """Sums by worth: all but `useful` is waste."""
     corrections: dict[str, Sum] = field(default_factory=dict)
-    """Of what is corrected here of closed months, by month; the lines include it."""
+    """Corrections of closed months, by month; the lines include them."""
     price_versions: set[str] = field(default_factory=set)
     unpriced: dict[tuple[Meter, str, str], Decimal] = field(default_factory=dict)
-    """Quantities without a price by meter, node type and GPU model (empty: not known)."""
+    """Quantities without a price, by meter, node type and GPU model (empty: unknown)."""
     total: Sum = field(default_factory=Sum)
 
     @property
     def id(self) -> str:
-        """What it is, whoever computes it."""
+        """Id by tenant and month."""
         return invoice_id(self.tenant, self.period)
 
     @property
     def rounded(self) -> Decimal:
-        """The total as it is to be paid: rounded once."""
+        """The total to be paid: rounded once."""
         return rounded(self.total.amount, self.currency)
 
     def take(self, event: Event[UsageRecorded]) -> None:
-        """Add a run that stands."""
+        """Add a valid run."""
         data = event.data
         line = InvoiceLine(data.queue, data.project, data.user, data.namespace, data.job_name, event.subject)
         sums = [self.total, self.lines.setdefault(line, Sum()), self.worths.setdefault(data.worth, Sum())]
@@ -114,7 +114,7 @@ class Invoice:
                 self.unpriced[place] = EXACT.add(self.unpriced.get(place, _ZERO), taken)
 
     def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
+        """Return its JSON."""
         groups = {
             f"by_{name}": {key: sums.document() for key, sums in sorted(self._grouped(name).items())}
             for name in ("queue", "project", "user")
@@ -162,7 +162,7 @@ class Invoice:
 
 
 def invoices(runs: Iterable[Event[UsageRecorded]]) -> list[Invoice]:
-    """Return the invoices of runs that stand, by month and tenant."""
+    """Return the invoices of valid runs, by month and tenant."""
     found: dict[tuple[str, str], Invoice] = {}
     for event in runs:
         key = (event.data.period, event.data.tenant)

@@ -1,8 +1,8 @@
-"""What is known of nodes, and which jobs are reviewed when that changes.
+"""Facts about nodes, and reviews of jobs when they change.
 
-A job that waits to know something of a node has its record say so. A node of which something else is known behind attempts that
-were charged by it, as where its watch lags, has a review: a step for each job, or for 64 of its attempts. The node's own record
-says how far that has come. Where no job is left the review rests until one is charged by the node.
+A job's record names the nodes whose facts it waits for. If a fact about a node arrives after attempts were charged by older facts
+(its watch lags), the node's jobs are reviewed: a step for each job, or for 64 of its attempts. The node's record has the progress.
+When no job is left, the review is paused until one is charged by the node.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ __all__ = [
 ]
 
 _UNKNOWN: Final = 64
-"""Nodes that a job waits to know of by name."""
+"""Unknown nodes of a job that are kept by name."""
 _FACTS: Final = 64
-"""Changes of a node that are kept."""
+"""Facts kept of a node."""
 _ANY: Final = "*"
 _NONE: Final[Mapping[str, Micros]] = {}
 _NEVER: Final = EARLIEST - 1
 _GONE: Final = 400 * 86_400 * SECOND
-"""How long a node that is gone is remembered."""
+"""How long a deleted node is remembered."""
 
 
 def await_node(state: State, job: Job, attempt: Attempt) -> None:
-    """Note that nothing is known of an attempt's node."""
+    """Let a job wait for facts about an attempt's node."""
     if attempt.node is None or (job.cluster, attempt.node) in state.nodes or attempt.node in job.unknown or _ANY in job.unknown:
         return
     name = attempt.node if len(job.unknown) < _UNKNOWN else _ANY
@@ -62,7 +62,7 @@ def _no_longer_unknown(state: State, job: Job, node: str) -> None:
 
 
 def forget_nodes(state: State, known: Known) -> None:
-    """Note that a job is gone."""
+    """Remove a forgotten job from the indexes of nodes."""
     job = known.job
     for node in job.unknown:
         _no_longer_unknown(state, job, node)
@@ -76,7 +76,7 @@ def forget_nodes(state: State, known: Known) -> None:
 
 
 def node_observed(state: State, event: Event[NodeObserved]) -> None:
-    """Take what a node is, and have the jobs reviewed that wait to know it."""
+    """Apply an observed node, and schedule reviews of the jobs that wait for its facts."""
     data, place = event.data, (event.clusterid, event.data.name)
     node = state.nodes.get(place)
     if node is None:
@@ -87,28 +87,28 @@ def node_observed(state: State, event: Event[NodeObserved]) -> None:
     since = _learn(node, NodeFact(event.time, data.type, data.gpu_model))
     if since is not None:
         state.touched[node_record(place)] = None
-        if len(node.facts) > 1:  # of the first one those hear that wait for it
+        if len(node.facts) > 1:  # the first fact is for the jobs that wait for it
             _begin_review(state, place, node, since, event.recordedtime + REVIEW_AFTER)
     for name in (data.name, _ANY):
         for ident in list(state.unknown.get((event.clusterid, name), ())):
             known = known_of(state, ident)
             if known is None:
                 continue
-            if name != _ANY:  # what a job waits for without naming it may be another node
+            if name != _ANY:  # a job may wait for another node that it does not name
                 known.job.unknown = [node for node in known.job.unknown if node != name]
                 _no_longer_unknown(state, known.job, name)
             review(state, known, event.recordedtime)
 
 
 def _learn(node: Node, fact: NodeFact) -> Micros | None:
-    """Take a fact about a node; return since when something else is known of it, `None`: it is not."""
+    """Add a fact about a node; return the time since which its facts differ, `None`: unchanged."""
     facts = node.facts
     before = next((known for known in reversed(facts) if known.since <= fact.since), None)
     if fact in facts or (before is not None and (before.node_type, before.gpu_model) == (fact.node_type, fact.gpu_model)):
         return None
     facts = sorted([*facts, fact], key=lambda known: known.since)
     since = EARLIEST if facts[0] is fact else fact.since
-    if len(facts) > _FACTS:  # the first one counts for all that was before it, too
+    if len(facts) > _FACTS:  # the first fact also holds for all time before it
         since = min(since, facts[1].since)
         del facts[1]
     if facts == node.facts:
@@ -118,7 +118,7 @@ def _learn(node: Node, fact: NodeFact) -> Micros | None:
 
 
 def node_gone(state: State, event: Event[NodeDeleted]) -> None:
-    """Take that a node's object is gone, and forget those that have been gone for long."""
+    """Record that a node's object is gone, and forget nodes that have been gone for long."""
     place = (event.clusterid, event.data.name)
     node = state.nodes.pop(place, None)
     if node is not None:
@@ -139,7 +139,7 @@ def node_gone(state: State, event: Event[NodeDeleted]) -> None:
 
 
 def note_use(state: State, job: Job, attempt: Attempt) -> None:
-    """Note that an attempt was charged by what is known of its node."""
+    """Index an attempt that was charged by facts about its node."""
     if (use := use_of(attempt)) is None:
         return
     (name, since), ident = use, job.id
@@ -158,7 +158,7 @@ def note_use(state: State, job: Job, attempt: Attempt) -> None:
 
 
 def _begin_review(state: State, place: Place, node: Node, since: Micros, at: Micros) -> None:
-    """Have the jobs of a node reviewed, because of what is known of it since then; a review that goes on begins anew."""
+    """Start the review of a node's jobs for its facts since a moment; a pending review restarts."""
     begun = node.review
     since = since if begun is None else min(since, begun.since)
     if begun is None or begun.job:
@@ -171,7 +171,7 @@ def _begin_review(state: State, place: Place, node: Node, since: Micros, at: Mic
 
 
 def first_node_review(state: State) -> tuple[Micros, Place, str] | None:
-    """Return the review of a node's jobs that goes on next: when, of which node, with which job."""
+    """Return the next step of a review of a node's jobs: when, node, job."""
     while state.node_reviews:
         at, place = state.node_reviews[0]
         node = state.nodes.get(place)
@@ -182,7 +182,7 @@ def first_node_review(state: State) -> tuple[Micros, Place, str] | None:
 
 
 def _awaited(state: State, place: Place, reviewed: NodeReview) -> list[str]:
-    """Return a heap of the jobs that the review of a node still has to come to."""
+    """Return a heap of the jobs still to be reviewed for a node."""
     ids = state.reviewing.get(place)
     if ids is None:
         used = state.used.get(place, _NONE).items()
@@ -192,12 +192,12 @@ def _awaited(state: State, place: Place, reviewed: NodeReview) -> list[str]:
 
 
 def is_last(state: State, place: Place) -> bool:
-    """Tell whether the review of a node comes to no other job than the next one."""
+    """Return whether the next job is the last one of a node's review."""
     return len(state.reviewing[place]) == 1
 
 
 def has_come_to(state: State, place: Place, job: str, data: UsageReviewed) -> bool:
-    """Tell whether the review of a node is as far as an event says."""
+    """Return whether the review of a node has already made the progress in an event."""
     node = state.nodes.get(place)
     if node is None or node.review is None or node.reviews != data.sweep:
         return True
@@ -206,7 +206,7 @@ def has_come_to(state: State, place: Place, job: str, data: UsageReviewed) -> bo
 
 
 def note_reviewed(state: State, place: Place, job: str, data: UsageReviewed) -> None:
-    """Note how far the review of a node has come."""
+    """Record the progress of a node's review."""
     if has_come_to(state, place, job, data):
         return
     node = state.nodes[place]

@@ -1,7 +1,7 @@
-"""Records: one slice times one meter, each with an id of its own; what billing systems take and exports are made of.
+"""Records: one slice and one meter each, with an id of its own; the lines of exports and the unit for billing systems.
 
-A recorded run stands for a slice in each hour that it touches (`lahar.usage.recorded`). Taking it apart here, where it is read,
-keeps the log small: a month in one state is one event and 720 slices.
+A recorded run consists of a slice in each hour that it touches (`lahar.usage.recorded`). Splitting it when it is read keeps the log
+small: a month in one state is one event and 720 slices.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Record:
 
     id: str
     run: UsageRecorded
-    """What all records of the run share."""
+    """Fields common to all records of the run."""
     job: str
     cluster: str
     charge: Charge
@@ -51,16 +51,16 @@ class Record:
     events: tuple[str, ...]
     """Ids of the job events that start the slice, and end it if one does."""
     reverses: str | None = None
-    """Id of the record that it takes back."""
+    """Id of the record that it reverses."""
 
 
 def record_id(record: str, meter: str, uid: str, start: Micros, begun: str, revision: int) -> str:
-    """Id of a record: what it is, never when it was written."""
+    """Id of a record: its identity, never the time of writing."""
     return blake2b(f"{record}\x1f{meter}\x1f{uid}\x1f{start}\x1f{begun}\x1f{revision}".encode(), digest_size=16).hexdigest()
 
 
 def clipped(data: UsageRecorded, start: Micros, end: Micros) -> UsageRecorded:
-    """Return what a run is from one slice boundary to another; the quantities and amounts of its charges are those of the whole."""
+    """Return the part of a run between two slice boundaries; quantities and amounts stay those of the whole run."""
     if (start, end) == (data.start, data.end):
         return data
     part = replace(data, **cut(data, start, end))
@@ -101,7 +101,7 @@ def records_of(event: Event[UsageRecorded]) -> Iterator[Record]:
 
 
 def json_of(record: Record) -> dict[str, Any]:
-    """Return a record as a line of JSON has it (`lahar billing export --format jsonl`)."""
+    """Return the JSON of a record (`lahar billing export --format jsonl`)."""
     run, charge = record.run, record.charge
     return {
         "id": record.id,

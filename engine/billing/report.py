@@ -1,4 +1,4 @@
-"""The bill as one page of HTML, with everything in it: what each tenant and queue cost, day by day, and what of it was wasted."""
+"""The bill as one self-contained page of HTML: cost and waste by tenant, queue, job and day."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["Costs", "report"]
 _DAY: Final = 86_400 * SECOND
 _ZERO: Final = Decimal(0)
 _SHOWN: Final = 20
-"""Tenants, queues or jobs in one chart; the rest is one bar."""
+"""Most tenants, queues or jobs in one chart; the others are one bar."""
 _DAYS: Final = 400
-"""Days in the chart of days, the last ones."""
+"""Most days in the chart of days; the last ones are shown."""
 
 _STYLE: Final = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1c2733; }
@@ -54,7 +54,7 @@ class _Cost:
 
 @dataclass(slots=True)
 class Costs:
-    """What runs that stand cost, by tenant, queue, job and day of UTC; where nothing has a price, GPU seconds stand for cost."""
+    """Cost of valid runs by tenant, queue, job and day (UTC); without any price, GPU seconds in place of cost."""
 
     currency: str | None = None
     amounts: dict[str, dict[str, _Cost]] = field(default_factory=lambda: {"tenant": {}, "queue": {}, "job": {}})
@@ -79,7 +79,7 @@ class Costs:
 
 
 def _days(data: UsageRecorded) -> Iterator[tuple[Micros, Micros]]:
-    """Yield the parts of a run by day; an excess is one part."""
+    """Yield the days of a run, each with its charged part; an excess is one part."""
     start = data.start
     while start < data.end:
         end = data.end if data.record == "excess" else min(start - start % _DAY + _DAY, data.end)
@@ -91,8 +91,8 @@ def report(runs: Iterable[Event[UsageRecorded]], title: str) -> str:
     """Return the page.
 
     Args:
-        runs: that stand.
-        title: of the page.
+        runs: valid runs.
+        title: title of the page.
     """
     costs = Costs()
     for event in runs:

@@ -1,1 +1,1 @@
-"""Budgets: what tenants have spent in each month, and which thresholds of their budgets that has crossed."""
+"""The budgets stage: monthly spending of tenants, and crossed thresholds of their budgets."""

@@ -1,6 +1,6 @@
-"""The budgets stage: which threshold of whose budget a use, or a new budget, has reached.
+"""The budgets stage: events for thresholds that a use, or a new budget, has reached.
 
-It has one shard: a tenant's jobs lie in all partitions of `billing`.
+It has one shard, because a tenant's jobs are in all partitions of `billing`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class BudgetsStage:
     outputs: Final[tuple[Topic, ...]] = ("budgets", "dead-letters")
 
     def initial(self) -> State:
-        """Return the state of a shard that has taken nothing."""
+        """Return the initial state of a shard."""
         return State()
 
     # --- the three functions --------------------------------------------------------------------------------------------------
@@ -39,7 +39,7 @@ class BudgetsStage:
     def decide(
         self, state: State, event: Event[Data], now: Micros
     ) -> Generator[Event[Data], None, Literal["applied", "unchanged"]]:
-        """Say which thresholds an input has reached; it has been absorbed."""
+        """Yield the thresholds that an input, already absorbed, has reached."""
         outcome: Literal["applied", "unchanged"] = "unchanged"
         used = isinstance(event.data, UsageRecorded)
         index = 0
@@ -58,7 +58,7 @@ class BudgetsStage:
     evolve = staticmethod(known.evolve)
 
     def due(self, state: State) -> Micros | None:  # noqa: ARG002 - as the protocol says, here and below
-        """Return nothing: it has no timers."""
+        """Return `None`: it has no timers."""
         return None
 
     # --- the rest of the protocol ---------------------------------------------------------------------------------------------
@@ -66,11 +66,11 @@ class BudgetsStage:
     absorb = staticmethod(known.absorb)
 
     def absorbs(self, topic: Topic) -> bool:
-        """Tell whether inputs of the topic are absorbed: all are."""
+        """Return whether inputs of the topic are absorbed: always."""
         return any(topic == name for name, _ in self.inputs)
 
     def park(self, state: State, event: Event[Data], now: Micros, error: str) -> Any:  # noqa: ANN401, ARG002
-        """Refuse to keep an input: it was absorbed.
+        """Refuse to hold an input, because it is already absorbed.
 
         Raises:
             NotKeptError: always.
@@ -86,7 +86,7 @@ class BudgetsStage:
         yield from ()
 
     def timer(self, state: State) -> str:  # noqa: ARG002
-        """Return no name."""
+        """Return an empty name: it has no timers."""
         return ""
 
     def fires_at(self, state: State, due: Micros, horizon: Micros) -> Micros:  # noqa: ARG002
@@ -94,11 +94,11 @@ class BudgetsStage:
         return due
 
     def unfinished(self, state: State) -> Micros | None:  # noqa: ARG002
-        """Return nothing: no work is postponed."""
+        """Return `None`: no work is pending."""
         return None
 
     def contains(self, state: State, event: Event[Data]) -> bool:
-        """Tell whether the state holds an event of this stage."""
+        """Return whether the state already contains an event of this stage."""
         tenant = state.tenants.get(event.subject)
         return tenant is not None and event.sequence <= tenant.written
 
@@ -113,7 +113,7 @@ class BudgetsStage:
         return "applied"
 
     def subject(self, record: str) -> str:  # noqa: ARG002
-        """Return the one subject that all records are of."""
+        """Return the one subject of all records."""
         return STAGE
 
     dump = staticmethod(known.dump)

@@ -1,7 +1,7 @@
-"""What the shard of budgets knows: of each tenant its budgets, and by month what stands on its invoice.
+"""The state of the budgets shard: budgets of each tenant, and the totals of its invoices by month.
 
-One snapshot is of one moment: all records are of one subject. A sum cannot tell whether it holds a fact already, so no fact may be
-taken twice; a number for each job could tell, but the state grows with tenants and months only.
+A snapshot is of one moment, because all records have one subject. So recovery absorbs no fact twice, which a sum could not detect;
+a sequence per job could, but then the state would grow with jobs rather than with tenants and months.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from engine.events.times import Micros, format_time
 __all__ = ["KEPT_MONTHS", "Month", "State", "Tenant", "absorb", "dump", "evolve", "load", "records"]
 
 KEPT_MONTHS: Final = 13
-"""Months that are kept: that of the newest recorded time and the twelve before it. What is learnt of an older one is compared with
-no budget. (Those that lie ahead, by a clock that is wrong, are kept until they are old.)"""
+"""Months kept: that of the newest recorded time and the twelve before it. Later facts about an older month are compared with no
+budget. (Months ahead, from a wrong clock, are kept until they are old.)"""
 
 _TENANT: Final = "tenant/"
 _MONTH: Final = "month"
 _OTHER: Final = "Other"
-"""Kind of the jobs (services, single pods) that no invoice has unless it is asked for."""
+"""Kind of the jobs (services, single pods) that invoices include on request only."""
 
 
 Given = tuple[str, Budget | None]
-"""A budget, or that there is none, and the month from which on it counts."""
+"""First month of a budget, and the budget; `None`: none from then on."""
 
 
 @dataclass(slots=True)
 class Month:
-    """A month of a tenant."""
+    """Use of a tenant in a month."""
 
     spent: Decimal = Decimal(0)
     currency: str | None = None
-    """Of the price book; `None`: nothing was used by one."""
+    """Currency of the price book; `None`: no use had one."""
     crossed: list[int] = field(default_factory=list)
-    """Thresholds that were said to be crossed, of the budget that counts."""
+    """Thresholds of the present budget with an event."""
 
 
 @dataclass(slots=True)
 class Tenant:
-    """What is known of a tenant."""
+    """State of a tenant."""
 
     written: int = 0
-    """Sequence of the last event about it."""
+    """Sequence of its last event."""
     budgets: list[Given] = field(default_factory=list)
     """Oldest first."""
     months: dict[str, Month] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Tenant:
         return next((budget for since, budget in reversed(self.budgets) if since <= period), None)
 
     def reached(self, period: str) -> Iterator[tuple[int, Budget, Month]]:
-        """Yield the thresholds of a month that were reached and not yet said to be, with the budget; the lowest first."""
+        """Yield the reached thresholds of a month without an event, with the budget; lowest first."""
         month, budget = self.months.get(period), self.budget(period)
         if month is None or budget is None or month.currency != budget.currency:
             return
@@ -73,23 +73,23 @@ class Tenant:
 
 @dataclass(slots=True)
 class State:
-    """The shard of budgets."""
+    """State of the budgets shard."""
 
     tenants: dict[str, Tenant] = field(default_factory=dict)
     month: str = ""
-    """In which the newest recorded time lies, in UTC."""
+    """Month of the newest recorded time, in UTC."""
     touched: dict[str, None] = field(default_factory=dict)
     changed: list[tuple[str, str]] = field(default_factory=list)
-    """Tenants and months that the input just absorbed is about. Not part of the state."""
+    """Tenants and months of the input just absorbed. Not part of the state."""
 
     def touch(self, tenant: str) -> Tenant:
-        """Return a tenant that is about to change."""
+        """Return a tenant for writing."""
         self.touched[_TENANT + tenant] = None
         return self.tenants.setdefault(tenant, Tenant())
 
 
 def absorb(state: State, event: Event[Data]) -> None:
-    """Take one billing event, or one fact of the cluster. Total; facts of different partitions commute."""
+    """Absorb one billing event, or one fact of the cluster. Total; facts of different partitions commute."""
     state.changed = []
     _advance(state, _month(event.recordedtime))
     match event.data:
@@ -113,7 +113,7 @@ def _first_kept(month: str) -> str:
 
 
 def _advance(state: State, month: str) -> None:
-    """Go on to a month, and forget what is too old by then."""
+    """Advance to a month, and forget months that are then too old."""
     if month <= state.month:
         return
     state.month = month
@@ -129,13 +129,13 @@ def _advance(state: State, month: str) -> None:
 
 
 def _counting(budgets: list[Given], first: str) -> list[Given]:
-    """Return the budgets that count for a month from `first` on."""
+    """Return the budgets that apply to any month from `first` on."""
     begun = max((place for place, (since, _) in enumerate(budgets) if since <= first), default=0)
     return list(dropwhile(lambda given: given[1] is None, budgets[begun:]))
 
 
 def _drop_if_empty(state: State, name: str, tenant: Tenant) -> None:
-    """Forget a tenant of which nothing is known, unless its events are numbered."""
+    """Forget a tenant without state, unless it has events, whose sequence must continue."""
     if not tenant.months and not tenant.budgets and not tenant.written:
         del state.tenants[name]
 
@@ -150,7 +150,7 @@ def _add(state: State, name: str, period: str, amount: Decimal, currency: str | 
 
 
 def _give(state: State, name: str, since: str, budget: Budget | None) -> None:
-    """Have a budget count for a month and those after it; of two for one month the last one counts."""
+    """Apply a budget to a month and those after it; of two for one month the last one wins."""
     tenant = state.touch(name)
     before = {period: tenant.budget(period) for period in tenant.months}
     given = [*(one for one in tenant.budgets if one[0] < since), (since, budget)]
@@ -189,7 +189,7 @@ def records(state: State) -> Iterator[str]:
 
 
 def dump(state: State, record: str) -> bytes | None:
-    """Return what a record is to hold; `None` if there is no such thing."""
+    """Return the content of a record; `None`: its subject is gone."""
     if record == _MONTH:
         return state.month.encode()
     tenant = state.tenants.get(record.removeprefix(_TENANT))

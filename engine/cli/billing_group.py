@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from decimal import Decimal
 from itertools import islice
@@ -19,18 +19,18 @@ from engine.application.questions import Questions
 from engine.billing.exports.formats import FORMATS, export
 from engine.billing.exports.json_lines import write_records
 from engine.billing.exports.seller import Seller
-from engine.billing.invoice import Invoice, rounded
+from engine.billing.invoice import rounded
 from engine.billing.records import UNITS, Record, json_of
 from engine.billing.report import report
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
 from engine.cli.arguments import NoProcessOption, RecordedOption, moment
 from engine.cli.input_outcomes import finish, new_feed
+from engine.cli.invoice_tables import show_lines, show_sums
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.events import Data
+from engine.events.attempts import AttemptChanged, AttemptStarted
 from engine.events.decimals import plain
-from engine.events.jobs import AttemptChanged, AttemptStarted
-from engine.events.prices import METERS
 from engine.events.times import format_time
 from engine.history.budgets import BudgetStanding
 from engine.history.formatting import plural
@@ -51,7 +51,6 @@ TenantOption = Annotated[str | None, typer.Option("--tenant", metavar="NAME", he
 JobOption = Annotated[str | None, typer.Option("--job", metavar="JOB", help="Only this job's.")]
 OtherOption = Annotated[bool, typer.Option("--all", help="Those of kind Other (services, single pods) too.")]
 
-_NONE: Final = Decimal(0)
 _SHOWN: Final = 200
 """Records shown to people unless asked for more."""
 
@@ -169,61 +168,13 @@ def invoice(
         for one in found:
             output.record(one.document() | {"closed": one.period in closed})
         return
-    _show_sums(output, [(one, "closed" if one.period in closed else "open") for one in found])
+    show_sums(output, [(one, "closed" if one.period in closed else "open") for one in found])
     for one in found:
         if tenant is not None:
-            _show_lines(output, one)
+            show_lines(output, one)
         for (meter, node, model), taken in sorted(one.unpriced.items()):
             kind = model or node or "unknown"
             output.warn(f"{one.period} {one.tenant}: {plain(taken)} {UNITS[meter]} on {kind} have no price")
-
-
-def _show_sums(output: Output, found: Sequence[tuple[Invoice, str]]) -> None:
-    """Show a line for each invoice, with its state."""
-    headings = ("PERIOD", "TENANT", "JOBS", "GPU HOURS", "WASTED", "CPU HOURS", "TOTAL", "")
-    rows = [_summed(*one) for one in found]
-    output.console.print(whole_table(output, headings, rows, {"TENANT"}, set(headings[2:7])), soft_wrap=True)
-
-
-def _summed(one: Invoice, state: str) -> tuple[str, ...]:
-    useful = one.worths.get("useful")
-    gpu = one.total.quantities.get("gpu_seconds", _NONE)
-    wasted = gpu - (_NONE if useful is None else useful.quantities.get("gpu_seconds", _NONE))
-    cpu = one.total.quantities.get("cpu_seconds", _NONE)
-    total = plain(one.rounded) if one.currency is None else f"{one.rounded} {one.currency}"
-    return (
-        one.period,
-        one.tenant,
-        f"{len(one.lines):,}",
-        *map(_hours, (gpu, wasted, cpu)),
-        total,
-        state,
-    )
-
-
-def _hours(seconds: Decimal) -> str:
-    return f"{seconds / 3600:,.2f}"
-
-
-def _show_lines(output: Output, one: Invoice) -> None:
-    output.console.print()
-    output.console.print(Text(f"Invoice {one.id}: {one.tenant}, {one.period}", style="bold"), soft_wrap=True)
-    headings = ("QUEUE", "PROJECT", "USER", "JOB", *(meter.upper() for meter in METERS if meter in one.total.quantities), "AMOUNT")
-    rows = [
-        (
-            line.queue,
-            line.project or "-",
-            line.user or "-",
-            f"{line.namespace}/{line.name}",
-            *(plain(one.lines[line].quantities.get(meter, _NONE)) for meter in METERS if meter in one.total.quantities),
-            plain(one.lines[line].amount),
-        )
-        for line in sorted(one.lines)
-    ]
-    output.console.print(whole_table(output, headings, rows, {"PROJECT", "USER", "JOB"}, set(headings[4:])), soft_wrap=True)
-    output.console.print(
-        f"sum {plain(one.total.amount)}, rounded {one.rounded}, adjustment {plain(one.rounded - one.total.amount)}", soft_wrap=True
-    )
 
 
 @billing.command("budgets", examples=["lahar billing budgets", "lahar billing budgets --period 2026-10 --tenant research"])
@@ -354,7 +305,7 @@ def quote_command(
         for one in found:
             output.record(one.document())
         return
-    _show_sums(output, [(one, "quoted") for one in found])
+    show_sums(output, [(one, "quoted") for one in found])
 
 
 @billing.command("close", examples=["lahar billing close 2026-10"])

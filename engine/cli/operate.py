@@ -16,8 +16,9 @@ from engine.cli.arguments import JobOption, moment
 from engine.events.bounded_lines import bounded_lines
 from engine.events.bounds import EXPORT_LINE_BYTES
 from engine.history.census import Census
+from engine.history.export_lines import contents_of
 from engine.history.readable_records import Damage
-from engine.history.transfer import contents_of, export_job, export_log, import_log
+from engine.history.transfer import export_job, export_log, import_log
 from engine.history.verify import verify_shard
 from engine.log.errors import LogUnavailableError
 from engine.log.sqlite import SqliteLog

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.manifests.dependencies import order_of
 from engine.kubernetes.manifests.job_shapes import Task, VolcanoJob, VolcanoJobSpec
 from engine.kubernetes.manifests.update_rules import update_faults

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from engine.effects.dispatcher import cursor_name, partitions_of
 from engine.effects.receiver import Receiver
 from engine.events import decode
+from engine.events.actions import EffectSettled
 from engine.events.inputs import EffectReported
-from engine.events.jobs import EffectSettled
 from engine.log.port import Log, SearchableLog
 from statemachines.callbacks import BudgetSelector, Selector
 

@@ -25,8 +25,8 @@ from engine.effects.receiver import Outcome, Receiver
 from engine.effects.registry import Registry
 from engine.effects.reports import Stop, report
 from engine.events import Event, Message
+from engine.events.actions import EffectSettled
 from engine.events.budgets import BudgetCrossed
-from engine.events.jobs import EffectSettled
 from engine.events.transitions import transition_of
 from engine.log.port import Log, Partition, Record
 from statemachines.callbacks import BudgetSelector, Selector, selects

@@ -9,8 +9,8 @@ from typing import Final, cast
 
 from engine.effects.facts import FACT_TYPES, JobBook
 from engine.events import Data, Event, decode
+from engine.events.actions import EffectSettled
 from engine.events.job_state import LabelledJob
-from engine.events.jobs import EffectSettled
 from engine.log.port import Log, Partition, Record, Searchable
 
 __all__ = ["CHUNK", "Feed"]

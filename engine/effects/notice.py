@@ -9,10 +9,11 @@ from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from engine.events import TYPES, UPCASTERS, Data, Event, Message, to_cloudevent
+from engine.events.attempts import AttemptEnded, AttemptEvent
 from engine.events.budgets import BudgetCrossed
 from engine.events.decimals import plain
 from engine.events.job_state import ENTERED, LabelledJob
-from engine.events.jobs import AttemptEnded, AttemptEvent, JobOpened, JobPhaseChanged, TaskPhaseChanged
+from engine.events.jobs import JobOpened, JobPhaseChanged, TaskPhaseChanged
 from engine.events.times import format_time
 from statemachines.transition import Transition
 from statemachines.vocabulary import Level

@@ -1,14 +1,22 @@
 """The vocabulary: event types, their names and encoding.
 
-`inputs` come from outside, `jobs` are the lifecycle stage's events, `decisions` the scheduling stage's and the answers to them,
-`scheduling` its own records.
-All of Lahar exchanges these.
+`inputs` come from outside. `jobs`, `attempts`, `actions` and `outcomes` are events of the lifecycle stage, `decisions` those of the
+scheduling stage and the answers to them, `scheduling` its own records; `billing` and `budgets` belong to the stages of these names.
 """
 
+# The order of these imports is the order of the types in documents.
 from engine.events import inputs, jobs
 
 # isort: split
-# Types stand in the order in which they are defined.
+from engine.events import attempts
+
+# isort: split
+from engine.events import actions
+
+# isort: split
+from engine.events import outcomes
+
+# isort: split
 from engine.events import decisions
 
 # isort: split
@@ -32,6 +40,8 @@ __all__ = [
     "Topic",
     "UndecodableError",
     "UnknownTypeError",
+    "actions",
+    "attempts",
     "billing",
     "budgets",
     "decisions",
@@ -40,6 +50,7 @@ __all__ = [
     "from_cloudevent",
     "inputs",
     "jobs",
+    "outcomes",
     "raw_message",
     "scheduling",
     "to_cloudevent",

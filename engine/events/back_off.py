@@ -1,4 +1,4 @@
-"""How long to wait before something that has failed is tried again."""
+"""Back-off between attempts at something that has failed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["BackOff"]
 
 
 class BackOff(NamedTuple):
-    """Delays between attempts (microseconds): each further failure doubles the delay, up to the longest."""
+    """Delays between attempts (microseconds): each further failure doubles the delay, up to a maximum."""
 
     first: int
     longest: int
 
     def delay(self, failures: int) -> int:
-        """Return the delay before the next attempt; it costs the same after any number of failures.
+        """Return the delay before the next attempt, in constant time.
 
         Args:
-            failures: in a row, 1 or more.
+            failures: consecutive failures, 1 or more.
         """
         return min(self.first << min(failures - 1, self.longest.bit_length()), self.longest)

@@ -1,7 +1,7 @@
 """Billing events: what attempts used, as the billing stage writes it to `billing`, keyed by job id; and the closing of a period.
 
-A *run* is a stretch of one attempt in which nothing changes that its charge depends on. It stands for slices, one for each hour
-that it touches, and each slice for one record per meter (`engine.billing.records`): so a month in one state is one event.
+A *run* is a stretch of one attempt with constant terms of charge. It consists of slices, one for each hour that it touches, and
+each slice of one record per meter (`engine.billing.records`): so a month in one state is one event.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = [
 ]
 
 SegmentKind = Literal["queued", "bound", "running", "terminating"]
-"""What the attempt was doing."""
+"""Phase of the attempt."""
 
 RecordKind = Literal["usage", "excess", "reversal"]
-"""`excess`: what increments and minimum add to the attempt's time. `reversal`: takes a record of a closed period back."""
+"""`excess`: time added by increments and minimum. `reversal`: cancels a record of a closed period."""
 
 Worth = Literal["useful", "failed", "preempted", "restarted"]
-"""What the use was worth, by the end of its attempt as far as it is known: all but `useful` is waste."""
+"""Worth of a use, by the end of its attempt if that is known: all but `useful` is waste."""
 
 Period = Name
 """A calendar month in the price book's time zone, `2026-10`."""
@@ -41,177 +41,177 @@ Period = Name
 
 @part
 class Charge:
-    """What a second of a run costs by one meter."""
+    """Charge of a run by one meter."""
 
     meter: Literal["gpu_seconds", "cpu_seconds", "memory_byte_seconds", "weighted_seconds"]
-    """What is measured."""
+    """Meter."""
     size: str
-    """How much of it a second takes: 2 devices, 0.5 cores, bytes; a decimal number."""
+    """Amount per second: 2 devices, 0.5 cores, bytes; a decimal number."""
     price: str | None = None
-    """For one unit of the meter, after the factors; a decimal number. `None`: no price is known, and nothing is charged."""
+    """Price of one unit of the meter, after the factors; a decimal number. `None`: no price is known, and nothing is charged."""
     quantity: str = "0"
-    """Of the whole run; below zero in a reversal."""
+    """Quantity of the whole run; below zero in a reversal."""
     amount: str = "0"
     """Quantity times price, exact."""
 
 
 @part
 class Reversed:
-    """What a reversal takes back: the records of the same stretch that stand on an earlier invoice."""
+    """Records of the same stretch on an earlier invoice, which a reversal cancels."""
 
     record: Literal["usage", "excess"]
-    """What the records were."""
+    """Kind of these records."""
     period: Period
-    """On whose invoice they stand."""
+    """Month of their invoice."""
     revision: int
-    """Theirs."""
+    """Their revision."""
 
 
 @part
 class Usage(Data):
-    """Which attempt it is about."""
+    """Names the attempt."""
 
     task: str
     """Name of the task."""
     index: int
-    """Replica of the task."""
+    """Slot within the task, from 0."""
     attempt: int
     """Number of the attempt within its replica, from 1."""
     uid: str
-    """The pod's uid; of an attempt without a pod `JOB/TASK/INDEX/ATTEMPT`."""
+    """uid of the pod; for an attempt without a pod `JOB/TASK/INDEX/ATTEMPT`."""
 
 
 @event("lahar.usage.recorded.v1", topic="billing")
 class UsageRecorded(Usage):
-    """An attempt used resources from `start` to `end`, and what that costs."""
+    """An attempt used resources from `start` to `end`, with their cost."""
 
     record: RecordKind
-    """What its records are."""
+    """Kind of its records."""
     start: Micros
-    """When the use began."""
+    """Start of the use."""
     end: Micros
-    """When it ended; exclusive."""
+    """End of the use; exclusive."""
     length: Duration
-    """What is charged: `end - start`, of an excess what it adds, of a reversal the negative of what it takes back."""
+    """Charged time: `end - start`; for an excess the added time, for a reversal the negative of the cancelled time."""
     kind: SegmentKind
-    """What the attempt was doing."""
+    """Phase of the attempt."""
     begun: str
     """Id of the event that starts the segment."""
     period: Period
-    """On whose invoice it stands."""
+    """Month of its invoice."""
     ended: str | None = None
-    """Id of the event that ends it; `None`: a mark of the clock or the price book does."""
+    """Id of the event that ends it; `None`: an hour mark or the price book ends it."""
     revision: int = 0
-    """How often the attempt's records had been corrected. In an open period the highest one of a slice stands."""
+    """Number of corrections of the attempt's records so far. In an open period the highest revision of a slice counts."""
     month: Period | None = None
-    """In which the use lies, where that is another one: its own was closed when this was learnt."""
+    """Month of the use, if it is not `period`: it was closed before this was known."""
     reverses: Reversed | None = None
-    """What a reversal takes back."""
+    """Records that a reversal cancels."""
     cpu_milli: int = 0
-    """What the pod has: of a core in thousandths."""
+    """CPU of the pod, in thousandths of a core."""
     memory_bytes: int = 0
     """Memory of the pod."""
     gpu: int = 0
-    """Whole devices."""
+    """Whole devices of the pod."""
     charges: list[Charge] = field(default_factory=list)
-    """One for each meter of which the pod takes something."""
+    """One for each meter that the pod uses."""
     currency: str | None = None
     """ISO 4217; `None`: there is no price book."""
     price_version: str | None = None
-    """In force at `start`; `None`: none was."""
+    """Price version in force at `start`; `None`: none."""
     factors: dict[str, str] = field(default_factory=dict)
-    """What the price was multiplied by, in order: the factor by its name."""
+    """Factors of the price in order of multiplication: name → factor."""
     worth: Worth = "useful"
-    """By the end of the attempt, as far as it is known."""
+    """Worth by the end of the attempt, if that is known."""
     inferred_start: bool = False
-    """Its start is not what a node said but the best that is known."""
+    """Its start is the best known time, not one stated by a node."""
     inferred_end: bool = False
-    """The same of its end."""
+    """Its end is the best known time, not one stated by a node."""
     tenant: str = ""
-    """The job's: its label, else its namespace."""
+    """Tenant of the job: its label, else its namespace."""
     project: str = ""
-    """The job's."""
+    """Project of the job."""
     queue: str = ""
-    """The job's."""
+    """Queue of the job."""
     user: str = ""
-    """As the source gave it."""
+    """User of the job, as the source gave it."""
     namespace: str = ""
-    """The job's."""
+    """Namespace of the job."""
     job_kind: str = ""
-    """As of `lahar.job.opened`."""
+    """Kind of the job, as in `lahar.job.opened`."""
     job_name: str = ""
-    """The job's name."""
+    """Name of the job."""
     labels: dict[str, str] = field(default_factory=dict)
-    """The job's."""
+    """Labels of the job."""
     priority_class: str | None = None
-    """The job's."""
+    """Priority class of the job."""
     preemptible: bool = False
     """The job's label `volcano.sh/preemptable` is `true`."""
     node: str | None = None
-    """Where the attempt was."""
+    """Node of the attempt."""
     node_type: str | None = None
-    """By the node's labels when the attempt got it, or the first that are known later; `None`: unknown."""
+    """Type by the node's labels when the attempt got it, or by the first ones known later; `None`: unknown."""
     gpu_model: str | None = None
-    """The same."""
+    """GPU model, in the same way."""
     terms: int = 0
-    """Number of what was known of the job: tenant, queue and so on."""
+    """Number of the job's terms (tenant, queue and so on) that hold here."""
     at_mark: bool = False
-    """A timer wrote it: a mark of the clock, or the next step of a review."""
+    """Written by a timer: an hour mark, or the next step of a review."""
 
 
 @event("lahar.usage.withdrawn.v1", topic="billing")
 class UsageWithdrawn(Usage):
-    """What was recorded of an open period is void from `start` to `end`; what replaces it, if anything does, follows."""
+    """Records of an open period are void from `start` to `end`; their replacement, if any, follows."""
 
     record: Literal["usage", "excess"]
-    """Which records are void."""
+    """Kind of the void records."""
     start: Micros
-    """Those whose slice begins from here on are."""
+    """Start of the first void slice."""
     end: Micros
-    """Exclusive."""
+    """End of the last void slice; exclusive."""
     period: Period
-    """On whose invoice they stood."""
+    """Month of their invoice."""
     revision: int
-    """Of what replaces them."""
+    """Revision of their replacement."""
     at_mark: bool = False
-    """A timer wrote it."""
+    """Written by a timer."""
     tenant: str = ""
-    """Whose they were."""
+    """Tenant in these records."""
     job_kind: str = ""
-    """The job's, as they had it."""
+    """Kind of the job in these records."""
     amount: str | None = None
-    """What they cost in all, exact; `None`: a later price book has dropped the version that priced them."""
+    """Their total cost, exact; `None`: a later price book has dropped the version that priced them."""
 
 
 @event("lahar.usage.failed.v1", topic="billing")
 class UsageFailed(Usage):
-    """The use of an attempt could not be charged; it stands as it was recorded, and is tried again with what comes later."""
+    """The use of an attempt could not be charged; its records stay, and the next event of the job tries again."""
 
     error: str
-    """Why."""
+    """Why it could not be charged."""
     at_mark: bool = False
-    """A timer wrote it."""
+    """Written by a timer."""
 
 
 @event("lahar.usage.reviewed.v1", topic="billing", stability="operational")
 class UsageReviewed(Data):
-    """Attempts of a job were looked at again, because an hour, a price or a fact about their nodes or job had changed."""
+    """Attempts of a job were reviewed after a change of an hour, a price, or a fact about their nodes or job."""
 
     next: int
-    """Number of the job's attempt, in the order in which they started, at which it goes on; -1: it is done."""
+    """Number of the attempt at which the review continues, in order of start; -1: it is complete."""
     mark: Micros | None = None
-    """An hour mark at which the attempt `next` was looked at, and nothing was to be charged."""
+    """Hour mark at which the attempt `next` had nothing to charge."""
     sweep: int | None = None
-    """Number of the review of all jobs, or of those of `node`, that it is a part of."""
+    """Number of the review of all jobs, or of the jobs of `node`, that it is part of."""
     node: Name | None = None
-    """The node whose jobs are reviewed, because what is known of it has changed."""
+    """The node whose jobs are reviewed, because facts about it have changed."""
     last: bool = False
-    """That review is over."""
+    """It is the last step of that review."""
 
 
 @event("lahar.period.closed.v1", topic="cluster")
 class PeriodClosed(Data):
-    """A month's invoices are final: whatever is learnt about it later stands on those of a later month."""
+    """A month's invoices are final: later corrections go to the invoices of a later month."""
 
     period: Period
     """The month."""

@@ -1,4 +1,4 @@
-"""Lines of a file, none longer than a bound: a file of some bytes may unpack to one line of gigabytes."""
+"""Lines of a file, none longer than a bound: a small file may unpack to one line of gigabytes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def bounded_lines(file: BinaryIO, most: int) -> Iterator[bytes]:
     """Yield the lines of a file with their ends, holding one at a time.
 
     Args:
-        file: at the beginning of its first line.
-        most: bytes of a line, its end included.
+        file: the file, at the beginning of its first line.
+        most: longest line in bytes, its end included.
 
     Raises:
         LongLineError: a line is longer; no more than `most` bytes of it are read.

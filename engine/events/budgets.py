@@ -1,7 +1,7 @@
-"""Budgets: what a tenant means to spend in a month, and the event that a threshold of it was crossed.
+"""Budgets: the planned monthly spending of a tenant, and the event of a crossed threshold.
 
-A budget is given as `spec.budget` of a Tenant with `lahar apply`. It stops nothing: what comes of a crossed threshold is up to
-those who are told of it.
+A budget is given as `spec.budget` of a Tenant with `lahar apply`. It stops nothing: reacting to a crossed threshold is left to
+callbacks.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def _known(currency: str) -> str:
 
 
 class Budget(Specification):
-    """What a tenant means to spend in a calendar month."""
+    """Planned spending of a tenant in a calendar month."""
 
     amount: Annotated[Price, AfterValidator(_more_than_nothing)]
     """More than 0."""
     currency: Annotated[str, AfterValidator(_known)]
-    """ISO 4217. Where the price book has another one, nothing is compared."""
+    """ISO 4217. If the price book has another currency, nothing is compared."""
     thresholds: Annotated[tuple[int, ...], BeforeValidator(_thresholds)] = (50, 80, 100)
     """Percent of the amount, ascending."""
 
@@ -66,27 +66,27 @@ def read_budget(content: object) -> tuple[Budget | None, list[tuple[str, str]]]:
 
 
 def budget_of(spec: Mapping[str, Any]) -> Budget | None:
-    """Return the budget in the `spec` of a Tenant; `None`: it has none that can be read."""
+    """Return the budget in the `spec` of a Tenant; `None`: it has no readable one."""
     return read_budget(spec["budget"])[0] if "budget" in spec else None
 
 
 @event("lahar.budget.crossed.v1", topic="budgets")
 class BudgetCrossed(Data):
-    """What a tenant has used in a month has reached a threshold of its budget: once for each month, threshold and budget."""
+    """A tenant's use in a month has reached a threshold of its budget: once for each month, threshold and budget."""
 
     tenant: str
-    """Whose budget it is."""
+    """Tenant with the budget."""
     period: Period
-    """The month: that of the invoice, in the price book's time zone."""
+    """Month of the invoice, in the price book's time zone."""
     threshold: int
     """Percent of the budget."""
     amount: str
-    """What stood on the month's invoice then, exact."""
+    """Total of the month's invoice at that time, exact."""
     budget: str
-    """The budget's amount."""
+    """Amount of the budget."""
     currency: str
-    """Of both."""
+    """Currency of both amounts."""
     usage: str | None = None
-    """Id of the `lahar.usage.recorded` that reached it; `None`: it was reached already when the budget was given or changed."""
+    """Id of the `lahar.usage.recorded` that reached it; `None`: it was already reached when the budget was given or changed."""
     job: str | None = None
-    """The job that this use is of."""
+    """Job of this use."""

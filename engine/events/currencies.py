@@ -1,4 +1,4 @@
-"""ISO 4217: the codes of currencies in use, and how many decimals an amount of each is rounded to.
+"""ISO 4217: the codes of currencies in use, and the decimals of each.
 
 Source: the list of the standard's maintenance agency (SIX Group), amendment 176, without metals, test and fund codes of bonds.
 """
@@ -22,4 +22,4 @@ _THREE: Final = "BHD IQD JOD KWD LYD OMR TND"
 CURRENCIES: Final[dict[str, int]] = (
     dict.fromkeys(_TWO.split(), 2) | dict.fromkeys(_NONE.split(), 0) | dict.fromkeys(_THREE.split(), 3)
 )
-"""Decimals of an amount by code."""
+"""Code → decimals of an amount."""

@@ -1,4 +1,4 @@
-"""Decimal arithmetic of money and quantities: exact, and one text for one number (design rule 10)."""
+"""Decimal arithmetic of money and quantities: exact, with one text per number (design rule 10)."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Final
 __all__ = ["EXACT", "plain", "total"]
 
 EXACT: Final = Context(prec=400, traps=[Inexact])
-"""Digits for any price, all its factors and any quantity; a digit that is lost is an error, never a rounded amount."""
+"""Precision for any price, all its factors and any quantity; a lost digit is an error, never a rounded amount."""
 
 
 def plain(number: Decimal) -> str:
-    """Return a decimal number without an exponent and without trailing zeros: one number, one text."""
+    """Return a decimal number without exponent and trailing zeros: one text per number."""
     text = format(number, "f")
     if "." in text:
         text = text.rstrip("0").rstrip(".")
@@ -21,7 +21,7 @@ def plain(number: Decimal) -> str:
 
 
 def total(amounts: Iterable[str]) -> Decimal:
-    """Return the exact sum of decimal numbers that are given as text."""
+    """Return the exact sum of decimal numbers given as text."""
     found = Decimal(0)
     for amount in amounts:
         found = EXACT.add(found, Decimal(amount))

@@ -1,8 +1,8 @@
 """Decisions of the scheduling stage, each about one job, and the lifecycle stage's answers.
 
-A decision was made on what the scheduling stage had read of the job, so by the time it is taken the job may be another one. The
-lifecycle stage answers each with `lahar.decision.accepted` or `lahar.decision.refused`; a decision that comes again under its id
-is a duplicate. Decisions about a forgotten job are late, and have no answer.
+A decision is based on the job events that the scheduling stage had read, so the job may have changed when the decision is taken.
+The lifecycle stage answers each with `lahar.decision.accepted` or `lahar.decision.refused`; a decision with a known id is a
+duplicate. Decisions about a forgotten job are late, and have no answer.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SCHEDULER: Final = "lahar"
 DecisionKind = Literal["enqueued", "bound", "pipelined", "evicted", "unschedulable"]
 
 EvictionReason = Literal["Preempted", "Reclaimed", "Shuffled"]
-"""Preempted: for a job of its queue. Reclaimed: for another queue. Shuffled: to be placed better, or its node is wanted back."""
+"""Preempted: for a job of its queue. Reclaimed: for another queue. Shuffled: to be placed better, or to free its node."""
 
 Refusal = Literal[
     "UnknownJob",
@@ -56,11 +56,11 @@ Refusal = Literal[
 """Why a decision cannot be carried out, tested in this order.
 
 UnknownJob: the cluster has no job with this id. NotManaged: somebody else controls the job. OtherScheduler: its `schedulerName` is
-not `lahar`. Ended: the job is finished. Stale: its specification or its group is a later one than the decision was made on.
-NoGroup: the job is being stopped or restarted. AlreadyEnqueued; NotEnqueued: its group is Pending, so it has no pods to be placed.
-TooMany: more attempts than one decision may evict. AttemptGone: the replica has no such current attempt, or it has ended.
-AttemptStopping: its deletion was asked for. AttemptPlaced: it has a node, or one was decided on. NodeGone: the cluster has no such
-node. NodeCordoned: it takes no new pods.
+not `lahar`. Ended: the job is finished. Stale: its specification or group has changed since the decision was made. NoGroup: the job
+is being stopped or restarted. AlreadyEnqueued; NotEnqueued: its group is Pending, so it has no pods to be placed. TooMany: more
+attempts than one decision may evict. AttemptGone: the replica has no such current attempt, or it has ended. AttemptStopping: its
+deletion was requested. AttemptPlaced: it has a node, or one was decided on. NodeGone: the cluster has no such node. NodeCordoned:
+it takes no new pods.
 """
 
 
@@ -83,7 +83,7 @@ class Placement(AttemptKey):
 
 @part
 class DecisionEvent(Data):
-    """What every decision carries; its job is the event's subject."""
+    """Fields of every decision; its job is the event's subject."""
 
     seen: int
     """Sequence of the last event of the job that the decision takes into account."""
@@ -91,7 +91,7 @@ class DecisionEvent(Data):
 
 @event("lahar.decision.enqueued.v1", topic="decisions")
 class DecidedEnqueued(DecisionEvent):
-    """The job may have its pods made: there is room for its group in the cluster and in its queue (Volcano: Inqueue)."""
+    """The job may get its pods: the cluster and its queue have room for its group (Volcano: Inqueue)."""
 
 
 @event("lahar.decision.bound.v1", topic="decisions")
@@ -103,18 +103,18 @@ class DecidedBound(DecisionEvent):
 
 @event("lahar.decision.pipelined.v1", topic="decisions")
 class DecidedPipelined(DecisionEvent):
-    """Attempts wait for room that others are about to leave on these nodes."""
+    """Attempts wait for room on these nodes that other pods are about to free."""
 
     placements: list[Placement]
 
 
 @event("lahar.decision.evicted.v1", topic="decisions")
 class DecidedEvicted(DecisionEvent):
-    """Attempts give up their nodes. What becomes of the job follows from its policies for PodEvicted; no retry is used up."""
+    """Attempts give up their nodes. The job's policies for PodEvicted decide on the job; no retry is used up."""
 
     reason: EvictionReason
     attempts: list[AttemptKey] = field(default_factory=list)
-    """At most 250; empty: the job as a whole, which is requeued."""
+    """At most 250; empty: the whole job, which is requeued."""
     preemptor: str = ""
     """The job that gets their place; empty: none in particular."""
 
@@ -130,16 +130,16 @@ class DecidedUnschedulable(DecisionEvent):
 
 @event("lahar.decision.accepted.v1", topic="job-events")
 class DecisionAccepted(Data):
-    """A decision takes effect, with all that it says; what follows is caused by this event."""
+    """A decision takes effect, with its content; its consequences have this event as their cause."""
 
     decision: str
     kind: DecisionKind
     placements: list[Placement] = field(default_factory=list)
-    """Of `bound`: the nodes on which these attempts are to run. Of `pipelined`: those that they wait for."""
+    """For `bound`: the nodes on which these attempts are to run. For `pipelined`: the nodes that they wait for."""
     attempts: list[AttemptKey] = field(default_factory=list)
-    """Of `evicted`; empty: the job as a whole."""
+    """For `evicted`; empty: the whole job."""
     reason: str | None = None
-    """Of `evicted` and `unschedulable`."""
+    """For `evicted` and `unschedulable`."""
     preemptor: str = ""
     """The job that gets the place of evicted attempts; empty: none in particular."""
     message: str = ""
@@ -147,7 +147,7 @@ class DecisionAccepted(Data):
 
 @event("lahar.decision.refused.v1", topic="job-events")
 class DecisionRefused(Data):
-    """A decision does not fit the job as it stands; nothing else follows from it."""
+    """A decision does not fit the job's present state; it has no other effect."""
 
     decision: str
     kind: DecisionKind

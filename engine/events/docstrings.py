@@ -1,7 +1,7 @@
 """Docstrings of a class's fields, read from its source.
 
-Python keeps a class's docstring but forgets the string that follows a field. Schemas and the catalogue of events are made
-from these strings, so that what a field means is written once.
+Python keeps a class's docstring but drops the string behind a field. Schemas and the catalogue of events are generated from these
+strings, so that the meaning of a field is written once.
 """
 
 from __future__ import annotations

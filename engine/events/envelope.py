@@ -1,8 +1,8 @@
 """The envelope of events, and its form in a log.
 
-`Event` is what stages decide on and evolve with; `Message` is the same thing with its data as JSON bytes, as it stands in a
-log: CloudEvents 1.0 in binary mode (attributes beside the data). `to_cloudevent` and `from_cloudevent` are the structured mode
-that `lahar export`, `lahar ingest` and subscribers use.
+Stages decide and evolve on `Event`; `Message` is the same with its data as JSON bytes, as logs store it: CloudEvents 1.0 in binary
+mode (attributes beside the data). `to_cloudevent` and `from_cloudevent` are the structured mode of `lahar export`, `lahar ingest`
+and subscribers.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ class Event(Generic[DataT_co]):
 
     id: str
     source: str
-    """Who says so: `lahar/lifecycle`, `kubernetes/CLUSTER`, `import/FORMAT/CLUSTER`, `command/USER`."""
+    """Producer: `lahar/lifecycle`, `kubernetes/CLUSTER`, `import/FORMAT/CLUSTER`, `command/USER`."""
     type: str
     subject: str
-    """The job id; for what belongs to no job the cluster, the shard (`lifecycle/0`) or the callback (`callback/NAME`)."""
+    """Job id; for events without a job the cluster, the shard (`lifecycle/0`) or the callback (`callback/NAME`)."""
     time: int
     """When it happened (microseconds)."""
     recordedtime: int
     """When Lahar recorded it (microseconds); never falls within a shard."""
     sequence: int
-    """Position within (topic, subject), gapless from 1; 0 for inputs, which carry none."""
+    """Position within (topic, subject), gapless from 1; 0 for inputs, which have none."""
     correlationid: str
-    """The job; empty for what belongs to none."""
+    """Job id; empty for events without a job."""
     causationid: str
-    """Id of the direct cause; empty for what comes from outside."""
+    """Id of the direct cause; empty for inputs."""
     clusterid: str
     data: DataT_co
 
 
 class Message(NamedTuple):
-    """One record as a log keeps it: the key that chooses its partition, CloudEvents' attributes, the data as JSON.
+    """One record as logs store it: the key that chooses its partition, CloudEvents' attributes, the data as JSON.
 
-    A message whose `type` is empty came without attributes: its `data` holds all of what was received (structured mode, or
-    garbage), untouched.
+    A message with an empty `type` was received without attributes: its `data` are the received bytes (structured mode, or garbage),
+    unchanged.
     """
 
     key: str
@@ -76,16 +76,16 @@ class Message(NamedTuple):
 new_message: Final = cast(
     "Callable[[tuple[str, str, str, str, str, int, int, int, str, str, str, bytes]], Message]", partial(tuple.__new__, Message)
 )
-"""`Message` of all its fields; a named tuple's own constructor is a function in Python, which takes twice as long."""
+"""Makes a `Message` of all its fields, twice as fast as a named tuple's own constructor, which is a Python function."""
 
 _ATTRIBUTE_CHARACTERS: Final = 8 * NAME_CHARACTERS
-"""Of an input's attributes together."""
+"""Characters of an input's attributes together."""
 _LONGEST_NAME: Final = 2 * NAME_CHARACTERS
-"""Characters of an input's id, subject, source and cluster: each event that follows repeats them, several times."""
+"""Characters of an input's id, subject, source and cluster each; every event caused by it repeats them several times."""
 SMALL: Final = _LONGEST_NAME
-"""Bytes of a message that is within the bounds of every type."""
+"""Bytes of a message that keeps the bounds of every type."""
 _SEQUENCE_DIGITS: Final = 20
-_LARGEST_SEQUENCE: Final = 2**63 - 1  # what a log can keep
+_LARGEST_SEQUENCE: Final = 2**63 - 1  # the largest integer that a log can store
 
 _ATTRIBUTES: Final = frozenset(
     {
@@ -109,14 +109,14 @@ _ATTRIBUTES: Final = frozenset(
 
 
 def raw_message(key: str, content: bytes, recordedtime: int, *, fault: str = "", cluster: str = "") -> Message:
-    """Wrap bytes that could not be read as they came, so that the shard that takes them dead-letters them with their origin.
+    """Wrap unreadable bytes as received, so that the shard that takes them dead-letters them with their origin.
 
     Args:
         key: chooses the partition.
         content: the bytes.
         recordedtime: microseconds.
-        fault: why they could not be read, if somebody has tried; it stands in `source` and becomes the dead letter's reason.
-        cluster: where they come from.
+        fault: why they could not be read, if that was tried; it is kept in `source` and becomes the dead letter's reason.
+        cluster: their cluster.
     """
     return Message(key, "", fault, "", key, recordedtime, recordedtime, 0, key, "", cluster, content)
 
@@ -148,7 +148,7 @@ def _reader(cls: type[Data]) -> Callable[[bytes], Data]:
 
 
 def encode(event: Event[Data], key: str | None = None) -> Message:
-    """Return the event as a log keeps it. The key is the correlation id (the job) unless given."""
+    """Return the event as logs store it. The key is the correlation id (the job) unless given."""
     data = event.data
     cls = type(data)
     serializer = _SERIALIZERS.get(cls) or _serializer(cls)
@@ -185,11 +185,11 @@ def decode(message: Message, *, bounded: bool = True) -> Event[Data]:
 
     Args:
         message: the message.
-        bounded: it is an input that is still to be taken, and may have more than `SMALL` bytes: one that is too large is none.
+        bounded: check the size: it is an input not yet taken.
 
     Raises:
-        UndecodableError: the data are no JSON or break the schema of the type (the text names the field), or it is an input that
-            is larger than one of its type may be.
+        UndecodableError: the data are no JSON or break the schema of the type (the text names the field), or an input exceeds the
+            size of its type.
         UnknownTypeError: the type is not in the vocabulary.
     """
     cls = TYPES.get(message.type)
@@ -208,7 +208,7 @@ def decode(message: Message, *, bounded: bool = True) -> Event[Data]:
 
 
 def _unwrapped(message: Message) -> Message:
-    """Return the message in the data of one without attributes."""
+    """Return the message contained in the data of one without attributes."""
     if message.source:
         raise UndecodableError(message.source)
     found = from_cloudevent(message.data, message.recordedtime)
@@ -238,8 +238,8 @@ def _first_fault(error: ValidationError) -> str:
 def to_cloudevent(message: Message) -> bytes:
     """Write a message in CloudEvents' structured mode: one line of canonical JSON without the line's end.
 
-    The attributes stand in a fixed order and empty ones are left out. Data that are not canonical JSON (and what came without
-    attributes) stand under `data_base64`, so that `from_cloudevent` gives every message with a type back as it was.
+    Attributes have a fixed order, without empty ones. Data that are not canonical JSON, or were received without attributes, become
+    `data_base64`, so that `from_cloudevent` restores every message with a type unchanged.
     """
     fields: dict[str, Any] = {"specversion": "1.0"}
     if message.type:
@@ -273,10 +273,10 @@ def from_cloudevent(content: bytes, recordedtime: int) -> Message:
 
     Args:
         content: the JSON object.
-        recordedtime: stamped on the message if the event carries none (microseconds).
+        recordedtime: recorded time of the message if the event has none (microseconds).
 
     Raises:
-        UndecodableError: the bytes are no JSON object, or a required attribute is missing or no string or time.
+        UndecodableError: the bytes are no JSON object, a required attribute is missing, or one is no string or time.
     """
     try:
         fields = from_json(content, allow_inf_nan=False)

@@ -2,7 +2,7 @@
 
 EventError
 ├── NotKeptError         an input that its stage can neither decide on nor keep
-├── UndecodableError     bytes that are no event, or break its schema
+├── UndecodableError     bytes that are no event or break its schema
 └── UnknownTypeError     a type or version that this release does not know
 """
 
@@ -16,7 +16,7 @@ class EventError(ValueError):
 
 
 class NotKeptError(EventError):
-    """Raised by a stage, before any event, about an input to be held for which there is no room; it becomes a dead letter."""
+    """Raised by a stage, before any event, for an input to be held without room for it; it becomes a dead letter."""
 
 
 class UndecodableError(EventError):
@@ -24,7 +24,7 @@ class UndecodableError(EventError):
 
 
 class UnknownTypeError(EventError):
-    """Raised when an event's type is not in the vocabulary and no upcaster leads to one that is."""
+    """Raised when an event's type is neither in the vocabulary nor has an upcaster."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"unknown event type {name!r}: a newer Lahar wrote it, or it is not Lahar's")

@@ -1,13 +1,13 @@
-"""One realistic example of every event type, for the catalogue and for readers' tests.
+"""One realistic example of every event type, for the catalogue and for subscribers' tests.
 
-They tell of one job, `ml/llama-finetune`: a parameter server and two workers, one of which is OOM-killed and restarted.
+They are about one job, `ml/llama-finetune`: a parameter server and two workers, one of which is OOM-killed and restarted.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from engine.events import billing, budgets, decisions, ids, inputs, jobs, scheduling
+from engine.events import actions, attempts, billing, budgets, decisions, ids, inputs, jobs, outcomes, scheduling
 from engine.events.envelope import Event
 from engine.events.times import SECOND, parse_time
 from engine.events.topics import level
@@ -111,11 +111,11 @@ _DATA: Final[tuple[Data, ...]] = (
     jobs.JobRevised(labels={"lahar/tenant": "ml"}),
     jobs.JobPhaseChanged("Running", "Pending", reason="minAvailable reached"),
     jobs.TaskPhaseChanged("worker", "Running", "Pending"),
-    jobs.AttemptStarted("worker", 1, 1, uid=_POD, pod=_POD_NAME, requests=_WORKER),
-    jobs.AttemptBound("worker", 1, 1, node="gpu-07", gpu_model="A100-80GB"),
-    jobs.AttemptRunning("worker", 1, 1, ready=True),
-    jobs.AttemptTerminating("worker", 1, 1, reason="EvictedByApi"),
-    jobs.AttemptEnded(
+    attempts.AttemptStarted("worker", 1, 1, uid=_POD, pod=_POD_NAME, requests=_WORKER),
+    attempts.AttemptBound("worker", 1, 1, node="gpu-07", gpu_model="A100-80GB"),
+    attempts.AttemptRunning("worker", 1, 1, ready=True),
+    attempts.AttemptTerminating("worker", 1, 1, reason="EvictedByApi"),
+    attempts.AttemptEnded(
         "worker",
         1,
         1,
@@ -127,35 +127,37 @@ _DATA: Final[tuple[Data, ...]] = (
         ran=1_800 * SECOND,
         requests=_WORKER,
     ),
-    jobs.AttemptChanged("worker", 1, 1, disruption="PreemptionByScheduler"),
-    jobs.AttemptChanged("worker", 1, 1, started=_START + 31 * SECOND),
-    jobs.AttemptLateFact("worker", 1, 1, phase="Failed", reason="OomKilled", exit_code=137, ended=_START + 1_831 * SECOND),
-    jobs.AttemptObjectChanged("worker", 1, 1, object="gone"),
-    jobs.EventRaised("PodFailed", task="worker", index=1, attempt=1, exit_code=137),
-    jobs.ActionTaken("RestartPod", policy="spec.tasks[1].policies[0]", event="PodFailed", task="worker", index=1),
-    jobs.ActionDeferred("AbortJob", by="ada", reason="wrong dataset"),
-    jobs.TimerSet("active_deadline", due=_START + 86_400 * SECOND),
-    jobs.TimerCancelled(_TIMER, why="the job is finished"),
-    jobs.DelaysCancelled(["RestartTask"], "task", task="worker", why="RestartTask was carried out"),
-    jobs.TimerFired(_TIMER),
-    jobs.EffectRequested("create_pod", pod=_POD_NAME, task="worker", index=1, attempt=2),
-    jobs.EffectSettled(_EFFECT, "done"),
-    jobs.JobRejected("llama-finetune", faults=[jobs.Fault("spec.tasks[1].replicas", "must not be negative: -2")]),
-    jobs.CommandRefused("ResumeJob", reason="the job is Running; only an aborted job can be resumed", by="ada"),
+    attempts.AttemptChanged("worker", 1, 1, disruption="PreemptionByScheduler"),
+    attempts.AttemptChanged("worker", 1, 1, started=_START + 31 * SECOND),
+    attempts.AttemptLateFact("worker", 1, 1, phase="Failed", reason="OomKilled", exit_code=137, ended=_START + 1_831 * SECOND),
+    attempts.AttemptObjectChanged("worker", 1, 1, object="gone"),
+    actions.EventRaised("PodFailed", task="worker", index=1, attempt=1, exit_code=137),
+    actions.ActionTaken("RestartPod", policy="spec.tasks[1].policies[0]", event="PodFailed", task="worker", index=1),
+    actions.ActionDeferred("AbortJob", by="ada", reason="wrong dataset"),
+    actions.TimerSet("active_deadline", due=_START + 86_400 * SECOND),
+    actions.TimerCancelled(_TIMER, why="the job is finished"),
+    actions.DelaysCancelled(["RestartTask"], "task", task="worker", why="RestartTask was carried out"),
+    actions.TimerFired(_TIMER),
+    actions.EffectRequested("create_pod", pod=_POD_NAME, task="worker", index=1, attempt=2),
+    actions.EffectSettled(_EFFECT, "done"),
+    outcomes.JobRejected("llama-finetune", faults=[outcomes.Fault("spec.tasks[1].replicas", "must not be negative: -2")]),
+    outcomes.CommandRefused("ResumeJob", reason="the job is Running; only an aborted job can be resumed", by="ada"),
     jobs.JobObjectDeleted(version="81002"),
     jobs.JobForgotten(finished=_START + 7_200 * SECOND),
-    jobs.JobParked("worker/1: attempt 3 follows attempt 1"),
-    jobs.JobUnparked(inputs=12, by="ada"),
-    jobs.InputParked(_KEPT),
-    jobs.InputOrphaned(_KEPT),
-    jobs.InputReleased(ids.observation_id(_POD, "81734", deleted=False), kept="waiting", outcome="applied"),
-    jobs.Anomaly("a second pod claims a slot whose attempt is alive", level="replica", task="worker", index=1, pod="llama-copy"),
-    jobs.RowRejected("philly-status", line=412, reason="run_time is negative: -17"),
-    jobs.DeadLettered(
+    outcomes.JobParked("worker/1: attempt 3 follows attempt 1"),
+    outcomes.JobUnparked(inputs=12, by="ada"),
+    outcomes.InputParked(_KEPT),
+    outcomes.InputOrphaned(_KEPT),
+    outcomes.InputReleased(ids.observation_id(_POD, "81734", deleted=False), kept="waiting", outcome="applied"),
+    outcomes.Anomaly(
+        "a second pod claims a slot whose attempt is alive", level="replica", task="worker", index=1, pod="llama-copy"
+    ),
+    outcomes.RowRejected("philly-status", line=412, reason="run_time is negative: -17"),
+    outcomes.DeadLettered(
         "not JSON: expected value at line 1 column 1", "pods", partition=0, offset=5121, key=_JOB, content="PGh0bWw+"
     ),
-    jobs.LetterDiscarded(by="ada", reason="a probe of the ingress", principal="ada"),
-    jobs.Accounted(now=_START + 1_860 * SECOND, duplicate=3, unchanged=41),
+    outcomes.LetterDiscarded(by="ada", reason="a probe of the ingress", principal="ada"),
+    outcomes.Accounted(now=_START + 1_860 * SECOND, duplicate=3, unchanged=41),
     decisions.DecidedEnqueued(3),
     decisions.DecidedBound(9, [decisions.Placement("worker", 0, 1, "gpu-06"), decisions.Placement("worker", 1, 1, "gpu-07")]),
     decisions.DecidedPipelined(9, [decisions.Placement("worker", 1, 1, "gpu-07")]),
@@ -251,10 +253,10 @@ def example(name: str) -> Event[Data]:
     if data.TOPIC in INPUT_TOPICS:
         return Event(_input_id(data), _source(data), name, subject, time, time + SECOND, 0, subject, "", _CLUSTER, data)
     cause = ids.observation_id(_POD, "81734", deleted=False)
-    # A shard's account belongs to no job; what could not be read has a key, but no id and no cluster.
+    # A shard's account has no job; an unreadable record has a key, but neither id nor cluster.
     of_shard, stage = level(type(data)) == "shard", "scheduling" if data.TOPIC in {"decisions", "scheduling"} else "lifecycle"
     of_no_job = level(type(data)) in {"shard", "tenant", "cluster"}
-    correlation = data.key if isinstance(data, jobs.DeadLettered) else "" if of_no_job else subject
+    correlation = data.key if isinstance(data, outcomes.DeadLettered) else "" if of_no_job else subject
     return Event(
         ids.output_id(stage, cause, position),
         f"lahar/{stage}",

@@ -11,7 +11,7 @@ from engine.events.ids import digest
 __all__ = ["LONGEST", "excerpt", "gist"]
 
 LONGEST: Final = 2 * MESSAGE_BYTES + 40
-"""Bytes of an excerpt, the mark of what was cut out included."""
+"""Bytes of an excerpt, including the mark of the omitted middle."""
 _DIGIT: Final = re.compile(r"\d")
 _PUNCTUATION: Final = ".,;:"
 
@@ -19,7 +19,7 @@ _PUNCTUATION: Final = ".,;:"
 def excerpt(message: str) -> str:
     """Return a short message unchanged, else its beginning and end with the size of the omitted middle.
 
-    It is cut between characters of Unicode; what is no Unicode becomes `?`. An excerpt is its own excerpt.
+    It is cut between Unicode characters; lone surrogates become `?`. An excerpt is its own excerpt.
     """
     message = message.strip()
     if message.isascii() and len(message) <= LONGEST:
@@ -33,10 +33,10 @@ def excerpt(message: str) -> str:
 
 
 def gist(message: str) -> str:
-    """Return what two messages have in common that differ in their numbers only; empty for no message.
+    """Return a digest that is equal for messages that differ in their numbers only; empty for no message.
 
-    It is a digest of the words without a digit, each once, in any order: a scheduler sorts its reasons by how many nodes each has,
-    and a kubelet names the seconds that it waits.
+    It covers the set of words without digits: a scheduler sorts its reasons by their numbers of nodes, and a kubelet names the
+    seconds that it waits.
     """
     if not message:
         return ""

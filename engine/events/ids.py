@@ -1,6 +1,6 @@
-"""Identity of events and jobs: hashes of what caused them, never random, never dependent on the order of arrival.
+"""Ids of events and jobs: hashes of their cause, never random, never dependent on the order of arrival.
 
-An id is derived from the thing's identity, so the same inputs give the same ids on any machine and any log (design rule 3).
+An id is derived from the identity of the event or job, so the same inputs give the same ids on any machine and log (design rule 3).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _hash(*parts: str) -> str:
 
 
 def digest(content: bytes) -> str:
-    """Return 32 hexadecimal digits that identify some bytes."""
+    """Return the digest of some bytes, 32 hexadecimal digits."""
     return blake2b(content, digest_size=16).hexdigest()
 
 
@@ -45,7 +45,7 @@ def timer_fired_id(stage: str, timer: str) -> str:
 
 
 def observation_id(uid: str, version: str, *, deleted: bool) -> str:
-    """Id of an observed object: its uid, its resourceVersion (or a digest of what was read from it), whether it is gone."""
+    """Id of an observed object: its uid, its resourceVersion (or a digest of its projection), whether it is gone."""
     return _hash("observed", uid, version, "deleted" if deleted else "")
 
 
@@ -55,7 +55,7 @@ def import_id(cluster: str, source_format: str, row: str, fact: str) -> str:
 
 
 def imported_job_id(cluster: str, source_format: str, row: str) -> str:
-    """Id of the job that a row of a trace stands for: uuid5 of (cluster, format, row key)."""
+    """Id of the job of a row of a trace: uuid5 of (cluster, format, row key)."""
     return str(uuid5(_NAMESPACE, f"{cluster}\x1f{source_format}\x1f{row}"))
 
 
@@ -65,26 +65,26 @@ def submitted_job_id(cluster: str, namespace: str, name: str, command: str) -> s
 
 
 _CLAIMED: Final = "~"
-"""Stands before the claimed id in the id of a separate job."""
+"""Precedes the claimed id in the id of a separate job."""
 
 
 def separate_job_id(claimed: str, cluster: str, namespace: str, identity: str) -> str:
     """Id of the separate job for an input that names a job of another cluster or namespace: `UUID~CLAIMED`.
 
     Args:
-        claimed: the id that was named.
-        cluster: of the input.
-        namespace: its namespace there.
-        identity: the uid of the pod, or of the object that owns it.
+        claimed: the claimed id.
+        cluster: cluster of the input.
+        namespace: namespace of the input.
+        identity: uid of the pod, or of the object that owns it.
     """
     return f"{uuid5(_NAMESPACE, _SEPARATOR.join((claimed, cluster, namespace, identity)))}{_CLAIMED}{routing_key(claimed)}"
 
 
 def is_separate_job_id(job: str) -> bool:
-    """Return whether the id is that of a job that was claimed to be another one."""
+    """Return whether an id is that of a separate job."""
     return _CLAIMED in job
 
 
 def routing_key(key: str) -> str:
-    """Return the part of a key that chooses its partition: of a separate job's id the id that was claimed, else all of it."""
+    """Return the part of a key that chooses its partition: the claimed id of a separate job, else the whole key."""
     return key.rpartition(_CLAIMED)[2]

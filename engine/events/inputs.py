@@ -1,4 +1,4 @@
-"""Inputs: what happened outside. Observations of pods, jobs and nodes, commands, custom events, reports.
+"""Inputs: observations of pods, jobs and nodes, commands, custom events, reports.
 
 Producers derive their ids from their content (design rule 3), so taking one twice changes nothing.
 """
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 DEFAULT_NAMESPACE: Final = "default"
-"""The namespace of what names none, as in Kubernetes."""
+"""Namespace of objects that name none, as in Kubernetes."""
 
 ExitCode = Annotated[int, Field(ge=-INT32 - 1, le=INT32)]
 """32 bits with a sign, as Windows uses them."""
@@ -45,10 +45,7 @@ ExitCode = Annotated[int, Field(ge=-INT32 - 1, le=INT32)]
 
 @event("lahar.pod.observed.v1", topic="pods")
 class PodObserved(Data):
-    """A pod as a watch, a list or a trace showed it, projected once at the edge by the pod table.
-
-    Every source of pods gives it: a watch, a list, a trace.
-    """
+    """A pod as a watch, a list or a trace showed it, projected once at the edge by the pod table."""
 
     uid: Name
     job: Name
@@ -63,13 +60,13 @@ class PodObserved(Data):
     kind: Name = "Other"
     """Kind of the job: the controller owner's kind where that is a batch kind, else `Other`."""
     owner: Name | None = None
-    """Name of the controller owner, or of the owner above it that labels name; `None`: the pod stands for itself."""
+    """Name of the controller owner, or of the owner above it that labels name; `None`: the pod has none."""
     through: Name | None = None
     """Name of the controller owner, where labels alone say that the owner above it is the job."""
     managed: bool = False
-    """It carries `lahar/job`: made for a job of ours, as it says."""
+    """It has the annotation `lahar/job`: it claims to be made for a managed job."""
     claimed: Name | None = None
-    """What `lahar/job` says where that is not the job, because the controller owner is another object."""
+    """Job named by `lahar/job`, if that is not `job` because the controller owner is another object."""
     task: Name | None = None
     index: Count | None = None
     """Slot of the task; `None`: the engine chooses one."""
@@ -81,7 +78,7 @@ class PodObserved(Data):
     exit_code: ExitCode | None = None
     """Exit code of the deciding container."""
     first_exit_code: ExitCode = 0
-    """Exit code of `containerStatuses[0]`, 0 if it has not terminated: what Volcano's exit-code policies compare."""
+    """Exit code of `containerStatuses[0]`, 0 if it has not terminated; Volcano's exit-code policies compare it."""
     node: Name | None = None
     ready: bool = False
     """All containers are ready."""
@@ -93,37 +90,37 @@ class PodObserved(Data):
     running: StatedMicros | None = None
     terminating: StatedMicros | None = None
     deleting: bool = False
-    """It carries a deletion timestamp, be it from before its end or after."""
+    """It has a deletion timestamp, from before or after its end."""
     deadline: StatedMicros | None = None
     """The deletion timestamp: when its grace period ends."""
     ended: StatedMicros | None = None
-    """Latest `finishedAt`; `None` on an end without evidence, which is then inferred from the last proof of life."""
+    """Latest `finishedAt`; `None` for an end without evidence, which is inferred from the last proof of life."""
     proof: StatedMicros | None = None
-    """Latest time in the object: proof of life up to then."""
+    """Latest time in the object: proof of life until then."""
     rank: Rank = "node"
     """Source of the evidence of the end."""
     disruption: Name | None = None
-    """Reason of the condition DisruptionTarget=True, if it stands."""
+    """Reason of the condition DisruptionTarget=True, if present."""
     queue: Name | None = None
     tenant: Name | None = None
     project: Name | None = None
     user: Name | None = None
     listed: Literal["more", "last"] | None = None
-    """Its place among the pods of its job that one List shows together: more follow, or it is the last of them. The List shows one
-    moment, so nothing has ended before its last pod is known."""
+    """Position among the pods of its job in one List: more follow, or it is the last. A List shows one moment, so the job's phase
+    follows only after the last pod."""
     message: Text = ""
     """Messages of scheduler, kubelet and containers about its state; the events carry an excerpt."""
     resources: Annotated[dict[Name, Amount], Field(max_length=RESOURCES)] = field(default_factory=dict)
-    """What it asks for beside cpu, memory and `nvidia.com/gpu`, by resource name, in thousandths of the unit."""
+    """Requests beside cpu, memory and `nvidia.com/gpu`: resource name → thousandths of the unit."""
     host_ports: Annotated[list[Name], Field(max_length=HOST_PORTS)] = field(default_factory=list)
-    """Ports of its node that it takes: `53/UDP`, `53/UDP/10.0.0.1`."""
+    """Its host ports: `53/UDP`, `53/UDP/10.0.0.1`."""
 
 
 @event("lahar.pod.deleted.v1", topic="pods")
 class PodDeleted(Data):
-    """The pod object is gone; `last` is its last known state, an end already judged from it.
+    """The pod object is gone; `last` is its last known state, with the end derived from it.
 
-    A full state that no longer shows a pod gives it too (`inferred`).
+    A full state without a known pod gives it too (`inferred`).
     """
 
     last: PodObserved
@@ -133,33 +130,33 @@ class PodDeleted(Data):
 
 @event("lahar.job.submitted.v1", topic="jobs", largest=INPUT_BYTES)
 class JobSubmitted(Data):
-    """A user gives Lahar a job to manage, as a manifest. Answered by `lahar.job.opened` or `lahar.job.rejected`."""
+    """A user submits a job for Lahar to manage, as a manifest. Answered by `lahar.job.opened` or `lahar.job.rejected`."""
 
     manifest: JsonObject
     strict: bool = False
     """Warnings (a name that Kubernetes would refuse) are errors."""
     principal: Name = ""
-    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
+    """Sender as known to the interface that received it: the system user, a login; empty: unknown."""
 
 
 @event("lahar.job.updated.v1", topic="jobs", largest=INPUT_BYTES)
 class JobUpdated(Data):
-    """A user changes a managed job: the whole manifest anew. Only what Volcano lets change may differ."""
+    """A user changes a managed job with a whole new manifest, which may differ only in fields that Volcano lets change."""
 
     manifest: JsonObject
     principal: Name = ""
-    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
+    """Sender as known to the interface that received it: the system user, a login; empty: unknown."""
 
 
 @event("lahar.job.deleted.v1", topic="jobs")
 class JobDeleted(Data):
-    """The job object was deleted: its pods are to be stopped."""
+    """The job object was deleted; its pods are to be stopped."""
 
     version: Name | None = None
     namespace: Name | None = None
-    """`None`: not said."""
+    """`None`: not stated."""
     principal: Name = ""
-    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
+    """Sender as known to the interface that received it: the system user, a login; empty: unknown."""
 
 
 @event("lahar.job.observed.v1", topic="jobs")
@@ -171,11 +168,11 @@ class JobObserved(Data):
     namespace: Name = DEFAULT_NAMESPACE
     version: Name | None = None
     phase: JobPhase | None = None
-    """The phase its own status shows; `None`: it shows none."""
+    """Phase in its status; `None`: none."""
     reason: Text | None = None
     created: StatedMicros | None = None
     since: StatedMicros | None = None
-    """When it entered the phase, where it is no end and the object says so."""
+    """When it entered the phase, if the phase is no end and the object has the time."""
     ended: StatedMicros | None = None
     queue: Name = "default"
     tenant: Name | None = None
@@ -186,16 +183,16 @@ class JobObserved(Data):
     tasks: Annotated[dict[Name, Amount], Field(max_length=TASKS)] = field(default_factory=dict)
     """Task name → replicas."""
     without_end: bool = False
-    """The source knows no end of this job's run (a trace row without a run time)."""
+    """The source has no end of this job (a trace row without a run time)."""
     message: Text = ""
     """Its status's message about the phase; the events carry an excerpt."""
 
 
 @event("lahar.command.issued.v2", topic="jobs")
 class CommandIssued(Data):
-    """A user or an operator asks for an action on a job. Answered by `lahar.job.action_taken` or `lahar.command.refused`.
+    """A user or an operator requests an action on a job. Answered by `lahar.job.action_taken` or `lahar.command.refused`.
 
-    `Discard` is about a dead letter, whose id is the subject; it is answered by `lahar.dead_letter.discarded`.
+    `Discard` is about a dead letter, whose id is the subject. Answered by `lahar.dead_letter.discarded`.
     """
 
     action: Literal[Action, "Unpark", "Discard"]
@@ -208,7 +205,7 @@ class CommandIssued(Data):
     partition: Count | None = None
     """Partition of the task (RestartPartition)."""
     principal: Name = ""
-    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
+    """Sender as known to the interface that received it: the system user, a login; empty: unknown."""
 
 
 @upcaster("lahar.command.issued.v1", "lahar.command.issued.v2")
@@ -225,14 +222,14 @@ def _command_v1(data: dict[str, Any]) -> dict[str, Any]:
 
 @event("lahar.custom.raised.v1", topic="jobs")
 class CustomEventRaised(Data):
-    """Somebody outside raises an event that the job declares."""
+    """A declared custom event is raised from outside."""
 
     event: Name
     data: JsonObject = field(default_factory=dict)
     task: Name | None = None
     by: Text = ""
     principal: Name = ""
-    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
+    """Sender as known to the interface that received it: the system user, a login; empty: unknown."""
 
 
 @event("lahar.effect.reported.v1", topic="jobs")
@@ -246,14 +243,14 @@ class EffectReported(Data):
     """Callback or endpoint."""
     message: Text = ""
     reason: EffectFailure | None = None
-    """Why the API server refused it, where that is known."""
+    """Why the API server refused it, if known."""
     principal: Name = ""
-    """Who the face that took it knows to have said so: the system's user, a login; empty: not known."""
+    """Sender as known to the interface that received it: the system user, a login; empty: unknown."""
 
 
 @event("lahar.import.row_unreadable.v1", topic="jobs")
 class RowUnreadable(Data):
-    """A row of a trace that makes no sense. Becomes `lahar.import.row_rejected`."""
+    """An invalid row of a trace. Becomes `lahar.import.row_rejected`."""
 
     format: Name
     line: Amount
@@ -263,7 +260,7 @@ class RowUnreadable(Data):
 
 @part
 class Taint:
-    """A taint of a node: what its pods must tolerate."""
+    """A taint of a node, which its pods must tolerate."""
 
     key: Name
     value: Name = ""
@@ -280,7 +277,7 @@ class NodeObserved(Data):
     ready: Literal["True", "False", "Unknown"] = "True"
     """Status of the condition Ready."""
     unreachable: bool = False
-    """It carries the taint `node.kubernetes.io/not-ready` or `…/unreachable`."""
+    """It has the taint `node.kubernetes.io/not-ready` or `…/unreachable`."""
     unschedulable: bool = False
     cpu_milli: Amount = 0
     memory_bytes: Amount = 0
@@ -289,11 +286,11 @@ class NodeObserved(Data):
     type: Name | None = None
     """Label `node.kubernetes.io/instance-type`."""
     gpu_model: Name | None = None
-    """Label `nvidia.com/gpu.product`, or what the source calls it."""
+    """Label `nvidia.com/gpu.product`, or the source's own name."""
     labels: Labels = field(default_factory=dict)
     uid: Name | None = None
     resources: Annotated[dict[Name, Amount], Field(max_length=RESOURCES)] = field(default_factory=dict)
-    """What it offers beside cpu, memory and pods, by resource name, in thousandths of the unit; devices by their own names."""
+    """Capacity beside cpu, memory and pods: resource name → thousandths of the unit; devices by their own names."""
     taints: Annotated[list[Taint], Field(max_length=TAINTS)] = field(default_factory=list)
 
 
@@ -312,10 +309,10 @@ class ObjectApplied(Data):
 
     kind: Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook", "ResourceQuota", "PodDisruptionBudget"]
     name: Name
-    """Of a ResourceQuota and a PodDisruptionBudget `NAMESPACE/NAME`."""
+    """For a ResourceQuota and a PodDisruptionBudget `NAMESPACE/NAME`."""
     spec: JsonObject = field(default_factory=dict)
-    """Its specification, validated at the edge: of a Queue with its `state` and `hierarchy`, of a ResourceQuota `hard`, `used` and
-    its namespace's `weight`, of a PodDisruptionBudget its `selector` and `disruptionsAllowed`."""
+    """Its specification, validated at the edge: for a Queue with its `state` and `hierarchy`, for a ResourceQuota `hard`, `used`
+    and its namespace's `weight`, for a PodDisruptionBudget its `selector` and `disruptionsAllowed`."""
     version: Name | None = None
     uid: Name | None = None
 
@@ -326,6 +323,6 @@ class ObjectDeleted(Data):
 
     kind: Literal["Queue", "Tenant", "PriorityClass", "Grant", "PriceBook", "ResourceQuota", "PodDisruptionBudget"]
     name: Name
-    """As of `lahar.object.applied`."""
+    """As in `lahar.object.applied`."""
     version: Name | None = None
     uid: Name | None = None

@@ -1,4 +1,4 @@
-"""What a job and an attempt are, by their events: the one fold of it, for all who keep something of jobs."""
+"""State of jobs and attempts as the fold of their events, shared by everything that follows jobs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from sys import intern
 from typing import Any, ClassVar, Final, Self
 
-from engine.events.envelope import Event
-from engine.events.jobs import (
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -16,10 +15,9 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
 )
+from engine.events.envelope import Event
+from engine.events.jobs import JobOpened, JobPhaseChanged, JobRevised
 from engine.events.vocabulary import Data
 from statemachines.spec import Requests
 from statemachines.vocabulary import AttemptPhase, JobPhase
@@ -35,22 +33,22 @@ ENTERED: Final[dict[type[Data], AttemptPhase]] = {
     AttemptRunning: "Running",
     AttemptTerminating: "Terminating",
 }
-"""The phase that a live attempt enters with an event."""
+"""Event → the phase that a live attempt enters with it."""
 
 STATED: Final[tuple[type[Data], ...]] = (JobOpened, JobRevised, JobPhaseChanged, *ENTERED, AttemptChanged, AttemptEnded)
-"""Events that say something of the state of a job or an attempt."""
+"""Events that change the state of a job or an attempt."""
 
 
 @dataclass(slots=True)
 class AttemptState:
-    """How an attempt stands."""
+    """State of an attempt."""
 
     requests: Requests = field(default_factory=Requests)
     phase: AttemptPhase = "Pending"
     reason: str | None = None
 
     def change(self, data: AttemptEvent) -> None:
-        """Take one more event of the attempt; one that says nothing of its state changes nothing."""
+        """Apply the next event of the attempt; events not in `STATED` change nothing."""
         match data:
             case AttemptStarted() | AttemptBound() | AttemptRunning() | AttemptTerminating():
                 self.phase, self.reason = ENTERED[type(data)], data.reason
@@ -66,14 +64,14 @@ class AttemptState:
 
 
 def revised(data: JobRevised, names: Iterable[str]) -> dict[str, Any]:
-    """Return what a revision says of who a job is, by name: of the names given, and the queue."""
+    """Return the fields of a job's identity that a revision changes: those named, and the queue."""
     found = {name: value for name in names if (value := getattr(data, name)) is not None}
     return found if data.spec is None else {**found, "queue": data.spec.queue}
 
 
 @dataclass(slots=True)
 class JobState:
-    """Who a job is and how it stands. Times are microseconds."""
+    """Identity and state of a job. Times are microseconds."""
 
     id: str = ""
     cluster: str = ""
@@ -85,17 +83,17 @@ class JobState:
     user: str = ""
     tenant: str = ""
     submitted: int = 0
-    """Of a job that is first seen as one of its pods: when the oldest of them was created."""
+    """For a job first observed by its pods: when the oldest of them was created."""
     phase: JobPhase = "Pending"
     reason: str | None = None
     since: int = 0
 
     REVISED: ClassVar[tuple[str, ...]] = ("kind", "namespace", "name", "user", "tenant")
-    """What a revision may change, beside queue, reason and time of submission."""
+    """Fields that a revision may change, beside queue, reason and time of submission."""
 
     @classmethod
     def begin(cls, event: Event[JobOpened]) -> Self:
-        """Return the job that an event opens. What many jobs have in common is one text for all of them."""
+        """Return the job that an event opens. Strings common to many jobs are shared."""
         data = event.data
         return cls(
             event.subject,
@@ -112,10 +110,10 @@ class JobState:
         )
 
     def change(self, data: Data, time: int) -> None:
-        """Take one more event of the job, in order; one that says nothing of its state changes nothing.
+        """Apply the next event of the job; events not in `STATED` change nothing.
 
         Args:
-            data: the event; of those of attempts only their start counts.
+            data: the event; of attempts' events only the start of one counts.
             time: when it took effect (microseconds).
         """
         match data:
@@ -134,7 +132,7 @@ class JobState:
 
 @dataclass(slots=True)
 class LabelledJob(JobState):
-    """A job with what is told of it beside that."""
+    """A job with its labels and other fields for subscribers."""
 
     project: str = ""
     labels: dict[str, str] = field(default_factory=dict)

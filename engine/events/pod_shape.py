@@ -1,8 +1,8 @@
-"""What scheduling must know of a pod before it runs: what it asks for, where it may run, and what plugins read of it.
+"""Shape of a pod for scheduling: its requests, its placement constraints, and the fields that plugins read.
 
-Replicas of a task share one template, so thousands of pods have one shape. Shapes are immutable and compare by value: equal
-shapes are one class of replicas, which is filtered and scored once for all of them. Mappings are tuples of pairs in order of
-their names, so that equal content is equal and hashes alike; `pairs` makes them.
+Replicas of a task share one template, so thousands of pods have one shape. Shapes are immutable and compare by value: replicas of
+equal shape are filtered and scored once for all. Mappings are tuples of pairs sorted by name, so that equal content is equal and
+has the same hash; `pairs` makes them.
 
 Field names and meanings are Kubernetes' (`core/v1` PodSpec), in snake case.
 """
@@ -50,12 +50,12 @@ Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
 
 def pairs(mapping: Mapping[str, V]) -> tuple[tuple[str, V], ...]:
-    """Return a mapping as a shape has it."""
+    """Return a mapping as sorted pairs."""
     return tuple(sorted(mapping.items()))
 
 
 def parse_bool(text: str) -> bool:
-    """Return the truth value that a label states; what Go's `strconv.ParseBool` refuses is false (Volcano)."""
+    """Return the boolean value of a label; text that Go's `strconv.ParseBool` refuses is false (Volcano)."""
     return text in {"1", "t", "T", "true", "TRUE", "True"}
 
 
@@ -89,7 +89,7 @@ class PreferredNodes:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """Which pods are meant; without conditions all."""
+    """Selects pods by labels; without conditions all."""
 
     match_labels: Pairs = ()
     requirements: tuple[Requirement, ...] = ()
@@ -111,16 +111,16 @@ class PodTerm:
 
 @dataclass(frozen=True, slots=True)
 class PreferredPods:
-    """A pod term that adds its weight to the score of the nodes of a domain, once for each pod there that it matches."""
+    """A pod term that adds its weight to the score of a domain's nodes, once for each matching pod there."""
 
     weight: int
-    """1 to 100; negative where it stands for anti-affinity."""
+    """1 to 100; negative for anti-affinity."""
     term: PodTerm
 
 
 @dataclass(frozen=True, slots=True)
 class Toleration:
-    """Taints that the pod puts up with."""
+    """Taints that the pod tolerates."""
 
     key: str = ""
     """Empty with `Exists`: every taint."""
@@ -132,7 +132,7 @@ class Toleration:
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port of the node that the pod takes for itself."""
+    """A port of the node that the pod occupies."""
 
     port: int
     protocol: str = "TCP"
@@ -141,25 +141,25 @@ class HostPort:
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """How evenly matching pods are spread over topology domains."""
+    """Spread of matching pods over topology domains."""
 
     topology_key: str
     max_skew: int = 1
     required: bool = True
-    """`whenUnsatisfiable: DoNotSchedule`; else it only counts in scores."""
+    """`whenUnsatisfiable: DoNotSchedule`; otherwise it only counts in scores."""
     selector: LabelSelector | None = None
     min_domains: int = 1
 
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """A pod of a task as scheduling sees it. Everything that differs between replicas of one task is left out."""
+    """A task's pod as scheduling sees it, without fields that differ between replicas."""
 
     requests: tuple[tuple[str, Amount], ...] = ()
     """Effective requests by resource name: memory in bytes, everything else in thousandths (Volcano). None: best effort."""
     node_selector: Pairs = ()
     required_nodes: tuple[NodeTerm, ...] | None = None
-    """Terms of which one must match; `None`: no such demand, empty: no node matches (Kubernetes)."""
+    """Terms of which one must match; `None`: no constraint, empty: no node matches (Kubernetes)."""
     preferred_nodes: tuple[PreferredNodes, ...] = ()
     pod_affinity: tuple[PodTerm, ...] = ()
     """Required."""
@@ -174,15 +174,15 @@ class PodShape:
     priority_class: str = ""
     preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
     scheduling_gates: tuple[str, ...] = ()
-    """While there is one the pod is not scheduled."""
+    """The pod is not scheduled while it has one."""
     labels: Pairs = ()
-    """Of the template, without those that name a replica."""
+    """Labels of the template, without those that name a replica."""
     annotations: Pairs = ()
-    """Of the template, those that plugins read."""
+    """Annotations of the template that plugins read."""
 
     @property
     def preemptable(self) -> bool:
-        """Whether others may take its place: as the annotation says, else the label, else yes (Volcano)."""
+        """Whether others may take its place: by the annotation, else the label, else yes (Volcano)."""
         for stated in (dict(self.annotations), dict(self.labels)):
             if PREEMPTABLE in stated:
                 return parse_bool(stated[PREEMPTABLE])
@@ -192,7 +192,7 @@ class PodShape:
     def revocable_zone(self) -> str:
         """`*`: it may run on revocable nodes; empty: it may not (Volcano).
 
-        It may if the annotation for zones is `*`, or there is none and the annotation says preemptable.
+        It may if the annotation for zones is `*`, or that is absent and the annotation for preemption is true.
         """
         stated = dict(self.annotations)
         if REVOCABLE_ZONE in stated:
@@ -201,5 +201,5 @@ class PodShape:
 
     @property
     def role(self) -> str:
-        """The name of its task, as the annotation or the label says; empty: none."""
+        """The name of its task, by the annotation or the label; empty: none."""
         return dict(self.annotations).get(TASK_SPEC) or dict(self.labels).get(TASK_SPEC) or ""

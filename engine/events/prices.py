@@ -1,7 +1,7 @@
-"""The price book: what a second of each meter costs, since when, and what is charged at all.
+"""The price book: prices of each meter over time, and what is charged at all.
 
 It is given as an object of kind PriceBook with `lahar apply`. Prices are decimal numbers for one unit of a meter, so that every
-amount is exact; a book for hours is written by dividing once, where it is made.
+amount is exact; prices per hour are divided once, when the book is written.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = [
 ]
 
 Meter = Literal["gpu_seconds", "cpu_seconds", "memory_byte_seconds", "weighted_seconds"]
-"""What is measured. `weighted_seconds`: the others' quantities times the weights of the price version, added up."""
+"""What is measured. `weighted_seconds`: sum of the other meters' quantities times the weights of the price version."""
 
 METERS: Final[tuple[Meter, ...]] = get_args(Meter)
 
 ANY: Final = "*"
-"""Stands for every node type and GPU model that has no price of its own."""
+"""Every node type or GPU model without a price of its own."""
 
 _DIGITS: Final = 30
-"""Of a price; products of a price, its multipliers and a quantity stay within the precision in which amounts are computed."""
+"""Digits of a price; products of a price, its multipliers and a quantity stay within `decimals.EXACT`."""
 _FACTOR_DIGITS: Final = 12
 _MULTIPLIERS: Final = 16
 _VERSIONS: Final = 500
@@ -70,7 +70,7 @@ def _number(digits: int) -> Any:  # noqa: ANN401 - an annotation
 
 
 Price = Annotated[Decimal, _number(_DIGITS)]
-"""A decimal number from 0 on, as text."""
+"""A decimal number, 0 or more, as text."""
 Factor = Annotated[Decimal, _number(_FACTOR_DIGITS)]
 
 
@@ -95,17 +95,17 @@ Moment = Annotated[StatedMicros, BeforeValidator(_moment)]
 Seconds = Annotated[int, BeforeValidator(_seconds)]
 Key = Annotated[str, Field(min_length=1, max_length=NAME_CHARACTERS)]
 RateTable = dict[Meter, Annotated[dict[Key, Price], Field(min_length=1, max_length=_RATES)]]
-"""By meter and node type or GPU model; `*` is any other."""
+"""Meter → node type or GPU model → price; `*` is any other."""
 
 
 class Specification(BaseModel):
-    """Base of what is given as a part of an object: nothing unknown, nothing converted."""
+    """Base of parts of objects: no unknown fields, no conversion of types."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Multiplier(Specification):
-    """A factor on the price of usage that fits. Exactly one of the other fields is given."""
+    """A factor on the price of matching usage. Exactly one of the other fields is given."""
 
     factor: Factor
     queue: Key | None = None
@@ -121,7 +121,7 @@ class Multiplier(Specification):
 
     @property
     def name(self) -> str:
-        """What it is for, as records show it: `queue=research`."""
+        """Name in records: `queue=research`."""
         for name in ("queue", "tenant", "priority_class", "preemptible"):
             if (value := getattr(self, name)) is not None:
                 return f"{name}={str(value).lower() if value is True or value is False else value}"
@@ -129,26 +129,26 @@ class Multiplier(Specification):
 
 
 class PriceVersion(Specification):
-    """The rules that are in force from a moment on, until the next version's."""
+    """The rules in force from a moment on, until the next version begins."""
 
     version: Key
     since: Moment = Field(alias="from")
     until: Moment | None = None
-    """When it ends, if no version follows at once; exclusive."""
+    """End, if no version follows at once; exclusive."""
     prices: RateTable = Field(default_factory=dict)
     weights: RateTable = Field(default_factory=dict)
     multipliers: tuple[Multiplier, ...] = Field(default=(), max_length=_MULTIPLIERS, strict=False)
-    """In the order in which they are applied and shown."""
+    """Multipliers in the order in which they are applied and shown."""
     billable_from: Literal["bound", "running"] = "running"
     bill_queued: bool = False
     bill_terminating: bool = True
-    """Charge from the request of a deletion to the end, of what had run."""
+    """Charge attempts that had run from the request of their deletion to the end."""
     increment_seconds: Seconds = 1
-    """Of an attempt's time, in microseconds here; 1 µs: exact."""
+    """Increment of an attempt's charged time (microseconds here); 1 µs: exact."""
     minimum_seconds: Seconds = 0
-    """Microseconds of an attempt that are charged at least."""
+    """Shortest charged time of an attempt (microseconds)."""
     round: Literal["up", "half_even"] = "up"
-    """How an attempt's time is brought to increments."""
+    """How an attempt's time is rounded to increments."""
     preempted_free_seconds: Seconds = 0
     """An attempt that is preempted within this time is free (microseconds)."""
 
@@ -168,7 +168,7 @@ class PriceVersion(Specification):
     def rate(
         self, table: Literal["prices", "weights"], meter: Meter, node_type: str | None, gpu_model: str | None
     ) -> Decimal | None:
-        """Return what a table says of a meter: by GPU model (of `gpu_seconds`), then node type, then `*`; `None`: nothing."""
+        """Return a table's entry of a meter: by GPU model (for `gpu_seconds`), then node type, then `*`; `None`: none."""
         rates: dict[str, Decimal] | None = getattr(self, table).get(meter)
         if rates is None:
             return None
@@ -179,12 +179,12 @@ class PriceVersion(Specification):
 
 
 class PriceBook(Specification):
-    """What `spec` of a PriceBook holds."""
+    """The `spec` of a PriceBook."""
 
     currency: str
     """ISO 4217."""
     time_zone: str = "UTC"
-    """Of the calendar months that are invoiced; nothing else depends on it."""
+    """Time zone of the invoiced calendar months; nothing else depends on it."""
     versions: tuple[PriceVersion, ...] = Field(min_length=1, max_length=_VERSIONS, strict=False)
 
     @model_validator(mode="after")
@@ -225,7 +225,7 @@ def read_book(spec: Mapping[str, Any]) -> tuple[PriceBook | None, list[tuple[str
 
 
 def faults_of(error: ValidationError, path: str) -> list[tuple[str, str]]:
-    """Return the path of each fault below a path, and what it is."""
+    """Return path and message of each fault below a path."""
     return [(_path(path, fault["loc"]), fault["msg"].removeprefix("Value error, ")) for fault in error.errors()[:FAULTS]]
 
 

@@ -1,7 +1,7 @@
 """JSON Schema (2020-12) of every event type, in CloudEvents' structured mode, derived from the classes.
 
-Descriptions are the docstrings of the classes and what stands under their fields. Objects are open: a later release may add
-fields within a version, and readers ignore what they do not know.
+Descriptions are the docstrings of the classes and of their fields. Objects are open: a later release may add fields within a
+version, and readers ignore unknown fields.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIME: Final[JsonSchemaValue] = {"type": "string", "format": "date-time"}
 
 
 class _FromDocstrings(GenerateJsonSchema):
-    """pydantic's generator, with the text under a field as its description and without titles that repeat names."""
+    """pydantic's generator, with docstrings of fields as descriptions and without titles that repeat names."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ANN401, ARG002  # the base's type is private to pydantic
         return False
@@ -53,7 +53,7 @@ def json_schema(name: str) -> dict[str, Any]:
     cls = TYPES[name]
     data = adapter(cls).json_schema(schema_generator=_FromDocstrings)
     parts = data.pop("$defs", {})
-    data.pop("description", None)  # it is the whole schema's
+    data.pop("description", None)  # it describes the whole schema
     attributes, required = _attributes(cls)
     made = {
         "$schema": _DIALECT,
@@ -73,23 +73,23 @@ def json_schemas() -> dict[str, dict[str, Any]]:
 
 
 def _attributes(cls: type[Data]) -> tuple[dict[str, JsonSchemaValue], list[str]]:
-    """Return CloudEvents' attributes of a type, and which of them must be there."""
+    """Return the CloudEvents attributes of a type, and the required ones."""
     attributes: dict[str, JsonSchemaValue] = {
         "specversion": {"const": "1.0"},
-        "id": _TEXT | {"description": "What the event is: the same fact has the same id, however often it is sent."},
-        "source": _TEXT | {"description": "Who says so."},
+        "id": _TEXT | {"description": "Identity: the same fact has the same id, however often it is sent."},
+        "source": _TEXT | {"description": "Producer."},
         "type": {"const": cls.TYPE},
         "subject": {
             "type": "string",
-            "description": "The job id; for what belongs to no job the cluster, the shard (`lifecycle/0`) or the callback "
+            "description": "Job id; for events without a job the cluster, the shard (`lifecycle/0`) or the callback "
             "(`callback/NAME`).",
         },
         "time": _TIME | {"description": "When it happened."},
         "recordedtime": _TIME | {"description": "When Lahar recorded it; never falls within a shard."},
-        "correlationid": {"type": "string", "description": "The job; empty for what belongs to none."},
+        "correlationid": {"type": "string", "description": "Job id; empty for events without a job."},
         "causationid": _TEXT | {"description": "Id of the direct cause; absent for inputs."},
         "clusterid": _TEXT | {"description": "The cluster."},
-        "partitionkey": {"type": "string", "description": "The key of the record, where that is not the correlation id."},
+        "partitionkey": {"type": "string", "description": "Key of the record, if it is not the correlation id."},
         "datacontenttype": {"const": "application/json"},
     }
     required = ["specversion", "id", "source", "type"]

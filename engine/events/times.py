@@ -1,4 +1,4 @@
-"""Time as Lahar keeps it: integer microseconds since 1970-01-01T00:00:00Z.
+"""Times in Lahar: integer microseconds since 1970-01-01T00:00:00Z.
 
 Inside the engine, and in the data of events, a time is an `int`: exact, ordered, cheap. CloudEvents attributes are RFC 3339
 strings; the two functions here are the only bridge.
@@ -26,13 +26,13 @@ __all__ = [
 
 EARLIEST: Final = -62_135_596_800_000_000
 LATEST: Final = 253_402_300_799_999_999
-"""First and last moment that RFC 3339 can write: the years 1 to 9999."""
+"""First and last moment of RFC 3339: the years 1 to 9999."""
 
 Micros = Annotated[int, Field(description="Microseconds since 1970-01-01T00:00:00Z.")]
 """A moment."""
 
 StatedMicros = Annotated[int, Field(ge=EARLIEST, le=LATEST, description="Microseconds since 1970-01-01T00:00:00Z.")]
-"""A moment that comes from outside: it must be one that can be written, because events will be stamped with it."""
+"""A moment from outside, within RFC 3339, because it becomes the time of events."""
 
 Duration = Annotated[int, Field(description="Microseconds.")]
 """A length of time."""
@@ -66,7 +66,7 @@ def parse_time(text: str) -> int:
 def format_time(micros: int) -> str:
     """Write a moment as RFC 3339 in UTC, always with six decimals: `2017-08-07T10:03:01.000000Z`.
 
-    A moment that lies outside the years 1 to 9999 (a timer of centuries) is written as the nearest one that lies within.
+    A moment outside the years 1 to 9999 (a timer of centuries) is written as the nearest one within.
     """
     moment = _EPOCH + timedelta(microseconds=min(max(micros, EARLIEST), LATEST))
     return moment.strftime("%Y-%m-%dT%H:%M:%S.") + f"{moment.microsecond:06d}Z" if moment.year >= 1000 else _pad_year(moment)

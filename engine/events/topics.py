@@ -1,4 +1,4 @@
-"""What is written on each topic, for the documents that subscribers read."""
+"""Descriptions of topics, for subscribers' documents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from engine.events.vocabulary import TYPES, Data, Topic
 __all__ = ["LEVELS", "TOPICS", "About", "level", "types_by_topic"]
 
 Scope = Literal["job", "task", "replica", "job, task or replica", "tenant", "cluster", "shard"]
-"""At which level something happened."""
+"""Level of an event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,12 @@ class About:
 
     title: str
     key: str
-    """What chooses the partition; order holds within one key."""
+    """Key that chooses the partition; order holds within one key."""
     text: str
 
 
 TOPICS: Final[dict[Topic, About]] = {
-    "pods": About("Pods", "job id", text="What sources saw of pods, one event for each state of each pod."),
+    "pods": About("Pods", "job id", text="Observed pods, one event for each state of each pod."),
     "jobs": About(
         "Jobs",
         "job id",
@@ -38,7 +38,7 @@ TOPICS: Final[dict[Topic, About]] = {
     "decisions": About(
         "Decisions",
         "job id",
-        text="What the scheduling stage decides about jobs: each is accepted or refused in job events. "
+        text="Decisions of the scheduling stage about jobs: each is accepted or refused in job events. "
         "Ordered and gapless within a job.",
     ),
     "scheduling": About(
@@ -56,18 +56,17 @@ TOPICS: Final[dict[Topic, About]] = {
     "billing": About(
         "Billing",
         "job id",
-        text="What attempts used and what it costs: never overwritten, but corrected by later events. "
-        "Ordered and gapless within a job.",
+        text="Use and cost of attempts: never overwritten, but corrected by later events. Ordered and gapless within a job.",
     ),
     "budgets": About(
         "Budgets",
         "tenant",
-        text="Thresholds of tenants' budgets that were crossed. One partition; ordered and gapless within a tenant.",
+        text="Crossed thresholds of tenants' budgets. One partition; ordered and gapless within a tenant.",
     ),
     "dead-letters": About(
         "Dead letters",
         "original key",
-        text="Records that could not be read, with their origin and original bytes.",
+        text="Unreadable records, with their origin and original bytes.",
     ),
 }
 """The topics that this release writes or reads."""
@@ -85,7 +84,7 @@ _BY_PREFIX: Final[dict[str, Scope]] = {
 
 
 def level(cls: type[Data]) -> Scope:
-    """Return the level at which an event of this class happens."""
+    """Return the level of an event class."""
     if cls.TOPIC in {"cluster", "budgets"}:
         return "cluster" if cls.TOPIC == "cluster" else "tenant"
     found = _BY_PREFIX.get(cls.TYPE.split(".")[1])
@@ -95,7 +94,7 @@ def level(cls: type[Data]) -> Scope:
 
 
 def types_by_topic() -> dict[Topic, list[type[Data]]]:
-    """Return the classes of all current types under their topics, each in the order in which it is defined."""
+    """Return the classes of all current types by topic, in the order of their definition."""
     found: dict[Topic, list[type[Data]]] = {topic: [] for topic in TOPICS}
     for cls in TYPES.values():
         found[cls.TOPIC].append(cls)

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptRunning, AttemptStarted, AttemptTerminating
 from engine.events.job_state import ENTERED
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    JobOpened,
-    JobPhaseChanged,
-    TaskPhaseChanged,
-)
+from engine.events.jobs import JobOpened, JobPhaseChanged, TaskPhaseChanged
 from engine.events.vocabulary import Data
 from statemachines.transition import Transition
 
@@ -20,7 +12,7 @@ __all__ = ["transition_of"]
 
 
 def transition_of(data: Data) -> Transition | None:
-    """Return the change of phase that an event is; `None`: it is none."""
+    """Return an event as a change of phase; `None`: it is none."""
     match data:
         case AttemptEnded():
             return Transition("replica", data.phase, data.previous, data.task, data.index, data.reason, data.exit_code)

@@ -1,4 +1,4 @@
-"""Values that come from outside, within bounds that every later reader and writer keeps to."""
+"""Bounded types of values from outside."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.events.bounds import INT32, LABELS, NAME_CHARACTERS, NESTING, TEXT_C
 __all__ = ["DEEPEST", "Count", "JsonObject", "Labels", "Name", "Text"]
 
 DEEPEST: Final = NESTING
-"""Levels of nesting. Parsers stop at 200, and an event may later stand inside others (a parked input)."""
+"""Levels of nesting. Parsers stop at 200, and an event may later be nested in another one (a parked input)."""
 
 
 def _bounded(value: dict[str, Any]) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def _bounded(value: dict[str, Any]) -> dict[str, Any]:
         level = [child for item in level for child in (item.values() if isinstance(item, dict) else item)]
         for child in level:
             if isinstance(child, float) and not isfinite(child):
-                # JSON cannot write it back: what is replayed would differ from what was decided on.
+                # JSON cannot write it: a replay would differ from the decision.
                 raise ValueError("a number is not finite")
         level = [child for child in level if isinstance(child, dict | list)]
         if not level:
@@ -42,4 +42,4 @@ Labels = Annotated[dict[Name, Name], Field(max_length=LABELS)]
 """Labels of one object."""
 
 Count = Annotated[int, Field(ge=0, le=INT32)]
-"""What Kubernetes counts in 32 bits."""
+"""A count of 32 bits, as in Kubernetes."""

@@ -1,4 +1,4 @@
-"""How an event class joins the vocabulary, and how old versions of it are read.
+"""Registration of event classes and of upcasters from old versions.
 
 An event's data is a slotted dataclass; `@event("lahar.job.opened.v1", topic=…)` gives it its stable name. pydantic derives
 validation, JSON and JSON Schema from the class. Upcasters lead from an older version to the next, one event to one event.
@@ -46,10 +46,10 @@ Topic = Literal[
 """Writers of events."""
 
 INPUT_TOPICS: Final[frozenset[Topic]] = frozenset({"pods", "jobs", "cluster"})
-"""Written by producers outside the engine. Their events carry no sequence and may leave their times to whoever appends them."""
+"""Topics written by producers outside the engine. Their events have no sequence, and the appender may set their times."""
 
 SINGLE_TOPICS: Final[frozenset[Topic]] = frozenset({"cluster", "scheduling", "budgets"})
-"""One partition each, whatever the others have."""
+"""Topics with one partition each, whatever the others have."""
 
 Stability = Literal["stable", "operational"]
 """`stable`: fields are only added within a version. `operational`: may change with a release; not for subscribers."""
@@ -66,7 +66,7 @@ class Data:
     """Topic on which the event is written."""
     STABILITY: ClassVar[Stability]
     LARGEST: ClassVar[int]
-    """Bytes of the data as JSON that an input of this type may have; of the engine's own events nothing."""
+    """Most bytes of the data as JSON of an input of this type; unused for the engine's own events."""
 
 
 D = TypeVar("D", bound=type[Data])
@@ -84,7 +84,7 @@ _ADAPTERS: Final[dict[type[Any], TypeAdapter[Any]]] = {}
 
 @dataclass_transform(frozen_default=True)
 def event(name: str, *, topic: Topic, stability: Stability = "stable", largest: int = FACT_BYTES) -> Callable[[D], D]:
-    """Make a class the data of the event type `name`; as an input it has at most `largest` bytes.
+    """Register a class as the data of the event type `name`; an input of the type has at most `largest` bytes.
 
     Instances are immutable by type only (mypy sees them as frozen): a truly frozen dataclass costs five times as much to
     create, and millions are.
@@ -101,12 +101,12 @@ def event(name: str, *, topic: Topic, stability: Stability = "stable", largest: 
 
 @dataclass_transform(frozen_default=True)
 def part(cls: C) -> C:
-    """Make a class a part of events' data: a slotted dataclass, immutable by type as events are."""
+    """Make a class a part of events' data: a slotted dataclass, immutable by type like events."""
     return cast("C", dataclass(slots=True)(cls))
 
 
 def upcaster(old: str, new: str) -> Callable[[Upcaster], Upcaster]:
-    """Register the function that turns the data of type `old` into data of type `new` (rule 9: id, sequence, time stay)."""
+    """Register the function from data of type `old` to data of type `new` (rule 9: id, sequence and time stay)."""
 
     def register(function: Upcaster) -> Upcaster:
         UPCASTERS[old] = (new, function)
@@ -116,7 +116,7 @@ def upcaster(old: str, new: str) -> Callable[[Upcaster], Upcaster]:
 
 
 def adapter(cls: type[Any]) -> TypeAdapter[Any]:
-    """Return pydantic's adapter of a class. It does not see unknown fields, so that a later addition to a version is read."""
+    """Return pydantic's adapter of a class. It ignores unknown fields, so that a later addition to a version is read."""
     found = _ADAPTERS.get(cls)
     if found is None:
         found = _ADAPTERS[cls] = TypeAdapter(cls)
@@ -124,9 +124,9 @@ def adapter(cls: type[Any]) -> TypeAdapter[Any]:
 
 
 def fields_adapter(cls: type[Data]) -> TypeAdapter[dict[str, Any]]:
-    """Return pydantic's adapter of what a class is made of, as a dict for its constructor; those that are absent have defaults.
+    """Return pydantic's adapter of a class's fields, as a dict for its constructor; absent ones have defaults.
 
-    `adapter` fills a slotted object one attribute at a time, which takes a fifth longer than the two together.
+    `adapter` fills a slotted object attribute by attribute, which takes a fifth longer than both steps together.
     """
     hints = get_type_hints(cls, include_extras=True)
     found = {

@@ -13,7 +13,7 @@ from engine.budgets.state import State
 from engine.events import Data, Event, decode
 from engine.events.budgets import Budget, BudgetCrossed
 from engine.events.decimals import plain
-from engine.events.jobs import DeadLettered
+from engine.events.outcomes import DeadLettered
 from engine.events.times import format_time
 from engine.history.billing import Finding
 from engine.history.reading import cluster_facts

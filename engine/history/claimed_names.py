@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.events import Data, Event
-from engine.events.jobs import InputParked, InputReleased, JobParked, JobUnparked
+from engine.events.outcomes import InputParked, InputReleased, JobParked, JobUnparked
 from engine.lifecycle.claims import Claim, claim_of, restore
 
 __all__ = ["CLAIMING", "Claimed"]

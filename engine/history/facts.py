@@ -7,20 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self, cast
 
 from engine.events import Data, Event
+from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptEvent, AttemptRunning, AttemptStarted
 from engine.events.job_state import JobState, Slot
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptEvent,
-    AttemptRunning,
-    AttemptStarted,
-    JobOpened,
-    JobParked,
-    JobPhaseChanged,
-    JobUnparked,
-    RowRejected,
-)
+from engine.events.jobs import JobOpened, JobPhaseChanged
+from engine.events.outcomes import JobParked, JobUnparked, RowRejected
 from engine.events.times import format_time
 from engine.history.claimed_names import Claimed
 from engine.history.exact_numbers import seconds

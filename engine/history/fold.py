@@ -12,18 +12,9 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from engine.events import Data, Event
+from engine.events.attempts import AttemptChanged, AttemptEvent, AttemptLateFact, AttemptObjectChanged, AttemptStarted
 from engine.events.job_state import Slot
-from engine.events.jobs import (
-    AttemptChanged,
-    AttemptEvent,
-    AttemptLateFact,
-    AttemptObjectChanged,
-    AttemptStarted,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
-    TaskPhaseChanged,
-)
+from engine.events.jobs import JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
 from engine.history.view import JobView
 from statemachines.vocabulary import Level
 

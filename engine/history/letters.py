@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, cast
 
 from engine.events import Event, Message, Topic, decode
-from engine.events.jobs import DeadLettered, LetterDiscarded
+from engine.events.outcomes import DeadLettered, LetterDiscarded
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.history.errors import NotFoundError
 from engine.kubernetes.edge import Refused, Taken, to_inputs

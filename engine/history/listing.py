@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.events.job_state import STATED
-from engine.events.jobs import Accounted
+from engine.events.outcomes import Accounted
 from engine.history.claimed_names import CLAIMING
 from engine.history.facts import OTHER, JobLine, Jobs
 

@@ -10,7 +10,8 @@ from typing import Final
 from engine.events import Data, Event, decode
 from engine.events.errors import EventError
 from engine.events.ids import routing_key
-from engine.events.jobs import JobOpened, JobParked
+from engine.events.jobs import JobOpened
+from engine.events.outcomes import JobParked
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.letters import dead_lettered
 from engine.lifecycle import INPUTS

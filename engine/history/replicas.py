@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from engine.events import Data, Event
+from engine.events.actions import EffectRequested, EffectSettled
+from engine.events.attempts import AttemptEvent
 from engine.events.excerpts import gist
 from engine.events.job_state import Slot
-from engine.events.jobs import AttemptEvent, EffectRequested, EffectSettled
 from engine.events.times import format_time
 from engine.history.formatting import agree, brief, listed, moment, plural, sentence
-from engine.history.sentences import exit_words, fate
+from engine.history.phrases import exit_words, fate
 from engine.history.view import AttemptView, JobView
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
@@ -191,11 +192,11 @@ def _state(attempt: AttemptView) -> str:
 def _waits(job: JobView, attempt: AttemptView, refused: EffectSettled | None) -> str:
     if refused is not None:
         why = ", ".join(part for part in (refused.reason, f"“{brief(refused.message)}”" if refused.message else "") if part)
-        return "what was asked for it failed" + (f" ({why})" if why else "")
+        return "the last request for it failed" + (f" ({why})" if why else "")
     if attempt.disruption:
         return f"a disruption is announced ({attempt.disruption})"
     if attempt.ended is None and attempt.phase != "Terminating" and attempt.object == "deleting":
-        return "its deletion was asked for"
+        return "its deletion was requested"
     if _waits_for_object(job, attempt):
         return f"the next attempt waits until pod {attempt.pod} is gone"
     return ""

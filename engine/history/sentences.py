@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
 from typing import Any, Final
 
 from engine.events import Data, Event
+from engine.events.actions import (
+    ActionDeferred,
+    ActionTaken,
+    DelaysCancelled,
+    EffectRequested,
+    EffectSettled,
+    EventRaised,
+    TimerCancelled,
+    TimerFired,
+    TimerSet,
+)
+from engine.events.attempts import (
+    AttemptBound,
+    AttemptChanged,
+    AttemptEnded,
+    AttemptLateFact,
+    AttemptObjectChanged,
+    AttemptRunning,
+    AttemptStarted,
+    AttemptTerminating,
+)
 from engine.events.budgets import BudgetCrossed
 from engine.events.decisions import (
     DecidedBound,
@@ -31,99 +51,28 @@ from engine.events.inputs import (
     PodObserved,
     RowUnreadable,
 )
-from engine.events.jobs import (
-    ActionDeferred,
-    ActionTaken,
+from engine.events.jobs import JobForgotten, JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
+from engine.events.outcomes import (
     Anomaly,
-    AttemptBound,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptEvent,
-    AttemptLateFact,
-    AttemptObjectChanged,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
     CommandRefused,
-    DelaysCancelled,
-    EffectRequested,
-    EffectSettled,
-    EventRaised,
     InputOrphaned,
     InputParked,
     InputReleased,
-    JobForgotten,
-    JobObjectDeleted,
-    JobOpened,
     JobParked,
-    JobPhaseChanged,
     JobRejected,
-    JobRevised,
     JobUnparked,
     LetterDiscarded,
     RowRejected,
-    TaskPhaseChanged,
-    TimerCancelled,
-    TimerFired,
-    TimerKind,
-    TimerSet,
 )
 from engine.history.formatting import length, moment, plural
+from engine.history.phrases import attempt_of, exit_words, fate, limit, quoted
 from statemachines.policies import MAIN_EVENT, MAIN_FAILED_EVENT
 
-__all__ = ["attempt_of", "describe", "exit_words", "fate", "limit", "quoted"]
+__all__ = ["describe"]
 
-_FATES: Final[dict[str, str]] = {
-    "AppFailed": "failed",
-    "OomKilled": "was OOM-killed",
-    "KilledBySignal": "was killed by a signal",
-    "StartError": "could not be started",
-    "TimedOut": "ran out of its time limit",
-    "EvictedByNode": "was evicted by its node",
-    "EvictedByApi": "was evicted through the API",
-    "EvictedByTaint": "was evicted by a taint of its node",
-    "NodeShutdown": "went down with its node's shutdown",
-    "RejectedByNode": "was rejected by its node",
-    "PreemptedByScheduler": "was preempted by the scheduler",
-    "PreemptedByKubelet": "was preempted by its node",
-    "PreemptedByNotice": "was stopped by a preemption notice",
-    "DeletedByApi": "was deleted through the API",
-    "KilledByAction": "was stopped by an action on the job",
-    "StoppedByUser": "was stopped by its user",
-    "NeverStarted": "ended without ever having run",
-    "NodeLost": "was lost with its node",
-    "ExitUnknown": "ended with its exit status lost",
-    "EndUnknown": "has no known end and was closed",
-}
-_OWN_CODE: Final = frozenset({"AppFailed", "OomKilled", "KilledBySignal", "StartError"})
-"""Reasons for which the exit code matters."""
 _OF_MAIN_TASK: Final = frozenset({MAIN_EVENT, MAIN_FAILED_EVENT})
 _ON_PARTS: Final = frozenset({"RestartTask", "RestartPod", "RestartPartition"})
 """Actions on a part of a job."""
-
-
-def fate(phase: str, reason: str | None) -> str:
-    """Return how an attempt ended: `was OOM-killed`."""
-    if phase == "Succeeded":
-        return "succeeded"
-    return _FATES.get(reason or "", f"ended as {phase}" + (f" ({reason})" if reason else ""))
-
-
-def exit_words(reason: str | None, code: int | None) -> str:
-    """Return the exit code in brackets with its signal; `exit code unknown` where it would matter; else nothing."""
-    if code is None:
-        return " (exit code unknown)" if reason in _OWN_CODE else ""
-    if reason == "KilledBySignal" and code > 128:
-        try:
-            return f" (exit {code}, {signal.Signals(code - 128).name})"
-        except ValueError:
-            return f" (exit {code}, signal {code - 128})"
-    return f" (exit {code})" if code or reason in _OWN_CODE else ""
-
-
-def attempt_of(data: AttemptEvent) -> str:
-    """Return an attempt's name: `worker[2] attempt 1`."""
-    return f"{data.task}[{data.index}] attempt {data.attempt}"
 
 
 def describe(event: Event[Data]) -> str:
@@ -138,11 +87,6 @@ def _budget_crossed(data: BudgetCrossed, at: str) -> str:
 
 def _because(reason: str | None) -> str:
     return f" ({reason})" if reason else ""
-
-
-def quoted(message: str) -> str:
-    """Return a message as the end of a clause; empty if there is none."""
-    return f": “{message}”" if message else ""
 
 
 def _by(name: str, otherwise: str = "somebody") -> str:
@@ -160,7 +104,7 @@ def _opened(data: JobOpened, at: str) -> str:
 def _revised(data: JobRevised, at: str) -> str:
     if data.reason is not None or data.message is not None:
         return f"the job's object gave {data.reason or 'no reason'} for its phase {at}{quoted(data.message or '')}"
-    return f"the specification of the job changed {at}" if data.spec is not None else f"more of the job came to be known {at}"
+    return f"the specification of the job changed {at}" if data.spec is not None else f"more about the job was observed {at}"
 
 
 def _phase(data: JobPhaseChanged, at: str) -> str:
@@ -187,7 +131,7 @@ def _running(data: AttemptRunning, at: str) -> str:
 
 
 def _terminating(data: AttemptTerminating, at: str) -> str:
-    return f"the deletion of {attempt_of(data)} was asked for{_because(data.reason)} {at}{quoted(data.message)}"
+    return f"the deletion of {attempt_of(data)} was requested{_because(data.reason)} {at}{quoted(data.message)}"
 
 
 def _ended(data: AttemptEnded, at: str) -> str:
@@ -201,7 +145,7 @@ def _ended(data: AttemptEnded, at: str) -> str:
 def _changed(data: AttemptChanged, at: str) -> str:
     news = []
     if data.uid is not None:
-        news.append("its pod came into view")
+        news.append("its pod was first seen")
     if data.reason_changed:
         news.append(f"it is now {data.reason}" if data.reason else "it is well again")
     if data.restarts is not None:
@@ -213,12 +157,12 @@ def _changed(data: AttemptChanged, at: str) -> str:
     if data.started is not None:
         news.append(f"it had begun to run at {moment(data.started)}")
     if not news and data.message:
-        news.append("more was said of it")
+        news.append("it has a new message")
     return f"{attempt_of(data)}: {', '.join(news) or 'something changed'} {at}{quoted(data.message)}"
 
 
 def _late(data: AttemptLateFact, at: str) -> str:
-    return f"it was learnt about the closed {attempt_of(data)} that it {fate(data.phase, data.reason)} {at}{quoted(data.message)}"
+    return f"a late fact says that the closed {attempt_of(data)} {fate(data.phase, data.reason)} {at}{quoted(data.message)}"
 
 
 def _object_changed(data: AttemptObjectChanged, at: str) -> str:
@@ -272,20 +216,6 @@ def _timer_set(data: TimerSet, at: str) -> str:
     return f"{limit(data.timer, data.node)} was set {at} to end at {moment(data.due)}"
 
 
-def limit(timer: TimerKind, node: str | None) -> str:
-    """Name what a timer ends."""
-    limits: dict[TimerKind, str] = {
-        "active_deadline": "the active deadline",
-        "ttl": "the time to live",
-        "orphan_wait": "the wait for the pod's job",
-        "effect": "the wait before a failed request is repeated",
-        "policy": "the delay of an action",
-        "step": "the wait before the next step of a large job",
-        "lost": f"the wait for pods of node {node}, which is gone," if node else "the wait for pods that nobody sees",
-    }
-    return limits[timer]
-
-
 def _delays_cancelled(data: DelaysCancelled, at: str) -> str:
     part = "" if data.part == "job" else f" of task {data.task}" if data.part == "task" else f" of partition {data.partition}"
     return f"every delayed {' or '.join(data.actions)}{part} was cancelled {at}{_because(data.why)}"
@@ -296,13 +226,13 @@ def _timer_cancelled(data: TimerCancelled, at: str) -> str:
 
 
 def _timer_fired(_data: TimerFired, at: str) -> str:
-    return f"its time came {at}"
+    return f"a timer fired {at}"
 
 
 def _requested(data: EffectRequested, at: str) -> str:
     name = data.pod or "?"
     what = {
-        "create_pod": f"pod {name} was asked for",
+        "create_pod": f"pod {name} was requested",
         "bind_pod": f"the binding of pod {name} to node {data.node} was requested",
         "delete_pod": f"the deletion of pod {name} was requested",
         "delete_job": "the deletion of the job was requested",
@@ -410,11 +340,11 @@ _CLAUSES: Final[dict[type[Data], Teller]] = {
     JobObjectDeleted: lambda _, at: f"the job's object was deleted {at}",
     JobForgotten: lambda _, at: f"the job left the engine's state {at}; its history stays",
     JobParked: lambda data, at: f"the job was parked {at}: {data.error}",
-    JobUnparked: lambda data, at: f"{_by(data.by)} let the job go on {at}",
-    InputParked: lambda _, at: f"an input of the parked job was kept {at}",
-    InputOrphaned: lambda _, at: f"a pod came before its job {at}",
+    JobUnparked: lambda data, at: f"{_by(data.by)} unparked the job {at}",
+    InputParked: lambda _, at: f"an input of the parked job was held {at}",
+    InputOrphaned: lambda _, at: f"a pod that came before its job was held {at}",
     InputReleased: lambda data, at: f"a {data.kept} input was decided again {at}: {data.outcome}",
-    Anomaly: lambda data, at: f"something odd was seen {at}: {data.what}",
+    Anomaly: lambda data, at: f"an anomaly was recorded {at}: {data.what}",
     LetterDiscarded: _discarded,
     RowRejected: lambda data, at: f"line {data.line} of the {data.format} trace was rejected {at}: {data.reason}",
     PodObserved: _pod,

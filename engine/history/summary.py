@@ -14,7 +14,7 @@ from operator import itemgetter
 from typing import Any, Final, NamedTuple, TypeVar
 
 from engine.events.job_state import STATED
-from engine.events.jobs import Accounted, RowRejected
+from engine.events.outcomes import Accounted, RowRejected
 from engine.events.times import format_time
 from engine.history.exact_numbers import distribution
 from engine.history.facts import OTHER, JobFacts, Jobs

@@ -1,65 +1,41 @@
-"""Export and import: a log as JSON Lines of CloudEvents, lossless both ways.
+"""Export and import: a log as JSON Lines of CloudEvents (`export_lines`), lossless both ways.
 
-The first line describes the export, the last one gives the number of records, so a truncated file is detected. Each line between is
-one record: its event in CloudEvents' structured mode, with the record's metadata as extension attributes (`topic`, `partition`,
-`offset`, `shard`, `shardsequence`, `basis`). A message that does not survive structured mode byte for byte is stored in the data of
-a `lahar.record.kept.v1`.
-
-Damaged records are replaced by a `lahar.record.left_out.v1` with their offsets; an import skips those.
-
-Snapshots and cursors are not exported: snapshots are rebuilt, and callbacks on the restored log receive every event again, as
-`catchup`. A backup keeps both.
+An import skips damaged records, which an export leaves out. Snapshots and cursors are not exported: snapshots are rebuilt, and
+callbacks on the restored log receive every event again, as `catchup`. A backup keeps both.
 """
 
 from __future__ import annotations
 
-import base64
-import json
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final
 
-from pydantic_core import from_json
-
-from engine.events import Message, Topic, from_cloudevent, raw_message, to_cloudevent
-from engine.events.errors import UndecodableError
-from engine.events.ids import digest
+from engine.events import Topic
 from engine.history.errors import TransferError
+from engine.history.export_lines import (
+    TOPICS,
+    Contents,
+    LeftOut,
+    contents_of,
+    end_line,
+    head_line,
+    left_out_line,
+    read_line,
+    record_line,
+)
 from engine.history.readable_records import Damage, readable_records
 from engine.log.port import Commit, Log, Output, Partition, Record, SearchableLog, ShardId, ShardLog, Vector
 from engine.log.shard_inputs import extended
 from engine.processor.partitions import input_partitions, partition_count, shard_count
 from engine.processor.stage import Stage
 
-__all__ = ["Contents", "contents_of", "export_job", "export_log", "import_log"]
+__all__ = ["export_job", "export_log", "import_log"]
 
-_HEAD: Final = "lahar.log.exported.v1"
-_END: Final = "lahar.log.export_ended.v1"
-_KEPT: Final = "lahar.record.kept.v1"
-_LEFT_OUT: Final = "lahar.record.left_out.v1"
-_TOPICS: Final[tuple[Topic, ...]] = tuple(topic for topic in get_args(Topic) if topic != "snapshots")
 _ADDED: Final[frozenset[Topic]] = frozenset({"decisions"})
 """Inputs that stages have since a later release: what was written before follows from none of them."""
 _BATCH: Final = 5_000
-_MOST_PARTITIONS: Final = 10_000
-"""Largest plausible number of partitions; a first line with more is damaged."""
 _VISIBLE_SECONDS: Final = 1.0
-_LARGEST: Final = 2**63 - 1
-_BLANK: Final = raw_message("", b"", 0)
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """Contents of an export."""
-
-    scope: Literal["everything", "job", "range"]
-    """`range`: records within a range of time that does not start at the log's beginning."""
-    partitions: int
-    """Partitions of each topic that has several."""
-    what: str = ""
-    """Id of the job, or the range in words."""
 
 
 def export_log(
@@ -78,63 +54,40 @@ def export_log(
     """
     count = partition_count(log)
     if first is None and last is None:
-        yield _head(Contents("everything", count))
+        yield head_line(Contents("everything", count))
     else:
-        yield _head(Contents("everything" if first is None else "range", count, f"{first or ''}..{'' if last is None else last}"))
+        yield head_line(
+            Contents("everything" if first is None else "range", count, f"{first or ''}..{'' if last is None else last}")
+        )
     done = 0
-    for record in readable_records(log, _TOPICS):
+    for record in readable_records(log, TOPICS):
         if isinstance(record, Damage):
             yield _left_out(record, on_damage)
             continue
         recorded = record.message.recordedtime
         if (first is None or recorded >= first) and (last is None or recorded <= last):
-            yield _line(record)
+            yield record_line(record)
             done += 1
-    yield _end(done)
+    yield end_line(done)
 
 
 def export_job(log: SearchableLog, job: str, on_damage: Callable[[Damage], None] | None = None) -> Iterator[bytes]:
     """Yield the lines of an export of one job: its inputs and all stages' events about it; `on_damage` as in `export_log`."""
-    yield _head(Contents("job", partition_count(log), job))
+    yield head_line(Contents("job", partition_count(log), job))
     done = 0
-    for record in readable_records(log, _TOPICS, job):
+    for record in readable_records(log, TOPICS, job):
         if isinstance(record, Damage):
             yield _left_out(record, on_damage)
             continue
-        yield _line(record)
+        yield record_line(record)
         done += 1
-    yield _end(done)
+    yield end_line(done)
 
 
 def _left_out(damage: Damage, on_damage: Callable[[Damage], None] | None) -> bytes:
     if on_damage is not None:
         on_damage(damage)
-    data = {"topic": damage.partition.topic, "partition": damage.partition.number, "offset": damage.offset}
-    if damage.records > 1:
-        data["records"] = damage.records
-    return _own(_LEFT_OUT, f"{_LEFT_OUT}\x1f{damage}", data)
-
-
-def contents_of(line: bytes) -> Contents:
-    """Return the contents that the first line of an export describes.
-
-    Raises:
-        TransferError: not the first line of an export.
-    """
-    try:
-        head = from_json(line)
-        contents = Contents(**head["data"])
-        sound = (
-            head["type"] == _HEAD
-            and contents.scope in {"everything", "job", "range"}
-            and type(contents.partitions) is int
-            and 1 <= contents.partitions <= _MOST_PARTITIONS
-        )
-    except (ValueError, LookupError, TypeError):
-        sound = False
-    if not sound:
-        raise TransferError("the first line is not that of an export; `lahar export` writes one")
-    return contents
+    return left_out_line(damage)
 
 
 def import_log(
@@ -166,7 +119,7 @@ def import_log(
     count = partition_count(log)
     if count != contents.partitions:
         raise TransferError(f"the export has {contents.partitions} partitions a topic, the log has {count}; use a log with as many")
-    if any(log.end(Partition(topic, number)) for topic in _TOPICS for number in range(log.partitions(topic))):
+    if any(log.end(Partition(topic, number)) for topic in TOPICS for number in range(log.partitions(topic))):
         raise TransferError("the log is not empty; import into a new one")
     restore = _Restore(log, stages, contents.scope)
     done = 0
@@ -175,11 +128,11 @@ def import_log(
         if not line.strip():
             continue
         try:
-            record = _record(line) if ended is None else _surplus()
+            record = read_line(line) if ended is None else _surplus()
             if isinstance(record, int):
                 ended = record
                 continue
-            if isinstance(record, _LeftOut):
+            if isinstance(record, LeftOut):
                 restore.miss(record.records)
                 continue
             restore.add(record)
@@ -322,81 +275,5 @@ class _Restore:
         return here[taken - 1] + 1
 
 
-def _head(contents: Contents) -> bytes:
-    data = {"scope": contents.scope, "partitions": contents.partitions, "what": contents.what}
-    return _own(_HEAD, json.dumps(data, separators=(",", ":")), data)
-
-
-def _end(records: int) -> bytes:
-    return _own(_END, f"{_END}\x1f{records}", {"records": records})
-
-
-def _own(kind: str, identity: str, data: Mapping[str, Any]) -> bytes:
-    """Return a line that describes the export: an event whose id is the digest of a text."""
-    event = {"specversion": "1.0", "id": digest(identity.encode()), "source": "lahar/export", "type": kind, "data": data}
-    return json.dumps(event, separators=(",", ":")).encode()
-
-
-def _line(record: Record) -> bytes:
-    metadata: dict[str, Any] = {"topic": record.partition.topic, "partition": record.partition.number, "offset": record.offset}
-    if record.shard:
-        metadata |= {"shard": record.shard, "shardsequence": record.shardsequence, "basis": ".".join(map(str, record.basis))}
-    return _event(record.message)[:-1] + b"," + json.dumps(metadata, separators=(",", ":")).encode()[1:]
-
-
-def _event(message: Message) -> bytes:
-    try:
-        line = to_cloudevent(message)
-        if b"\n" not in line and message.type != _KEPT and from_cloudevent(line, 0) == message:
-            return line
-    except (UndecodableError, ValueError, OverflowError):
-        pass  # a message that is not a canonical event is kept whole
-    kept = message._asdict() | {"data": base64.b64encode(message.data).decode()}
-    return _own(_KEPT, json.dumps(kept), kept)
-
-
 def _surplus() -> int:
     raise ValueError("it follows the last line of the export")
-
-
-class _LeftOut(NamedTuple):
-    """Records left out of an export."""
-
-    records: int
-
-
-def _record(line: bytes) -> Record | int | _LeftOut:
-    """Return the record of a line, the number left out, or, for the last line, the number of records.
-
-    Raises:
-        ValueError, LookupError, TypeError: the line is none of these.
-    """
-    fields = from_json(line)
-    if fields["type"] == _END:
-        return int(fields["data"]["records"])
-    if fields["type"] == _LEFT_OUT:
-        return _LeftOut(int(fields["data"].get("records", 1)))
-    if fields["type"] == _KEPT:
-        kept = fields["data"]
-        message = Message(**(kept | {"data": base64.b64decode(kept["data"], validate=True)}))
-        if not all(isinstance(value, type(expected)) for value, expected in zip(message, _BLANK, strict=True)):
-            raise ValueError("an attribute of the kept record has the wrong type")
-    else:
-        message = from_cloudevent(line, 0)
-    topic = fields["topic"]
-    if topic not in _TOPICS:
-        raise ValueError(f"there is no topic {topic!r}")
-    basis = fields.get("basis", "")
-    record = Record(
-        Partition(topic, int(fields["partition"])),
-        int(fields["offset"]),
-        message,
-        str(fields.get("shard", "")),
-        int(fields.get("shardsequence", 0)),
-        tuple(int(end) for end in basis.split(".")) if basis else (),
-    )
-    if not all(0 <= number <= _LARGEST for number in (record.offset, *record.basis)):
-        raise ValueError("an offset is negative or too large")
-    if not all(-_LARGEST <= number <= _LARGEST for number in (message.time, message.recordedtime, message.sequence)):
-        raise ValueError("a time or sequence is beyond 64 bits")
-    return record

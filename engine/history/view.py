@@ -12,10 +12,17 @@ from operator import itemgetter
 from typing import Any, Final, Self
 
 from engine.events import Data, Event
-from engine.events.job_state import ENTERED, AttemptState, LabelledJob, Slot
-from engine.events.jobs import (
+from engine.events.actions import (
     ActionDeferred,
     ActionTaken,
+    DelaysCancelled,
+    EffectRequested,
+    TimerCancelled,
+    TimerFired,
+    TimerKind,
+    TimerSet,
+)
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -25,22 +32,10 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
-    DelaysCancelled,
-    EffectRequested,
-    InputParked,
-    InputReleased,
-    JobObjectDeleted,
-    JobOpened,
-    JobParked,
-    JobPhaseChanged,
-    JobRevised,
-    JobUnparked,
-    TaskPhaseChanged,
-    TimerCancelled,
-    TimerFired,
-    TimerKind,
-    TimerSet,
 )
+from engine.events.job_state import ENTERED, AttemptState, LabelledJob, Slot
+from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
+from engine.events.outcomes import InputParked, InputReleased, JobParked, JobUnparked
 from engine.events.times import format_time
 from statemachines.spec import JobSpec, Requests
 from statemachines.vocabulary import Action, AttemptPhase, ObjectState, Rank, TaskPhase

@@ -9,28 +9,21 @@ from itertools import groupby
 from typing import Any, Final, cast
 
 from engine.events import Data, Event
+from engine.events.actions import ActionDeferred, ActionTaken, EventRaised, TimerSet
+from engine.events.attempts import AttemptEnded, AttemptEvent, AttemptStarted
 from engine.events.decisions import SCHEDULER
 from engine.events.excerpts import gist
 from engine.events.inputs import CommandIssued
-from engine.events.jobs import (
-    ActionDeferred,
-    ActionTaken,
-    AttemptEnded,
-    AttemptEvent,
-    AttemptStarted,
-    EventRaised,
-    JobParked,
-    JobPhaseChanged,
-    JobUnparked,
-    TimerSet,
-)
+from engine.events.jobs import JobPhaseChanged
+from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import format_time
 from engine.history.advice import advice
 from engine.history.fold import fold
 from engine.history.formatting import NAMED, agree, brief, length, listed, moment, plural, sentence
+from engine.history.phrases import attempt_of, exit_words, fate, limit, quoted
 from engine.history.reading import JobHistory
 from engine.history.replicas import GROUPS, Group, groups_of, needs, refusals, waiting_tasks
-from engine.history.sentences import attempt_of, describe, exit_words, fate, limit, quoted
+from engine.history.sentences import describe
 from engine.history.view import AttemptView, JobView, attempt_name
 from engine.history.waiting import Waiting
 from statemachines.vocabulary import FINISHED_JOB_PHASES

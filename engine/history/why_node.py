@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from engine.events import Data, Event
+from engine.events.attempts import AttemptBound
 from engine.events.inputs import NodeDeleted, NodeObserved
-from engine.events.jobs import AttemptBound
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.fold import fold
 from engine.history.formatting import agree, moment, plural

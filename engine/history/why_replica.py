@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from engine.events.jobs import AttemptEnded, AttemptEvent
+from engine.events.attempts import AttemptEnded, AttemptEvent
 from engine.history.advice import advice
 from engine.history.fold import fold
 from engine.history.formatting import plural, sentence

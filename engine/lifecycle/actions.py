@@ -1,29 +1,22 @@
-"""Actions on managed jobs: the effect first, then the phase that follows, until the job is stable.
+"""Actions on managed jobs: the effect first, then the next phase, until the job is stable.
 
-The rules themselves (which effect, which phase, which pods) are those of `statemachines`; here they meet the state of a job, and
-what they ask for becomes events.
+The rules themselves (which effect, which phase, which pods) are in `statemachines`; this module applies them to the state of a job
+and turns their results into events.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from engine.events.jobs import (
-    ActionDeferred,
-    ActionTaken,
-    Anomaly,
-    DelaysCancelled,
-    EventRaised,
-    JobPhaseChanged,
-    TimerCancelled,
-    TimerSet,
-)
+from engine.events.actions import ActionDeferred, ActionTaken, DelaysCancelled, EventRaised, TimerCancelled, TimerSet
+from engine.events.jobs import JobPhaseChanged
+from engine.events.outcomes import Anomaly
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import cancelled, fired_key
+from engine.lifecycle.job import Attempt, Job, Timer
 from engine.lifecycle.lost_pods import wait_for_lost
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import EVICTED, breadth, kill, left_to_kill, plan_of, scope_of, start_missing, when_killed
-from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.steps import RAISING, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Events, Turn
@@ -39,7 +32,7 @@ from statemachines.vocabulary import ACTIONS, FINISHED_JOB_PHASES, INTERNAL_ACTI
 __all__ = ["cancel", "delays", "execute", "failure_behind", "raise_event", "settle"]
 
 _MANY: Final = 64
-"""Rounds after which a job that does not become quiet is parked; every phase is left at most a few times."""
+"""Rounds after which a job that is not stable is parked; every phase is left at most a few times."""
 
 _DELAYED: Final = [action for action in ACTIONS if action in USER_ACTIONS]
 """Actions that may be delayed."""
@@ -48,14 +41,14 @@ _STOPS: Final = frozenset({"AbortJob", "TerminateJob", "CompleteJob"})
 
 
 def execute(turn: Turn, job: Job, order: Order) -> Events:
-    """Carry out one action and everything that follows from it."""
+    """Carry out one action and its follow-up transitions."""
     if order.action not in INTERNAL_ACTIONS or order.action == "RequeueJob":
         yield from _take(turn, job, order)
     yield from settle(turn, job)
 
 
 def _take(turn: Turn, job: Job, order: Order) -> Events:
-    # All that still follows in this turn continues the chain of events that asked for this.
+    # Later events of this turn continue the chain of events that requested this action.
     turn.depth = max(turn.depth, order.depth)
     phase = job.phase
     if deferred(phase, order.action):
@@ -67,7 +60,7 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
     scope = scope_of(job, effect_of(phase, order.action), order)
     turn.work += breadth(job, order.target) + left_to_kill(job)
     plan = plan_of(job, scope, order)
-    if plan is None:  # a partition that does not exist: nothing follows, not even a phase (Volcano)
+    if plan is None:  # a partition that does not exist: no event, not even a change of phase (Volcano)
         return
     retry_count, restarts = job.retry_count, job.restarts
     taken = turn.event(
@@ -132,7 +125,7 @@ def _change_phase(turn: Turn, job: Job, phase: str, *, reason: str | None, retry
     if job.phase in FINISHED_JOB_PHASES:
         why = f"the job is {job.phase}"
         yield from _cancel_all(turn, job, DelaysCancelled(_DELAYED, why=why))
-        # Pods may outlive their job, and what was begun is carried out.
+        # Pods may outlive their job: effects, waits for lost pods and steps already begun continue.
         for timer in [timer for timer in job.timers.values() if timer.kind not in {"effect", "lost", "step"}]:
             yield turn.event(job, TimerCancelled(timer.id, why))
         if job.live:
@@ -143,26 +136,26 @@ def _change_phase(turn: Turn, job: Job, phase: str, *, reason: str | None, retry
 
 
 def settle(turn: Turn, job: Job) -> Events:
-    """Apply follow-up transitions until the job is stable: it never waits for an unrelated input to go on.
+    """Apply follow-up transitions until the job is stable, so that it never waits for an unrelated input.
 
     Raises:
-        InvariantError: it does not become quiet.
+        InvariantError: it is not stable after `_MANY` rounds.
     """
     for _ in range(_MANY):
         at = turn.index
         turn.work += len(job.tasks)
-        # What tasks and rules ask for comes before a phase that follows of itself (Volcano: a request's action, else a sync).
+        # Requests of tasks and rules come before the phase rule (Volcano: a request's action, else a sync).
         yield from follow_tasks(turn, job, dict.fromkeys(job.tasks, turn.time))
         yield from _ask_rules(turn, job)
         yield from _sync(turn, job)
         if turn.index == at:
             return
-    raise InvariantError(job.id, f"it does not become quiet in phase {job.phase}")
+    raise InvariantError(job.id, f"it does not become stable in phase {job.phase}")
 
 
 def _sync(turn: Turn, job: Job) -> Events:
-    """One SyncJob: what the phase does of itself, and the phase that follows."""
-    if job.kills:  # Volcano kills in one pass: there is nothing between a kill and its end to be judged
+    """One SyncJob: the work of the present phase, and the next phase by the phase rule."""
+    if job.kills:  # Volcano kills in one pass: the phase rule sees no state between a kill and its end
         return
     waits = job.deferred
     if waits is not None and job.phase != "Restarting":
@@ -180,7 +173,7 @@ def _sync(turn: Turn, job: Job) -> Events:
         return
     effect = effect_of(job.phase, "SyncJob")
     if effect == "sync":
-        if waits is None:  # a job that is about to be stopped needs no more pods
+        if waits is None:  # a job that is being stopped needs no more pods
             yield from start_missing(turn, job)
     elif effect == "kill_soft" and job.counts.pending + job.counts.running:
         plan = plan_of(job, "unfinished", Order("SyncJob")) or KillPlan()
@@ -197,14 +190,14 @@ def _sync(turn: Turn, job: Job) -> Events:
         requeued=job.requeued,
     )
     phase, reason = answer.phase, _why(job, answer.phase)
-    if phase == job.phase == "Aborted" and job.object_deleted is not None:  # nobody can resume it any more
+    if phase == job.phase == "Aborted" and job.object_deleted is not None:  # nobody can resume a deleted job
         phase, reason = "Terminated", "Deleted"
     if phase != job.phase:
         yield from _change_phase(turn, job, phase, reason=reason, retry_count=job.retry_count, restarts=job.restarts)
 
 
 def _why(job: Job, phase: str) -> str | None:
-    """Name the rule by which a job comes to an end of itself."""
+    """Name the rule by which a job ends without a command."""
     if phase == "Failed":
         return "RetriesExhausted" if job.phase == "Restarting" else "TooFewSucceeded"
     return None
@@ -214,14 +207,14 @@ def _why(job: Job, phase: str) -> str | None:
 
 
 def raise_event(turn: Turn, job: Job, raised: EventRaised, attempt: Attempt | None = None, first_exit_code: int = 0) -> Events:
-    """Raise a lifecycle event and do what the policies say.
+    """Raise a lifecycle event and carry out the action that the policies give for it.
 
     Args:
         turn: the turn.
         job: the job.
         raised: the event.
         attempt: the attempt whose pod raises it, if one does.
-        first_exit_code: exit code of the pod's first container (Volcano's exit-code policies compare that one).
+        first_exit_code: exit code of the pod's first container, with which Volcano's exit-code policies compare.
     """
     request = policies.Request(raised.event, task=raised.task, exit_code=first_exit_code, version=raised.version)
     match = policies.match(request, job.spec, version=job.version)
@@ -230,7 +223,7 @@ def raise_event(turn: Turn, job: Job, raised: EventRaised, attempt: Attempt | No
         yield event
         turn.cause = event.id
     if match.action in INTERNAL_ACTIONS or job.phase in FINISHED_JOB_PHASES:
-        return  # Volcano: whatever is asked of a finished job, it only sweeps up its pods
+        return  # Volcano: every action on a finished job only deletes its remaining pods
     order = Order(
         match.action,
         task=raised.task,
@@ -255,7 +248,7 @@ def _partition(job: Job, raised: EventRaised) -> int | None:
 
 
 def failure_behind(job: Job, event: str, attempt: Attempt | None) -> FailureClass | None:
-    """Return the class of the failure behind an event, restarts in place being the user's; `None`: no failure."""
+    """Return the class of the failure behind an event; restarts in place count as the user's. `None`: no failure."""
     if event == "TaskFailed":
         return "user"
     if attempt is None or attempt.live or attempt.phase == "Succeeded":
@@ -264,7 +257,7 @@ def failure_behind(job: Job, event: str, attempt: Attempt | None) -> FailureClas
 
 
 def delays(job: Job, pod: str | None) -> list[Delay]:
-    """Return the delayed actions that run for one pod (`None`: for none), as the rules see them."""
+    """Return the pending delayed actions of one pod (`None`: those without a pod), as the rules see them."""
     return [_delay_of(job, timer) for timer in job.delays.get(pod, {}).values()]
 
 
@@ -310,7 +303,7 @@ def cancel(turn: Turn, job: Job, running: list[Delay], why: str) -> Events:
 
 
 def _cancel_pointless(turn: Turn, job: Job, order: Order) -> Events:
-    """Cancel the delayed actions that an action has made pointless: those of its class about the same part of the job (Volcano)."""
+    """Cancel the delayed actions that an action supersedes: those of its class about the same part of the job (Volcano)."""
     why = f"{order.action} was carried out"
     actions, part = made_pointless(order.action), action_class(order.action)
     if part == "pod":
@@ -321,13 +314,13 @@ def _cancel_pointless(turn: Turn, job: Job, order: Order) -> Events:
 
 
 def _cancel_all(turn: Turn, job: Job, data: DelaysCancelled) -> Events:
-    """Cancel delayed actions by one event, if there are any: a large job may have one for each replica."""
+    """Cancel delayed actions by one event, if there are any; a large job may have one per replica."""
     if any(cancelled(job, data)):
         yield turn.event(job, data)
 
 
 def _ask_rules(turn: Turn, job: Job) -> Events:
-    """Ask the raise rules about every change of phase since they were last asked."""
+    """Match the raise rules against every change of phase since they were last matched."""
     while turn.transitions:
         transition, cause, depth = turn.transitions.pop(0)
         subject = subject_of(transition)
@@ -339,7 +332,7 @@ def _ask_rules(turn: Turn, job: Job) -> Events:
             turn.cause = cause
             if turn.work > 2 * WORK:
                 turn.transitions.clear()
-                yield turn.event(job, Anomaly("more follows from one input than is followed up: raise rules are asked no more"))
+                yield turn.event(job, Anomaly("the limit of work for one input is reached: raise rules are no longer evaluated"))
                 return
             turn.work += RAISING
             if too_deep(depth + 1):

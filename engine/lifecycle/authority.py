@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple
 from engine.events import Data, Event
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobUpdated
 from engine.lifecycle.claims import Claim, claim_of
-from engine.lifecycle.state import Job, ShardState
+from engine.lifecycle.job import Job
+from engine.lifecycle.state import ShardState
 
 __all__ = ["may_not_speak", "objection", "objection_to_submission"]
 
@@ -35,7 +36,7 @@ def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
         return None
     if isinstance(data, CommandIssued) and data.action == "Discard":
         return _objection_to_discard(state, data.principal)
-    # Whose a job is that nothing has opened is not known yet: each input that is held may turn out to open it.
+    # Nobody owns a job that is not opened yet: each of its held inputs may be the one that opens it.
     why: str | None = None
     granted = _granted(state, data.principal, event.clusterid)
     for whose in [job] if job.opened else job.claims:
@@ -46,7 +47,7 @@ def objection(state: ShardState, job: Job, event: Event[Data]) -> str | None:
 
 
 def _objection_to_discard(state: ShardState, principal: str) -> str | None:
-    """Say why somebody may not discard dead letters: nobody knows whose they are, so it takes all namespaces of all clusters."""
+    """Return why a principal may not discard dead letters: their owner is unknown, so a grant for all namespaces is needed."""
     whys = (may_not_speak(state, principal, cluster, _EVERY, _EVERY) for cluster in sorted({where for where, _ in _grants(state)}))
     return next(filter(None, whys), None)
 
@@ -71,7 +72,7 @@ def may_not_speak(state: ShardState, principal: str, cluster: str, namespace: st
     Args:
         state: the shard, which knows the grants.
         principal: who asks; empty: unknown, covered only by a grant for `"*"`.
-        cluster: of the job; empty: not named, which a Grant of any cluster closes to all that no Grant without a cluster covers.
+        cluster: of the job; empty: not named. As soon as any cluster has a Grant, only a Grant without a cluster covers it.
         namespace: of the job.
         tenant: of the job.
     """
@@ -106,7 +107,8 @@ def _grants(state: ShardState) -> Iterator[tuple[str, Mapping[str, Any]]]:
 def _allows(grant: _Granted, namespace: str, tenant: str) -> bool:
     """Return whether a grant covers a job.
 
-    A namespace alone covers the tenant of that name, which a job has unless a label says otherwise; a tenant alone every namespace.
+    A grant of a namespace alone covers the tenant of the same name (a job's tenant unless a label names another); a grant of a
+    tenant alone covers every namespace.
     """
     namespaces, tenants = grant
     return (

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.events import Event
-from engine.events.jobs import AttemptEnded, AttemptObjectChanged
-from engine.lifecycle.state import Attempt, Job
+from engine.events.attempts import AttemptEnded, AttemptObjectChanged
+from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.turn import Turn
 from statemachines.vocabulary import ObjectState, Rank, TerminalPhase
 
@@ -15,7 +15,7 @@ def last_seen(seen: int, deadline: int | None) -> int:
     """Return the last time at which observations prove a pod alive (microseconds), never after its deletion.
 
     Args:
-        seen: recorded time of the last observation that showed it live; objects may be read long after they were written.
+        seen: recorded time of the last observation that showed it live; an object may be read long after it was written.
         deadline: its deletion timestamp.
     """
     return seen if deadline is None else min(seen, deadline)
@@ -44,7 +44,7 @@ def close(
     inferred: bool = True,
     started: int | None = None,
 ) -> Event[AttemptEnded]:
-    """Close a live attempt, with all that is known of it; `started` where only its end shows that it ran."""
+    """Close a live attempt with all known facts; `started`: its start, where only the end shows that it ran."""
     started = started if attempt.running is None else attempt.running
     return turn.event(
         job,
@@ -72,6 +72,6 @@ def close(
 
 
 def give_up_object(turn: Turn, job: Job, attempt: Attempt, why: str) -> Event[AttemptObjectChanged]:
-    """Count the object of a closed attempt as gone though its deletion was not observed."""
+    """Count the object of a closed attempt as gone, although its deletion was not observed."""
     key = (attempt.task, attempt.index, attempt.number)
     return turn.event(job, AttemptObjectChanged(*key, object="gone", replaceable=attempt.replaceable, why=why))

@@ -1,10 +1,12 @@
 """The codec of the state: canonical records, so equal states have equal bytes.
 
 Records: `job/ID`, `page/TABLE/NUMBER/ID`, `forgotten/N`, and those of cluster facts
-(`engine.kubernetes.observation.fact_records`). A job's record is its `rest` in decimal (empty while something
-about it is under way; a `?` behind it: it is no job), a space, its `Head` as JSON, a line feed, and all else of it as JSON. So a
-finished job stays bytes until somebody asks for it, 100,000 of them are ready as soon as they are read, and each is forgotten in
-time whether its second line can be read or not. Its pages are those of `job_pages`, each the JSON of a job that has nothing else.
+(`engine.kubernetes.observation.fact_records`).
+
+A job's record is two lines: its `rest` in decimal (empty while the job is active; followed by `?` if the id is no job), a space and
+its `Head` as JSON; then all other fields as JSON. So a finished job stays bytes until it is asked for, a snapshot of 100,000 of
+them loads without decoding one, and each is forgotten in time even if its second line is unreadable. Its pages (`job_pages`) are
+each the JSON of a job with the fields of that page only.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from typing import Final, NamedTuple
 
 from pydantic import TypeAdapter
 
+from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import first_page, join, later_page
-from engine.lifecycle.state import Job, Page
 
 __all__ = [
     "FORGOTTEN",
@@ -57,7 +59,7 @@ _JOB: Final = TypeAdapter(Job)
 
 
 def encode_job(job: Job) -> bytes:
-    """Return the canonical record of a job, its later pages apart."""
+    """Return the canonical record of a job, without its later pages."""
     rest = job.rest
     rests = b"" if rest is None else b"%d" % rest if job.opened else b"%d?" % rest
     body = _JOB.dump_json(first_page(job), exclude=_IN_HEAD, exclude_defaults=True)
@@ -86,20 +88,20 @@ def record_name(job: str, page: Page | None = None) -> str:
 
 
 def page_named(name: str) -> tuple[str, Page] | None:
-    """Return the job and the page that the name of a record behind `page/` stands for; `None`: another release's."""
+    """Parse a record's name behind `page/`; returns job id and page, `None`: written by another release."""
     table, _, rest = name.partition("/")
     number, _, job = rest.partition("/")
     return (job, Page(table, int(number))) if number.isdecimal() else None
 
 
 def rest_of(record: bytes) -> tuple[int | None, bool]:
-    """Return the `Job.rest` of a record, and whether it is no job's."""
+    """Return the `Job.rest` of a record, and whether its id is no job."""
     rest = record[: record.index(b" ")]
     return (int(rest.rstrip(b"?")) if rest else None), rest.endswith(b"?")
 
 
 def head_of(record: bytes) -> Head:
-    """Return the head of a record; nothing else of it is decoded."""
+    """Return the head of a record, without decoding the rest."""
     return _HEAD.validate_json(record[record.index(b" ") : record.index(b"\n")])
 
 

@@ -1,14 +1,14 @@
-"""What people ask of a managed job: commands and declared events, and what stands against them."""
+"""Commands on managed jobs and declared custom events: objections to them, and how they are carried out."""
 
 from __future__ import annotations
 
+from engine.events.actions import EventRaised
 from engine.events.inputs import CommandIssued, CustomEventRaised
-from engine.events.jobs import EventRaised
 from engine.kubernetes.manifests.event_schemas import data_fault
 from engine.lifecycle.actions import execute, raise_event, settle
+from engine.lifecycle.job import Job
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import plan_of
-from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.vocabulary import FINISHED_JOB_PHASES, USER_ACTIONS
 
@@ -16,7 +16,7 @@ __all__ = ["commanded", "custom_raised", "objection", "objection_to_event"]
 
 
 def objection(job: Job, command: CommandIssued) -> str | None:
-    """Say why a command cannot be carried out as the job stands; `None`: it can."""
+    """Return why a command cannot be carried out in the job's present state; `None`: it can."""
     if not job.managed:
         return "the job is only observed: somebody else controls it"
     if command.action not in USER_ACTIONS:
@@ -50,7 +50,7 @@ def _objection_to_target(job: Job, command: CommandIssued) -> str | None:
 
 
 def commanded(turn: Turn, job: Job, command: CommandIssued) -> Events:
-    """Carry out a command to which there is no objection."""
+    """Carry out a command without an objection."""
     order = Order(
         command.action,  # type: ignore[arg-type]  # `objection` lets only user actions pass
         task=command.task,
@@ -64,7 +64,7 @@ def commanded(turn: Turn, job: Job, command: CommandIssued) -> Events:
 
 
 def objection_to_event(job: Job, raised: CustomEventRaised) -> str | None:
-    """Say why a custom event cannot be raised; `None`: it can."""
+    """Return why a custom event cannot be raised; `None`: it can."""
     if not job.opened:
         return "no job has this id"
     if raised.event not in job.spec.custom_events:
@@ -79,7 +79,7 @@ def objection_to_event(job: Job, raised: CustomEventRaised) -> str | None:
 
 
 def custom_raised(turn: Turn, job: Job, raised: CustomEventRaised) -> Events:
-    """Raise a declared event that comes from outside."""
+    """Raise a declared event received from outside."""
     event = EventRaised(raised.event, task=raised.task, version=job.version, data=raised.data, by=raised.by)
     yield from raise_event(turn, job, event)
     yield from settle(turn, job)

@@ -1,6 +1,6 @@
-"""Decisions of the scheduling stage: what stands against one as the job is now, and what follows from one that is accepted.
+"""Decisions of the scheduling stage: objections in the job's present state, and how an accepted decision is carried out.
 
-Whoever may write to the topic `decisions` decides; no producer of inputs can (docs/decisions.md).
+Write access to the topic `decisions` is the permission to decide; producers of inputs do not have it (docs/decisions.md).
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from engine.events.decisions import (
     Refusal,
 )
 from engine.lifecycle.actions import execute, settle
+from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import bind_decided, evict, group_phase
 from engine.lifecycle.refused_inputs import is_known, say
-from engine.lifecycle.state import Attempt, Job, ShardState
+from engine.lifecycle.state import ShardState
 from engine.lifecycle.steps import PODS
 from engine.lifecycle.turn import Decision, Events, Turn
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -44,7 +45,7 @@ _KINDS: Final[dict[type[DecisionEvent], DecisionKind]] = {
 }
 
 _Objection = tuple[Refusal, str]
-"""Why a decision is refused: the word, and the facts behind it."""
+"""Why a decision is refused: the reason, and the facts behind it."""
 
 
 def decided(turn: Turn, job: Job, event: Event[DecisionEvent]) -> Decision:
@@ -124,7 +125,7 @@ def _objection(state: ShardState, job: Job, event: Event[DecisionEvent]) -> _Obj
 
 
 def _to_attempts(job: Job, keys: Iterable[AttemptKey], *, placed: bool) -> _Objection | None:
-    """Say what stands against a decision about attempts that are to be `placed`, or else evicted."""
+    """Return the objection to placing (`placed`) or evicting attempts; `None`: there is none."""
     named: set[tuple[str, int]] = set()
     for key in keys:
         name = f"{key.task}[{key.index}] attempt {key.attempt}"
@@ -132,10 +133,10 @@ def _to_attempts(job: Job, keys: Iterable[AttemptKey], *, placed: bool) -> _Obje
         attempt = task.slots.get(key.index) if task is not None else None
         if attempt is None or attempt.number != key.attempt or not attempt.live:
             return "AttemptGone", f"{name} is not the current attempt of its replica, or has ended"
-        again = (key.task, key.index) in named  # the decision is carried out as one: the second time the first has been
+        again = (key.task, key.index) in named  # a decision about a replica twice would be carried out twice
         named.add((key.task, key.index))
         if attempt.kill is not None or attempt.phase == "Terminating" or (again and not placed):
-            return "AttemptStopping", f"the deletion of {name} was asked for"
+            return "AttemptStopping", f"the deletion of {name} was requested"
         if placed and (again or _has_place(attempt)):
             return "AttemptPlaced", f"{name} has a node, or one was decided on"
     return None
@@ -146,7 +147,7 @@ def _has_place(attempt: Attempt) -> bool:
 
 
 def _to_nodes(state: ShardState, job: Job, placements: Iterable[Placement]) -> _Objection | None:
-    """Say what stands against placing pods on nodes."""
+    """Return the objection to placing pods on nodes; `None`: there is none."""
     for name in dict.fromkeys(placement.node for placement in placements):
         node = state.facts.nodes.get((job.cluster, name))
         if node is None:

@@ -14,7 +14,7 @@ class LifecycleError(Exception):
 
 
 class InvariantError(LifecycleError):
-    """Raised when deciding about an input would break an invariant of its job; the processor then parks the job."""
+    """Raised when deciding on an input would break an invariant of its job; the processor then parks the job."""
 
     def __init__(self, job: str, what: str) -> None:
         super().__init__(f"job {job}: {what}")

@@ -1,6 +1,6 @@
 """Apply events to the state: one total function per event type, no decisions.
 
-Each function runs in constant time but for the few that are about a whole job (opened, revised, acted upon).
+Each function runs in constant time, except the few about a whole job (opened, revised, acted upon).
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from engine.lifecycle.evolve_attempts import ATTEMPTS
 from engine.lifecycle.evolve_jobs import JOBS
 from engine.lifecycle.idle_jobs import note_finished, note_stranger
 from engine.lifecycle.indexes import index_job, match
+from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import later_pages
-from engine.lifecycle.state import Job, Page, ShardState
+from engine.lifecycle.state import ShardState
 from statemachines.raising import matching, subject_of
 
 __all__ = ["absorb", "evolve", "head", "keep_warm", "peek"]
 
 _WARM: Final = 1024
-"""Jobs kept in `ShardState.warm`: more than are looked at between two changes of one of them in any one batch."""
+"""Jobs kept in `ShardState.warm`: more than a batch reads between two changes of the same job."""
 _WARM_ATTEMPTS: Final = 100_000
-"""Attempts that they may have altogether: some 100 MB."""
+"""Limit of the sum of their attempts: some 100 MB."""
 
 _HANDLERS: Final = {**ATTEMPTS, **JOBS}
 
 
 def peek(state: ShardState, subject: str) -> Job:
-    """Return the job to be looked at, without making it part of the state: live, closed, or new and unopened."""
+    """Return a job for reading, without adding it to the state: live, closed, or new and unopened."""
     job = state.jobs.get(subject) or state.warm.get(subject)
     if job is None:
         record = state.closed.get(subject)
@@ -50,7 +51,7 @@ def peek(state: ShardState, subject: str) -> Job:
 
 
 def head(state: ShardState, subject: str) -> Job | Head:
-    """Return what stands in the head of a job's record, or the job itself if it is live: nothing else is decoded."""
+    """Return the head of a closed job's record, without decoding the rest; or the job itself if it is live."""
     job, record = state.jobs.get(subject), state.closed.get(subject)
     if job is not None:
         return job
@@ -58,7 +59,7 @@ def head(state: ShardState, subject: str) -> Job | Head:
 
 
 def keep_warm(state: ShardState, job: Job) -> None:
-    """Keep a job at hand that is not in `jobs`, in place of those that were looked at before it."""
+    """Cache a job that is not in `jobs`, evicting the ones cached first."""
     state.warm[job.id] = job
     state.warm_attempts += len(job.attempts)
     while len(state.warm) > _WARM or (state.warm_attempts > _WARM_ATTEMPTS and len(state.warm) > 1):
@@ -67,7 +68,7 @@ def keep_warm(state: ShardState, job: Job) -> None:
 
 
 def _take(state: ShardState, subject: str) -> Job:
-    """Return the job to be changed, now a part of the state."""
+    """Return a job for writing, as part of the state."""
     job = peek(state, subject)
     _take_record(state, subject)
     state.jobs[subject] = job
@@ -75,7 +76,7 @@ def _take(state: ShardState, subject: str) -> Job:
 
 
 def _take_record(state: ShardState, subject: str) -> Iterable[Page]:
-    """Let the record of a closed job, and what was decoded of it, be no part of the state; returns the pages that it had."""
+    """Remove the record of a closed job and its decoded copy from the state; returns the pages that it had."""
     warm = state.warm.pop(subject, None)
     if warm is not None:
         state.warm_attempts -= len(warm.attempts)
@@ -89,7 +90,7 @@ def evolve(state: ShardState, event: Event[Data]) -> None:
     if handler is None:
         if isinstance(event.data, JobForgotten):
             _forget(state, event.data, event)
-        return  # else a shard's own bookkeeping, no part of this state
+        return  # the rest is a shard's own bookkeeping, no part of this state
     subject = event.subject
     job = state.jobs.get(subject)
     if job is None:
@@ -131,7 +132,7 @@ def _forget(state: ShardState, data: JobForgotten, event: Event[Data]) -> None:
 
 
 def _note_stranger(state: ShardState, job: Job) -> None:
-    """Remember since when an id rests that is no job."""
+    """Index an id that is no job by the time since which it is idle."""
     rest = None if job.opened or job.id not in state.jobs else job.rest
     if rest is None:
         state.strangers.pop(job.id, None)
@@ -140,13 +141,13 @@ def _note_stranger(state: ShardState, job: Job) -> None:
 
 
 def absorb(state: ShardState, event: Event[Data]) -> None:
-    """Apply one cluster fact; the newest one about a thing stands."""
+    """Apply one cluster fact; the newest one about each object wins."""
     for thing in state.facts.absorb(event):
         state.touched[thing_record(thing)] = None
 
 
 def _match_rules(job: Job, data: Data) -> None:
-    """Remember who has matched the raise rules that count."""
+    """Remember the subjects that have matched raise rules with a `count`."""
     transition = transition_of(data)
     if transition is None:
         return

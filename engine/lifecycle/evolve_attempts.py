@@ -1,4 +1,4 @@
-"""Apply what happens to attempts: one total function per event type."""
+"""Apply events about attempts: one total function per event type."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from sys import intern
 from typing import Any, Final, get_args
 
 from engine.events import Data, Event
-from engine.events.excerpts import gist
-from engine.events.jobs import (
+from engine.events.actions import EffectRequested
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -18,8 +18,8 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
-    EffectRequested,
 )
+from engine.events.excerpts import gist
 from engine.lifecycle.indexes import (
     enter,
     leave,
@@ -28,8 +28,9 @@ from engine.lifecycle.indexes import (
     place,
     seat,
 )
+from engine.lifecycle.job import Attempt, Job, Task
 from engine.lifecycle.job_pages import append, change, change_tasks
-from engine.lifecycle.state import Attempt, Job, ShardState, Task
+from engine.lifecycle.state import ShardState
 from engine.lifecycle.tables import own
 from statemachines.spec import TaskSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES, ObjectState
@@ -47,7 +48,7 @@ _STOPPING: Final = FINISHED_JOB_PHASES | {"Aborting", "Aborted", "Completing", "
 def _attempt_started(_state: ShardState, job: Job, data: AttemptStarted, event: Event[Any]) -> None:
     task = job.tasks.get(data.task)
     if task is None:
-        spec = TaskSpec(intern(data.task), requests=data.requests)  # one text for all tasks called so
+        spec = TaskSpec(intern(data.task), requests=data.requests)  # one string for all tasks of this name
         task = job.tasks[spec.name] = Task(spec, since=event.time, sized=False, place=len(job.tasks))
     if not task.sized and data.index >= task.spec.replicas:
         task.spec.replicas = data.index + 1  # the specification of such a task is our own
@@ -96,7 +97,7 @@ def _observed(job: Job, attempt: Attempt, data: AttemptEvent, event: Event[Any])
         if attempt.uid is not None:
             mark_seen(job, event)
     elif data.version == attempt.version:
-        return  # no newer observation of the pod: a fact about its node, or what else the same observation shows
+        return  # no newer observation of the pod: a fact about its node, or another event of the same observation
     else:
         attempt.version = data.version
     attempt.seen = event.recordedtime
@@ -108,7 +109,7 @@ def _attempt_bound(state: ShardState, job: Job, data: AttemptBound, event: Event
     attempt.phase, attempt.reason, attempt.gist = "Bound", data.reason, gist(data.message)
     attempt.bound = attempt.since = event.time
     task.note(attempt)
-    attempt.node = intern(data.node) or None  # one text for all attempts on a node
+    attempt.node = intern(data.node) or None  # one string for all attempts on a node
     attempt.decided = None
     _observed(job, attempt, data, event)
     place(state, job, attempt)
@@ -186,7 +187,7 @@ def _attempt_changed(_state: ShardState, job: Job, data: AttemptChanged, event: 
 def _attempt_late_fact(_state: ShardState, job: Job, data: AttemptLateFact, event: Event[Any]) -> None:
     task, attempt = _find(job, data)
     attempt.late = (data.phase, data.reason, data.ended, data.rank)
-    if data.uid is not None:  # it was given up before it came into view: its object stands after all
+    if data.uid is not None:  # it was given up before its first observation: its object exists after all
         leave(job, task, attempt)
         attempt.uid, attempt.object = data.uid, "exists"
         job.by_uid[data.uid] = attempt
@@ -213,7 +214,7 @@ def _effect_requested(state: ShardState, job: Job, data: EffectRequested, event:
     task = job.tasks[data.task]
     leave(job, task, attempt)
     if data.effect == "delete_pod" and attempt.object == "asked" and not attempt.creation:
-        attempt.creation = attempt.effect  # what becomes of it is still to be heard
+        attempt.creation = attempt.effect  # its outcome is not reported yet
     else:
         own(job.by_effect).pop(attempt.effect, None)
     if attempt.object != "gone":
@@ -225,7 +226,7 @@ def _effect_requested(state: ShardState, job: Job, data: EffectRequested, event:
     elif attempt.live:
         if attempt.kill is None and data.cause is not None:
             attempt.kill, attempt.killed, attempt.tries = data.cause, event.time, 0
-    elif attempt.object != "deleting" or not attempt.replaceable:  # else it is only asked for again
+    elif attempt.object != "deleting" or not attempt.replaceable:  # otherwise this is a repeated request
         attempt.replaceable, attempt.tries = True, 0
     if data.effect == "delete_pod" and attempt.uid is not None:
         _show_object(job, attempt, "deleting")

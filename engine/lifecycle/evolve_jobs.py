@@ -1,4 +1,4 @@
-"""Apply what happens to jobs and tasks: phases, events, actions, timers, inputs set aside. One total function per event type."""
+"""Apply events about jobs and tasks: phases, raised events, actions, timers, held inputs. One total function per event type."""
 
 from __future__ import annotations
 
@@ -8,33 +8,31 @@ from sys import intern
 from typing import Any, Final
 
 from engine.events import Data, Event
-from engine.events.decisions import DecisionAccepted, DecisionRefused
-from engine.events.excerpts import gist
-from engine.events.ids import is_separate_job_id
-from engine.events.jobs import (
+from engine.events.actions import (
     ActionDeferred,
     ActionTaken,
-    Anomaly,
-    CommandRefused,
     DelaysCancelled,
     EffectSettled,
     EventRaised,
-    InputOrphaned,
-    InputParked,
-    InputReleased,
-    JobObjectDeleted,
-    JobOpened,
-    JobParked,
-    JobPhaseChanged,
-    JobRejected,
-    JobRevised,
-    JobUnparked,
-    LetterDiscarded,
-    RowRejected,
-    TaskPhaseChanged,
     TimerCancelled,
     TimerFired,
     TimerSet,
+)
+from engine.events.decisions import DecisionAccepted, DecisionRefused
+from engine.events.excerpts import gist
+from engine.events.ids import is_separate_job_id
+from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
+from engine.events.outcomes import (
+    Anomaly,
+    CommandRefused,
+    InputOrphaned,
+    InputParked,
+    InputReleased,
+    JobParked,
+    JobRejected,
+    JobUnparked,
+    LetterDiscarded,
+    RowRejected,
 )
 from engine.lifecycle.indexes import (
     begin_version,
@@ -51,6 +49,7 @@ from engine.lifecycle.indexes import (
     stop_timer,
     where_of,
 )
+from engine.lifecycle.job import Deferred, Job, Timer
 from engine.lifecycle.job_pages import change, change_tasks, discard, keep
 from engine.lifecycle.refused_inputs import (
     OBSERVE,
@@ -62,7 +61,7 @@ from engine.lifecycle.refused_inputs import (
     remember_released,
     remember_said,
 )
-from engine.lifecycle.state import Deferred, Job, ShardState, Timer
+from engine.lifecycle.state import ShardState
 from engine.lifecycle.tables import EMPTY, own
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -197,7 +196,7 @@ def _action_taken(_state: ShardState, job: Job, data: ActionTaken, event: Event[
         job.deferred = None
     job.requeued = data.action == "RequeueJob"
     if data.action == "ResumeJob" and job.phase not in {"Aborting", "Aborted"}:
-        return  # Volcano: a sync, which kills nothing
+        return  # Volcano: a sync, which kills no pod
     if data.action in _WHOLE_JOB:
         begin_version(job)
         job.grouped = job.enqueued = False
@@ -290,10 +289,10 @@ def _effect_settled(_state: ShardState, job: Job, data: EffectSettled, event: Ev
             attempt.tries += 1
             attempt.unknown = attempt.unknown + 1 if data.reason == "NotFound" else 0
             if attempt.object == "asked" and attempt.kill is None:
-                # Only a refusal says that it was not made. Later the pod that is there may be its own.
+                # Only a refusal proves that the pod was not made; after any other failure it may appear later.
                 attempt.doubted = attempt.doubted or data.reason is None
                 attempt.object = "asked" if attempt.doubted else "absent"
-        if data.outcome != "failed" and attempt.object == "asked":  # what could be deleted was made, too
+        if data.outcome != "failed" and attempt.object == "asked":  # a pod that could be deleted had been made
             attempt.object, attempt.seen = "made", event.recordedtime
     if job.opened:
         mark_seen(job, event)
@@ -322,7 +321,7 @@ def _job_unparked(state: ShardState, job: Job, data: JobUnparked, event: Event[A
 
 
 def _set_going(state: ShardState, job: Job) -> None:
-    """Let timers run that stood still; but for steps they wait until no input is held, one of which may cancel them."""
+    """Resume paused timers. All but steps wait until no input is held, because a held input may cancel them."""
     for timer in [timer for timer in job.timers.values() if timer.held and (timer.kind == "step" or not job.held)]:
         _stop(state, job, timer.id)
         timer.held = False
@@ -342,7 +341,7 @@ def _input_held(_state: ShardState, job: Job, data: InputParked | InputOrphaned,
 
 def _input_released(state: ShardState, job: Job, data: InputReleased, _event: Event[Any]) -> None:
     waited = data.kept == "waiting"
-    # What is held is released in order, so of several with the same id it is the first.
+    # Held inputs are released in order, so of several with the same id it is the first.
     key = data.input if waited else next((key for key, held in job.held.items() if held["id"] == data.input), "")
     held = discard(job, "waiting" if waited else "held", key)
     if held is not None:
@@ -350,7 +349,7 @@ def _input_released(state: ShardState, job: Job, data: InputReleased, _event: Ev
         if waited:
             if where_of(held) == (job.cluster, job.namespace):
                 remember(job, data.input)
-        elif data.job is not None or data.input not in job.seen:  # else it was held of this job
+        elif data.job is not None or data.input not in job.seen:  # otherwise it was held for this job
             remember_released(job, held, data)
     if not (waited or job.held or job.parked):
         _set_going(state, job)

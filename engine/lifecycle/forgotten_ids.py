@@ -16,10 +16,10 @@ _BUCKETS: Final = 4096
 
 
 class Forgotten:
-    """A set of job ids, and the last sequence of ids that were no job: later events about them continue from it."""
+    """A set of forgotten ids, each with the last sequence if it was no job, so that later events about it continue from there."""
 
     def __init__(self) -> None:
-        """Begin with none."""
+        """Create an empty set."""
         self._order = bytearray()
         self._buckets: dict[int, bytearray] = {}
 
@@ -32,7 +32,7 @@ class Forgotten:
         return self._find(_digest(ident)) == 0
 
     def sequence(self, ident: str) -> int:
-        """Return the last sequence of an id that was no job; 0: it is not here, or was one."""
+        """Return the last sequence of an id that was no job; 0: it is absent, or was a job."""
         return self._find(_digest(ident)) or 0
 
     def add(self, ident: str, sequence: int) -> int | None:
@@ -40,10 +40,10 @@ class Forgotten:
 
         Args:
             ident: the id.
-            sequence: of the last event about it; 0: it was a job.
+            sequence: sequence of the last event about it; 0: it was a job.
 
         Returns:
-            The chunk that has changed; `None`: it was here, with this sequence or a later one.
+            The changed chunk; `None`: the id is present with this sequence or a later one.
         """
         digest = _digest(ident)
         known = self._find(digest)

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from engine.events import Data, Event, NotKeptError, encode, to_cloudevent
+from engine.events.actions import TimerSet
 from engine.events.inputs import PodDeleted, PodObserved
-from engine.events.jobs import InputOrphaned, InputParked, JobParked, TimerSet
+from engine.events.outcomes import InputOrphaned, InputParked, JobParked
 from engine.lifecycle.claims import restore
 from engine.lifecycle.indexes import held_size, where_of
+from engine.lifecycle.job import Job, Timer, Waiters
 from engine.lifecycle.refused_inputs import held_key
-from engine.lifecycle.state import Job, Timer, Waiters
 from engine.lifecycle.turn import Events, Turn
 
 __all__ = [
@@ -31,11 +32,11 @@ __all__ = [
 ]
 
 HELD_INPUTS: Final = 20_000
-"""Inputs that are held of one job, at most: as many as it may have replicas. As many pods of one namespace may wait for it."""
+"""Most held inputs of one job, and most pods of one namespace that wait for it: as many as it may have replicas."""
 HELD_BYTES: Final = 16 << 20
-"""Bytes of these, at most."""
+"""Most bytes of these."""
 NAMESPACES: Final = 4
-"""Factor for all inputs held for one job, so that pods of other namespaces that name it do not use up its own limit."""
+"""Factor on both limits for pods of all namespaces together, so that pods of others do not use up the job's own limit."""
 
 
 def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
@@ -46,7 +47,7 @@ def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
     """
     kept = _kept(event)
     _must_fit(job, held_size(kept), len(job.held), job.held_bytes)
-    turn = turn.about(job)  # its events have ids of their own when it is released
+    turn = turn.about(job)  # when it is released, its events have other ids
     if error is not None:
         parked = turn.event(job, JobParked(error))
         yield parked
@@ -55,10 +56,10 @@ def park(turn: Turn, job: Job, event: Event[Data], error: str | None) -> Events:
 
 
 def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
-    """Keep a pod whose managed job is not known yet, or that comes behind some that have waited; the first starts the wait.
+    """Hold a pod whose managed job is not known yet, or behind pods already waiting; the first one starts the wait.
 
     Raises:
-        NotKeptError: as many pods of its cluster and namespace wait as may, or of all.
+        NotKeptError: the limit of waiting pods is reached, of its cluster and namespace or of all.
     """
     kept = _kept(event)
     beside, more = job.waiters.get(where_of(kept), Waiters()), held_size(kept)
@@ -73,7 +74,7 @@ def orphan(turn: Turn, job: Job, event: Event[Data]) -> Events:
 
 
 def wait_for_job(turn: Turn, job: Job, cause: str | None = None) -> Events:
-    """Let pods wait for their job for a while, unless they do."""
+    """Set the timer that ends the wait of pods for their job, unless it is set."""
     if not any(timer.kind == "orphan_wait" for timer in job.timers.values()):
         yield turn.event(job, TimerSet("orphan_wait", turn.now + turn.state.orphan_wait), cause=cause)
 
@@ -107,17 +108,17 @@ def _kept(event: Event[Data]) -> dict[str, Any]:
 
 
 def _must_fit(job: Job, more: int, many: int, size: int, times: int = 1) -> None:
-    """Raise if an input has no room beside so many others of so many bytes, of which there may be `times` as many as of one kind.
+    """Raise if a further input would exceed the limits of held inputs.
 
     Args:
         job: the job.
         more: bytes of the input.
-        many: how many others there are.
+        many: inputs already held.
         size: bytes of these.
-        times: see above.
+        times: factor on both limits.
 
     Raises:
-        NotKeptError: it has none.
+        NotKeptError: a limit is exceeded.
     """
     most, most_bytes = times * HELD_INPUTS, times * HELD_BYTES
     if many >= most or size + more > most_bytes:
@@ -152,8 +153,8 @@ def set_again(turn: Turn, job: Job, timer: Timer) -> Event[TimerSet]:
 
 
 def first_owned(job: Job) -> Event[PodObserved | PodDeleted] | None:
-    """Return the first of the pods that wait which has a controller. Only that one is read as an event: thousands may wait."""
+    """Return the first waiting pod that has a controller. Only that one is decoded: thousands may wait."""
     for held in job.waiting.values():
         if held["data"].get("last", held["data"]).get("owner") is not None:
-            return cast("Event[PodObserved | PodDeleted]", restore(held))  # nothing else waits for a job
+            return cast("Event[PodObserved | PodDeleted]", restore(held))  # only pods wait for a job
     return None

@@ -1,4 +1,4 @@
-"""Idle jobs in the order in which they are forgotten: finished jobs and ids that are no job, the longest idle first."""
+"""Idle jobs in the order in which they are forgotten: finished jobs and ids that are no job, longest idle first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["note_finished", "note_stranger", "rest_of", "stranger_of"]
 
 
 def rest_of(state: ShardState, ident: str) -> int | None:
-    """Return the `Job.rest` of a job, live or closed; `None`: it does not rest."""
+    """Return the `Job.rest` of a job, live or closed; `None`: it is active."""
     job = state.jobs.get(ident)
     if job is not None:
         return job.rest
@@ -18,16 +18,16 @@ def rest_of(state: ShardState, ident: str) -> int | None:
 
 
 def stranger_of(state: ShardState, ident: str) -> int | None:
-    """Return since when an id rests that is no job; `None`: it does not rest, or is one."""
+    """Return the time since which an id that is no job is idle; `None`: it is active, or a job."""
     return state.strangers.get(ident)
 
 
 def note_finished(state: ShardState, rest: int, ident: str) -> None:
-    """Note that a job or an id rests."""
+    """Index an idle job or id."""
     state.finished.note(rest, ident, state, rest_of, len(state.jobs) + len(state.closed))
 
 
 def note_stranger(state: ShardState, rest: int, ident: str) -> None:
-    """Note that an id rests that is no job."""
+    """Index an idle id that is no job."""
     state.strangers[ident] = rest
     state.oldest_strangers.note(rest, ident, state, stranger_of, len(state.strangers))

@@ -1,6 +1,6 @@
-"""What is derived from a job: who counts where, which replica waits, what runs on which node; kept up to date event by event.
+"""Indexes derived from jobs: counters, open replicas, attempts by node, timers; updated event by event.
 
-Each function costs the same whatever the number of replicas, but for those about a whole job.
+Each function runs in constant time, except those about a whole job.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any, Final, TypeVar
 from pydantic_core import to_json
 
 from engine.events import Event
+from engine.events.actions import DelaysCancelled
 from engine.events.ids import routing_key
 from engine.events.inputs import DEFAULT_NAMESPACE
-from engine.events.jobs import DelaysCancelled
 from engine.lifecycle.claims import Claim, claim_of, restore
+from engine.lifecycle.job import Attempt, Job, Task, Timer, Waiters, category
 from engine.lifecycle.job_pages import SIZES, change_spec, change_tasks, clear, discard, keep
-from engine.lifecycle.state import Attempt, Job, ShardState, Task, Timer, Waiters, category
+from engine.lifecycle.state import ShardState
 from engine.lifecycle.tables import EMPTY, own
 from statemachines.raising import raise_rules
 from statemachines.spec import JobSpec
@@ -55,19 +56,19 @@ __all__ = [
 ]
 
 SEEN: Final = 20_000
-"""Ids of inputs that a job remembers, at most: as many as it may hold, so that all of these are known."""
+"""Most ids of inputs that a job remembers: as many as it may hold, so that every held input is remembered."""
 
 
 def fired_key(job: Job, rule: int, subject: str) -> str:
-    """Name what a raise rule has fired for: once per (rule, job version, subject); one that counts has the job as its subject.
+    """Return the key under which a raise rule fires once; a rule with a `count` has the job as its subject.
 
-    The version is not named: what was fired for is forgotten when it changes.
+    The key needs no job version: the fired keys are cleared when the version changes.
     """
     return f"{rule}/{subject if job.rules[rule].count <= 1 else ''}"
 
 
 def match(job: Job, rule: int, subject: str) -> None:
-    """Remember that a subject has matched a raise rule that counts."""
+    """Remember that a subject has matched a raise rule with a `count`."""
     key = f"{rule}/{subject}"
     if key not in job.matched:
         keep(job, "matched", key, None)
@@ -88,12 +89,12 @@ def begin_version(job: Job) -> None:
 
 
 def note_submitted(state: ShardState, job: str) -> None:
-    """Remember the id with which a managed job was submitted, which was somebody else's already."""
+    """Index a managed job by the id with which it was submitted, where another job already had that id."""
     state.submitted.setdefault(routing_key(job), {})[job] = None
 
 
 def index_job(state: ShardState, job: Job) -> None:
-    """Rebuild what is derived from a job that was read from a snapshot."""
+    """Rebuild the indexes of a job read from a snapshot."""
     job.by_uid = {attempt.uid: attempt for attempt in job.attempts if attempt.uid is not None}
     standing = [attempt for attempt in job.attempts if attempt.object != "gone"]
     effects = ((effect, one) for one in standing for effect in (one.effect, one.creation, one.binding) if effect)
@@ -125,24 +126,24 @@ def index_job(state: ShardState, job: Job) -> None:
 
 
 def held_size(held: dict[str, Any]) -> int:
-    """Return how much an input that is held takes (bytes)."""
+    """Return the size of a held input (bytes)."""
     return len(to_json(held))
 
 
 def where_of(held: dict[str, Any]) -> tuple[str, str]:
-    """Return cluster and namespace of a pod that waits."""
+    """Return cluster and namespace of a waiting pod."""
     data = held["data"]
     return held.get("clusterid", ""), data.get("last", data).get("namespace", DEFAULT_NAMESPACE)
 
 
 def _claim_of(held: dict[str, Any]) -> Claim | None:
-    """Return whose job an input that is held would open; `None`: it opens none."""
+    """Return the claim of a held input, without the job's name; `None`: it opens no job."""
     claim = claim_of(restore(held))
     return None if claim is None else claim._replace(name="", kind="")
 
 
 def note_held(job: Job, ident: str, held: dict[str, Any], *, waits: bool) -> None:
-    """Note that an input is held, or that it `waits` for its job."""
+    """Count an input as held, or as waiting for its job (`waits`)."""
     size = held_size(held)
     if not waits:
         job.held_bytes += size
@@ -158,7 +159,7 @@ def note_held(job: Job, ident: str, held: dict[str, Any], *, waits: bool) -> Non
 
 
 def note_released(job: Job, ident: str, held: dict[str, Any], *, waited: bool) -> None:
-    """Note that an input is not held any more, or waits no longer."""
+    """Count an input as released."""
     size = held_size(held)
     if not waited:
         job.held_bytes -= size
@@ -178,12 +179,12 @@ def note_released(job: Job, ident: str, held: dict[str, Any], *, waited: bool) -
 
 
 def mark_seen(job: Job, event: Event[Any]) -> None:
-    """Remember the input that an event follows from, so that it is known when it comes again."""
+    """Remember the input that caused an event, so that its repetition is a duplicate."""
     remember(job, event.causationid)
 
 
 def remember(job: Job, ident: str) -> None:
-    """Remember an input; beyond `SEEN` the ones that were remembered first are forgotten, a page of them at a time."""
+    """Remember an input; beyond `SEEN` the oldest are dropped, a page at a time."""
     keep(job, "seen", ident, None)
     if len(job.seen) > SEEN:
         for oldest in list(islice(job.seen, SIZES["seen"])):
@@ -191,7 +192,7 @@ def remember(job: Job, ident: str) -> None:
 
 
 def seat(job: Job, task: Task, attempt: Attempt) -> None:
-    """Make an attempt the current one of its replica; one that came into view behind a newer one is a past one."""
+    """Make an attempt the current one of its replica; one first observed behind a newer one becomes a past one."""
     if attempt.past:
         job.earlier, task.numbers = own(job.earlier), own(task.numbers)
         job.earlier[attempt.task, attempt.index, attempt.number] = attempt
@@ -208,7 +209,7 @@ def seat(job: Job, task: Task, attempt: Attempt) -> None:
 
 
 def leave(job: Job, task: Task, attempt: Attempt) -> None:
-    """Take an attempt out of the counters; before it changes."""
+    """Remove an attempt from the counters, before it changes."""
     if task.slots.get(attempt.index) is attempt:
         _count(job, task, attempt, -1)
         if task.left:
@@ -216,7 +217,7 @@ def leave(job: Job, task: Task, attempt: Attempt) -> None:
 
 
 def enter(job: Job, task: Task, attempt: Attempt) -> None:
-    """Put an attempt into the counters; after it has changed."""
+    """Add an attempt to the counters, after it has changed."""
     if task.slots.get(attempt.index) is attempt:
         _count(job, task, attempt, 1)
         if attempt.replaceable and attempt.object == "exists":
@@ -248,21 +249,21 @@ def _count(job: Job, task: Task, attempt: Attempt, by: int) -> None:
 
 
 def leaves_slot_open(job: Job, task: Task, attempt: Attempt) -> bool:
-    """Tell whether an ended current attempt leaves its replica to another one: of a managed job, when its object is gone."""
+    """Return whether an ended current attempt leaves its replica open; in a managed job, only when its object is gone."""
     if not job.managed:
         return attempt.phase != "Succeeded"
     return attempt.replaceable and attempt.object == "gone" and attempt.index < task.spec.replicas
 
 
 def stands(job: Job, attempt: Attempt) -> bool:
-    """Tell whether something waits for the end of an attempt, or for its object to go so that it can be replaced."""
+    """Return whether an attempt's end is awaited, or the deletion of its object so that it can be replaced."""
     if attempt.ended is None:
         return True
     return job.managed and attempt.replaceable and attempt.object != "gone" and job.finished is None and job.phase != "Aborted"
 
 
 def place(state: ShardState, job: Job, attempt: Attempt) -> None:
-    """Note whether an attempt stands on its node."""
+    """Update the index of attempts by node."""
     if attempt.node is None or attempt.uid is None:
         return
     node = (job.cluster, attempt.node)
@@ -289,7 +290,7 @@ def _leave_node(state: ShardState, node: tuple[str, str], job: str, uid: str) ->
 
 
 def pods_on(state: ShardState, job: Job, node: str) -> Collection[str]:
-    """Return the uids of a job's pods that stand on a node."""
+    """Return the uids of a job's pods that exist on a node."""
     uids = state.on_node.get((job.cluster, node), {}).get(job.id, ())
     return (uids,) if isinstance(uids, str) else uids
 
@@ -303,7 +304,7 @@ def _no_more(index: dict[K, dict[str, V]], place: K, key: str) -> None:
 
 
 def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
-    """Put a timer where it is found when it is due, unless it stands still, and by its pod."""
+    """Index a timer by its pod, and by its due time unless it is paused."""
     if not timer.held:
         heappush(state.timers, (timer.due, timer.id, job.id))
     if timer.kind == "lost":
@@ -328,7 +329,7 @@ def run_timer(state: ShardState, job: Job, timer: Timer) -> None:
 
 
 def stop_timer(state: ShardState, job: Job, timer: Timer) -> None:
-    """Note that a timer has fired or was cancelled."""
+    """Remove a timer that has fired or was cancelled from the indexes."""
     if timer.kind == "lost":
         _no_more(own(job.lost), timer.node, timer.id)
         if timer.node is not None and timer.node not in job.lost:
@@ -354,7 +355,7 @@ def cancelled(job: Job, data: DelaysCancelled) -> Iterator[Timer]:
 
 
 def set_spec(job: Job, spec: JobSpec) -> None:
-    """Give a job its specification: tasks, rules, and the replicas that wait for an attempt."""
+    """Give a job its specification: tasks, rules, and open replicas."""
     change_spec(job, spec)
     job.rules = tuple(raise_rules(spec))
     for wanted in spec.tasks:

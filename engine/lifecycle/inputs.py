@@ -1,4 +1,4 @@
-"""The rules of each kind of input, and the outcome that each names (design rule 4).
+"""The rule of each kind of input, and its outcome (design rule 4).
 
 They are tested in a fixed order: duplicate, parked, waiting, rejected, refused, late, anomalous, unchanged, applied.
 """
@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
+from engine.events.actions import EffectSettled, TimerCancelled
 from engine.events.decisions import DecidedBound, DecidedEnqueued, DecidedEvicted, DecidedPipelined, DecidedUnschedulable
 from engine.events.inputs import (
     CommandIssued,
@@ -24,25 +25,15 @@ from engine.events.inputs import (
     PodObserved,
     RowUnreadable,
 )
-from engine.events.jobs import (
-    Anomaly,
-    CommandRefused,
-    EffectSettled,
-    InputReleased,
-    JobRejected,
-    JobUnparked,
-    LetterDiscarded,
-    RowRejected,
-    TimerCancelled,
-)
+from engine.events.outcomes import Anomaly, CommandRefused, InputReleased, JobRejected, JobUnparked, LetterDiscarded, RowRejected
 from engine.kubernetes.manifests.job_bounds import replica_faults
 from engine.kubernetes.observation.versions import is_newer
 from engine.lifecycle import authority, commands, held_inputs, managed_jobs, observed_jobs, ownership, refused_inputs, steps
 from engine.lifecycle.claims import restore
 from engine.lifecycle.decisions import decided
 from engine.lifecycle.indexes import held_size
+from engine.lifecycle.job import Job, Timer
 from engine.lifecycle.pod_inputs import pod_of_job, settle_list
-from engine.lifecycle.state import Job, Timer
 from engine.lifecycle.steps import IN_VAIN, RELEASED, RELEASED_BYTES, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Decision, Events, Outcome, Turn
@@ -54,7 +45,7 @@ Rule = Callable[[Turn, Job, Event[Any]], Decision]
 
 def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
     """Decide on one input of a job."""
-    # What is held of a job that was unparked comes before anything new, step by step.
+    # The held inputs of an unparked job come before new ones, step by step.
     if (job.parked or job.held) and _may_wait(event.data):
         if held_inputs.is_held(job, event):
             return _ends((), "duplicate")
@@ -74,12 +65,12 @@ def decide(turn: Turn, job: Job, event: Event[Data]) -> Decision:
 
 
 def _may_wait(data: Data) -> bool:
-    """Tell whether an input may have to wait for those that are held: it is about the job, and does not release them."""
+    """Return whether an input may have to wait for held ones: it is about the job, and does not release them."""
     return not isinstance(data, RowUnreadable) and not (isinstance(data, CommandIssued) and data.action in {"Unpark", "Discard"})
 
 
 def _is_no_candidate(turn: Turn, job: Job, event: Event[Data]) -> bool:
-    """Tell whether an input submits what cannot become the job, whatever those that are held are."""
+    """Return whether an input submits a manifest that cannot become the job, whatever the held inputs are."""
     if not isinstance(event.data, JobSubmitted):
         return False
     return job.opened > 0 or authority.objection_to_submission(turn.state, event) is not None
@@ -91,7 +82,7 @@ def _ends(events: Iterable[Event[Data]], outcome: Outcome) -> Decision:
 
 
 def _if_allowed(rule: Rule) -> Rule:
-    """Return a rule for what somebody asks of a job: it is refused where they may not speak for it."""
+    """Wrap the rule of a request about a job: it is refused if its principal may not act on the job."""
     return partial(_unless_refused, rule)
 
 
@@ -115,13 +106,13 @@ def settled(outcome: Outcome, made: bool) -> Outcome:
 
 
 def release(turn: Turn, job: Job, kept: Literal["parked", "waiting"], *, in_vain: bool = False) -> Events:
-    """Decide again on inputs that are held, in order and step by step; what released them is what causes what follows.
+    """Decide again on held inputs, in order and step by step; the cause of their events is what released them.
 
     Args:
         turn: the turn.
         job: the job.
         kept: which of its inputs.
-        in_vain: the job has not come.
+        in_vain: the wait for the job has expired.
     """
     inputs, depth, size = job.held if kept == "parked" else job.waiting, turn.depth, 0
     for held in list(islice(inputs.values() if kept == "parked" else held_inputs.own_first(job), RELEASED)):
@@ -147,7 +138,7 @@ def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
     """Take the next step of work on a large job: inputs that wait for it, then its pods."""
     if job.held:
         yield from release(turn, job, "parked")
-        if not job.held and job.waiting:  # pods that came before the job, and wait behind what was held
+        if not job.held and job.waiting:  # pods that came before the job, and wait behind held inputs
             yield from _wait_on(turn, job, timer.reason)
     elif job.waiting and (job.opened or timer.reason == IN_VAIN):
         yield from release(turn, job, "waiting", in_vain=timer.reason == IN_VAIN and not job.managed)
@@ -158,7 +149,7 @@ def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
 
 
 def _wait_on(turn: Turn, job: Job, reason: str | None) -> Events:
-    """Go on with the pods that wait, in steps; or let them wait for a job that has neither come nor been waited for in vain."""
+    """Release waiting pods in further steps; if the job is unknown and its wait not expired, restart the wait."""
     if job.opened or reason == IN_VAIN:
         yield from steps.go_on(turn, job, reason)
     else:
@@ -166,7 +157,7 @@ def _wait_on(turn: Turn, job: Job, reason: str | None) -> Events:
 
 
 def _welcome(turn: Turn, job: Job) -> Events:
-    """Take in the pods that waited for a job that has just been opened."""
+    """Release the pods that waited for a job just opened."""
     for timer in list(job.timers.values()):
         if timer.kind == "orphan_wait":
             yield turn.event(job, TimerCancelled(timer.id, "the job has come"), cause=turn.origin)
@@ -185,9 +176,9 @@ def _pod(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]) -> Decisi
 
 
 def _ends_a_moment(job: Job, data: PodObserved | PodDeleted) -> bool:
-    """Tell whether what pods show of a job so far is all of one moment.
+    """Return whether the pods observed so far show the job at one moment.
 
-    That is with the last of a List; and where that never came, as the List was cut, with the next thing that is said of a pod.
+    They do with the last pod of a List; if that never arrived because the List was truncated, with the next observation of a pod.
     """
     listed = data.listed if isinstance(data, PodObserved) else None
     return listed == "last" or (listed is None and not job.live and job.finished is None)
@@ -206,7 +197,7 @@ def _known_or_first(turn: Turn, job: Job, event: Event[PodObserved | PodDeleted]
 
 def _first_pod(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
     outcome = yield from pod_of_job(turn, job, pod, deleted=deleted)
-    if job.opened:  # else it was no pod that any job may have
+    if job.opened:  # otherwise no job may have this pod
         yield from _welcome(turn, job)
     return outcome
 
@@ -245,7 +236,7 @@ def _seen(turn: Turn, job: Job, event: Event[JobObserved]) -> Decision:
     if job.opened and job.object_version is not None and not is_newer(event.data.version, job.object_version):
         return "duplicate"
     if job.managed:
-        return "unchanged"  # the status of a job of ours says what we wrote
+        return "unchanged"  # the status of a managed job repeats what Lahar wrote
     too_large = list(replica_faults(sum(event.data.tasks.values()), turn.state.max_replicas, "tasks"))
     if too_large:
         yield from refused_inputs.say(turn, job, JobRejected(event.data.name, too_large, update=bool(job.opened)))
@@ -269,7 +260,7 @@ def _command(turn: Turn, job: Job, event: Event[CommandIssued]) -> Decision:
     if command.action == "Discard" and not job.opened:
         yield from refused_inputs.say(turn, job, LetterDiscarded(command.by, command.reason, command.principal))
         return "applied"
-    if command.action == "Unpark" and (job.parked or held_inputs.is_left(job)):  # the first input of a job may have parked it
+    if command.action == "Unpark" and (job.parked or held_inputs.is_left(job)):  # a job's very first input may have parked it
         part, principal = (turn, None) if job.opened else (turn.about(job), command.principal)
         yield part.event(job, JobUnparked(len(job.held), command.by, principal))
         yield from release(part, job, "parked")
@@ -301,7 +292,7 @@ def _custom(turn: Turn, job: Job, event: Event[CustomEventRaised]) -> Decision:
 
 def _reported(turn: Turn, job: Job, event: Event[EffectReported]) -> Decision:
     report = event.data
-    # What is no job may be a callback.
+    # The report of a callback may name an id that is no job.
     principal = "" if job.opened else report.principal
     yield from refused_inputs.say(
         turn, job, EffectSettled(report.effect, report.outcome, report.name, report.message, report.reason, principal)
@@ -319,7 +310,7 @@ def _row(turn: Turn, job: Job, event: Event[RowUnreadable]) -> Decision:
 
 
 def _refuse(turn: Turn, job: Job, event: Event[Any], reason: str, *, stranger: bool = False) -> Decision:
-    """Refuse what is asked of a job. What a `stranger` asks, or anybody of what is no job, leaves no id that others could need."""
+    """Refuse a request. That of a `stranger`, or about an id that is no job, does not use up the input's id for other senders."""
     principal: str | None = event.data.principal if stranger or not job.opened else None
     if principal is not None:
         turn = turn.about(job)

@@ -1,9 +1,8 @@
-"""Pages of a job: a large job is stored in records of bounded size; an event changes one or two of them.
+"""Pages of a job: a large job is stored in records of bounded size, of which an event changes one or two.
 
-Each table of a job that grows with its replicas or its inputs is cut into pages. The first page of every table stands in the job's
-own record, so a small job is one record; each further page is a record of its own. Attempts and tasks keep their place for ever.
-Entries of the other tables come and go; a new one goes to the page begun last, so a table read back page by page has the order in
-which it was filled.
+Each table that grows with a job's replicas or inputs is cut into pages. The first page of every table is part of the job's own
+record, so a small job is one record; each further page is a record of its own. Attempts and tasks never change their place. In the
+other tables a new entry goes to the newest page, so reading the pages in order restores the order of insertion.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from engine.lifecycle.state import Apart, Attempt, Job, Page, Table
+from engine.lifecycle.job import Apart, Attempt, Job, Page, Table
 from engine.lifecycle.tables import EMPTY, own
 from statemachines.spec import JobSpec
 
@@ -42,7 +41,7 @@ SIZES: Final[dict[str, int]] = {
     "held": 16,
     "waiting": 16,
 }
-"""Entries of a page. 32 attempts are some 9 KB: what an observation of a large job rewrites, beside the job's own record."""
+"""Entries of a page. 32 attempts are some 9 KB, which an observation of a large job rewrites beside the job's own record."""
 
 _TABLES: Final[tuple[Table, ...]] = ("seen", "fired", "matched", "timers", "held", "waiting")
 
@@ -51,21 +50,21 @@ _TABLES: Final[tuple[Table, ...]] = ("seen", "fired", "matched", "timers", "held
 
 
 def append(job: Job, attempt: Attempt) -> None:
-    """Put a new attempt behind all others."""
+    """Append a new attempt."""
     attempt.place = len(job.attempts)
     job.attempts.append(attempt)
     change(job, attempt)
 
 
 def change(job: Job, attempt: Attempt) -> None:
-    """Note that an attempt has changed."""
+    """Mark the page of an attempt as changed."""
     page = attempt.place // SIZES["attempts"]
     if page:
         _note(job, "attempts", page)
 
 
 def change_tasks(job: Job, names: Iterable[str]) -> None:
-    """Note that tasks have changed."""
+    """Mark the pages of tasks as changed."""
     if len(job.tasks) > SIZES["tasks"]:
         for page in {job.tasks[name].place // SIZES["tasks"] for name in names if name in job.tasks}:
             if page:
@@ -99,7 +98,7 @@ def keep(job: Job, table: Table, key: str, value: Any) -> None:  # noqa: ANN401 
 
 
 def discard(job: Job, table: Table, key: str) -> Any:  # noqa: ANN401 - as `keep`
-    """Take an entry out of a table and return it; `None`: there is none."""
+    """Remove an entry from a table and return it; `None`: there is none."""
     entries = _own(job, table)
     value = entries.pop(key, None)
     apart = job.apart.get(table) if job.apart else None
@@ -147,7 +146,7 @@ def _note(job: Job, table: str, number: int) -> None:
 
 
 def _is_large(spec: JobSpec) -> bool:
-    """Return whether a specification has a record of its own; without schemas and lists of rules it has a few kilobytes at most."""
+    """Return whether a specification has a record of its own; one without schemas and lists of rules is a few kilobytes at most."""
     rules = len(spec.policies) + len(spec.raise_rules) + sum(len(task.policies) for task in spec.tasks)
     return bool(spec.custom_events) or len(spec.tasks) + rules > SIZES["tasks"]
 
@@ -162,7 +161,7 @@ def first_page(job: Job) -> Job:
         head.spec = JobSpec()
     for table, apart in (job.apart or {}).items():
         entries: Mapping[str, Any] = getattr(job, table)
-        few = islice(entries.items(), SIZES[table])  # its own entries come first, and are no more than these
+        few = islice(entries.items(), SIZES[table])  # the first page's entries come first, and are no more than these
         setattr(head, table, {key: value for key, value in few if key not in apart.page_of})
     return head
 
@@ -182,7 +181,7 @@ def later_pages(job: Job) -> Iterator[Page]:
 
 
 def later_page(job: Job, page: Page) -> Job | None:
-    """Return one page as a job that has nothing else; `None`: there is no such page (any more)."""
+    """Return one page as a job with only the fields of that page; `None`: there is no such page (any more)."""
     table, number = page
     if table == "spec":
         return Job(job.id, spec=job.spec) if _is_large(job.spec) else None
@@ -199,7 +198,7 @@ def later_page(job: Job, page: Page) -> Job | None:
 
 
 def join(job: Job, page: Page, part: Job) -> None:
-    """Append a later page to a job; pages come in the order of their numbers."""
+    """Append a later page to a job; pages are joined in the order of their numbers."""
     table, number = page
     if table == "spec":
         job.spec = part.spec

@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from engine.events import Event
-from engine.events.jobs import AttemptEnded, TimerCancelled, TimerSet
+from engine.events.actions import TimerCancelled, TimerSet
+from engine.events.attempts import AttemptEnded
 from engine.events.times import SECOND
 from engine.kubernetes.observation.cluster_facts import NODE
 from engine.lifecycle.closing import give_up
 from engine.lifecycle.indexes import pods_on, stands
-from engine.lifecycle.state import Attempt, Job, Timer
+from engine.lifecycle.job import Attempt, Job, Timer
 from engine.lifecycle.turn import Events, Turn
 from statemachines.vocabulary import TerminalPhase
 
@@ -39,7 +40,7 @@ LOSS_WAIT: Final = 600 * SECOND
 
 
 def wait_for_sight(turn: Turn, job: Job) -> Events:
-    """Wait for pods that come into view, or are gone, in a short while; unless that is under way."""
+    """Start the short wait for requested pods to be observed, or deleted ones to be gone, unless it runs already."""
     yield from _wait_until(turn, job, turn.now + SIGHT_WAIT)
 
 
@@ -61,7 +62,7 @@ def _wait_until(turn: Turn, job: Job, due: int, node: str | None = None) -> Even
 
 def stop_waiting(turn: Turn, job: Job, attempt: Attempt) -> Events:
     """Cancel the waits that an attempt's change has made pointless."""
-    ends = job.finished is not None or job.phase == "Aborted"  # no other attempt changes with this one until then
+    ends = job.finished is not None or job.phase == "Aborted"  # before that, no other attempt changes with this one
     nodes = list(job.lost) if ends else [node for node in dict.fromkeys((None, attempt.node)) if node in job.lost]
     over = [node for node in nodes if not (job.live or job.counts.terminating if node is None else pods_on(turn.state, job, node))]
     for timer in [timer for node in over for timer in job.lost[node]]:
@@ -80,7 +81,7 @@ def _is_seen_until(attempt: Attempt) -> int:
 def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
     """Yield the attempts whose wait has expired and the reason: live ones, and closed ones whose object still exists."""
     if timer.node is not None:
-        if (job.cluster, timer.node) not in turn.state.facts.nodes:  # else it came back
+        if (job.cluster, timer.node) not in turn.state.facts.nodes:  # otherwise it came back
             for attempt in _standing_on(turn, job, timer.node):
                 if _is_seen_until(attempt) <= turn.now:
                     yield attempt, "NodeLost"
@@ -92,9 +93,9 @@ def lost(turn: Turn, job: Job, timer: Timer) -> Iterator[tuple[Attempt, str]]:
 
 
 def unseen(turn: Turn, job: Job) -> list[Attempt]:
-    """Return the attempts whose effect was reported done and not observed: it is requested again.
+    """Return the attempts whose effect was reported done and never observed; it is requested again.
 
-    These are created pods that may be gone again, and deleted pods whose end may have been missed (the API server then knows none
+    These are created pods that may be gone again, and deleted pods whose end may have been missed (the API server then has no pod
     of that name).
     """
     return [one for one in job.attempts if (due := _ask_again(turn, job, one)) is not None and due <= turn.now]
@@ -125,9 +126,9 @@ def _ask_again(turn: Turn, job: Job, attempt: Attempt) -> int | None:
 
 
 def _next(since: int, wait: int, last: int) -> int:
-    """Return the end of the wait that begins with `last`. Each is as long as all before it together: few of them fill a year.
+    """Return the end of the wait that begins with `last`. Each wait is as long as all before it together, so few fill a year.
 
-    An engine that was away for long fires every timer of that time.
+    An engine that was stopped for long fires every timer of that time.
     """
     return max(since, last) + max(last - since, wait)
 
@@ -135,8 +136,8 @@ def _next(since: int, wait: int, last: int) -> int:
 def _due(turn: Turn, job: Job, attempt: Attempt) -> int | None:
     """Return when an unobserved attempt counts as lost (microseconds); `None`: never.
 
-    While its node is silent no end is inferred from time alone, nor before its grace period is over; nor that a pod which was made
-    is gone, while its job stands.
+    No end is inferred from time alone while its node is silent or before its grace period is over, and a pod that was made does
+    not count as gone while its job exists.
     """
     if attempt.uid is None and attempt.live and attempt.object != "made":
         return None if attempt.kill is None else attempt.killed + SIGHT_WAIT

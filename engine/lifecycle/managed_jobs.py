@@ -1,6 +1,6 @@
-"""Managed jobs: what a pod, a command, a timer or a new specification leads to.
+"""Managed jobs: rules for pods, commands, timers and new specifications.
 
-What happened becomes a lifecycle event (Volcano's notifications), policies answer it with an action, and `actions` carries it out.
+A change raises a lifecycle event (Volcano's notifications), the policies give an action for it, and `actions` carries it out.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from collections.abc import Generator, Iterable
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
+from engine.events.actions import EventRaised, TimerSet
 from engine.events.back_off import BackOff
 from engine.events.bounds import NAME_CHARACTERS
 from engine.events.decisions import SCHEDULER
@@ -18,15 +19,8 @@ from engine.events.inputs import (
     JobUpdated,
     ObjectApplied,
 )
-from engine.events.jobs import (
-    EventRaised,
-    Fault,
-    JobObjectDeleted,
-    JobOpened,
-    JobRejected,
-    JobRevised,
-    TimerSet,
-)
+from engine.events.jobs import JobObjectDeleted, JobOpened, JobRevised
+from engine.events.outcomes import Fault, JobRejected
 from engine.events.times import SECOND
 from engine.kubernetes.manifests.job_bounds import first_faults
 from engine.kubernetes.manifests.manifest import read_identity, read_manifest, update_spec
@@ -43,12 +37,12 @@ from engine.lifecycle.actions import (
 from engine.lifecycle.authority import may_not_speak
 from engine.lifecycle.closing import give_up_object
 from engine.lifecycle.indexes import stands
+from engine.lifecycle.job import Attempt, Job, Timer
 from engine.lifecycle.lost_pods import end_without_evidence, stop_waiting, wait_for_lost, wait_for_node, wait_for_sight
 from engine.lifecycle.observed_pods import EVICTED
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import ask_again, bind_decided, is_doomed, kill, meet, rest_of_kill, update_surplus
 from engine.lifecycle.refused_inputs import SUBMIT, faults_digest, manifest_digest, was_said
-from engine.lifecycle.state import Attempt, Job, Timer
 from engine.lifecycle.turn import Decision, Events, Turn
 from statemachines.delays import cancelled_by_event
 from statemachines.limits import active_deadline_due
@@ -70,19 +64,19 @@ __all__ = [
 
 
 _BACK_OFF: Final = BackOff(SECOND, 300 * SECOND)
-"""Of an effect that failed."""
+"""Delay before a failed effect is requested again."""
 _NAME_TAKEN: Final = BackOff(SECOND, 86_400 * SECOND)
-"""The same of a pod whose name is taken, perhaps for ever: each try is kept in the history."""
+"""The same for a pod whose name is taken, perhaps for ever: each try is part of the history."""
 
 _STOPPING: Final = frozenset({"Aborting", "Aborted", "Completing", "Terminating"})
-"""Phases in which nothing but ResumeJob changes the course of a job."""
+"""Phases in which only ResumeJob has an effect."""
 
 
 def submitted(turn: Turn, job: Job, event: Event[JobSubmitted]) -> Decision:
     """Open the job of a manifest, or reject it with every fault."""
     submission = event.data
     namespace, name, tenant = read_identity(submission.manifest, event.id)
-    # Asked first: judging a manifest can take a second, which who may not speak shall not cost everybody else.
+    # Checked first: validating a manifest can take a second, which a principal without a grant must not cost everybody else.
     why = may_not_speak(turn.state, submission.principal, turn.cluster, namespace, tenant)
     if why is not None:
         return (yield from _reject(turn, job, event, name, first_faults([Fault("metadata.namespace", why)])))
@@ -142,7 +136,7 @@ def _objects(turn: Turn) -> list[Data]:
 
 
 def queues_of(objects: Iterable[Data]) -> list[dict[str, Any]]:
-    """Return the queues among the objects of a cluster, as a submission is judged by them."""
+    """Return the queues among the objects of a cluster, in the form in which a submission is validated."""
     return [
         {"name": applied.name, "parent": applied.spec.get("parent", ""), "state": applied.spec.get("state", "Open")}
         for applied in objects
@@ -151,7 +145,7 @@ def queues_of(objects: Iterable[Data]) -> list[dict[str, Any]]:
 
 
 def updated(turn: Turn, job: Job, update: JobUpdated) -> Generator[Event[Data], None, Literal["rejected", "unchanged", "applied"]]:
-    """Take in a changed manifest; only what Volcano lets change may differ. Returns the outcome."""
+    """Apply a changed manifest; only fields that Volcano lets change may differ. Returns the outcome."""
     spec, faults = update_spec(job.spec, update.manifest, turn.state.max_replicas)
     if faults:
         yield turn.event(job, JobRejected(job.name, faults, update=True))
@@ -182,7 +176,7 @@ def deleted(turn: Turn, job: Job, version: str | None) -> Events:
 
 
 def pod_changed(turn: Turn, job: Job, attempt: Attempt, before: str | None, restarts: int, first_exit_code: int = 0) -> Events:
-    """Do what follows from a change of an attempt.
+    """React to a change of an attempt.
 
     Args:
         turn: the turn.
@@ -196,7 +190,7 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, before: str | None, rest
     turn.time = attempt.since
     event = _event_of(job, attempt, before, restarts)
     if job.delays:
-        # However it ended, a pod pends no more; one that succeeded has run. (Volcano keeps the delays of killed pods.)
+        # An ended pod is not pending, and one that succeeded has run. (Volcano keeps the delays of killed pods.)
         shown = event if attempt.live else "PodRunning" if attempt.phase == "Succeeded" else "PodFailed"
         pointless = cancelled_by_event(delays(job, attempt.pod), shown, attempt.pod, attempt.uid)
         yield from cancel(turn, job, pointless, f"{attempt.pod} is {attempt.phase}")
@@ -209,7 +203,7 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, before: str | None, rest
             exit_code=attempt.exit_code,
             version=attempt.job_version,
         )
-        # Volcano: the deletion of a pod carries no exit code; what stopping it made it exit with is no failure of the program.
+        # Volcano: the deletion of a pod carries no exit code; the exit code of a stopped program is no failure.
         yield from raise_event(turn, job, raised, attempt, first_exit_code if event == "PodFailed" else 0)
     if _failed_too_often(job, attempt, restarts):
         failed = EventRaised(
@@ -225,7 +219,7 @@ def pod_changed(turn: Turn, job: Job, attempt: Attempt, before: str | None, rest
 
 
 def object_changed(turn: Turn, job: Job, attempt: Attempt) -> Events:
-    """Do what follows from a change of the object of a closed attempt: when it is gone, its replica is free."""
+    """React to a change of the object of a closed attempt: when it is gone, its replica is open."""
     turn.cause = turn.last
     yield from meet(turn, job, attempt)
     yield from _wait_for_object(turn, job, attempt)
@@ -234,16 +228,16 @@ def object_changed(turn: Turn, job: Job, attempt: Attempt) -> Events:
 
 
 def _wait_for_object(turn: Turn, job: Job, attempt: Attempt) -> Events:
-    """Wait for an object that somebody else deletes: that it is gone may be missed."""
+    """Start the wait for an object that somebody else deletes: its end may be missed."""
     ours = attempt.kill is not None if attempt.live else bool(attempt.effect)
     if attempt.object == "deleting" and not ours and stands(job, attempt):
         yield from wait_for_lost(turn, job)
 
 
 def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
-    """Ask again, with back-off, for an effect on a pod that has failed.
+    """Request a failed effect on a pod again, with back-off.
 
-    A deletion of which the API server has said twice that there is no such pod has no object any more to wait for.
+    When the API server has answered a deletion with "no such pod" twice, the object counts as gone.
     """
     attempt = job.by_effect.get(report.effect)
     if attempt is None:
@@ -267,9 +261,9 @@ def effect_settled(turn: Turn, job: Job, report: EffectReported) -> Events:
 
 
 def _failed_too_often(job: Job, attempt: Attempt, restarts: int) -> bool:
-    """Tell whether a change of an attempt leaves its task with more failed replicas, or restarts in place, than it may have.
+    """Return whether a change of an attempt exceeds its task's limit of failed replicas or restarts in place.
 
-    Volcano asks at every update of a pod, but not at the one that shows it running first; here that one counts as well.
+    Volcano checks at every update of a pod, except the one that first shows it running; here that one counts as well.
     """
     task = job.tasks[attempt.task]
     if task.failed_raised or attempt.phase == "Terminating" or (not attempt.live and is_doomed(job, attempt)):
@@ -282,8 +276,8 @@ def _failed_too_often(job: Job, attempt: Attempt, restarts: int) -> bool:
 def _event_of(job: Job, attempt: Attempt, before: str | None, restarts: int) -> str:
     """Return Volcano's event for a change of an attempt.
 
-    Where Volcano would miss one, Lahar is finer: a pod first seen after its end has failed or was evicted all the same, and one
-    first seen running does not count as pending.
+    Lahar raises some that Volcano misses: a pod first seen after its end still raises PodFailed or PodEvicted, and one first seen
+    running does not count as pending.
     """
     ours = is_doomed(job, attempt)
     task = job.tasks[attempt.task]
@@ -320,7 +314,7 @@ def go_on(turn: Turn, job: Job, timer: Timer) -> Events:
 
 
 def on_timer(turn: Turn, job: Job, timer: Timer) -> Events:
-    """Carry out what a timer was set for; the state is read anew, the policy is not asked again (Volcano)."""
+    """Carry out what a timer was set for, on the present state; the policy is not evaluated again (Volcano)."""
     if timer.kind == "active_deadline":
         yield from execute(turn, job, Order("TerminateJob", reason="activeDeadlineSeconds have passed"))
         return

@@ -1,12 +1,13 @@
-"""What follows from the facts of a cluster, which are about no one job: nodes that fall silent, go, and come back."""
+"""Rules for facts about clusters rather than jobs: nodes that fall silent, are deleted, or come back."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from engine.events import Data, Event
+from engine.events.actions import TimerCancelled
+from engine.events.attempts import AttemptChanged
 from engine.events.inputs import NodeDeleted, NodeObserved
-from engine.events.jobs import AttemptChanged, TimerCancelled
 from engine.lifecycle import lost_pods
 from engine.lifecycle.indexes import pods_on
 from engine.lifecycle.turn import Decision, Events, Turn
@@ -15,16 +16,16 @@ __all__ = ["decide"]
 
 
 def decide(turn: Turn, event: Event[Data]) -> Decision:
-    """Decide on one fact of a cluster, whatever job may have the id that is its subject."""
+    """Decide on one fact of a cluster, even if a job has the same id as its subject."""
     if isinstance(event.data, NodeObserved):
         if turn.state.facts.nodes.get((event.clusterid, event.data.name)) is not event.data:  # older than the one that was absorbed
             return "duplicate"
         follows = _seen(turn, event.clusterid, event.data)
     elif isinstance(event.data, NodeDeleted):
-        if (event.clusterid, event.data.name) in turn.state.facts.nodes:  # what is known is newer
+        if (event.clusterid, event.data.name) in turn.state.facts.nodes:  # a newer fact is known
             return "duplicate"
         follows = _gone(turn, event.clusterid, event.data.name)
-    else:  # only later decisions look at it
+    else:  # only later decisions read it
         return "unchanged"
     outcome: Literal["unchanged", "applied"] = "unchanged"
     for made in follows:
@@ -53,7 +54,7 @@ def _seen(turn: Turn, cluster: str, node: NodeObserved) -> Events:
 
 
 def _gone(turn: Turn, cluster: str, name: str) -> Events:
-    """Wait for what ran on a node that is gone: whoever deletes its pods may be heard of, or not."""
+    """Start the wait for pods of a deleted node: their deletion may be observed, or not."""
     for job_id in sorted(turn.state.on_node.get((cluster, name), ())):
         job = turn.state.jobs[job_id]
         yield from lost_pods.wait_for_lost(turn.about(job), job, node=name)

@@ -12,8 +12,8 @@ from engine.events import Event
 from engine.events.excerpts import excerpt, gist
 from engine.events.inputs import JobObserved, PodObserved
 from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised
+from engine.lifecycle.job import Job
 from engine.lifecycle.lost_pods import wait_for_lost
-from engine.lifecycle.state import Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.observed import attempts_show, owner_shows
 from statemachines.spec import JobSpec, TaskSpec
@@ -44,7 +44,7 @@ def open_from_pod(turn: Turn, job: Job, pod: PodObserved) -> Events:
 
 
 def contradiction(job: Job, seen: JobObserved) -> str | None:
-    """Say how the status of a job object contradicts an end that it has stated before; `None`: it does not."""
+    """Return how the status of a job object contradicts an end that it has stated before; `None`: it does not."""
     if seen.phase is None or owner_shows(job.phase, seen.phase, inferred=job.inferred) is not None:
         return None
     return f"the job object says {seen.phase} after it had said {job.phase}"
@@ -148,7 +148,7 @@ def follow_attempts(turn: Turn, job: Job, time: int) -> Events:
 
 
 def object_deleted(turn: Turn, job: Job, version: str | None) -> Events:
-    """Take in that the job object is gone; a job without an end of its own is terminated by that."""
+    """Record that the job object is gone, which terminates a job that has not ended."""
     deleted: Event[JobObjectDeleted] = turn.event(job, JobObjectDeleted(version))
     yield deleted
     if job.live:

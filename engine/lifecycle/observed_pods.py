@@ -1,7 +1,7 @@
-"""What an observed pod says about its attempt: the phases that it went through.
+"""Phases of an attempt by observations of its pod.
 
-Every phase is reachable from one observation, skipped ones are recorded with the times that the object gives, and an observation
-never moves an attempt backwards. A closed attempt never changes: what comes later about it is a late fact.
+Every phase is reachable from one observation, skipped phases are recorded with the times of the object, and an observation never
+moves an attempt backwards. A closed attempt never changes: later observations of it are late facts.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, cast
 
 from engine.events import Event
-from engine.events.excerpts import excerpt, gist
-from engine.events.inputs import PodObserved
-from engine.events.jobs import (
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -21,9 +19,11 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptTerminating,
 )
+from engine.events.excerpts import excerpt, gist
+from engine.events.inputs import PodObserved
 from engine.events.times import SECOND
 from engine.lifecycle.closing import close, last_seen
-from engine.lifecycle.state import Attempt, Job
+from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.turn import Events, Turn
 from statemachines.replica import next_attempt_phase, skipped
 from statemachines.vocabulary import (
@@ -50,11 +50,11 @@ EVICTED: Final = frozenset(
         "EndUnknown",
     }
 )
-"""Reasons that Volcano would see as a deleted pod (table rows 2-7 and 15): PodEvicted, and the replica is open at once."""
+"""Reasons that Volcano sees as a deleted pod (table rows 2-7 and 15): PodEvicted, and the replica is open at once."""
 
 
 def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int, *, gone: bool = False) -> Events:
-    """Record everything that an observation shows of a live attempt beyond what is known.
+    """Record all new facts that an observation shows of a live attempt.
 
     Args:
         turn: the turn.
@@ -83,7 +83,7 @@ def advance(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, seen: int,
 
 
 def _was(passed: AttemptPhase, phase: AttemptPhase, pod: PodObserved) -> bool:
-    """Tell whether a pod that is in a phase now was in one that an observation of it skipped."""
+    """Return whether a pod went through a phase that no observation showed."""
     if passed == "Bound":
         return phase == "Running" or pod.node is not None or pod.bound is not None
     if passed == "Running":
@@ -92,9 +92,9 @@ def _was(passed: AttemptPhase, phase: AttemptPhase, pod: PodObserved) -> bool:
 
 
 def _judge(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> tuple[AttemptPhase, str | None]:
-    """Return phase and reason of the pod table, corrected by what the pod alone cannot show.
+    """Return phase and reason of the pod table, corrected by facts that the pod object does not have.
 
-    A deletion that we asked for is the cause of an end unless the pod succeeded; table rows 4 and 17 depend on the node.
+    A deletion that Lahar requested is the cause of an end unless the pod succeeded; table rows 4 and 17 depend on the node.
     """
     phase, reason = pod.phase, pod.reason
     if attempt.kill is not None and phase in {"Failed", "Lost", "Terminating"} and not _ended_before_kill(attempt, pod):
@@ -109,7 +109,7 @@ def _judge(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> tuple[At
 
 
 def _ended_before_kill(attempt: Attempt, pod: PodObserved) -> bool:
-    """Tell whether the pod had ended when its deletion was requested. Kubernetes cuts times down to whole seconds."""
+    """Return whether the pod had ended when its deletion was requested. Kubernetes truncates times to whole seconds."""
     return pod.ended is not None and pod.ended + SECOND <= attempt.killed
 
 
@@ -207,7 +207,7 @@ def _ended(
         and (
             attempt.kill is not None
             or reason in EVICTED
-            or attempt.index >= job.tasks[attempt.task].spec.replicas  # a surplus pod decides nothing, whatever becomes of it
+            or attempt.index >= job.tasks[attempt.task].spec.replicas  # a surplus pod has no influence on its job
             or (known != "exists" and _is_replaced(job, phase))
         ),
         known=known,
@@ -221,9 +221,9 @@ def _ended(
 
 
 def _last_proof(pod: PodObserved, seen: int) -> int:
-    """Return the last proof of life of a pod that ended without evidence: the one use of the time of arrival.
+    """Return the last proof of life of a pod that ended without evidence; the only use of the time of arrival.
 
-    A condition that says why the pod had to end has a time of its own, which is the latest in the object or before it.
+    A condition with the reason of the end has its own time, which is not after the latest time in the object.
     """
     if pod.disruption is not None and pod.deadline is None:
         return pod.proof or 0
@@ -231,12 +231,12 @@ def _last_proof(pod: PodObserved, seen: int) -> int:
 
 
 def _start(attempt: Attempt, pod: PodObserved) -> int | None:
-    """Return when a pod began to run, where that was not seen in time; `None`: it did not. The clock of its node may be behind."""
+    """Return when a pod that was not observed running began to run; `None`: it did not. Its node's clock may be behind."""
     return None if pod.running is None else max(pod.running, attempt.bound or attempt.created)
 
 
 def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: str | None) -> Event[AttemptChanged] | None:
-    """Return what changed about a live attempt besides its phase; `None`: nothing."""
+    """Return the changes of a live attempt besides its phase; `None`: none."""
     restarts = pod.restarts + pod.init_restarts
     new_reason = reason != attempt.reason and (reason is not None or attempt.phase == pod.phase)
     new_ready = pod.ready != attempt.ready and attempt.phase == "Running" and _is_awaited(job, attempt.task)
@@ -267,15 +267,15 @@ def _changed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, reason: s
 
 
 def _is_awaited(job: Job, task: str) -> bool:
-    """Tell whether another task depends on this one; only then does readiness matter."""
+    """Return whether another task depends on this one; only then does readiness matter."""
     return any(other.depends_on is not None and task in other.depends_on.names for other in job.spec.tasks)
 
 
 def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Events:
-    """Keep what an observation says about a closed attempt, if it contradicts or adds to what is known."""
+    """Record an observation of a closed attempt as a late fact, if it contradicts or adds to what is known."""
     unseen = attempt.uid is None
     if not unseen and (pod.phase in {"Pending", "Bound"} or (pod.phase == "Terminating" and attempt.phase != "Lost")):
-        return  # the live past of a closed attempt: nothing new
+        return  # an older, live state of a closed attempt: nothing new
     phase, reason = _judge(turn, job, attempt, pod)
     told = (phase, reason, pod.ended, pod.rank)
     same = phase == attempt.phase and reason == attempt.reason and pod.ended in {None, attempt.ended}
@@ -302,14 +302,14 @@ def tell_late(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved) -> Event
 
 
 def _is_replaced(job: Job, phase: str) -> bool:
-    """Tell whether an attempt that ended in a phase is replaced when its object is deleted by somebody."""
+    """Return whether an attempt that ended in a phase is replaced when somebody deletes its object."""
     return phase != "Succeeded" and job.phase not in FINISHED_JOB_PHASES
 
 
 def tell_object(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, gone: bool) -> Events:
-    """Take in that the object of a closed attempt of a managed job is being deleted, or is gone.
+    """Record that the object of a managed job's closed attempt is being deleted, or is gone.
 
-    Volcano: a failed pod that somebody deletes is replaced. One that succeeded stays a success.
+    Volcano: a failed pod that somebody deletes is replaced; one that succeeded is not.
     """
     if attempt.object == "gone" or not (gone or (pod.deleting and attempt.object != "deleting")):
         return

@@ -12,7 +12,7 @@ __all__ = ["Order"]
 
 @dataclass(slots=True)
 class Order:
-    """An action to be carried out, and why."""
+    """An action to carry out, and its cause."""
 
     action: Action
     task: str | None = None
@@ -24,15 +24,15 @@ class Order:
     reason: str = ""
     deferred: bool = False
     commanded: bool = False
-    """A person or the deletion of the job asks for it, not a rule."""
+    """Requested by a person or by the deletion of the job, not by a rule."""
     cause: FailureClass | None = None
     """Class of the failure that caused it; `None`: no attempt caused it."""
     depth: int = 0
-    """Length of the chain of custom events that asked for it."""
+    """Length of the chain of custom events that led to it."""
 
     @property
     def target(self) -> Target | None:
-        """The part of the job that it is about."""
+        """The part of the job that it acts on."""
         if self.action == "RestartTask" and self.task is not None:
             return Target("task", self.task)
         if self.action == "RestartPod" and self.task is not None and self.index is not None:

@@ -1,11 +1,11 @@
 """The job that an input is about. A named job is a claim, accepted only from the job's own cluster and namespace.
 
-A pod that names a job by annotation alone, and is not of its cluster and namespace, is an observed job of its own. So is a job
-object with the id of a job of another cluster or namespace, with its pods: a cluster that was restored from the backup of another
-one has the same uids. The id of such a job is a hash of cluster, namespace and uid, and behind a `~` the id that was claimed, which
-alone chooses the partition (`engine.events.ids.routing_key`): the shard that knows the job decides on all who claim to be it.
+A pod that names a job of another cluster or namespace by annotation alone is an observed job of its own. So is a job object with
+the id of a job of another cluster or namespace, together with its pods: a cluster restored from the backup of another one has the
+same uids. The id of such a job is a hash of cluster, namespace and uid, followed by `~` and the claimed id. The claimed id alone
+chooses the partition (`engine.events.ids.routing_key`), so the shard that has the job decides on every claim to its id.
 
-That the owner of its controller is its job is a claim of a pod's labels: it never joins a managed job.
+A pod's labels may claim that its job is the owner of its controller; such a pod never joins a managed job.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from engine.events.ids import separate_job_id
 from engine.events.inputs import PodDeleted, PodObserved
 from engine.lifecycle.claims import LOCATED, namespace_of
 from engine.lifecycle.evolve import peek
-from engine.lifecycle.state import Job, ShardState
+from engine.lifecycle.job import Job
+from engine.lifecycle.state import ShardState
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
 
 __all__ = ["false_claim", "job_of"]
@@ -33,7 +34,7 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
     if job is None:
         job = peek(state, event.subject)
     if data.TOPIC == "decisions":
-        return job  # made on the events of this one
+        return job  # decisions are made on the events of this very job
     if isinstance(data, PodDeleted):
         data = data.last
     if (
@@ -42,7 +43,7 @@ def job_of(state: ShardState, event: Event[Data], *, alone: bool = False) -> Job
         and job.cluster == event.clusterid
         and job.namespace == data.namespace
     ):
-        return job  # most are of pods that are known
+        return job  # the common case: a known pod
     if not isinstance(data, LOCATED):
         return _commanded(state, job, event.clusterid)  # a command names its job by id alone
     namespace = namespace_of(data)
@@ -62,7 +63,7 @@ def _commanded(state: ShardState, job: Job, cluster: str) -> Job:
 
 
 def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, namespace: str | None, *, alone: bool) -> bool:
-    # A cluster that is not named is one of its own: else who leaves it out is in all.
+    # An unnamed cluster is a cluster of its own; otherwise leaving out the name would give access to all.
     if job.opened and (job.cluster != event.clusterid or (namespace is not None and namespace != job.namespace)):
         return True
     if isinstance(data, PodObserved) and data.through is not None and job.managed:
@@ -73,13 +74,13 @@ def _is_separate(state: ShardState, job: Job, event: Event[Data], data: Data, na
         return True
     own = separate_job_id(job.id, event.clusterid, data.namespace, data.uid)
     if own in state.jobs or own in state.closed:
-        return True  # it became one before the job that it names was known
+        return True  # it became a job of its own before the job that it names was known
     # A job is forgotten long after its last pod, so a live pod with its id belongs to another job.
     return not job.opened and data.phase not in TERMINAL_ATTEMPT_PHASES and job.id in state.forgotten
 
 
 def false_claim(job: Job, pod: PodObserved) -> str | None:
-    """Say which job a pod names that is not its own; `None`: it names none such."""
+    """Describe a pod's claim to a job that is not its own; `None`: it has none."""
     if pod.claimed is not None:
         return f"pod {pod.name} names job {pod.claimed} by annotation, but its controller is {pod.owner}"
     if pod.job != job.id and pod.through is not None:

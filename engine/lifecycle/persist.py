@@ -1,4 +1,4 @@
-"""Snapshot records of a shard: their names, how each is written and read back."""
+"""Snapshot records of a shard: names, writing, reading."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from engine.lifecycle import codec
 from engine.lifecycle.evolve import keep_warm
 from engine.lifecycle.idle_jobs import note_stranger
 from engine.lifecycle.indexes import index_job, note_submitted
+from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import later_pages
-from engine.lifecycle.state import Job, Page, ShardState
+from engine.lifecycle.state import ShardState
 
 __all__ = ["dump", "jobs", "load", "records", "subject_of"]
 
 
 def records(state: ShardState) -> Iterator[str]:
-    """Yield the name of every record. Records may be dumped meanwhile."""
-    # Both before the first is dumped: a job that is dumped may be closed by it.
+    """Yield the name of every record. Records may be dumped while it runs."""
+    # Both are copied before the first dump, because dumping a job may close it.
     live, closed = list(state.jobs.items()), list(state.closed)
     for ident, job in live:
         yield codec.record_name(ident)
@@ -42,9 +43,9 @@ def subject_of(record: str) -> str:
 
 
 def dump(state: ShardState, record: str) -> bytes | None:
-    """Return the content of a record; `None` if its subject is gone.
+    """Return the content of a record; `None`: its subject is gone.
 
-    A job about which nothing is under way is kept as its records from here on.
+    From then on an idle job is kept as its records.
     """
     kind, _, name = record.partition("/")
     if kind == "job":
@@ -55,7 +56,7 @@ def dump(state: ShardState, record: str) -> bytes | None:
     if thing is not None:
         return dump_thing(state.facts, thing)
     if kind != codec.FORGOTTEN or not name.isdecimal():
-        return None  # another release's
+        return None  # written by another release
     return state.forgotten.chunk(int(name)) or None
 
 
@@ -69,7 +70,7 @@ def _dump_job(state: ShardState, ident: str) -> bytes | None:
         state.closed[ident] = record
         known = job.encoded or {}
         pages = {page: known.get(page) or codec.encode_page(job, page) or b"" for page in later_pages(job)}
-        if pages:  # what comes about it later changes a few of them
+        if pages:  # later events change only a few of them
             state.closed_pages[ident] = job.encoded = pages
             keep_warm(state, job)
     return record
@@ -122,7 +123,7 @@ def jobs(records: Iterable[tuple[str, bytes]]) -> Iterator[Job]:
 def _sorted(
     records: Iterable[tuple[str, bytes]],
 ) -> tuple[dict[str, bytes], dict[str, dict[Page, bytes]], list[tuple[str, bytes]]]:
-    """Return the jobs' own records, their later pages, and all other records."""
+    """Return the jobs' own records, their later pages, and the other records."""
     heads: dict[str, bytes] = {}
     pages: dict[str, dict[Page, bytes]] = {}
     others: list[tuple[str, bytes]] = []

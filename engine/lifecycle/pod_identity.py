@@ -1,15 +1,15 @@
-"""Which attempt of a job a pod is, and what contradicts that."""
+"""Which attempt of a job a pod is, and contradictions to that."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from engine.events.attempts import AttemptStarted
 from engine.events.bounds import REPLICAS, TASKS
 from engine.events.excerpts import excerpt
 from engine.events.inputs import PodObserved
-from engine.events.jobs import AttemptStarted
 from engine.lifecycle.closing import give_up, give_up_object
-from engine.lifecycle.state import Attempt, Job
+from engine.lifecycle.job import Attempt, Job
 from engine.lifecycle.turn import Events, Turn
 
 __all__ = ["contradiction", "locate", "start"]
@@ -19,7 +19,7 @@ MAIN: Final = "main"
 
 
 def locate(job: Job, pod: PodObserved) -> Attempt | None:
-    """Return the attempt that a pod is: the one with its uid, or the wanted one that it was made for; `None`: a new one."""
+    """Return the attempt of a pod: the one with its uid, or the requested one that it was made for; `None`: a new one."""
     known = job.by_uid.get(pod.uid)
     if known is not None or not job.managed or pod.index is None:
         return known
@@ -32,7 +32,7 @@ def locate(job: Job, pod: PodObserved) -> Attempt | None:
 
 
 def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved, max_replicas: int = REPLICAS) -> str | None:
-    """Say how a pod contradicts what is known of its job or of itself, or exceeds what a job may have; `None`: it does not."""
+    """Return how a pod contradicts known facts of its job or itself, or exceeds a job's bounds; `None`: it does not."""
     if attempt is None:
         beyond = _beyond(job, pod, max_replicas)
         if beyond is not None:
@@ -46,7 +46,7 @@ def contradiction(job: Job, attempt: Attempt | None, pod: PodObserved, max_repli
 
 
 def _beyond(job: Job, pod: PodObserved, max_replicas: int) -> str | None:
-    """Say which bound of a job a new pod exceeds; `None`: it exceeds none."""
+    """Return which bound of a job a new pod exceeds; `None`: none."""
     task = job.tasks.get(pod.task or MAIN)
     if task is None and len(job.tasks) >= TASKS:
         return f"pod {pod.name} is of another task, and the job has {TASKS} tasks, which is the most"
@@ -59,9 +59,9 @@ def _beyond(job: Job, pod: PodObserved, max_replicas: int) -> str | None:
 
 
 def _another_pod_was(job: Job, pod: PodObserved) -> str | None:
-    """Say that the attempt or the replica that a pod claims to be was or is another pod; `None`: it claims none.
+    """Return why a pod cannot be the attempt or replica that it claims: another pod was or is; `None`: it can.
 
-    One that does not say which attempt it is takes the place of another pod only if that is gone, which its name alone proves.
+    A pod without an attempt number takes another pod's place only if that pod is gone, which the same name proves.
     """
     current = job.tasks[pod.task or MAIN].slots.get(pod.index) if pod.index is not None else None
     if current is None:
@@ -75,10 +75,10 @@ def _another_pod_was(job: Job, pod: PodObserved) -> str | None:
 
 
 def start(turn: Turn, job: Job, pod: PodObserved) -> Events:
-    """Begin the attempt of a pod that was not known.
+    """Start the attempt of an unknown pod.
 
-    A pod takes over the index of an older one: if that was last seen alive and not being deleted, its end was missed. (Until a pod
-    that is being deleted is gone, an indexed Job may run both.)
+    The pod takes over the index of an older one. If that was last seen alive and not being deleted, its end was missed. (An indexed
+    Job may run both while the older one is being deleted.)
     """
     name = pod.task or MAIN
     task = job.tasks.get(name)

@@ -1,17 +1,18 @@
-"""What follows from an observation of a pod of a job, or from one that is waited for in vain."""
+"""Rules for observations of a job's pods, and for pods whose wait has expired."""
 
 from __future__ import annotations
 
 from itertools import islice
 
+from engine.events.actions import TimerSet
 from engine.events.inputs import PodObserved
-from engine.events.jobs import Anomaly, TimerSet
+from engine.events.outcomes import Anomaly
 from engine.kubernetes.observation.versions import is_newer
 from engine.lifecycle import lost_pods, managed_jobs, observed_jobs, observed_pods, ownership, pod_identity, refused_inputs
 from engine.lifecycle.actions import settle
 from engine.lifecycle.closing import give_up, give_up_object
+from engine.lifecycle.job import Attempt, Job, Timer, category
 from engine.lifecycle.pods import ask_again, stray
-from engine.lifecycle.state import Attempt, Job, Timer, category
 from engine.lifecycle.steps import PACE, PODS, WORK
 from engine.lifecycle.tasks import follow_tasks
 from engine.lifecycle.turn import Decision, Events, Turn
@@ -20,7 +21,7 @@ __all__ = ["give_up_lost", "pod_of_job", "settle_list"]
 
 
 def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Decision:
-    """Take in what is seen of a pod; `deleted`: its object is gone, and this is what was seen of it last."""
+    """Apply an observation of a pod; `deleted`: its object is gone, and this is its last state."""
     attempt = pod_identity.locate(job, pod)
     if attempt is not None and not is_newer(pod.version, attempt.version):
         # a deletion that carries the resourceVersion of the last change is newer than that change
@@ -37,7 +38,7 @@ def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Deci
         return "anomalous"
     if not job.opened:
         yield from observed_jobs.open_from_pod(turn, job, pod)
-    before, seen = None, 0  # of a pod that comes into view, the object itself is the only proof of life
+    before, seen = None, 0  # on a pod's first observation the object is the only proof of life
     counted = None
     if attempt is None:
         yield from pod_identity.start(turn, job, pod)
@@ -53,13 +54,13 @@ def pod_of_job(turn: Turn, job: Job, pod: PodObserved, *, deleted: bool) -> Deci
         return (yield from _pod_of_closed(turn, job, attempt, pod, deleted=deleted))
     at, restarts = turn.index, attempt.restarts
     yield from observed_pods.advance(turn, job, attempt, pod, seen, gone=deleted)
-    if deleted and attempt.live:  # whoever told of it has not judged its end
+    if deleted and attempt.live:  # the producer did not determine how it ended
         yield give_up(turn, job, attempt, "Lost", "EndUnknown")
     if before is not None and turn.index == at:
         return "unchanged"
     if job.managed:
         yield from managed_jobs.pod_changed(turn, job, attempt, before, restarts, pod.first_exit_code)
-    elif category(attempt) != counted or job.finished is not None:  # until its end an observed job follows its counters alone
+    elif category(attempt) != counted or job.finished is not None:  # until it ends, an observed job follows its counters alone
         yield from _follow_attempt(turn, job, attempt, listed=pod.listed is not None)
     if job.lost and not attempt.live:
         yield from lost_pods.stop_waiting(turn, job, attempt)
@@ -81,14 +82,14 @@ def _pod_of_closed(turn: Turn, job: Job, attempt: Attempt, pod: PodObserved, *, 
 
 
 def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
-    """Close what a timer has waited for in vain, with all that follows from each end."""
+    """Close the attempts whose wait has expired, and react to each end."""
     found = list(islice(lost_pods.lost(turn, job, timer), PODS + 1))
     done = 0
     for attempt, why in found[:PODS]:
         if turn.work > WORK:
             break
         done += 1
-        # Each end is one for itself; what a chain of events has asked for goes on with that chain.
+        # Each end starts with the timer as its cause, at the depth of the chain that set the timer.
         turn.cause, turn.time, turn.depth = turn.origin, turn.now, timer.depth
         if not attempt.live:
             gone = f"its node {attempt.node}" if why == "NodeLost" else "its job"
@@ -112,19 +113,19 @@ def give_up_lost(turn: Turn, job: Job, timer: Timer) -> Events:
 
 def _follow_attempt(turn: Turn, job: Job, attempt: Attempt, *, listed: bool = False) -> Events:
     if listed and not attempt.live:
-        return  # what its end means is known with the last pod of the List
+        return  # the phase follows with the last pod of the List
     yield from _follow(turn, job, {attempt.task: attempt.since})
 
 
 def settle_list(turn: Turn, job: Job) -> Events:
-    """Let the phases of a job follow all pods that a List shows of it, now that the last of them is known."""
+    """Update the phases of a job after the last of its pods in a List."""
     changed = {name: task.latest for name, task in job.tasks.items() if task.next_index}
-    if changed:  # else no pod of the List is one that a job may have
+    if changed:  # otherwise no job may have any pod of the List
         yield from _follow(turn, job, changed)
 
 
 def _follow(turn: Turn, job: Job, changed: dict[str, int]) -> Events:
-    """Let the phases of an observed job and of its tasks follow attempts of these tasks that changed last at these times."""
+    """Update the phases of an observed job and of its changed tasks (task → time of the last change of its attempts)."""
     yield from follow_tasks(turn, job, changed)
     was, last = job.finished, max(changed.values())
     yield from observed_jobs.follow_attempts(turn, job, last)

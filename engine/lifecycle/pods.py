@@ -1,4 +1,4 @@
-"""Pods of managed jobs: request the creation of missing ones and the deletion of those that a rule selects."""
+"""Pods of managed jobs: requests to create missing pods, bind placed ones, and delete those that a rule selects."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
+from engine.events.actions import EffectRequested
+from engine.events.attempts import AttemptObjectChanged, AttemptStarted
 from engine.events.decisions import SCHEDULER
 from engine.events.inputs import PodObserved
-from engine.events.jobs import AttemptObjectChanged, AttemptStarted, EffectRequested
 from engine.lifecycle.closing import give_up
+from engine.lifecycle.job import Attempt, Job, Task, Timer, category
 from engine.lifecycle.lost_pods import wait_for_node, wait_for_sight
 from engine.lifecycle.orders import Order
-from engine.lifecycle.state import Attempt, Job, Task, Timer, category
 from engine.lifecycle.steps import PODS, go_on, go_on_killing, room
 from engine.lifecycle.turn import Events, Turn
 from statemachines.counters import Counters, Pod
@@ -40,15 +41,15 @@ __all__ = [
 ]
 
 EVICTED: Final = "PreemptedByScheduler"
-"""Reason with which attempts end that a decision evicts."""
+"""Reason of the end of attempts that a decision evicts."""
 
 _SYNC: Final = Order("SyncJob")
 
 
 def group_phase(job: Job) -> str | None:
-    """Return the phase of the job's PodGroup as far as it decides on pods; `None`: there is none.
+    """Return the phase of the job's PodGroup that gates pods; `None`: there is no group.
 
-    Where somebody else schedules the job its group counts as Inqueue as soon as it exists.
+    If another scheduler has the job, its group counts as Inqueue as soon as it exists.
     """
     if not job.grouped:
         return None
@@ -58,11 +59,11 @@ def group_phase(job: Job) -> str | None:
 def start_missing(turn: Turn, job: Job) -> Events:
     """Request missing pods, and the deletion of the pods that they replace.
 
-    A replica is taken until the object of its last attempt is gone. A task waits for those that it depends on.
+    A replica is occupied until the object of its last attempt is gone. A task waits for those that it depends on.
     """
     if not creates_pods(group_phase(job)):
         return
-    if job.steps:  # it goes on by itself
+    if job.steps:  # the pending step continues
         return
     more = room(job, PODS)
     for task, what, indexes in sync_job(job.tasks):
@@ -117,7 +118,7 @@ def scope_of(job: Job, effect: str, order: Order) -> KillScope | None:
 
 
 def plan_of(job: Job, scope: KillScope | None, order: Order) -> KillPlan | None:
-    """Return the deletions of a kill that are still to be asked for; `None`: its partition does not exist."""
+    """Return the deletions of a kill that are still to be requested; `None`: its partition does not exist."""
     if scope is None:
         return KillPlan()
     if scope == "target":
@@ -130,7 +131,7 @@ def plan_of(job: Job, scope: KillScope | None, order: Order) -> KillPlan | None:
 
 
 def breadth(job: Job, target: Target | None) -> int:
-    """Return how many pods are looked at for the plan of a kill."""
+    """Return how many pods the plan of a kill examines."""
     if target is None:
         return sum(len(task.slots) for task in job.tasks.values())
     if target.type == "pod":
@@ -140,12 +141,12 @@ def breadth(job: Job, target: Target | None) -> int:
 
 
 def left_to_kill(job: Job) -> int:
-    """Return how many pods are looked at to say what the kills under way will still reach (`when_killed`)."""
+    """Return how many pods `when_killed` examines."""
     return sum(breadth(job, _order_of(timer).target) for timer in job.kills.values())
 
 
 def kill(turn: Turn, job: Job, plan: KillPlan, scope: KillScope | None, order: Order, reason: str) -> Events:
-    """Ask for the deletions of a plan, as many as one step may; the rest comes step by step, unless it does already."""
+    """Request the deletions of a plan, up to one step's limit; the rest follows in steps, unless one is pending."""
     if any(timer.kill == scope and _order_of(timer).target == order.target for timer in job.kills.values()):
         return
     most = room(job, PODS)
@@ -165,10 +166,10 @@ def _order_of(timer: Timer) -> Order:
 
 
 def is_doomed(job: Job, attempt: Attempt) -> bool:
-    """Return whether the deletion of a pod was asked for, or will be, or would have been, by a kill that goes on step by step.
+    """Return whether a pod's deletion was requested, or will be (or would have been) by a kill that continues in steps.
 
-    Volcano marks all pods of a kill before it deletes the first. It does not mark those that its scheduler evicts: their policies
-    are asked, unless the job as a whole was evicted.
+    Volcano marks all pods of a kill before it deletes the first. It does not mark pods that its scheduler evicts: their policies
+    are evaluated, unless the whole job was evicted.
     """
     killed = attempt.kill is not None and not (attempt.kill == EVICTED and attempt.job_version == job.version)
     return killed or any(_reaches(job, timer, attempt) for timer in job.kills.values())
@@ -184,9 +185,9 @@ def _reaches(job: Job, timer: Timer, attempt: Attempt) -> bool:
 
 
 def when_killed(job: Job) -> tuple[Counters, dict[str, Counters]]:
-    """Return the counters of a job and of its tasks as if the rest of every kill under way had been asked for.
+    """Return the counters of a job and of its tasks as if every pending kill were complete.
 
-    The phase rule judges a kill as a whole, as Volcano carries it out in one pass.
+    The phase rule sees a kill as a whole, because Volcano carries it out in one pass.
     """
     if not job.kills:
         return job.counts, {name: task.counts for name, task in job.tasks.items()}
@@ -241,7 +242,7 @@ def _pod(job: Job, attempt: Attempt, counted: str) -> Pod:
 
 
 def _delete(turn: Turn, job: Job, pods: Iterable[Pod], cause: str) -> Events:
-    """Request deletions. An attempt whose pod has not come into view is closed by what is seen of it, or given up."""
+    """Request deletions. An attempt whose pod was never observed is given up: at once if none was requested, else after a wait."""
     unseen = False
     for pod in pods:
         attempt = job.tasks[pod.task].slots[pod.index or 0]
@@ -255,7 +256,7 @@ def _delete_one(turn: Turn, job: Job, attempt: Attempt, cause: str) -> Events:
     if attempt.live and attempt.object == "absent":
         yield give_up(turn, job, attempt, "Failed", "NeverStarted")
         return
-    if attempt.object == "gone":  # nothing is left to delete: its replica is open at once
+    if attempt.object == "gone":  # no object is left to delete: its replica is open at once
         key = (attempt.task, attempt.index, attempt.number)
         yield turn.event(job, AttemptObjectChanged(*key, object="gone", replaceable=True, version=attempt.version))
         return
@@ -275,7 +276,7 @@ def _stands(attempt: Attempt) -> bool:
 
 
 def bind_decided(turn: Turn, job: Job) -> Events:
-    """Request the binding of pods that exist and whose node is decided, as many as one step may."""
+    """Request the binding of existing pods whose node is decided, up to one step's limit."""
     waiting = [one for task in job.tasks.values() for one in task.slots.values() if _is_to_be_bound(one)]
     most = room(job, PODS)
     for attempt in waiting[:most]:
@@ -300,7 +301,7 @@ def evict(turn: Turn, job: Job, attempts: Iterable[Attempt]) -> Events:
 
 
 def meet(turn: Turn, job: Job, attempt: Attempt) -> Events:
-    """Handle the first observation of a pod: one no longer wanted is deleted, and one whose node is decided is bound to it."""
+    """Handle the first observation of a pod: delete it if no longer wanted, bind it if its node is decided."""
     if _is_to_be_bound(attempt):
         yield turn.event(job, _bind(attempt))
     if attempt.object == "exists" and (attempt.kill is not None or attempt.reason == "NeverStarted"):
@@ -310,9 +311,9 @@ def meet(turn: Turn, job: Job, attempt: Attempt) -> Events:
 
 
 def stray(turn: Turn, job: Job, pod: PodObserved) -> Events:
-    """Request the deletion of a duplicate pod of an attempt: it occupies the name that the next pod needs.
+    """Request the deletion of an attempt's duplicate pod, which occupies the name that the next pod needs.
 
-    One that says no attempt, and has another name, was made by somebody else.
+    A pod without an attempt number and with another name was made by somebody else.
     """
     if pod.attempt is None and pod.index is not None and pod.name != pod_name(job.name, pod.task or "", pod.index):
         return
@@ -321,7 +322,7 @@ def stray(turn: Turn, job: Job, pod: PodObserved) -> Events:
 
 
 def ask_again(turn: Turn, job: Job, attempt: Attempt) -> Events:
-    """Ask again for what failed, if it is still wanted."""
+    """Request a failed effect again, if it is still wanted."""
     if attempt.object in {"absent", "asked", "made"} and attempt.live and attempt.kill is None:
         yield turn.event(job, _effect("create_pod", attempt))
     elif attempt.live and attempt.phase == "Terminating" and attempt.kill is None:  # a deletion requested elsewhere keeps its cause

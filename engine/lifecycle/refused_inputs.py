@@ -21,10 +21,10 @@ from engine.events.inputs import (
     JobUpdated,
     RowUnreadable,
 )
-from engine.events.jobs import Fault, InputReleased
+from engine.events.outcomes import Fault, InputReleased
 from engine.lifecycle import indexes
 from engine.lifecycle.claims import namespace_of, restore
-from engine.lifecycle.state import Job
+from engine.lifecycle.job import Job
 from engine.lifecycle.turn import Events, Turn
 
 __all__ = [
@@ -74,12 +74,12 @@ def manifest_digest(submission: JobSubmitted) -> str:
 
 
 def faults_digest(faults: Iterable[Fault]) -> str:
-    """Return what tells why a submission was rejected: another version of it with the same faults says nothing new."""
+    """Return the digest of a submission's faults: another version with the same faults is a repeat."""
     return _digest([[fault.path, fault.message] for fault in faults])
 
 
 def held_key(event: Event[Data]) -> str:
-    """Return what an input is held under: the same id means another input if others say it, or if it submits something else."""
+    """Return the key of a held input: the same id from another sender, or with another manifest, is another input."""
     data, manifest, strict = event.data, None, False
     if isinstance(data, JobSubmitted):
         manifest, strict = data.manifest, data.strict
@@ -87,7 +87,7 @@ def held_key(event: Event[Data]) -> str:
 
 
 def key_of_held(held: Mapping[str, Any]) -> str:
-    """Return the same of an input that was kept, which is not decoded."""
+    """Return the same key from a held input's JSON, without decoding the event."""
     data: Mapping[str, Any] = held["data"]
     manifest = data.get("manifest") if held["type"] == JobSubmitted.TYPE else None
     strict = data.get("strict", False)
@@ -97,7 +97,7 @@ def key_of_held(held: Mapping[str, Any]) -> str:
 def _held_key(ident: str, cluster: str, principal: str, manifest: Mapping[str, Any] | None, *, strict: bool) -> str:
     if manifest is None:
         return _key(cluster, "", principal, ident, None)
-    # An object that is watched has a new version whenever somebody writes its status.
+    # A watched object gets a new resourceVersion with every write of its status.
     metadata = manifest.get("metadata")
     if isinstance(metadata, dict) and isinstance(metadata.get("resourceVersion"), str):
         metadata = {name: value for name, value in metadata.items() if name not in {"managedFields", "resourceVersion"}}
@@ -110,7 +110,7 @@ def _digest(said: object) -> str:
 
 
 def is_known(job: Job, event: Event[Data]) -> bool:
-    """Return whether an input repeats one that was refused, or that came before its job."""
+    """Return whether an input repeats one that was refused, or that arrived before its job."""
     data, cluster = event.data, event.clusterid
     what, principal = asked(data)[0], _principal_of(data)
     if was_said(job, cluster, what, principal, event.id):
@@ -124,27 +124,27 @@ def was_said(job: Job, cluster: str, what: str, principal: str, ident: str, cont
 
 
 def remember_said(job: Job, cluster: str, what: str, principal: str, ident: str, content: str | None = None) -> None:
-    """Remember a request; for a job only while it has room for as many of its own inputs.
+    """Remember a request; about a job only while it remembers fewer than half as many ids as it may.
 
     Args:
-        job: the job, or what is none.
-        cluster: that it was said in.
-        what: was asked for.
-        principal: who asked.
+        job: the job, or the id that is no job.
+        cluster: cluster of the input.
+        what: the request.
+        principal: its sender.
         ident: id of the input.
-        content: digest of the manifest that was rejected, or of its faults: the same id with others is another submission.
+        content: digest of the rejected manifest or of its faults; the same id with another digest is another submission.
     """
     if not job.opened or len(job.seen) < indexes.SEEN // 2:
         indexes.remember(job, _key(cluster, what, principal, ident, content))
 
 
 def remember_released(job: Job, held: dict[str, Any], released: InputReleased) -> None:
-    """Remember an input that was held; a duplicate is known already, by whatever made it one."""
+    """Remember a released input; a duplicate is remembered already."""
     if released.outcome == "duplicate":
         return
     event = restore(held)
     data = event.data
-    # What earlier releases wrote does not name the other job.
+    # Events of earlier releases do not name the other job.
     own = event.clusterid == job.cluster and namespace_of(data) in {None, job.namespace}
     other = released.job is not None or (job.opened > 0 and not own)
     if job.opened and not other and released.outcome not in {"refused", "rejected"}:
@@ -155,14 +155,14 @@ def remember_released(job: Job, held: dict[str, Any], released: InputReleased) -
 
 
 def was_released(job: Job, event: Event[Data]) -> bool:
-    """Return whether an input that is about another job was held by this one, which remembers what it has released."""
+    """Return whether an input about another job was held for this one and released."""
     data = event.data
     content = manifest_digest(data) if isinstance(data, JobSubmitted) else None
     return was_said(job, event.clusterid, asked(data)[0], _principal_of(data), event.id, content)
 
 
 def _principal_of(data: Any) -> str:  # noqa: ANN401 - observations have none
-    """Return the sender of an input."""
+    """Return the principal of an input; empty: none."""
     found: str = getattr(data, "principal", "")
     return found
 
@@ -172,8 +172,8 @@ def _key(cluster: str, what: str, principal: str, ident: str, content: str | Non
 
 
 def say(turn: Turn, job: Job, data: Data) -> Events:
-    """Say something of a job, or of what is none yet: what opens it may come with the same id, and others follow from it then."""
+    """Yield an event about a job, or about an id that is no job yet; then with ids that those of a later opening cannot equal."""
     part = turn if job.opened else turn.about(job)
     yield part.event(job, data)
     if part is not turn:
-        turn.index += 1  # something has followed
+        turn.index += 1  # later events of this input get other ids

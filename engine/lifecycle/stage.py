@@ -1,7 +1,7 @@
 """The lifecycle stage: decides the events of each input, job by job.
 
-`decide` routes an input to the rules of its kind and names its outcome; `fire` does the same for timers. Managed jobs are ruled by
-`managed_jobs`, observed ones by `observed_jobs`; what a pod shows is read by `observed_pods` for both.
+`decide` routes an input to the rule of its kind and returns its outcome; `fire` does the same for timers. `managed_jobs` has the
+rules of managed jobs, `observed_jobs` those of observed ones; both read pods with `observed_pods`.
 """
 
 from __future__ import annotations
@@ -11,23 +11,22 @@ from heapq import heappop
 from typing import Any, Final
 
 from engine.events import Data, Event, NotKeptError, Topic
+from engine.events.actions import EffectRequested, TimerFired
+from engine.events.attempts import AttemptLateFact
 from engine.events.bounds import REPLICAS
 from engine.events.decisions import DecisionRefused
 from engine.events.ids import timer_fired_id
 from engine.events.inputs import CommandIssued, PodDeleted
-from engine.events.jobs import (
+from engine.events.jobs import JobForgotten
+from engine.events.outcomes import (
     Anomaly,
-    AttemptLateFact,
     CommandRefused,
     DeadLettered,
-    EffectRequested,
     InputOrphaned,
     InputParked,
-    JobForgotten,
     JobParked,
     JobRejected,
     RowRejected,
-    TimerFired,
 )
 from engine.events.times import SECOND
 from engine.lifecycle import (
@@ -45,7 +44,8 @@ from engine.lifecycle import (
 )
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import absorb, evolve, head, peek
-from engine.lifecycle.state import Job, ShardState, Timer
+from engine.lifecycle.job import Job, Timer
+from engine.lifecycle.state import ShardState
 from engine.lifecycle.turn import SOURCE, STAGE, Decision, Events, Turn
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
@@ -57,7 +57,7 @@ ORPHAN_WAIT: Final = 60 * SECOND
 """How long a pod waits for the managed job that it names (microseconds)."""
 
 STRANGERS: Final = 10_000
-"""Ids that are no job kept by a shard unless configured otherwise."""
+"""Most ids that are no job which a shard keeps unless configured otherwise."""
 
 _OUTCOMES: Final[dict[type[Data], str | None]] = {
     TimerFired: None,
@@ -97,8 +97,8 @@ class LifecycleStage:
             forget_after: how long a finished job, or an id that is no job, is kept (microseconds); not less than the inputs are
                 retained. An aborted job is kept for 335 days more.
             orphan_wait: how long a pod waits for the managed job that it names (microseconds).
-            strangers: ids that are no job (rejected submissions, refused commands) kept at most; the oldest is forgotten first.
-            max_replicas: how many replicas a job may have, all tasks together.
+            strangers: most ids that are no job (rejected submissions, refused commands); the oldest is forgotten first.
+            max_replicas: most replicas of a job, all tasks together.
         """
         self.strangers = strangers
         self.max_replicas = max_replicas
@@ -128,14 +128,14 @@ class LifecycleStage:
     def fire(self, state: ShardState, now: int, error: str | None = None) -> Events:
         """Fire the earliest timer, which is due at or before `now`; with `error`, park its job instead of acting on it.
 
-        A timer of a job that is parked, or of which inputs are still held, stands still.
+        Timers of a job that is parked or has held inputs are paused.
         """
         yield from self._fire(state, now, lambda turn, job, timer: self._act(turn, job, timer, error))
 
     def drop(self, state: ShardState, now: int, error: str) -> Events:
         """Drop the earliest timer because its job could not be parked either; an anomaly of the job records the reason.
 
-        What is to be forgotten has no timer to be given up, and is forgotten all the same: that takes the head of its record alone.
+        An idle job that is due to be forgotten has no timer to drop; it is forgotten, which needs only the head of its record.
         """
         yield from self._fire(state, now, lambda turn, job, timer: _give_up(turn, job, timer, error))
 
@@ -170,7 +170,7 @@ class LifecycleStage:
         return timers[0][0] if forgotten is None else min(timers[0][0], forgotten[0])
 
     def unfinished(self, state: ShardState) -> int | None:
-        """Return when work on a large job goes on (microseconds), or `None`."""
+        """Return when the next step of a large job is due (microseconds), or `None`."""
         return min(state.steps.values(), default=None)
 
     # --- the rest of the protocol -----------------------------------------------------------------------------------------
@@ -179,13 +179,13 @@ class LifecycleStage:
         """Park the job of an input that could not be decided on.
 
         Raises:
-            NotKeptError: it is a fact of a cluster, which is about no job; or the job holds as much as it may.
+            NotKeptError: it is a fact of a cluster, not about a job; or the job's limit of held inputs is reached.
         """
         if event.data.TOPIC == "cluster":
             raise NotKeptError(f"the cluster's fact {event.type} about {event.subject!r} could not be decided on: {error}")
         job = ownership.job_of(state, event)
         turn = _begin(state, event, job, now)
-        if isinstance(event.data, CommandIssued) and event.data.action == "Unpark":  # a held input would release itself
+        if isinstance(event.data, CommandIssued) and event.data.action == "Unpark":  # a held one could not be released
             part, principal = (turn, None) if job.opened else (turn.about(job), event.data.principal)
             yield part.event(job, CommandRefused("Unpark", f"nothing is released: {error}", event.data.by, principal))
             return "refused"
@@ -202,11 +202,11 @@ class LifecycleStage:
         known = head(state, ident)
         if isinstance(event.data, JobForgotten):
             gone = ident in state.forgotten or state.forgotten.sequence(ident) >= event.sequence
-            # The record of the job, or of what came under its id later, may be there still: all that followed is applied again.
+            # If the job's record, or a later one of the same id, is still there, all later events are applied again.
             return gone and ident not in state.jobs and ident not in state.closed
         if known.sequence >= event.sequence or (not known.opened and ident in state.forgotten):
             return True
-        # The record of a job that was forgotten later may be gone before that of its id is written: only that it was is news then.
+        # A forgotten job's record may be gone before that of its id is written; then only its `job.forgotten` is new.
         return not known.sequence and event.sequence > 1
 
     def touched(self, state: ShardState) -> list[str]:
@@ -216,7 +216,7 @@ class LifecycleStage:
         return changed
 
     def dump(self, state: ShardState, record: str) -> bytes | None:
-        """Return what a record is to hold, canonical; `None` if what it was about is gone."""
+        """Return the canonical content of a record; `None`: its subject is gone."""
         return persist.dump(state, record)
 
     def load(self, state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
@@ -232,13 +232,13 @@ class LifecycleStage:
         return persist.records(state)
 
     def subject(self, record: str) -> str:
-        """Return the subject that a record is of: a large job has several."""
+        """Return the subject of a record; a large job has several records."""
         return persist.subject_of(record)
 
     # --- timers -----------------------------------------------------------------------------------------------------------
 
     def _next_forgotten(self, state: ShardState) -> tuple[int, str] | None:
-        """Return the id of the next job to be forgotten, and when."""
+        """Return when the next job is forgotten, and its id."""
         if len(state.strangers) > self.strangers:
             return state.oldest_strangers.first(state, idle_jobs.stranger_of)
         if not state.finished:
@@ -268,8 +268,8 @@ class LifecycleStage:
         )
 
     def _fire(self, state: ShardState, now: int, act: Callable[[Turn, Job, Timer], Events]) -> Events:
-        """Let the earliest timer have fired, and act on it; or forget the job whose time is over before it."""
-        self.due(state)  # drops timers that no longer hold
+        """Fire the earliest timer and act on it, or forget a job that is due before it."""
+        self.due(state)  # drops cancelled timers
         forgotten = self._forgotten_first(state)
         if forgotten is not None:
             yield from self._forget(state, *forgotten, now)
@@ -291,7 +291,7 @@ class LifecycleStage:
     def _on_timer(self, turn: Turn, job: Job, timer: Timer) -> Events:
         if timer.kind == "orphan_wait":
             event = held_inputs.first_owned(job)
-            if event is not None:  # the job is that of its controller, too
+            if event is not None:  # its controller names the same job
                 turn.cluster = event.clusterid
                 yield from observed_jobs.open_from_pod(
                     turn, job, event.data.last if isinstance(event.data, PodDeleted) else event.data
@@ -308,7 +308,7 @@ class LifecycleStage:
 
 
 def _begin(state: ShardState, event: Event[Data], job: Job, now: int) -> Turn:
-    """Begin the turn of an input that is about a job."""
+    """Begin the turn of an input about a job."""
     turn = Turn(state, event.id, now, event.clusterid)
     return turn if job.id == event.subject else turn.about(job)
 
@@ -336,7 +336,7 @@ def _check(job: Job) -> None:
     """Raise if a job breaks what every job must satisfy.
 
     Raises:
-        InvariantError: see the text; the processor parks the job.
+        InvariantError: a counter is negative, or a finished phase has no time; the processor parks the job.
     """
     counts = job.counts
     if min(counts.pending, counts.running, counts.succeeded, counts.failed, counts.terminating, job.live) < 0:

@@ -1,7 +1,7 @@
-"""Tables of jobs and tasks, most of which stay empty: until it is filled, each is the one empty table that all share.
+"""Tables of jobs and tasks, most of which stay empty: all unfilled ones share one empty table.
 
-An empty dict takes 64 bytes, and a job has some 20 tables. The shared one cannot be written to: a table is a `Mapping`, so mypy
-finds what writes to it without `own`, and what mypy does not see raises `TypeError`.
+An empty dict takes 64 bytes, and a job has some 20 tables. The shared one is read-only: a table is a `Mapping`, so mypy finds
+writes without `own`, and a write that mypy does not see raises `TypeError`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 EMPTY: Final[Mapping[Any, Any]] = MappingProxyType({})
-"""What every table is that was never filled."""
+"""The shared empty table."""
 
 
 def empty() -> Mapping[Any, Any]:

@@ -1,4 +1,4 @@
-"""Phases of tasks: what their replicas amount to."""
+"""Phases of tasks, by the counters of their replicas."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from engine.events.jobs import TaskPhaseChanged
-from engine.lifecycle.state import Job, Task
+from engine.lifecycle.job import Job, Task
 from engine.lifecycle.turn import Events, Turn
 from statemachines.sync import may_start
 from statemachines.task import TaskFacts, TaskTrigger, next_task_phase
@@ -19,12 +19,12 @@ __all__ = ["follow_tasks"]
 
 
 def follow_tasks(turn: Turn, job: Job, changed: Mapping[str, int]) -> Events:
-    """Let the phases of tasks follow their counters, until they stay.
+    """Change the phases of tasks by their counters until all are stable.
 
     Args:
         turn: the turn.
         job: their job.
-        changed: tasks that may have changed, and when (microseconds); those that wait for others are looked at as well.
+        changed: tasks that may have changed, and when (microseconds); tasks that wait for others are checked as well.
     """
     finished = job.phase in FINISHED_JOB_PHASES
     last = max(changed.values(), default=0)
@@ -59,7 +59,7 @@ def _facts(job: Job, task: Task) -> TaskFacts:
 
 
 def _restarts(job: Job, task: Task) -> bool:
-    """Return whether attempts of a task are being replaced; an abort ends that until the job is resumed."""
+    """Return whether attempts of a task are being replaced; an abort suspends that until the job is resumed."""
     return task.restarting and job.phase not in {"Aborting", "Aborted"}
 
 

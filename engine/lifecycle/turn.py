@@ -13,7 +13,8 @@ from engine.events import Data, Event
 from engine.events.ids import output_id
 from engine.events.jobs import JobOpened
 from engine.events.transitions import transition_of
-from engine.lifecycle.state import Job, ShardState
+from engine.lifecycle.job import Job
+from engine.lifecycle.state import ShardState
 from statemachines.transition import Transition
 
 __all__ = ["SOURCE", "STAGE", "Decision", "Events", "Outcome", "Turn"]
@@ -22,10 +23,10 @@ STAGE: Final = "lifecycle"
 SOURCE: Final = "lahar/lifecycle"
 
 Events = Generator[Event[Data], None, None]
-"""Events in order; each is evolved before the next is asked for."""
+"""Events in order; each is evolved before the next is requested."""
 Outcome = Literal["duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
 Decision = Generator[Event[Data], None, Outcome]
-"""The same, of one input; returns what has become of it."""
+"""The events of one input; returns its outcome."""
 
 
 class Turn:
@@ -40,7 +41,7 @@ class Turn:
             state: the shard, read only.
             root: id of the input, or of the `timer.fired` that begins it.
             now: recorded time of its events (microseconds).
-            cluster: cluster of what is new in this turn.
+            cluster: cluster of jobs that this turn opens.
         """
         self.state = state
         self.root = root
@@ -57,17 +58,17 @@ class Turn:
         self.last = root
         """Id of the last event."""
         self.depth = 0
-        """Length of the chain of custom events that led to what is decided now."""
+        """Length of the chain of custom events that led to the present decision."""
         self.work = 0
-        """What was followed up so far: pods that actions looked at, tasks judged, and `steps.RAISING` for each rule that fired."""
+        """Work so far: pods that actions examined, tasks checked, and `steps.RAISING` for each rule that fired."""
         self.transitions: list[tuple[Transition, str, int]] = []
-        """Changes of phase that the job's raise rules have not been asked about: (transition, its event, depth)."""
+        """Changes of phase not yet matched against the job's raise rules: (transition, its event, depth)."""
 
     def about(self, job: Job) -> Turn:
-        """Return the part of the turn for one of several jobs, or for a job that the input does not name.
+        """Return the turn's part about one of several jobs, or about a job that the input does not name.
 
-        A cluster fact is taken by every shard, so ids of what follows are made of the job too: they neither clash with those of
-        another shard nor depend on which jobs share one. The job's sequence tells two takings of one fact apart.
+        Every shard takes a cluster fact, so the ids of its events are made of the job too: they neither clash with those of
+        another shard nor depend on which jobs share one. The job's sequence distinguishes two events of one fact.
         """
         part = Turn(self.state, f"{self.root}\x1f{job.id}\x1f{job.sequence}", self.now, self.cluster)
         part.origin = part.cause = part.last = self.origin

@@ -111,9 +111,11 @@ def make_file(path: Path, partitions: int) -> None:
                 connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 connection.execute(f"PRAGMA user_version = {VERSION}")
                 connection.execute("PRAGMA journal_mode = WAL")
-                connection.executescript(_TABLES)
+                # In one transaction: each would wait for the disk.
+                connection.executescript(f"BEGIN; {_TABLES}")
                 connection.execute("INSERT INTO log VALUES (?, 0)", (partitions,))
                 _add_partitions(connection, partitions)
+                connection.execute("COMMIT")
             finally:
                 connection.close()
         try:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, get_args
 
 from engine.events import Data, Event
-from engine.events.jobs import Accounted, DeadLettered, InputReleased
+from engine.events.outcomes import Accounted, DeadLettered, InputReleased
 from engine.log.port import Vector
 from engine.processor.stage import Outcome
 

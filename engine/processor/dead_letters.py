@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.events import Event, Message
 from engine.events.ids import output_id
-from engine.events.jobs import DeadLettered
+from engine.events.outcomes import DeadLettered
 from engine.log.port import Record, ShardId
 
 __all__ = ["dead_letter", "original", "too_large"]

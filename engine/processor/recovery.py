@@ -16,7 +16,7 @@ from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
 from engine.events import Data, Event, EventError, decode
-from engine.events.jobs import Accounted, DeadLettered
+from engine.events.outcomes import Accounted, DeadLettered
 from engine.log.errors import LogDamagedError, LogError, LogUnavailableError
 from engine.log.port import Log, Partition, Position, Record, ShardId, ShardLog, ShardView, Transactional
 from engine.processor.accounts import Accounts

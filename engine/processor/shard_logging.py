@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from engine.events import Event, Message, decode
-from engine.events.jobs import DeadLettered, JobParked, JobUnparked
+from engine.events.outcomes import DeadLettered, JobParked, JobUnparked
 from engine.log.errors import LogError
 from engine.log.port import Output, ShardId
 

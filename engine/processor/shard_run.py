@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from engine.events import SMALL, Data, Event, EventError, NotKeptError, Topic, decode, encode
 from engine.events.ids import output_id
-from engine.events.jobs import Accounted
+from engine.events.outcomes import Accounted
 from engine.events.vocabulary import INPUT_TOPICS
 from engine.log.partitioner import partition_of
 from engine.log.port import Output, Position, Record, ShardId, ShardLog, Vector, size_of

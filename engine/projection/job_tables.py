@@ -13,8 +13,10 @@ from operator import attrgetter
 from typing import Any, ClassVar, Final, TypeVar, cast
 
 from engine.events import Data, Event, Topic
+from engine.events.attempts import AttemptEvent
 from engine.events.job_state import Slot
-from engine.events.jobs import Accounted, AttemptEvent, JobOpened, RowRejected
+from engine.events.jobs import JobOpened
+from engine.events.outcomes import Accounted, RowRejected
 from engine.history.claimed_names import Claimed
 from engine.history.facts import OTHER, Ends, JobFacts, JobLine, line_of
 from engine.history.job_reference import NamedJob

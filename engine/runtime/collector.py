@@ -60,7 +60,8 @@ def freeze_live_objects() -> Iterator[Collector]:
     """
     enabled = gc.isenabled()
     gc.disable()
-    gc.collect()
+    # Not a full one: that visits all objects of the program that feeds the log, each time.
+    gc.collect(1)
     gc.freeze()
     try:
         yield Collector()

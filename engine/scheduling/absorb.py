@@ -8,25 +8,12 @@ from heapq import heappush
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event
+from engine.events.actions import ActionTaken, EffectRequested, EffectSettled
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptEvent, AttemptRunning, AttemptStarted, AttemptTerminating
 from engine.events.decisions import SCHEDULER, DecisionAccepted, DecisionRefused
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
-from engine.events.jobs import (
-    ActionTaken,
-    AttemptBound,
-    AttemptEnded,
-    AttemptEvent,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    EffectRequested,
-    EffectSettled,
-    JobForgotten,
-    JobOpened,
-    JobParked,
-    JobPhaseChanged,
-    JobRevised,
-    JobUnparked,
-)
+from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
+from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import SECOND, Micros
 from engine.kubernetes.observation.fact_records import thing_record
 from engine.scheduling.persist import closed_record, cluster_record, group_record, head_record, page_record

@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from engine.events.jobs import AttemptEvent
+from engine.events.attempts import AttemptEvent
 from engine.events.pod_shape import PodShape
 from engine.events.scheduling import GroupPhase, JobExplained
 from engine.events.times import SECOND, Micros

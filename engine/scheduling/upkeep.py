@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Final
 
-from engine.events.jobs import AttemptStarted
+from engine.events.attempts import AttemptStarted
 from engine.events.pod_shape import HostPort, PodShape, pairs
 from engine.events.times import Micros
 from engine.kubernetes.observation.cluster_facts import Thing

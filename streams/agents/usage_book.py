@@ -9,9 +9,10 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 from engine.events import Data, Event
+from engine.events.attempts import AttemptEnded, AttemptEvent
 from engine.events.job_state import ENTERED, STATED, AttemptState, JobState, Slot
-from engine.events.jobs import AttemptEnded, AttemptEvent, JobForgotten, JobOpened, JobPhaseChanged, JobRevised
-from engine.lifecycle import state
+from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
+from engine.lifecycle import job as lifecycle_job
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["FOLDED", "Key", "Owner", "UsageBook"]
@@ -87,7 +88,7 @@ class UsageBook:
         """Return the number of jobs remembered."""
         return len(self._live) + len(self._final) + len(self._inferred)
 
-    def begin(self, jobs: Iterable[state.Job]) -> None:
+    def begin(self, jobs: Iterable[lifecycle_job.Job]) -> None:
         """Take jobs as a fuzzy snapshot has them; the book is empty.
 
         It is right when all that was written before the snapshot was complete has been folded. What a record holds already changes

@@ -11,17 +11,11 @@ import pytest
 from job_history import History, opened
 
 from engine.events import Event, UnknownTypeError
+from engine.events.actions import TimerFired
+from engine.events.attempts import AttemptEnded, AttemptStarted
 from engine.events.inputs import PodObserved
-from engine.events.jobs import (
-    AttemptEnded,
-    AttemptStarted,
-    DeadLettered,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
-    TaskPhaseChanged,
-    TimerFired,
-)
+from engine.events.jobs import JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
+from engine.events.outcomes import DeadLettered
 from streams.agents import Agent, AgentError, Agents, agent, dead_letters, job_events
 
 

@@ -98,7 +98,7 @@ def test_the_example_says_what_the_page_says() -> None:
 
 @pytest.mark.parametrize("name", signature(agent).parameters)
 def test_every_argument_is_explained(name: str) -> None:
-    assert f"| `{name}` |" in PAGE
+    assert f"`{name}`" in PAGE
 
 
 def test_every_metric_is_explained() -> None:

@@ -10,16 +10,8 @@ from job_history import History, opened
 from prometheus_client import CollectorRegistry
 
 from engine.events import Data, encode
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    JobForgotten,
-    JobPhaseChanged,
-    JobRevised,
-)
+from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptRunning, AttemptStarted
+from engine.events.jobs import JobForgotten, JobPhaseChanged, JobRevised
 from statemachines.spec import JobSpec, Requests
 from streams.agents import Received
 from streams.agents.app import AgentApp

@@ -15,20 +15,11 @@ from job_history import History, opened
 from lifecycle_inputs import inputs
 
 from engine.events import Data, Event, decode
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    JobForgotten,
-    JobPhaseChanged,
-    JobRevised,
-)
+from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptRunning, AttemptStarted, AttemptTerminating
+from engine.events.jobs import JobForgotten, JobPhaseChanged, JobRevised
 from engine.lifecycle.evolve import evolve
+from engine.lifecycle.job import Job
 from engine.lifecycle.stage import LifecycleStage
-from engine.lifecycle.state import Job
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition, Record, ShardId, ShardView
 from engine.processor.processor import Processor

@@ -12,17 +12,11 @@ from standing import standing, written
 
 from engine.billing.records import Record
 from engine.events import Data, Event, Topic
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptLateFact, AttemptRunning, AttemptStarted
 from engine.events.billing import PeriodClosed
 from engine.events.ids import digest
 from engine.events.inputs import NodeObserved, ObjectApplied
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptEnded,
-    AttemptLateFact,
-    AttemptRunning,
-    AttemptStarted,
-    JobOpened,
-)
+from engine.events.jobs import JobOpened
 from engine.events.times import parse_time
 from engine.log.memory import MemoryLog
 from statemachines.spec import JobSpec, Requests

@@ -10,7 +10,7 @@ from engine.billing.stage import BillingStage
 from engine.billing.state import State
 from engine.events import Event, Message, Topic, encode
 from engine.events.inputs import NodeObserved
-from engine.events.jobs import Accounted
+from engine.events.outcomes import Accounted
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor
 

@@ -13,10 +13,7 @@ from typing import Any, Final
 from hypothesis import strategies as st
 
 from engine.events import Data, Event, Topic
-from engine.events.billing import PeriodClosed
-from engine.events.ids import digest
-from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
-from engine.events.jobs import (
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -24,10 +21,11 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
 )
+from engine.events.billing import PeriodClosed
+from engine.events.ids import digest
+from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
+from engine.events.jobs import JobOpened, JobPhaseChanged, JobRevised
 from engine.events.times import format_time, parse_time
 from statemachines.spec import JobSpec, Requests
 

@@ -13,7 +13,7 @@ from bill_oracle import Line
 from engine.billing.records import Record, json_of, records_of
 from engine.events import Event, decode
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
-from engine.events.jobs import Accounted, DeadLettered
+from engine.events.outcomes import Accounted, DeadLettered
 
 __all__ = ["lines_of", "must_reverse_what_it_names", "net", "standing", "written"]
 

@@ -16,18 +16,10 @@ from engine.billing.persist import known_of
 from engine.billing.runs import LONGEST
 from engine.billing.stage import _AT_ONCE, BillingStage
 from engine.events import Event
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptRunning, AttemptStarted
 from engine.events.billing import UsageFailed, UsageRecorded
 from engine.events.inputs import NodeObserved
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    JobForgotten,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
-)
+from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
 from engine.events.times import EARLIEST, LATEST
 from engine.history.billing import check_billing
 from statemachines.spec import JobSpec, Requests

@@ -19,9 +19,9 @@ from job_programs import HOUR, MINUTE, STARTS, Program, closed_programs, node_pr
 from standing import lines_of, must_reverse_what_it_names, net, standing, written
 
 from engine.billing.invoice import invoices
+from engine.events.attempts import AttemptEnded, AttemptLateFact
 from engine.events.billing import UsageRecorded
 from engine.events.inputs import ObjectApplied
-from engine.events.jobs import AttemptEnded, AttemptLateFact
 from engine.log.memory import MemoryLog
 from statemachines.vocabulary import failure_class
 

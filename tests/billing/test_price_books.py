@@ -12,9 +12,10 @@ from standing import written
 from engine.billing.book import Book, next_book
 from engine.billing.charges import EXACT
 from engine.billing.invoice import invoices
+from engine.events.attempts import AttemptBound
 from engine.events.billing import UsageRecorded
 from engine.events.inputs import NodeDeleted, NodeObserved
-from engine.events.jobs import AttemptBound, JobOpened
+from engine.events.jobs import JobOpened
 from engine.events.times import SECOND
 from statemachines.spec import JobSpec
 

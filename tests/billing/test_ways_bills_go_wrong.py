@@ -15,8 +15,9 @@ from standing import lines_of, standing, written
 
 import engine.billing.turn
 from engine.events import Event, encode
+from engine.events.attempts import AttemptChanged
 from engine.events.billing import UsageFailed
-from engine.events.jobs import AttemptChanged, JobPhaseChanged
+from engine.events.jobs import JobPhaseChanged
 from engine.events.times import parse_time
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor

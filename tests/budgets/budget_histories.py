@@ -21,7 +21,8 @@ from engine.events import Event, Message, decode
 from engine.events.billing import Usage, UsageReviewed
 from engine.events.budgets import BudgetCrossed
 from engine.events.inputs import ObjectApplied
-from engine.events.jobs import Accounted, JobOpened, JobRevised
+from engine.events.jobs import JobOpened, JobRevised
+from engine.events.outcomes import Accounted
 from engine.events.times import format_time
 from engine.log.memory import MemoryLog
 from engine.processor.processor import Processor

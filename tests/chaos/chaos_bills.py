@@ -21,7 +21,7 @@ from lifecycle_inputs import inputs
 from engine.billing.stage import BillingStage
 from engine.events import Data, Event, Message, Topic, decode, encode
 from engine.events.inputs import NodeObserved, ObjectApplied, PodObserved
-from engine.events.jobs import Accounted
+from engine.events.outcomes import Accounted
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.sqlite import SqliteLog

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 
 from engine.events import Data, Event, decode
-from engine.events.jobs import DelaysCancelled, TimerCancelled, TimerFired, TimerSet
+from engine.events.actions import DelaysCancelled, TimerCancelled, TimerFired, TimerSet
 from engine.log.port import Partition
 from streams.log import KafkaLog
 

@@ -13,7 +13,7 @@ from chaos_world import SHARDS, World
 
 from engine.events import decode
 from engine.events.inputs import JobSubmitted
-from engine.events.jobs import CommandRefused, DeadLettered
+from engine.events.outcomes import CommandRefused, DeadLettered
 from engine.log.port import Partition, Record
 from streams.log import KafkaLog
 

@@ -1,10 +1,14 @@
-"""Short forms of (a), (b) and (d), for every run of the tests: of lifecycle workers, and of billing workers."""
+"""Short forms of (a), (b) and (d): of lifecycle workers, and of billing workers.
+
+Each fault hits one of the two in every run of the tests, and the other one in `make test-slow`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from chaos_bills import billed_world, finish_bill
 from chaos_schedules import freeze_workers, kill_workers, leader
 from chaos_table import Row
@@ -26,6 +30,7 @@ def test_workers_that_are_killed_lose_and_double_nothing(world: Make, note: Note
     here.finish(note, "4 kills")
 
 
+@pytest.mark.slow
 def test_a_worker_that_was_frozen_in_mid_transaction_is_fenced(world: Make, note: Note) -> None:
     here = world("(b) in short", seed=20_170_902, events=_EVENTS)
     here.by_ordinal()
@@ -44,6 +49,7 @@ def test_a_leader_that_dies_and_comes_back_costs_nothing(world: Make, note: Note
     here.finish(note, "a leader killed", workers_end=True)
 
 
+@pytest.mark.slow
 def test_a_bill_is_the_same_when_its_workers_are_killed(world: Make, note: Note, tmp_path: Path) -> None:
     here = billed_world(world, "(a) of billing in short", 20_170_911, _BILLED, tmp_path)
     here.by_group()
@@ -58,6 +64,7 @@ def test_a_bill_is_the_same_when_a_worker_was_frozen_in_mid_transaction(world: M
     finish_bill(here, note, "a freeze", tmp_path, f"{half} records of open transactions were left behind")
 
 
+@pytest.mark.slow
 def test_a_bill_is_the_same_when_a_leader_dies_and_comes_back(world: Make, note: Note, tmp_path: Path) -> None:
     here = billed_world(world, "(d) of billing in short", 20_170_914, _BILLED, tmp_path)
     here.by_ordinal()

@@ -10,7 +10,7 @@ import pytest
 from engine.application.known_jobs import KnownJobs
 from engine.events import Event, encode
 from engine.events.inputs import JobSubmitted
-from engine.events.jobs import Fault, JobRejected
+from engine.events.outcomes import Fault, JobRejected
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 

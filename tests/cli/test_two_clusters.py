@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from shutil import copytree
 
 import pytest
 import yaml
@@ -29,18 +30,29 @@ def manifest(**spec):
     return json.dumps(changed)
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Where the log of `both` is kept for the next test."""
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def both(lahar, folder):
+def both(lahar, folder, kept):
     """The same queue, node, job and pod in two clusters; ids of the jobs by cluster."""
-    jobs = {}
-    for cluster in ("alpha", "beta"):
-        (folder / "lahar.toml").write_text(f'cluster = "{cluster}"\n')
-        lahar("apply", "-", given=json.dumps(NODE))
-        lahar("apply", "-", given=json.dumps(QUEUE))
-        lahar("apply", "-", given=manifest(queue="shared"))
-        jobs = {line["cluster"]: line["id"] for line in lahar("job", "list", "--json").records}
-        lahar("ingest", "-", given=watched(pod("same", jobs[cluster], "Running")))
-    return jobs
+    if any(kept.iterdir()):
+        copytree(kept, folder, dirs_exist_ok=True)
+    else:
+        for cluster in ("alpha", "beta"):
+            (folder / "lahar.toml").write_text(f'cluster = "{cluster}"\n')
+            for given in (json.dumps(NODE), json.dumps(QUEUE), manifest(queue="shared")):
+                lahar("apply", "-", given=given)
+            lahar("ingest", "-", given=watched(pod("same", listed(lahar)[cluster], "Running")))
+        copytree(folder, kept, dirs_exist_ok=True)
+    return listed(lahar)
+
+
+def listed(lahar):
+    return {line["cluster"]: line["id"] for line in lahar("job", "list", "--json").records}
 
 
 def reasons(lahar, both):

@@ -19,7 +19,7 @@ from lifecycle_inputs import inputs
 from two_stages import TOPICS, append, must_be_decided_rightly, waits
 
 from engine.events import Message, Topic, raw_message, to_cloudevent
-from engine.history.transfer import contents_of
+from engine.history.export_lines import contents_of
 from engine.log.port import Record
 from engine.log.sqlite import SqliteLog
 

@@ -12,10 +12,12 @@ from simulated_time import SECOND
 from simulated_world import World
 
 from engine.events import Data, Event
+from engine.events.actions import EffectRequested
+from engine.events.attempts import AttemptEnded, AttemptLateFact, AttemptObjectChanged
 from engine.events.inputs import EffectReported, PodDeleted, PodObserved
-from engine.events.jobs import Anomaly, AttemptEnded, AttemptLateFact, AttemptObjectChanged, EffectRequested, JobParked
+from engine.events.outcomes import Anomaly, JobParked
 from engine.events.times import parse_time
-from engine.lifecycle.state import Attempt, Job
+from engine.lifecycle.job import Attempt, Job
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["Names", "check_rest", "unfinished"]

@@ -13,8 +13,8 @@ from engine.events.ids import observation_id
 from engine.kubernetes.edge import Taken, line_to_inputs
 from engine.kubernetes.observation.pods import delete_pod
 from engine.lifecycle.evolve import peek
+from engine.lifecycle.job import Job
 from engine.lifecycle.stage import LifecycleStage
-from engine.lifecycle.state import Job
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.processor.processor import Processor

@@ -15,8 +15,8 @@ from control_plane import Cluster
 from pod_lives import new_pod
 
 from engine.events import Event
+from engine.events.actions import EffectRequested
 from engine.events.inputs import EffectReported
-from engine.events.jobs import EffectRequested
 
 __all__ = ["Actuator", "Answer", "Fault"]
 

@@ -10,22 +10,11 @@ from simulated_world import World
 from volcano_reference import Delay, DifferenceError, RefJob
 
 from engine.events import Event
+from engine.events.actions import DelaysCancelled, EffectRequested, TimerCancelled, TimerFired, TimerSet
+from engine.events.attempts import AttemptEnded, AttemptObjectChanged, AttemptStarted
 from engine.events.inputs import CommandIssued, EffectReported, JobDeleted, PodDeleted, PodObserved
-from engine.events.jobs import (
-    AttemptEnded,
-    AttemptObjectChanged,
-    AttemptStarted,
-    CommandRefused,
-    DelaysCancelled,
-    EffectRequested,
-    JobForgotten,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
-    TimerCancelled,
-    TimerFired,
-    TimerSet,
-)
+from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
+from engine.events.outcomes import CommandRefused
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["ReferenceCheck"]

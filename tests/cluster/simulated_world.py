@@ -16,8 +16,9 @@ from simulated_time import SECOND, Timeline
 from simulated_watch import Watch
 
 from engine.events import Event
+from engine.events.actions import DelaysCancelled, EffectRequested, TimerCancelled, TimerFired, TimerSet
 from engine.events.inputs import CommandIssued, EffectReported
-from engine.events.jobs import Accounted, DelaysCancelled, EffectRequested, TimerCancelled, TimerFired, TimerSet
+from engine.events.outcomes import Accounted
 from engine.lifecycle.stage import LifecycleStage
 
 __all__ = ["NAMESPACE", "World", "run"]

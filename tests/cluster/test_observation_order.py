@@ -16,7 +16,7 @@ from pod_lives import Life, new_pod
 from simulated_time import SECOND, Timeline
 
 from engine.kubernetes.observation.pods import observe_pod
-from engine.lifecycle.state import Attempt
+from engine.lifecycle.job import Attempt
 
 QUICK = settings(max_examples=150, suppress_health_check=list(HealthCheck))
 

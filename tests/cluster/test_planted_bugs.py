@@ -14,11 +14,13 @@ from test_cluster_laws import lawful, undisturbed
 from volcano_reference import DifferenceError
 
 from engine.events import Event
+from engine.events.actions import EffectSettled
+from engine.events.attempts import AttemptEnded
 from engine.events.inputs import PodDeleted
-from engine.events.jobs import AttemptEnded, EffectSettled, JobPhaseChanged
+from engine.events.jobs import JobPhaseChanged
 from engine.lifecycle import evolve, evolve_jobs, lost_pods
+from engine.lifecycle.job import Task
 from engine.lifecycle.stage import LifecycleStage
-from engine.lifecycle.state import Task
 
 Twist = Callable[[Event[Any]], Event[Any] | None]
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from lifecycle_driver import Driver, vcjob
 
-from engine.events.jobs import DelaysCancelled, TimerCancelled
+from engine.events.actions import DelaysCancelled, TimerCancelled
 from engine.lifecycle import inputs, pod_inputs, pods
 
 REPLICAS = 24

@@ -59,6 +59,11 @@ def test_the_runbook_says_what_to_do_about_it(name: str) -> None:
     assert any(f"`{name}`" in heading for heading in headings)
 
 
+def test_the_runbook_names_no_other_alert() -> None:
+    _, runbook = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").split("## Runbook")
+    assert set(re.findall(r"`(Lahar[A-Z]\w+)`", runbook)) == set(NAMES)
+
+
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
 def test_a_rule_says_what_is_wrong_and_what_to_do(rule: dict[str, Any]) -> None:
     assert rule["labels"]["severity"] in {"page", "ticket"}

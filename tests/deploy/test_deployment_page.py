@@ -9,7 +9,6 @@ import pytest
 from compose_stack import NOT_RUN
 from container_files import compose
 from deployment_page import COMMANDS, PAGE
-from monitoring import rules
 
 SERVICES = compose()["services"]
 INLINE = re.findall(r"`(docker compose [^`]+)`", PAGE)
@@ -48,11 +47,3 @@ def test_the_table_of_services_is_that_of_the_file() -> None:
 def test_it_says_which_services_are_not_run_by_the_tests() -> None:
     _, _, said = PAGE.partition("### What of this has been run")
     assert re.findall(r"`(\w+)` is not run at all", said.partition("\n#")[0]) == sorted(NOT_RUN)
-
-
-def test_the_table_of_alerts_is_that_of_the_rules() -> None:
-    named = re.findall(r"`(Lahar[A-Z]\w+)`", PAGE)
-    assert named == list(dict.fromkeys(rule["alert"] for rule in rules()))
-    for rule in rules():
-        row = next(line for line in PAGE.splitlines() if f"`{rule['alert']}`" in line)
-        assert rule["labels"]["severity"] in row

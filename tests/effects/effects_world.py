@@ -11,18 +11,12 @@ from engine.effects.executor import Executor, InlineExecutor
 from engine.effects.notice import Notice
 from engine.effects.registry import Callback, Registry, callback
 from engine.events import Data, Event, decode, encode
+from engine.events.actions import EffectSettled
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptRunning, AttemptStarted
 from engine.events.budgets import BudgetCrossed
 from engine.events.ids import output_id
 from engine.events.inputs import EffectReported
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    EffectSettled,
-    JobOpened,
-    JobPhaseChanged,
-)
+from engine.events.jobs import JobOpened, JobPhaseChanged
 from engine.events.times import SECOND
 from engine.log.memory import MemoryLog
 from engine.log.partitioner import partition_of

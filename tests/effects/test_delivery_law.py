@@ -18,16 +18,9 @@ from engine.effects.executor import Executor, InlineExecutor, ThreadExecutor
 from engine.effects.notice import Notice
 from engine.effects.registry import Callback, Registry
 from engine.events import Data
-from engine.events.jobs import (
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    EventRaised,
-    JobForgotten,
-    JobPhaseChanged,
-    JobRevised,
-    TaskPhaseChanged,
-)
+from engine.events.actions import EventRaised
+from engine.events.attempts import AttemptEnded, AttemptRunning, AttemptStarted
+from engine.events.jobs import JobForgotten, JobPhaseChanged, JobRevised, TaskPhaseChanged
 from engine.log.errors import LogUnavailableError
 from engine.log.memory import MemoryLog
 from engine.log.port import Log

@@ -15,8 +15,9 @@ from engine.effects.metrics import EffectMetrics
 from engine.effects.notice import Notice
 from engine.effects.registry import Registry
 from engine.events import Event, encode
+from engine.events.attempts import AttemptEnded, AttemptRunning, AttemptStarted
 from engine.events.inputs import JobDeleted
-from engine.events.jobs import AttemptEnded, AttemptRunning, AttemptStarted, JobPhaseChanged
+from engine.events.jobs import JobPhaseChanged
 from engine.events.times import SECOND
 from engine.log.errors import LogUnavailableError
 from engine.log.memory import MemoryLog

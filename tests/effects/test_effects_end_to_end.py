@@ -12,9 +12,9 @@ from engine.effects.errors import Disable
 from engine.effects.executor import InlineExecutor
 from engine.effects.registry import Callback, Registry
 from engine.events import Data, Event, decode, encode
+from engine.events.actions import EffectSettled
 from engine.events.ids import observation_id
 from engine.events.inputs import PodObserved
-from engine.events.jobs import EffectSettled
 from engine.events.times import SECOND
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.port import Log, Partition

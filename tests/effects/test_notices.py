@@ -9,19 +9,9 @@ from engine.effects.facts import FACT_TYPES, UNKNOWN, JobBook
 from engine.effects.feed import CHUNK, Feed
 from engine.effects.notice import LEVELS
 from engine.events import TYPES
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptRunning, AttemptStarted, AttemptTerminating
 from engine.events.examples import EXAMPLES, example
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    JobForgotten,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
-    TaskPhaseChanged,
-)
+from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
 from engine.events.transitions import transition_of
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Partition, Searchable

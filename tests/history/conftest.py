@@ -9,20 +9,11 @@ from typing import Any
 import pytest
 
 from engine.events import Data, Event
+from engine.events.actions import ActionTaken, EventRaised
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptRunning, AttemptStarted, AttemptTerminating
 from engine.events.ids import output_id
 from engine.events.inputs import PodObserved
-from engine.events.jobs import (
-    ActionTaken,
-    AttemptBound,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    EventRaised,
-    JobOpened,
-    JobPhaseChanged,
-    TaskPhaseChanged,
-)
+from engine.events.jobs import JobOpened, JobPhaseChanged, TaskPhaseChanged
 from engine.events.times import SECOND
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog

@@ -6,17 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import inputs
-from engine.events.jobs import (
-    AttemptChanged,
-    AttemptEnded,
-    AttemptLateFact,
-    EffectRequested,
-    JobParked,
-    JobRevised,
-    JobUnparked,
-    TimerCancelled,
-    TimerSet,
-)
+from engine.events.actions import EffectRequested, TimerCancelled, TimerSet
+from engine.events.attempts import AttemptChanged, AttemptEnded, AttemptLateFact
+from engine.events.jobs import JobRevised
+from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import SECOND
 from engine.history.asof import ClusterAsOf, job_as_of
 from engine.history.fold import fold, tracks

@@ -11,8 +11,7 @@ from test_projection_laws import changed, ended, moves, opened, revised, started
 
 from engine.effects.facts import JobBook
 from engine.events import Data, Event, encode
-from engine.events.job_state import Slot
-from engine.events.jobs import (
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -20,10 +19,9 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
 )
+from engine.events.job_state import Slot
+from engine.events.jobs import JobOpened, JobPhaseChanged, JobRevised
 from engine.history.fold import fold
 from engine.history.listing import Filter, Listing
 from engine.history.subscribe import CaughtUp, Subscription, Wanted

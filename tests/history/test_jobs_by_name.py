@@ -7,9 +7,11 @@ import json
 import pytest
 
 from engine.events import Event, encode, to_cloudevent
+from engine.events.attempts import AttemptChanged
 from engine.events.bounds import NAME_CHARACTERS
 from engine.events.inputs import CommandIssued, JobObserved, JobSubmitted, PodDeleted, PodObserved
-from engine.events.jobs import AttemptChanged, InputParked, InputReleased, JobParked, JobRevised, JobUnparked
+from engine.events.jobs import JobRevised
+from engine.events.outcomes import InputParked, InputReleased, JobParked, JobUnparked
 from engine.history.errors import AmbiguousError, NotFoundError
 from engine.history.job_reference import _Names, resolve, resolve_among, resolve_known
 from engine.history.listing import LISTED, Filter, Listing

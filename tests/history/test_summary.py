@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.events.jobs import AttemptChanged, JobRevised, RowRejected
+from engine.events.attempts import AttemptChanged
+from engine.events.jobs import JobRevised
+from engine.events.outcomes import RowRejected
 from engine.events.times import SECOND
 from engine.history.exact_numbers import distribution, dumps, ratio, seconds
 from engine.history.summary import Summary

@@ -11,8 +11,9 @@ from lifecycle_inputs import inputs
 
 from engine.events import Message, raw_message
 from engine.history.errors import TransferError
+from engine.history.export_lines import Contents, contents_of, read_line, record_line
 from engine.history.reading import events_of, job_events
-from engine.history.transfer import Contents, _line, _record, contents_of, export_job, export_log, import_log
+from engine.history.transfer import export_job, export_log, import_log
 from engine.history.verify import verify_shard
 from engine.lifecycle import INPUTS
 from engine.lifecycle.stage import LifecycleStage
@@ -295,6 +296,6 @@ def test_any_record_survives(message, number, offset, written):
     """Whatever bytes and attributes a message has, its line is one line and gives it back."""
     metadata = ("lifecycle/1", 7, (1, 0, 22)) if written else ("", 0, ())
     record = Record(Partition("pods", number), offset, message, *metadata)
-    line = _line(record)
+    line = record_line(record)
     assert b"\n" not in line
-    assert _record(line) == record
+    assert read_line(line) == record

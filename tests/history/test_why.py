@@ -7,21 +7,16 @@ from typing import get_args
 import pytest
 
 from engine.events import Event
+from engine.events.actions import ActionTaken, TimerFired, TimerKind, TimerSet
+from engine.events.attempts import AttemptChanged, AttemptEnded
 from engine.events.inputs import CommandIssued, JobObserved, PodObserved
-from engine.events.jobs import (
-    ActionTaken,
-    AttemptChanged,
-    AttemptEnded,
-    JobParked,
-    JobPhaseChanged,
-    TimerFired,
-    TimerKind,
-    TimerSet,
-)
+from engine.events.jobs import JobPhaseChanged
+from engine.events.outcomes import JobParked
 from engine.events.times import SECOND
 from engine.history.listing import Filter, Listing
+from engine.history.phrases import exit_words, fate
 from engine.history.reading import JobHistory, history_of, job_events
-from engine.history.sentences import describe, exit_words, fate
+from engine.history.sentences import describe
 from engine.history.why import why_event, why_job
 from statemachines.spec import DependsOn, JobSpec, TaskSpec
 from statemachines.vocabulary import FAILED_REASONS, LOST_REASONS
@@ -216,7 +211,7 @@ def test_delayed_action_is_told_with_its_policy(story):
     fired = told.add(TimerFired(timer.id), 65, cause=timer.id)
     told.add(ActionTaken("RestartJob", policy="spec.policies[0]", event="PodFailed"), 65, cause=fired.id)
     said = why_event(JobHistory(told.events), told.events[-1]).sentences()[-1]
-    assert "because its time came at 1970-01-01 00:01:05Z" in said
+    assert "because a timer fired at 1970-01-01 00:01:05Z" in said
     assert "because policy spec.policies[0] answers PodFailed with RestartJob, delayed until 1970-01-01 00:01:05Z" in said
 
 

@@ -6,16 +6,9 @@ import json
 
 import pytest
 
-from engine.events.jobs import (
-    ActionDeferred,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptStarted,
-    EffectRequested,
-    EffectSettled,
-    JobRevised,
-    TimerSet,
-)
+from engine.events.actions import ActionDeferred, EffectRequested, EffectSettled, TimerSet
+from engine.events.attempts import AttemptChanged, AttemptEnded, AttemptStarted
+from engine.events.jobs import JobRevised
 from engine.events.times import SECOND
 from engine.history.reading import JobHistory
 from engine.history.replicas import GROUPS
@@ -145,7 +138,7 @@ def test_a_pod_that_was_asked_for_and_refused(story):
     assert why(told).details == [
         (
             f"main[0] waits for a pod to be made since {T.format(1)}, attempt 1: "
-            "what was asked for it failed (Conflict, “exceeded quota: team”)."
+            "the last request for it failed (Conflict, “exceeded quota: team”)."
         ),
         f"The wait before a failed request is repeated is due at {T.format(9)}.",
     ]
@@ -160,7 +153,7 @@ def test_a_pod_whose_deletion_was_asked_for_is_named_while_it_runs(story):
     told.running(1)
     told.job_phase("Running", 1)
     told.add(EffectRequested("delete_pod", pod="train-main-0", task="main", index=0, attempt=1, cause="KilledByAction"), 2)
-    assert why(told).details[1] == f"main[0] runs since {T.format(1)}, attempt 1: its deletion was asked for."
+    assert why(told).details[1] == f"main[0] runs since {T.format(1)}, attempt 1: its deletion was requested."
 
 
 def test_the_next_attempt_waits_for_the_object_of_the_last_one(story):

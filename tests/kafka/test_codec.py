@@ -23,7 +23,7 @@ from engine.events import decode as decode_event
 from engine.events import encode as encode_event
 from engine.events.examples import example as example_of
 from engine.events.inputs import NodeObserved
-from engine.events.jobs import DeadLettered
+from engine.events.outcomes import DeadLettered
 from engine.events.schema import SCHEMA_BASE, json_schemas
 from engine.events.times import EARLIEST, LATEST
 from engine.events.vocabulary import INPUT_TOPICS

@@ -14,7 +14,7 @@ from deadly_stage import EXIT, INNOCENTS, deadly
 from oracle import judge
 
 from engine.events import decode
-from engine.events.jobs import JobParked
+from engine.events.outcomes import JobParked
 from engine.log.port import Partition
 from engine.processor.breaker import REASON
 from engine.processor.processor import Processor

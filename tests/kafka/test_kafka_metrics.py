@@ -21,7 +21,7 @@ from topics_of_tests import delete_records
 from worker_process import Lahar
 
 from engine.events import Event
-from engine.events.jobs import EventRaised
+from engine.events.actions import EventRaised
 from engine.log.errors import FencedError
 from engine.log.port import Partition, ShardId
 from engine.processor.processor import Processor

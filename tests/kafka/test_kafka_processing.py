@@ -16,7 +16,7 @@ from lifecycle_inputs import inputs
 from oracle import judge
 
 from engine.events import Message, Topic
-from engine.events.jobs import Accounted
+from engine.events.outcomes import Accounted
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Partition

@@ -182,8 +182,8 @@ class Guarded:
         environment = self.user(given, prefix)
         return Command(environment.pop("LAHAR_LOG"), **environment)
 
-    def process(self, given: Sequence[Right], *arguments: str, metrics: bool = True) -> Lahar:
-        environment = self.user(given) | {"LAHAR_CONFIG": "lahar.toml"}
+    def process(self, given: Sequence[Right], *arguments: str, metrics: bool = True, **more: str) -> Lahar:
+        environment = self.user(given) | {"LAHAR_CONFIG": "lahar.toml"} | more
         return Lahar(self._settings, *arguments, folder=self.folder, metrics=metrics, **environment)
 
 
@@ -350,7 +350,8 @@ def test_without_billing_nobody_needs_a_right_to_it(guarded: Guarded) -> None:
 
 @pytest.mark.parametrize("taken", ["Write billing", "Write lahar-billing*"])
 def test_a_billing_worker_that_may_not_do_its_work_says_so_where_its_readiness_is_asked(guarded: Guarded, taken: str) -> None:
-    with guarded.process(without(rights(BILLING), taken), "worker", "--stage", "billing", "--instance", "b") as worker:
+    billing = ["worker", "--stage", "billing", "--instance", "b"]
+    with guarded.process(without(rights(BILLING), taken), *billing, KAFKA_REQUEST_SECONDS="3") as worker:
         guarded.log("made-")("ingest", "--recorded", "-", given=RAN.replace("ran", f"ran-{len(taken)}"))
         guarded.log("made-")("run", "--once", LAHAR_BILLING="0")
         worker.until(lambda: "AuthorizationFailed" in worker.page("/readyz"))

@@ -15,7 +15,7 @@ from test_kafka_bills import worker
 
 from engine.events import decode
 from engine.events.decisions import DecidedBound, DecisionAccepted
-from engine.events.jobs import Accounted
+from engine.events.outcomes import Accounted
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 

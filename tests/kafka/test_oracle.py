@@ -13,8 +13,9 @@ from lifecycle_inputs import inputs
 from oracle import Sight, compare, judge
 
 from engine.events import EventError, Message, Topic, decode, encode
+from engine.events.actions import TimerFired
 from engine.events.inputs import PodObserved
-from engine.events.jobs import Accounted, InputReleased, TimerFired
+from engine.events.outcomes import Accounted, InputReleased
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Commit, Output, Partition, ShardId

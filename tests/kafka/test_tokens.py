@@ -119,6 +119,7 @@ def test_every_command_finds_it_where_python_looks(tmp_path: Path, nowhere: str,
         "KAFKA_SECURITY_PROTOCOL": "SASL_PLAINTEXT",
         "KAFKA_SASL_MECHANISM": "OAUTHBEARER",
         "KAFKA_SASL_TOKEN_PROVIDER": "my_platform.tokens:fetch",
+        "KAFKA_START_SECONDS": "0",
         "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), str(tmp_path)]),
         "COLUMNS": "300",
     }

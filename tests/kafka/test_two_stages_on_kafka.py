@@ -19,7 +19,8 @@ from two_stages import BOTH, TOPICS, append, must_be_decided_rightly, waits
 from worker_process import Lahar, until
 
 from engine.events import Message
-from engine.history.transfer import contents_of, export_log, import_log
+from engine.history.export_lines import contents_of
+from engine.history.transfer import export_log, import_log
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.log.sqlite import SqliteLog

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from engine.events import Data, Event, decode, encode
+from engine.events.actions import ActionTaken, EffectRequested, EffectSettled, TimerSet
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptRunning, AttemptStarted, AttemptTerminating
 from engine.events.decisions import DecisionAccepted, DecisionEvent
 from engine.events.ids import observation_id
 from engine.events.inputs import (
@@ -22,25 +24,13 @@ from engine.events.inputs import (
     PodDeleted,
     PodObserved,
 )
-from engine.events.jobs import (
-    ActionTaken,
-    AttemptBound,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    EffectRequested,
-    EffectSettled,
-    JobOpened,
-    JobPhaseChanged,
-    TaskPhaseChanged,
-    TimerSet,
-)
+from engine.events.jobs import JobOpened, JobPhaseChanged, TaskPhaseChanged
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import peek
 from engine.lifecycle.indexes import pods_on
+from engine.lifecycle.job import Attempt, Job, category
 from engine.lifecycle.stage import LifecycleStage
-from engine.lifecycle.state import Attempt, Job, ShardState, category
+from engine.lifecycle.state import ShardState
 from statemachines.counters import Counters
 from statemachines.replica import next_attempt_phase
 from statemachines.spec import Requests

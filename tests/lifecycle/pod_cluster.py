@@ -9,9 +9,9 @@ from typing import Any
 from lifecycle_driver import REQUESTS, Driver
 
 from engine.events import Event, Message, Topic, decode, encode
+from engine.events.actions import EffectRequested
 from engine.events.ids import observation_id
 from engine.events.inputs import PodDeleted, PodObserved
-from engine.events.jobs import EffectRequested
 from engine.kubernetes.list_moment import of_one_moment
 
 __all__ = ["Cluster", "PodLife"]

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from lifecycle_driver import REQUESTS, SECOND, START, Driver, pod, vcjob
 
-from engine.events.jobs import (
-    Anomaly,
+from engine.events.actions import EffectRequested
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -17,10 +17,9 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
-    EffectRequested,
-    JobOpened,
-    TaskPhaseChanged,
 )
+from engine.events.jobs import JobOpened, TaskPhaseChanged
+from engine.events.outcomes import Anomaly
 from engine.history.fold import fold
 from engine.history.listing import Filter, Listing
 from engine.history.summary import Summary

@@ -22,7 +22,7 @@ from engine.events.inputs import (
     ObjectDeleted,
     RowUnreadable,
 )
-from engine.events.jobs import CommandRefused, JobRejected
+from engine.events.outcomes import CommandRefused, JobRejected
 from engine.kubernetes.manifests.linear_patterns import compiled
 from engine.lifecycle import indexes
 from engine.lifecycle.authority import objection

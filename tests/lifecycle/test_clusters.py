@@ -8,8 +8,8 @@ import pytest
 from lifecycle_driver import ELSEWHERE, Driver, derived, pod, records, vcjob
 
 from engine.events import Data, Event, encode
+from engine.events.attempts import AttemptBound
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
-from engine.events.jobs import AttemptBound
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
 from engine.lifecycle.turn import Decision

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from lifecycle_driver import SECOND, START, Driver, vcjob
 
+from engine.events.actions import ActionTaken, EventRaised, TimerSet
+from engine.events.attempts import AttemptEnded
 from engine.events.inputs import CommandIssued
-from engine.events.jobs import ActionTaken, Anomaly, AttemptEnded, CommandRefused, EventRaised, TimerSet
+from engine.events.outcomes import Anomaly, CommandRefused
 
 
 @pytest.fixture

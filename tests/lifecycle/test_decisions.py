@@ -8,6 +8,8 @@ import pytest
 from lifecycle_driver import Driver, vcjob
 
 from engine.events import decode, encode, to_cloudevent
+from engine.events.actions import ActionTaken, EffectRequested, EventRaised
+from engine.events.attempts import AttemptStarted
 from engine.events.decisions import (
     AttemptKey,
     DecidedBound,
@@ -20,7 +22,7 @@ from engine.events.decisions import (
     Placement,
 )
 from engine.events.inputs import JobObserved, JobSubmitted, NodeObserved
-from engine.events.jobs import ActionTaken, AttemptStarted, EffectRequested, EventRaised, JobOpened, JobPhaseChanged
+from engine.events.jobs import JobOpened, JobPhaseChanged
 from engine.history.reading import JobHistory
 from engine.history.status import shard_status
 from engine.history.verify import verify_shard

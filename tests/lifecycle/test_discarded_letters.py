@@ -8,7 +8,7 @@ import pytest
 from lifecycle_driver import Driver, pod, vcjob
 
 from engine.events.inputs import CommandIssued, ObjectApplied
-from engine.events.jobs import CommandRefused, LetterDiscarded
+from engine.events.outcomes import CommandRefused, LetterDiscarded
 
 LETTER = "e61f8a05"
 

@@ -7,7 +7,7 @@ from lifecycle_driver import CLUSTER, SECOND, START, Driver, pod, vcjob
 
 from engine.events import decode, encode
 from engine.events.inputs import CommandIssued, JobSubmitted
-from engine.events.jobs import InputReleased
+from engine.events.outcomes import InputReleased
 from engine.lifecycle import held_inputs, indexes, inputs, refused_inputs
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.stage import LifecycleStage

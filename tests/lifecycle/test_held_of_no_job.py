@@ -23,7 +23,7 @@ from engine.events.inputs import (
     PodObserved,
     RowUnreadable,
 )
-from engine.events.jobs import InputReleased, JobParked, JobRejected
+from engine.events.outcomes import InputReleased, JobParked, JobRejected
 from engine.lifecycle.refused_inputs import held_key, key_of_held
 from engine.lifecycle.turn import Turn
 

@@ -8,24 +8,19 @@ from dataclasses import replace
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
 
+from engine.events.actions import ActionTaken, EffectSettled, TimerCancelled, TimerFired, TimerSet
+from engine.events.attempts import AttemptStarted
 from engine.events.inputs import CommandIssued, EffectReported, JobObserved, RowUnreadable
-from engine.events.jobs import (
-    ActionTaken,
+from engine.events.jobs import JobForgotten, JobOpened
+from engine.events.outcomes import (
     Anomaly,
-    AttemptStarted,
     CommandRefused,
-    EffectSettled,
     InputOrphaned,
     InputParked,
     InputReleased,
-    JobForgotten,
-    JobOpened,
     JobParked,
     JobUnparked,
     RowRejected,
-    TimerCancelled,
-    TimerFired,
-    TimerSet,
 )
 from engine.history.fold import fold
 from engine.lifecycle import inputs

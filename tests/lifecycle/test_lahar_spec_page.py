@@ -13,7 +13,9 @@ import pytest
 from lifecycle_driver import Driver
 from pydantic import BaseModel
 
-from engine.events.jobs import CommandRefused, EventRaised, JobOpened, JobRejected, TaskPhaseChanged, TimerSet
+from engine.events.actions import EventRaised, TimerSet
+from engine.events.jobs import JobOpened, TaskPhaseChanged
+from engine.events.outcomes import CommandRefused, JobRejected
 from engine.kubernetes.manifests.lahar_spec import LaharSpec
 from engine.kubernetes.reading.yaml_values import read_yaml
 

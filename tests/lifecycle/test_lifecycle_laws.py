@@ -15,6 +15,7 @@ from lifecycle_driver import SECOND, START, Driver, derived, records, shown_by_p
 from pod_cluster import Cluster
 
 from engine.events import Event, encode
+from engine.events.actions import EffectRequested
 from engine.events.decisions import (
     AttemptKey,
     DecidedBound,
@@ -25,7 +26,7 @@ from engine.events.decisions import (
     Placement,
 )
 from engine.events.inputs import JobObserved, PodObserved
-from engine.events.jobs import EffectRequested, JobPhaseChanged
+from engine.events.jobs import JobPhaseChanged
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.tables import EMPTY
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES

@@ -11,7 +11,7 @@ from lifecycle_driver import Driver, pod, vcjob
 import statemachines.phase_rule
 import statemachines.replica
 import statemachines.task
-from engine.events.jobs import AttemptRunning
+from engine.events.attempts import AttemptRunning
 from statemachines.machine import MachineTable, TransitionRow
 
 

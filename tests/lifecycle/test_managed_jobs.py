@@ -5,23 +5,11 @@ from __future__ import annotations
 import pytest
 from lifecycle_driver import SECOND, START, Driver, vcjob
 
+from engine.events.actions import ActionDeferred, ActionTaken, EffectRequested, TimerCancelled, TimerSet
+from engine.events.attempts import AttemptEnded, AttemptStarted
 from engine.events.inputs import ObjectApplied
-from engine.events.jobs import (
-    ActionDeferred,
-    ActionTaken,
-    AttemptEnded,
-    AttemptStarted,
-    CommandRefused,
-    EffectRequested,
-    JobObjectDeleted,
-    JobOpened,
-    JobPhaseChanged,
-    JobRejected,
-    JobRevised,
-    TaskPhaseChanged,
-    TimerCancelled,
-    TimerSet,
-)
+from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
+from engine.events.outcomes import CommandRefused, JobRejected
 from engine.lifecycle.stage import LifecycleStage
 
 

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from lifecycle_driver import START, Driver, pod
 
 from engine.events import encode
-from engine.events.excerpts import LONGEST
-from engine.events.inputs import JobObserved
-from engine.events.jobs import (
+from engine.events.attempts import (
     AttemptBound,
     AttemptChanged,
     AttemptEnded,
@@ -21,9 +19,10 @@ from engine.events.jobs import (
     AttemptRunning,
     AttemptStarted,
     AttemptTerminating,
-    JobPhaseChanged,
-    JobRevised,
 )
+from engine.events.excerpts import LONGEST
+from engine.events.inputs import JobObserved
+from engine.events.jobs import JobPhaseChanged, JobRevised
 
 CPU = "0/{} nodes are available: {} Insufficient cpu."
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from lifecycle_driver import SECOND, START, Driver, vcjob
 
-from engine.events.jobs import AttemptEnded, AttemptObjectChanged, EffectRequested, EventRaised
+from engine.events.actions import EffectRequested, EventRaised
+from engine.events.attempts import AttemptEnded, AttemptObjectChanged
 
 
 @pytest.fixture

@@ -6,16 +6,9 @@ import pytest
 from lifecycle_driver import CLUSTER, Driver, pod, vcjob
 
 from engine.events import NotKeptError
+from engine.events.actions import EffectRequested, TimerCancelled, TimerSet
+from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptObjectChanged
 from engine.events.inputs import CommandIssued, NodeDeleted, NodeObserved
-from engine.events.jobs import (
-    AttemptBound,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptObjectChanged,
-    EffectRequested,
-    TimerCancelled,
-    TimerSet,
-)
 from engine.lifecycle.indexes import pods_on
 
 

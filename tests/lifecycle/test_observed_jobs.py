@@ -7,17 +7,11 @@ from dataclasses import replace
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod
 
+from engine.events.actions import EffectRequested, TimerSet
+from engine.events.attempts import AttemptChanged
 from engine.events.inputs import JobObserved, NodeObserved
-from engine.events.jobs import (
-    Anomaly,
-    AttemptChanged,
-    EffectRequested,
-    JobObjectDeleted,
-    JobOpened,
-    JobPhaseChanged,
-    JobRevised,
-    TimerSet,
-)
+from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised
+from engine.events.outcomes import Anomaly
 
 
 @pytest.fixture

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from lifecycle_driver import ELSEWHERE, START, Driver, pod, records, vcjob
 
+from engine.events.attempts import AttemptStarted
 from engine.events.ids import routing_key
 from engine.events.inputs import CommandIssued, CustomEventRaised, EffectReported, JobDeleted, JobObserved, JobSubmitted, JobUpdated
-from engine.events.jobs import Anomaly, AttemptStarted, CommandRefused, JobForgotten, JobOpened
+from engine.events.jobs import JobForgotten, JobOpened
+from engine.events.outcomes import Anomaly, CommandRefused
 from engine.lifecycle.stage import LifecycleStage
 
 SECOND = 1_000_000

@@ -9,16 +9,9 @@ from typing import Any
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, vcjob
 
+from engine.events.actions import EffectRequested, EventRaised, TimerSet
+from engine.events.attempts import AttemptEnded, AttemptLateFact, AttemptObjectChanged, AttemptStarted
 from engine.events.inputs import JobObserved, PodObserved
-from engine.events.jobs import (
-    AttemptEnded,
-    AttemptLateFact,
-    AttemptObjectChanged,
-    AttemptStarted,
-    EffectRequested,
-    EventRaised,
-    TimerSet,
-)
 from engine.lifecycle.observed_pods import EVICTED
 from engine.lifecycle.turn import Turn
 from statemachines.counters import Counters

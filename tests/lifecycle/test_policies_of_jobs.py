@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, vcjob
 
-from engine.events.jobs import ActionTaken, EventRaised, JobPhaseChanged, TimerCancelled, TimerFired, TimerSet
+from engine.events.actions import ActionTaken, EventRaised, TimerCancelled, TimerFired, TimerSet
+from engine.events.jobs import JobPhaseChanged
 
 
 @pytest.fixture

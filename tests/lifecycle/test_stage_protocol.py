@@ -8,8 +8,11 @@ from dataclasses import replace
 import pytest
 from lifecycle_driver import SECOND, START, Driver, pod, records, vcjob
 
+from engine.events.actions import TimerFired
+from engine.events.attempts import AttemptChanged
 from engine.events.inputs import CommandIssued, JobObserved, NodeObserved, ObjectApplied, ObjectDeleted
-from engine.events.jobs import AttemptChanged, InputReleased, JobForgotten, TimerFired
+from engine.events.jobs import JobForgotten
+from engine.events.outcomes import InputReleased
 from engine.lifecycle.actions import settle
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.evolve import peek
@@ -288,5 +291,5 @@ def test_a_job_that_does_not_become_quiet_breaks_an_invariant(driver):
     driver.submit(vcjob({"name": "a"}))
     job = driver.job()
     job.tasks["a"].open_slot(0)
-    with pytest.raises(InvariantError, match="does not become quiet in phase Pending"):
+    with pytest.raises(InvariantError, match="does not become stable in phase Pending"):
         list(settle(Turn(driver.state, "x", driver.now, "c1"), job))  # nothing is applied, so the replica waits for ever

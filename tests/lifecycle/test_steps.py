@@ -9,8 +9,9 @@ import pytest
 from lifecycle_driver import SECOND, Driver, pod, vcjob
 
 from engine.events import Event, encode
+from engine.events.actions import ActionDeferred, ActionTaken, EventRaised
 from engine.events.inputs import JobObserved, JobSubmitted
-from engine.events.jobs import ActionDeferred, ActionTaken, EventRaised, InputParked, InputReleased, JobParked
+from engine.events.outcomes import InputParked, InputReleased, JobParked
 from engine.lifecycle import inputs, pods
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.stage import LifecycleStage

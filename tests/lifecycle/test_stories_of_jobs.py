@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from lifecycle_driver import SECOND, START, Driver, vcjob
 
-from engine.events.jobs import ActionTaken, AttemptEnded, EffectRequested, EventRaised, JobPhaseChanged
+from engine.events.actions import ActionTaken, EffectRequested, EventRaised
+from engine.events.attempts import AttemptEnded
+from engine.events.jobs import JobPhaseChanged
 from engine.kubernetes.observation.pods import delete_pod, observe_pod
 
 

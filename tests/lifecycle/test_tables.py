@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 from lifecycle_driver import Driver, pod, records
 
+from engine.lifecycle.job import Apart, Job, Page, Table, Task, Timer
 from engine.lifecycle.job_pages import clear, discard, join, keep
-from engine.lifecycle.state import Apart, Job, Page, Table, Task, Timer
 from engine.lifecycle.tables import EMPTY, empty, own
 
 

@@ -12,18 +12,11 @@ from heapq import heappop, heappush
 from typing import Any
 
 from engine.events import Data, Event, Message, Topic, encode, raw_message
+from engine.events.actions import EventRaised, TimerFired, TimerSet
 from engine.events.ids import output_id, timer_fired_id
 from engine.events.inputs import CommandIssued, CustomEventRaised, NodeObserved
-from engine.events.jobs import (
-    EventRaised,
-    InputParked,
-    InputReleased,
-    JobForgotten,
-    JobParked,
-    JobUnparked,
-    TimerFired,
-    TimerSet,
-)
+from engine.events.jobs import JobForgotten
+from engine.events.outcomes import InputParked, InputReleased, JobParked, JobUnparked
 from engine.processor.stage import Decision, Outcome, Reads
 
 __all__ = ["BrokenError", "CountingStage", "Shard", "command", "custom", "inputs", "node", "scripted"]

@@ -14,7 +14,9 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 from engine.events import EventError, Message, decode
-from engine.events.jobs import Accounted, DeadLettered, JobForgotten, TimerFired
+from engine.events.actions import TimerFired
+from engine.events.jobs import JobForgotten
+from engine.events.outcomes import Accounted, DeadLettered
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Output, Partition, Record, ShardId, Vector
 from engine.processor.accounts import SILENT, Accounts

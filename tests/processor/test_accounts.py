@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from engine.events import Event, encode
-from engine.events.jobs import Accounted, DeadLettered, InputReleased
+from engine.events.outcomes import Accounted, DeadLettered, InputReleased
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.processor.accounts import Accounts

@@ -19,7 +19,8 @@ from counting_stage import CountingStage, Shard, command, custom
 from deadly_stage import EXIT, INNOCENTS, deadly
 
 from engine.events import Event, Topic, decode
-from engine.events.jobs import DeadLettered, EventRaised, JobParked, TimerFired
+from engine.events.actions import EventRaised, TimerFired
+from engine.events.outcomes import DeadLettered, JobParked
 from engine.log.errors import LogUnavailableError
 from engine.log.mark_file import MarkFile
 from engine.log.memory import MemoryLog, MemoryShard

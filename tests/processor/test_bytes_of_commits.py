@@ -12,7 +12,7 @@ from counting_stage import CountingStage, Shard, custom, node
 
 from engine.events import Event, Topic, decode, raw_message
 from engine.events.inputs import NodeObserved
-from engine.events.jobs import Accounted
+from engine.events.outcomes import Accounted
 from engine.log.memory import MemoryLog, MemoryShard
 from engine.log.port import READ_BYTES, Commit, Partition, Position, Record, size_of
 from engine.log.sqlite import SqliteLog

@@ -8,7 +8,8 @@ import pytest
 
 from engine.events import Data, Event, Message, encode
 from engine.events.inputs import CommandIssued, JobSubmitted, PodObserved
-from engine.events.jobs import CommandRefused, JobOpened
+from engine.events.jobs import JobOpened
+from engine.events.outcomes import CommandRefused
 from engine.history.reading import events_of, history_of
 from engine.history.verify import verify_shard
 from engine.lifecycle.stage import LifecycleStage

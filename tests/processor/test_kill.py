@@ -17,7 +17,7 @@ import pytest
 from kill_worker import made_by
 
 from engine.events import Message, Topic
-from engine.events.jobs import Accounted
+from engine.events.outcomes import Accounted
 from engine.log.memory import MemoryLog
 from engine.log.port import Searchable
 from engine.log.sqlite import SqliteLog

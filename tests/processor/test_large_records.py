@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.events import Data, Event, Topic, decode
-from engine.events.jobs import Accounted, DeadLettered, EventRaised, JobParked
+from engine.events.actions import EventRaised
+from engine.events.outcomes import Accounted, DeadLettered, JobParked
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition, Position
 from engine.processor.dead_letters import original

@@ -13,8 +13,9 @@ from counting_stage import BrokenError, CountingStage, Shard, command, custom, n
 from prometheus_client import CollectorRegistry
 
 from engine.events import TYPES, Event, Message, NotKeptError, Topic, decode, raw_message
+from engine.events.actions import EventRaised, TimerFired
 from engine.events.inputs import NodeObserved
-from engine.events.jobs import Accounted, EventRaised, InputReleased, JobParked, TimerFired
+from engine.events.outcomes import Accounted, InputReleased, JobParked
 from engine.log.errors import FencedError, LogDamagedError, LogError, LogUnavailableError
 from engine.log.memory import MemoryLog, MemoryShard
 from engine.log.partitioner import partition_of

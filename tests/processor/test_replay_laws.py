@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.events import Message, Topic
-from engine.events.jobs import Accounted
+from engine.events.outcomes import Accounted
 from engine.lifecycle import job_pages, pods
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState

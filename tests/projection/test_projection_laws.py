@@ -17,25 +17,10 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from test_lifecycle_laws import Programs
 
 from engine.events import Data, Event, encode, to_cloudevent
+from engine.events.attempts import AttemptBound, AttemptChanged, AttemptEnded, AttemptRunning, AttemptStarted, AttemptTerminating
 from engine.events.inputs import CommandIssued, JobObserved, PodObserved
-from engine.events.jobs import (
-    Accounted,
-    AttemptBound,
-    AttemptChanged,
-    AttemptEnded,
-    AttemptRunning,
-    AttemptStarted,
-    AttemptTerminating,
-    InputParked,
-    InputReleased,
-    JobForgotten,
-    JobOpened,
-    JobParked,
-    JobPhaseChanged,
-    JobRevised,
-    JobUnparked,
-    RowRejected,
-)
+from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
+from engine.events.outcomes import Accounted, InputParked, InputReleased, JobParked, JobUnparked, RowRejected
 from engine.history.listing import Filter
 from engine.log.memory import MemoryLog
 from engine.projection.job_tables import JobTables

@@ -13,9 +13,11 @@ from typing import Any, Final
 
 from engine.cli.main import main
 from engine.events import Data, Event, NotKeptError, Topic
+from engine.events.attempts import AttemptEnded
 from engine.events.ids import output_id
 from engine.events.inputs import CommandIssued, CustomEventRaised, NodeDeleted, NodeObserved
-from engine.events.jobs import Accounted, AttemptEnded, JobForgotten, JobPhaseChanged
+from engine.events.jobs import JobForgotten, JobPhaseChanged
+from engine.events.outcomes import Accounted
 from engine.processor.stage import Decision, Outcome, Reads, Stage
 from engine.runtime.settings import Settings
 from engine.runtime.stages import STAGES, scheduling

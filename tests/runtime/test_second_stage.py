@@ -14,8 +14,9 @@ from second_stage import SecondStage, State
 from two_stages import BOTH, append
 
 from engine.events import Event, decode
+from engine.events.actions import ActionTaken
 from engine.events.inputs import CommandIssued, CustomEventRaised
-from engine.events.jobs import ActionTaken, CommandRefused
+from engine.events.outcomes import CommandRefused
 from engine.log.memory import MemoryLog
 from engine.log.port import Log, Record
 from engine.processor.partitions import input_partitions

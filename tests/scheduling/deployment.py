@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from engine.events import Data, Event, Message, decode, encode
+from engine.events.actions import EffectRequested
 from engine.events.ids import observation_id
 from engine.events.inputs import (
     CommandIssued,
@@ -19,7 +20,7 @@ from engine.events.inputs import (
     PodDeleted,
     PodObserved,
 )
-from engine.events.jobs import Accounted, EffectRequested
+from engine.events.outcomes import Accounted
 from engine.lifecycle.stage import LifecycleStage
 from engine.log.memory import MemoryLog
 from engine.log.port import Partition

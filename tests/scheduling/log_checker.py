@@ -13,18 +13,11 @@ from typing import Any
 from world import PlainJob, PlainNode, PlainPod, World
 
 from engine.events import Event, decode
+from engine.events.actions import ActionTaken, EffectRequested, EffectSettled
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptStarted
 from engine.events.decisions import SCHEDULER, DecidedBound, DecidedEnqueued, DecidedEvicted, DecisionAccepted, DecisionRefused
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
-from engine.events.jobs import (
-    ActionTaken,
-    AttemptBound,
-    AttemptEnded,
-    AttemptStarted,
-    EffectRequested,
-    EffectSettled,
-    JobOpened,
-    JobRevised,
-)
+from engine.events.jobs import JobOpened, JobRevised
 from engine.events.scheduling import DecisionTimedOut
 from engine.kubernetes.reading.quantity import milli, parse_quantity
 from engine.log.port import Partition, Record

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any, Final
 
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.manifests.checks import at_least, one_of
 from engine.kubernetes.manifests.job_shapes import BatchJobSpec
 from engine.kubernetes.manifests.pod_template import template_faults

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 
 __all__ = ["at_least", "one_of"]
 

@@ -20,7 +20,7 @@ from engine.events.bounds import (
     RAISE_RULES,
     TASKS,
 )
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.manifests.job_shapes import BatchJobSpec, VolcanoJobSpec
 from engine.kubernetes.manifests.lahar_spec import LaharSpec
 from engine.kubernetes.reading.bounded_values import deeper_than, longest_key, more_than

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from engine.events.bounds import SCHEMA_VALUES
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.manifests.checks import at_least, one_of
 from engine.kubernetes.manifests.event_schemas import schema_fault
 from engine.kubernetes.manifests.lahar_spec import LaharSpec, LaharTask, RaiseShape, WhenShape

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pydantic import Field, model_validator
 
 from engine.events.bounds import LAHAR_SPEC_BYTES
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.reading.shapes import Int32, Int64, Shape, child, read_shape
 from engine.kubernetes.reading.yaml_values import UnreadableYamlError, read_yaml
 from statemachines.spec import JobSpec, RaiseRule

@@ -13,7 +13,7 @@ from itertools import chain, islice
 from typing import Any, Final
 
 from engine.events.bounds import FAULTS, REPLICAS
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.manifests.batch_job import (
     COMPARED,
     TASK,

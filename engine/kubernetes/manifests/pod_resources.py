@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, Final
 
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.errors import QuantityError
 from engine.kubernetes.manifests.names import qualified_name_fault
 from engine.kubernetes.manifests.pod_shapes import Container, PodSpec, Resources

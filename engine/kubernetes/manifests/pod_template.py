@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.manifests.checks import at_least, one_of
 from engine.kubernetes.manifests.names import label_fault, label_value_fault, qualified_name_fault
 from engine.kubernetes.manifests.pod_resources import pod_level_faults, resource_faults

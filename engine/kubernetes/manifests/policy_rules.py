@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.errors import DurationError
 from engine.kubernetes.manifests.job_shapes import LifecyclePolicy
 from engine.kubernetes.reading.durations import parse_duration

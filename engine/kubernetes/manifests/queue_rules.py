@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any, Final
 
 from engine.events.bounds import QUEUE_DEPTH
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.reading.quantity import parse_quantity
 from engine.kubernetes.reading.shapes import child
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from statemachines.spec import JobSpec
 
 __all__ = ["ReadJob"]

@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic.alias_generators import to_camel
 
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.manifests.update_rules import CANNOT_CHANGE
 from engine.kubernetes.reading.shapes import child
 from statemachines.spec import JobSpec, TaskSpec

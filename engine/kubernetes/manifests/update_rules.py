@@ -11,7 +11,7 @@ from hashlib import sha256
 from json import dumps
 from typing import Any, Final
 
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.manifests.job_shapes import VolcanoJobSpec
 from engine.kubernetes.manifests.pod_resources import readable_quantity
 from engine.kubernetes.manifests.vcjob_rules import size_faults, topology_faults

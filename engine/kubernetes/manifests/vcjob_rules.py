@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any, Final
 
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.errors import DurationError
 from engine.kubernetes.manifests.checks import at_least, one_of
 from engine.kubernetes.manifests.dependencies import order_of

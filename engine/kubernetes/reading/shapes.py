@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from engine.events.bounds import NESTING
-from engine.events.jobs import Fault
+from engine.events.outcomes import Fault
 from engine.kubernetes.reading.bounded_values import deeper_than
 
 __all__ = ["Int32", "Int64", "Metadata", "Shape", "child", "fields", "read_shape", "unknown_fields"]
