@@ -41,7 +41,7 @@ def task(name: str = "w", replicas: int = 1, cpu: int = 1, **pod: Any) -> dict[s
     gpus = pod.pop("gpus", 0)
     if gpus:
         container["resources"]["requests"]["nvidia.com/gpu"] = str(gpus)
-    more = {key: pod.pop(key) for key in ("minAvailable", "policies") if key in pod}
+    more: dict[str, Any] = {key: pod.pop(key) for key in ("minAvailable", "policies") if key in pod}
     labels = pod.pop("labels", None)
     template = {"spec": {"containers": [container], "restartPolicy": "Never", **pod}}
     if labels:
