@@ -76,7 +76,7 @@ may be left out.
 | `ready_lag` | `"60s"` | how long an input may wait in a process that is ready (`/readyz`); `LAHAR_READY_LAG` wins |
 | `decide_limit` | `"60s"` | processor time that deciding one input or timer may take; `LAHAR_DECIDE_LIMIT` wins |
 | `scheduling` | `true` | run the scheduling stage as well ([scheduling.md](scheduling.md)); `LAHAR_SCHEDULING` wins |
-| `scheduler_config` | none | [actions and plugins](scheduling.md#configuration) of scheduling; `LAHAR_SCHEDULER_CONFIG` wins |
+| `scheduler_config` | `(Volcano's default)` | [its rules](scheduling.md#configuration); `LAHAR_SCHEDULER_CONFIG` wins |
 | `billing` | `true` | run the billing stage as well ([billing.md](billing.md)); `LAHAR_BILLING` wins (`0` turns it off) |
 """
 

@@ -217,12 +217,6 @@ def _slot(task: Task) -> Slot:
 def _decisions(state: State, found: _Found) -> Iterator[tuple[str, Data]]:
     """Yield decisions, each with its job: in the order of the round, where it has one."""
     outcome, jobs = found.outcome, state.jobs
-    for victims in _together(outcome):
-        task, action = victims[0]
-        keys = [AttemptKey(*_slot(victim)) for victim, _ in victims]
-        seen, reason, preemptor = jobs[task.job.key].head.seen, _EVICTED_BY[action], outcome.preemptors.get(task.key, "")
-        for at in range(0, len(keys), _AT_ONCE):
-            yield task.job.key, DecidedEvicted(seen, reason, keys[at : at + _AT_ONCE], preemptor)
     for ident, phase in sorted(found.phases.items()):
         if phase != jobs[ident].head.phase:
             yield ident, GroupPhaseChanged(phase, jobs[ident].head.phase)
@@ -230,6 +224,12 @@ def _decisions(state: State, found: _Found) -> Iterator[tuple[str, Data]]:
         yield job.key, DecidedEnqueued(jobs[job.key].head.seen)
     for ident, placements in _by_job(outcome.bound).items():
         yield ident, DecidedBound(jobs[ident].head.seen, placements)
+    for victims in _together(outcome):
+        task, action = victims[0]
+        keys = [AttemptKey(*_slot(victim)) for victim, _ in victims]
+        seen, reason, preemptor = jobs[task.job.key].head.seen, _EVICTED_BY[action], outcome.preemptors.get(task.key, "")
+        for at in range(0, len(keys), _AT_ONCE):
+            yield task.job.key, DecidedEvicted(seen, reason, keys[at : at + _AT_ONCE], preemptor)
     for ident, placements in sorted(_by_job(outcome.pipelined).items()):
         if [(one.task, one.index, one.attempt, one.node) for one in placements] != jobs[ident].head.promised:
             yield ident, DecidedPipelined(jobs[ident].head.seen, placements)

@@ -31,6 +31,8 @@ class Story:
         self._job()
         self._job()
         self.deployment.settle()
+        self.pause: Callable[[], object] = lambda: None
+        """Called after each step, and while decisions have no answer."""
 
     def step(self) -> None:
         """Let something happen, and time pass."""
@@ -41,6 +43,8 @@ class Story:
             deployment.wait(chance.choice((1, 2, 2, 70)))
             self._happen()
             deployment.settle()
+            self.pause()
+            deployment.wait(chance.randint(0, 2))
             deployment.deaf = False
         self._happen()
         deployment.settle()
@@ -133,13 +137,18 @@ def told(
     Args:
         seed: says which.
         make: makes the stage.
-        restarts: let another process take the shard of scheduling over after each step, from a snapshot that each commit writes.
-        after: called after each step.
+        restarts: let another process take the shard of scheduling over at each pause, from a snapshot that each commit writes.
+        after: called at each pause: after each step, and while decisions have no answer.
     """
     story = Story(seed, make, every=1 if restarts else 100_000)
-    for _ in range(STEPS):
-        story.step()
+
+    def pause() -> None:
         after(story)
         if restarts:
             story.deployment.restart()
+
+    story.pause = pause
+    for _ in range(STEPS):
+        story.step()
+        pause()
     return story.deployment

@@ -9,6 +9,7 @@ from log_checker import faults_of
 from stage_stories import Story, told
 
 from engine.scheduling.configuration import Configuration, PluginOption
+from engine.scheduling.model.entities import Job
 from engine.scheduling.stage import SchedulingStage
 
 SEEDS = st.integers(0, 10**6)
@@ -56,7 +57,13 @@ def finished(deployment: Deployment) -> list[str]:
         deployment.node(f"plenty-{zone}", cpu=500, gpu=100, pods=500, labels={"zone": zone})
     deployment.settle()
     deployment.wait(140)
-    return [ident for cluster in deployment.scheduling.state.clusters.values() for ident in cluster.waiting]
+    jobs = deployment.scheduling.state.jobs.values()
+    return [job.id for job in jobs if job.model is not None and not job.model.held and waits(job.model)]
+
+
+def waits(job: Job) -> bool:
+    """Whether a job has no pods yet, or some of them no node."""
+    return job.phase == "Pending" or bool(job.with_status("Pending"))
 
 
 @settings(deadline=None, max_examples=8)
