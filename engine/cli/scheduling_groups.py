@@ -38,7 +38,7 @@ ItsClusterOption = Annotated[
 ]
 
 _NONE: Final = "-"
-_LISTED: Final = frozenset({"pods"})
+_UNLISTED: Final = frozenset({"pods"})
 """Resources that lists leave out; `show` has all."""
 
 
@@ -98,7 +98,11 @@ def _amount(name: str, value: int | None) -> str:
 
 
 def _amounts(amounts: Mapping[str, int]) -> str:
-    return ", ".join(f"{amount(name, value)} {name}" for name, value in amounts.items() if name not in _LISTED) or _NONE
+    return ", ".join(f"{amount(name, value)}{_unit(name)}" for name, value in amounts.items() if name not in _UNLISTED) or _NONE
+
+
+def _unit(resource: str) -> str:
+    return "" if resource == "memory" else f" {resource}"
 
 
 def _counts(counts: Mapping[Any, int]) -> str:
@@ -114,21 +118,33 @@ def list_queues(context: typer.Context, cluster: ClusterOption = None, log: LogO
     output = output_of(context, as_json)
     with _asked(context, output, log) as (asked, _):
         found = asked.queues(cluster)
-    headings = ("QUEUE", "STATE", "WEIGHT", "ALLOCATED", "DESERVED", "SHARE", "PENDING", "INQUEUE", "RUNNING", "WAITING")
+    headings = ("QUEUE", "STATE", "WEIGHT", "HOLDS/DESERVES", "SHARE", "JOBS", "WAITING")
     rows = (
         (
             queue.name,
             queue.state,
             str(queue.weight),
-            _amounts(queue.allocated),
-            _amounts(queue.deserved),
+            _held(queue.allocated, queue.deserved),
             _share(queue),
-            *(str(queue.jobs.get(phase, 0)) for phase in ("Pending", "Inqueue", "Running")),
+            _counts(queue.jobs),
             str(len(queue.waiting)),
         )
         for queue in found
     )
-    _listed(output, found, headings, rows, {"QUEUE", "ALLOCATED", "DESERVED"}, {"WEIGHT", *headings[5:]})
+    _listed(output, found, headings, rows, {"QUEUE", "HOLDS/DESERVES"}, {"WEIGHT", "SHARE", "WAITING"})
+
+
+def _held(allocated: Mapping[str, int], deserved: Mapping[str, int]) -> str:
+    """Return what is held of what is deserved: `16/32 cpu, 128/256 GiB`."""
+    names = sorted((allocated.keys() | deserved.keys()) - _UNLISTED)
+    return (
+        ", ".join(f"{_number(name, allocated.get(name, 0))}/{_amount(name, deserved.get(name))}{_unit(name)}" for name in names)
+        or _NONE
+    )
+
+
+def _number(name: str, value: int) -> str:
+    return amount(name, value).partition(" ")[0]
 
 
 def _share(queue: QueueStanding) -> str:
@@ -187,7 +203,7 @@ def _reason(group: GroupStanding) -> str:
     """Return why a group waits, in a few words."""
     said = group.reason
     if said is None:
-        return "held" if group.held else _NONE
+        return f"promised {', '.join(group.promised)}" if group.promised else "held" if group.held else _NONE
     lacking = ", ".join(f"{amount(name, value)} {name}" for name, value in said.missing.items())
     return f"{said.reason}: {lacking} missing" if lacking else said.reason
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import floor, isfinite
 from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, get_args
 
 from engine.events.scheduling import GroupPhase, JobExplained
 from engine.events.times import Micros
@@ -67,6 +67,8 @@ class GroupStanding:
     """State → how many pods."""
     reason: JobExplained | None
     """Why it waits, as was last written down; `None`: nothing is said to hold it up."""
+    promised: tuple[str, ...]
+    """Nodes on which its pods get places that others are about to leave."""
     held: bool
     """Nothing is decided about it now: it is parked, being stopped or restarted, or was refused a moment ago."""
 
@@ -88,6 +90,7 @@ class GroupStanding:
             "min_available": self.min_available,
             "min_available_of_tasks": self.tasks,
             "members": self.members,
+            "promised": self.promised,
             "held": self.held,
             "reason": None if reason is None else reason.reason,
             "missing": {} if reason is None else reason.missing,
@@ -248,6 +251,7 @@ def _group(known: KnownJob, model: Job, names: Names) -> GroupStanding:
         dict(model.role_minimum),
         members,
         head.reason,
+        tuple(sorted({node for *_, node in head.promised})) if head.reason is None else (),
         model.held,
     )
 
@@ -282,9 +286,7 @@ def queue_standings(state: State, names: Names, now: Micros) -> list[QueueStandi
 
 def _queue(cluster: ClusterState, session: Session, queue: Queue, groups: list[GroupStanding]) -> QueueStanding:
     share = session.share_of(queue)
-    jobs: dict[str, int] = {}
-    for group in groups:
-        jobs[group.phase or "Pending"] = jobs.get(group.phase or "Pending", 0) + 1
+    phases = [group.phase or "Pending" for group in groups]
     return QueueStanding(
         cluster.id,
         queue.name,
@@ -302,7 +304,7 @@ def _queue(cluster: ClusterState, session: Session, queue: Queue, groups: list[G
         {} if share is None else {name: floor(amount) for name, amount in sorted(share.limit.items()) if isfinite(amount)},
         None if share is None else share.share,
         share is not None and session.overused(queue),
-        jobs,
+        {phase: count for phase in get_args(GroupPhase) if (count := phases.count(phase))},
         tuple(group for group in groups if group.waits),
     )
 
