@@ -354,7 +354,7 @@ def show_tenant(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Show a tenant: its namespaces, its share's weight, what its jobs hold, and the quotas of its namespaces."""
+    """Show a tenant: its namespaces, its weight, what its jobs hold, and its quotas."""
     output = output_of(context, as_json)
     with _asked(context, output, log) as (asked, _):
         tenant = asked.tenant(name, cluster)
