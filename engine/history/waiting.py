@@ -10,7 +10,7 @@ from engine.events import Event, decode
 from engine.events.jobs import JobOpened
 from engine.events.scheduling import JobExplained
 from engine.events.times import format_time
-from engine.history.formatting import brief, listed, moment, sentence
+from engine.history.formatting import amount, brief, listed, moment, sentence
 from engine.history.reading import events_of
 from engine.log.port import SearchableLog
 
@@ -69,7 +69,6 @@ _NODES: Final[dict[str, str]] = {
 }
 """Which nodes refuse a pod."""
 
-_GIB: Final = 1 << 30
 _ORDINALS: Final = {1: "st", 2: "nd", 3: "rd"}
 
 
@@ -86,7 +85,7 @@ class Waiting:
         said = self.event.data
         text, _ = _REASONS.get(said.reason, _OF_NODES)
         found = text.format(about=said.about or "?", message=brief(said.message))
-        lacking = [f"{_amount(name, value)} {name}" for name, value in said.missing.items()]
+        lacking = [f"{amount(name, value)} {name}" for name, value in said.missing.items()]
         if lacking:
             found += f"; {listed(lacking)} {'is' if len(lacking) == 1 else 'are'} missing" + (
                 " on the nearest" if said.nodes else ""
@@ -127,13 +126,6 @@ class Waiting:
             "since": format_time(self.event.time),
             "event": self.event.id,
         }
-
-
-def _amount(resource: str, value: int) -> str:
-    """Return an amount in the unit that people use: memory in GiB, everything else in whole ones."""
-    if resource == "memory" or resource.endswith(".memory"):
-        return f"{value / _GIB:.3g} GiB"
-    return f"{value / 1000:.6g}"
 
 
 def _node(word: str, count: int) -> str:

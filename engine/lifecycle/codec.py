@@ -1,7 +1,6 @@
 """The codec of the state: canonical records, so equal states have equal bytes.
 
-Records: `job/ID`, `page/TABLE/NUMBER/ID`, `forgotten/N`, and those of cluster facts
-(`engine.kubernetes.observation.fact_records`).
+Records: `job/ID`, `page/TABLE/NUMBER/ID`, `forgotten/N`, and those of cluster facts (`engine.kubernetes.observation.fact_records`).
 
 A job's record is two lines: its `rest` in decimal (empty while the job is active; followed by `?` if the id is no job), a space and
 its `Head` as JSON; then all other fields as JSON. So a finished job stays bytes until it is asked for, a snapshot of 100,000 of

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 from engine.events.scheduling import GroupPhase
-from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
+from engine.scheduling.answers import PERMIT, REJECT, Invalid, QueueShare, Vote
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.errors import PluginError
 from engine.scheduling.model.cluster import Cluster
@@ -39,6 +39,7 @@ POINTS: Final[dict[str, str]] = {
     "allocatable": "allocatable",
     "preemptive": "preemptive",
     "lacking": "",
+    "share_of": "",
     "job_enqueueable": "job_enqueued",
     "job_enqueued": "job_enqueued",
     "victims": "victim",
@@ -60,7 +61,8 @@ POINTS: Final[dict[str, str]] = {
   abstains; `victims(running)` → tasks to evict for no task at all; `protected(victims)` → those of them
   that may go.
 - `overused(queue)`, `allocatable(queue, task)`, `preemptive(queue, task)` → `bool`; `lacking(queue, task)` → the plugin's
-  name and `Amounts` by which the queue's limit is too small for the task, asked for an explanation only.
+  name and `Amounts` by which the queue's limit is too small for the task, asked for an explanation only;
+  `share_of(queue)` → `QueueShare | None`, asked by operators only.
 - `job_enqueueable(job)` → `Vote`; `job_enqueued(job)` → nothing, it accounts for the job.
 """
 
@@ -316,6 +318,11 @@ class Session:
         plugin, missing = next(filter(lambda answer: answer[1], answers), ("", {}))
         code: ReasonCode = "QueueLimit" if queue.open else "QueueNotOpen"
         self.explain(job, code, plugin, queue.name, missing)
+
+    def share_of(self, queue: Queue) -> QueueShare | None:
+        """Return what a queue is to have, by the first plugin that says so; `None`: none does."""
+        answers = (function(queue) for tier in self._points["share_of"] for function in tier)
+        return next(filter(None, answers), None)
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """Return whether all plugins agree that a queue may reclaim for a task."""

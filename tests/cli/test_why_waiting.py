@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 
 from engine.history import waiting
-from engine.scheduling.reasons import REASONS
+from engine.scheduling.reasons import REASONS, ReasonCode
 
 
 def node(name: str, gpus: int, **spec) -> dict:
@@ -68,3 +70,13 @@ def test_a_past_moment_has_the_reason_of_then(crowded, folder):
 
 def test_every_reason_has_words():
     assert set(waiting._REASONS) | set(waiting._NODES) == REASONS
+
+
+def test_the_page_has_every_reason_with_what_is_said_of_it():
+    page = (Path(__file__).parents[2] / "docs" / "scheduling.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \| (.+) \|$", page.partition("### Reasons")[2].partition("\n## ")[0], re.MULTILINE)
+    assert [code for code, _, _ in rows] == list(get_args(ReasonCode))
+    for code, said, remedy in rows:
+        known = waiting._REASONS[code][0] if code in waiting._REASONS else f"{{about}} nodes {waiting._NODES[code]}"
+        assert re.fullmatch(re.sub(r"\\{\w+\\}", ".+", re.escape(known)), said), code
+        assert remedy.endswith(".")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, Final
 
-from engine.scheduling.answers import REJECT, Vote
+from engine.scheduling.answers import REJECT, QueueShare, Vote
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.model.amounts import (
     CPU,
@@ -145,6 +145,11 @@ class Capacity(LimitsQueues):
         own, other = self.session.cluster.path_of(preemptor.job.queue)[:0:-1], self.session.cluster.path_of(queue.name)[:0:-1]
         common = sum(one is another for one, another in zip(own, other, strict=False))
         return -float(common)
+
+    def share_of(self, queue: Queue) -> QueueShare:
+        """Return what a queue is to have."""
+        portion = self._portions[queue.name]
+        return QueueShare(self.NAME, portion.deserved, portion.limit, portion.share)
 
     # Limits ---------------------------------------------------------------------------------------------------------------
 
