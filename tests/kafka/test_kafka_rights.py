@@ -341,9 +341,9 @@ def test_a_billing_worker_and_who_closes_a_month(guarded: Guarded) -> None:
         assert "WARNING" not in worker.said
 
 
-def test_without_billing_nobody_needs_a_right_to_it(guarded: Guarded) -> None:
+def test_without_billing_and_scheduling_nobody_needs_a_right_to_them(guarded: Guarded) -> None:
     guarded.log("made-")("apply", "-", given=job("unbilled"))
-    environment = guarded.user(rights(LIFECYCLE, EFFECTS)) | {"LAHAR_BILLING": "0"}
+    environment = guarded.user(rights(LIFECYCLE, EFFECTS)) | {"LAHAR_BILLING": "0", "LAHAR_SCHEDULING": "0"}
     lahar = Command(environment.pop("LAHAR_LOG"), **environment)
     assert lahar.records("run", "--once")[0]["processed"] >= 1
 
