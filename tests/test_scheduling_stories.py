@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from engine.cli.main import app
+from engine.events.attempts import AttemptBound, AttemptEnded
 from engine.events.decisions import DecisionAccepted
-from engine.events.jobs import AttemptBound, AttemptEnded
 from engine.history.reading import job_events
 from engine.log.url import open_log
 
