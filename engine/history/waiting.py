@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.events import Event, decode
+from engine.events import Data, Event, decode
+from engine.events.attempts import AttemptBound, AttemptEnded
+from engine.events.decisions import DecisionAccepted
 from engine.events.jobs import JobOpened
 from engine.events.scheduling import JobExplained
 from engine.events.times import format_time
-from engine.history.formatting import amount, brief, listed, moment, sentence
+from engine.history.formatting import amount, brief, listed, moment, plural, sentence
 from engine.history.reading import events_of
 from engine.log.port import SearchableLog
 
-__all__ = ["Waiting", "waiting_of"]
+__all__ = ["Waiting", "promise_of", "waiting_of"]
 
 _REASONS: Final[dict[str, tuple[str, str]]] = {
     "QueueNotFound": ("its queue {about} does not exist", "create the queue, or name another one"),
@@ -149,6 +151,28 @@ def waiting_of(log: SearchableLog, job: str, known: int | None = None) -> Waitin
     if found is None or not found.data.reason:
         return None
     return Waiting(found, {ahead: _name(log, ahead) for ahead in found.data.ahead})
+
+
+def promise_of(events: Iterable[Event[Data]]) -> list[str]:
+    """Return which places a job's pods are promised that others have yet to leave: one sentence, or none.
+
+    Args:
+        events: of the job. A promise ends when the pod gets a node or ends; a reason written later than it stands above it.
+    """
+    promised: dict[tuple[str, int, int], str] = {}
+    for event in events:
+        match event.data:
+            case DecisionAccepted(kind="pipelined", placements=places):
+                promised = {(one.task, one.index, one.attempt): one.node for one in places}
+            case DecisionAccepted(kind="bound", placements=places):
+                for one in places:
+                    promised.pop((one.task, one.index, one.attempt), None)
+            case AttemptBound(task, index, attempt) | AttemptEnded(task, index, attempt):
+                promised.pop((task, index, attempt), None)
+    if not promised:
+        return []
+    nodes = listed(sorted(set(promised.values())))
+    return [sentence(f"The scheduler has promised {plural(len(promised), 'pod')} the places that others are leaving on {nodes}")]
 
 
 def _name(log: SearchableLog, job: str) -> str:

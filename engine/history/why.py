@@ -25,7 +25,7 @@ from engine.history.reading import JobHistory
 from engine.history.replicas import GROUPS, Group, groups_of, needs, refusals, waiting_tasks
 from engine.history.sentences import describe
 from engine.history.view import AttemptView, JobView, attempt_name
-from engine.history.waiting import Waiting
+from engine.history.waiting import Waiting, promise_of
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["Explanation", "Step", "depends", "of_object", "steps", "why_event", "why_job"]
@@ -122,8 +122,8 @@ def why_job(history: JobHistory, waiting: Waiting | None = None) -> Explanation 
     details += of_object(job)
     if job.phase not in _ACTIVE:
         waiting = None
-    if waiting is not None:
-        details += waiting.sentences()
+    promise = promise_of(history.events) if waiting is None and job.phase in _ACTIVE else []
+    details += waiting.sentences() if waiting is not None else promise
     if job.phase in _ACTIVE:
         details += waiting_tasks(job, depends(job))
         details += _running(job)
@@ -138,7 +138,7 @@ def why_job(history: JobHistory, waiting: Waiting | None = None) -> Explanation 
     details += _incidents(history, taken)
     details += _timers(job)
     reasons = [(job.reason, "", None), *needs(groups[:GROUPS])]
-    if waiting is not None:  # its pods are Queued until the scheduler gives them nodes
+    if waiting is not None or promise:  # its pods are Queued until the scheduler gives them nodes
         reasons = [reason for reason in reasons if reason[0] != "Queued"]
     told = [waiting.advice()] if waiting is not None else []
     told += advice(reasons, job.namespace)

@@ -12,6 +12,7 @@ lahar queue list
 lahar apply rank.yaml --at 2026-03-06T11:00:00
 lahar ingest --recorded rank-1.jsonl
 lahar queue show serving
+lahar why search/rank
 lahar podgroup list
 lahar ingest --recorded sweep-2.jsonl
 lahar ingest --recorded rank-2.jsonl
