@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final
 
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
+from engine.scheduling.model.amounts import Amounts
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import GroupPhase, Job, Task
 from engine.scheduling.model.queues import Queue
@@ -57,7 +58,7 @@ POINTS: Final[dict[str, str]] = {
   abstains; `victims(running)` → tasks to evict for no task at all; `protected(victims)` → those of them
   that may go.
 - `overused(queue)`, `allocatable(queue, task)`, `preemptive(queue, task)` → `bool`; `lacking(queue, task)` → the plugin's
-  name and `Amounts` by which the queue's limit is too small for the task, asked for an explanation only.
+  name and `Amounts` by which the queue's limit is too small for the task: so much the queue must give up before it is allocatable.
 - `job_enqueueable(job)` → `Vote`; `job_enqueued(job)` → nothing, it accounts for the job.
 """
 
@@ -87,6 +88,10 @@ class Plugin:
     """Base of plugins."""
 
     NAME: ClassVar[str]
+    NAMES_BY_JOB: ClassVar[bool] = False
+    """Whether it names victims by their job and class alone, those of each job without regard to those of others, and whom it
+    does not name alone, or for one task of a job, it does not name among others or for the job's later tasks. Such a plugin is
+    asked about one pod of each job and class before nodes are looked at."""
     session: Session
 
     def __init__(self, option: PluginOption) -> None:
@@ -133,6 +138,14 @@ class Session:
         """Tasks that were sent away in this session: nothing minds them on their node any more."""
         self._action = ""
         self._points = _collect(tiers)
+        self._by_job = {
+            getattr(plugin, point, None)
+            for tier in tiers
+            for plugin in tier
+            if plugin.NAMES_BY_JOB
+            for point in ("preemptable", "reclaimable")
+        }
+        """Functions of plugins that name victims by their jobs and classes."""
         for tier in tiers:
             for plugin in tier:
                 plugin.open(self)
@@ -280,10 +293,18 @@ class Session:
         """Return whether all plugins agree that a queue may take a task."""
         return all(function(queue, task) for tier in self._points["allocatable"] for function in tier)
 
+    def lacking(self, queue: Queue, task: Task) -> tuple[str, Amounts]:
+        """Return the first plugin by whose limit a queue may not take a task, and by how much; empty: there is none."""
+        for tier in self._points["lacking"]:
+            for function in tier:
+                plugin, missing = function(queue, task)
+                if missing:
+                    return plugin, missing
+        return "", {}
+
     def explain_limit(self, job: Job, queue: Queue, task: Task) -> None:
         """Say that a queue may not take a task of a job, and by how much."""
-        answers = [function(queue, task) for tier in self._points["lacking"] for function in tier]
-        plugin, missing = next(filter(lambda answer: answer[1], answers), ("", {}))
+        plugin, missing = self.lacking(queue, task)
         code: ReasonCode = "QueueLimit" if queue.open else "QueueNotOpen"
         self.explain(job, code, plugin, queue.name, missing)
 
@@ -317,6 +338,33 @@ class Session:
             if common:
                 return common
         return []
+
+    def may_be_named(self, point: str, task: Task, kinds: Iterable[Task]) -> set[Task]:
+        """Return whom plugins may name, on whatever node: more than they will, but nobody else.
+
+        Args:
+            point: `preemptable` or `reclaimable`.
+            task: whom it is for.
+            kinds: one task of each job and class.
+        """
+        rounds: list[list[Task]] = []
+        seen: dict[str, int] = {}
+        for one in kinds:
+            # Of one job after the other, since plugins count down what each job can spare.
+            at = seen[one.job.key] = seen.get(one.job.key, -1) + 1
+            if at == len(rounds):
+                rounds.append([])
+            rounds[at].append(one)
+        found: set[Task] = set()
+        for tier in self._points[point]:
+            for candidates in rounds:
+                left = candidates
+                for function in tier:
+                    if function in self._by_job:
+                        named = function(task, left)
+                        left = left if named is None else named
+                found.update(left)
+        return found
 
     def enabled(self, plugin: str, switch: str) -> bool:
         """Return whether a plugin is there with a switch on."""

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
+import numpy as np
+
 from engine.scheduling.actions.evictable import Evictable
 from engine.scheduling.actions.victims import could_fit, evict_until
 from engine.scheduling.model.entities import Job, Node, PodClass, Task
@@ -26,14 +30,23 @@ def reclaim(session: Session, placement: Placement) -> None:
             waiting.setdefault(job.queue, []).append(job)
     if not waiting:
         return
-    evictable = Evictable(session.cluster)
+    running: dict[str, list[Task]] = {}
+    for job in session.cluster.jobs.values():
+        if job.path and job.path[0].reclaimable:
+            running.setdefault(job.queue, []).extend(
+                task for task in job.with_status("Running").values() if task.pod_class.preemptable
+            )
+    evictable: dict[str, Evictable] = {}
     jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
     while queues:
         queue = queues.pop()
         if session.overused(queue) or not jobs[queue.name]:
             continue
-        _reclaim_for(session, placement, evictable, queue, jobs[queue.name].pop())
+        if queue.name not in evictable:
+            others = chain.from_iterable(tasks for name, tasks in running.items() if name != queue.name)
+            evictable[queue.name] = Evictable(session.cluster.table, others)
+        _reclaim_for(session, placement, evictable[queue.name], queue, jobs[queue.name].pop())
         queues.push(queue)
 
 
@@ -63,16 +76,13 @@ def _reclaim_for(session: Session, placement: Placement, evictable: Evictable, q
 
 def _make_room(session: Session, placement: Placement, evictable: Evictable, task: Task) -> Statement | None:
     """Find a node and victims for a task; return the moves that have been made, or `None`."""
-    possible = evictable.possible(task, lambda queue: queue.reclaimable and queue.name != task.job.queue)
-    for node in sorted(placement.resolvable(task), key=lambda node: node.row):
-        if not possible[node.row]:
-            continue
-        candidates = [victim for victim in node.tasks.values() if _may_give(victim, task)]
+    for node in evictable.worth_trying(session, "reclaimable", task, np.sort(placement.resolvable(task)), {}):
+        candidates = [victim for victim in evictable.on(node) if victim.status == "Running"]
         # Volcano: a node where nobody could give anything is left to other actions.
         if not candidates:
             continue
         victims = session.victims_for("reclaimable", task, session.victims_in_order(candidates, task))
-        if could_fit(session.cluster.table, task, node, victims):
+        if could_fit(session.cluster.table, task, node, victims, {}):
 
             def enough(node: Node = node) -> bool:
                 return placement.room(task, node) and placement.passes(task, node)
@@ -81,14 +91,3 @@ def _make_room(session: Session, placement: Placement, evictable: Evictable, tas
             if moves is not None:
                 return moves
     return None
-
-
-def _may_give(victim: Task, task: Task) -> bool:
-    path = victim.job.path
-    return (
-        victim.status == "Running"
-        and victim.pod_class.preemptable
-        and bool(path)
-        and path[0].name != task.job.queue
-        and path[0].reclaimable
-    )

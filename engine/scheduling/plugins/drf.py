@@ -20,6 +20,7 @@ class Drf(Plugin):
     """Fair shares of jobs, and with the switch `hierarchy` of the queues' tree (Volcano `drf`)."""
 
     NAME: ClassVar[str] = "drf"
+    NAMES_BY_JOB: ClassVar[bool] = True
 
     def open(self, session: Session) -> None:
         """Take the cluster's total; the tree is built when it is needed."""
@@ -44,7 +45,9 @@ class Drf(Plugin):
         left: dict[str, Amounts] = {}
         victims = []
         for victim in candidates:
-            allocated = left.setdefault(victim.job.key, dict(victim.job.allocated))
+            allocated = left.get(victim.job.key)
+            if allocated is None:
+                allocated = left[victim.job.key] = dict(victim.job.allocated)
             subtract(allocated, victim.pod_class.items)
             if share < self._share(allocated) + _DELTA:
                 victims.append(victim)
