@@ -62,8 +62,8 @@ class Scheduler:
 
         Args:
             now: the round's time in microseconds.
-            limit: how many tasks to bind at most, but for a gang that is bound whole; `None`: any number. A round that stops there
-                says that there is `more`, and leaves the actions after allocate to the round in which there is not.
+            limit: how many tasks to bind and evict at most, but for a gang that is decided whole; `None`: any number. A round that
+                stops there says that there is `more`, and leaves the rest to the next one.
         """
         if self._unchanged is not None:
             revision, until = self._unchanged

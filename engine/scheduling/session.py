@@ -131,7 +131,7 @@ class Session:
         self.total = cluster.total()
         self.outcome = Outcome()
         self.limit: int | None = None
-        """How many tasks allocate binds before it stops; a gang that goes beyond is bound whole. `None`: all there are."""
+        """How many tasks are bound and evicted before actions stop; a gang that goes beyond is decided whole. `None`: all."""
         self.failed_roles: dict[str, set[str]] = {}
         """Key of a job → roles of its tasks that found no node in this session (Volcano `NodesFitErrors`)."""
         self.evicted: set[Task] = set()
@@ -156,6 +156,13 @@ class Session:
         """Note which action is at work, and return its arguments."""
         self._action = action
         return self.configuration.arguments_of(action)
+
+    def at_limit(self) -> bool:
+        """Return whether the round has decided as much as it may; it is noted then that there is `more`."""
+        if self.limit is None or len(self.outcome.bound) + len(self.outcome.evicted) < self.limit:
+            return False
+        self.outcome.more = True
+        return True
 
     @property
     def action(self) -> str:

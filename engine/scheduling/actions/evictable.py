@@ -23,25 +23,36 @@ _FEW: Final = 4
 class Evictable:
     """Pods that may be evicted when an action begins, by node."""
 
-    def __init__(self, table: NodeTable, tasks: Iterable[Task]) -> None:
-        """Take the pods; those that are on no node of the table are left out."""
+    def __init__(self, table: NodeTable, tasks: Sequence[Task], rows: NDArray[np.intp]) -> None:
+        """Take the pods, in the order of their rows."""
         self._table = table
-        found = sorted(((task.node.row, task) for task in tasks if task.node is not None), key=lambda pair: pair[0])
-        self._tasks = [task for row, task in found if row >= 0]
+        self._tasks = tasks
+        self._rows = rows
         every = np.arange(len(table.nodes))
-        rows = np.array([row for row, _ in found if row >= 0], np.intp)
         self._first = np.searchsorted(rows, every)
         self._end = np.searchsorted(rows, every, side="right")
         kinds: dict[tuple[Job, PodClass], int] = {}
-        kind_of = [kinds.setdefault((task.job, task.pod_class), len(kinds)) for task in self._tasks]
-        self._kind_of = np.array(kind_of, np.intp)
-        self._kinds = [self._tasks[at] for at in np.unique(self._kind_of, return_index=True)[1]]
+        self._kind_of = np.array([kinds.setdefault((task.job, task.pod_class), len(kinds)) for task in tasks], np.intp)
+        self._kinds = [tasks[at] for at in np.unique(self._kind_of, return_index=True)[1]]
         """One pod of each job and class."""
         vectors = [task.pod_class.vector[:, 0] for task in self._kinds]
         self._vectors = np.array(vectors, np.int64).reshape(len(vectors), len(table.resources)).T
-        self._freed = self._sum(np.ones(len(self._tasks), np.bool_))
+        self._freed = self._sum(np.ones(len(tasks), np.bool_))
         """What they take of each node. What is evicted meanwhile stays in it and is among what will be idle as well."""
         self._named: tuple[object, NDArray[np.int64]] = (None, self._freed)
+
+    @classmethod
+    def of(cls, table: NodeTable, tasks: Iterable[Task]) -> Evictable:
+        """Take pods in any order; those that are on no node of the table are left out."""
+        found = [task for task in tasks if task.node is not None and task.node.row >= 0]
+        rows = np.array([task.node.row for task in found if task.node is not None], np.intp)
+        order = np.argsort(rows, kind="stable")
+        return cls(table, [found[at] for at in order.tolist()], rows[order])
+
+    def without(self, queue: str) -> Evictable:
+        """Return the pods of other queues."""
+        chosen = [at for at, task in enumerate(self._tasks) if task.job.queue != queue]
+        return Evictable(self._table, [self._tasks[at] for at in chosen], self._rows[chosen])
 
     def _sum(self, tasks: Mask) -> NDArray[np.int64]:
         """Return what some of the pods take of each node."""

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.scheduling.actions.dry_run import best_dry_run
 from engine.scheduling.actions.evictable import Evictable
-from engine.scheduling.actions.victims import could_fit, evict_until
+from engine.scheduling.actions.victims import evict_until, victims_on
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Node, PodClass, Status, Task
 from engine.scheduling.model.queues import Queue
@@ -40,8 +40,10 @@ def preempt(session: Session, placement: Placement) -> None:
     while queues:
         queue = queues.pop()
         jobs: Ordered[Job] = Ordered(session.job_key, starving[queue.name])
-        evictable = Evictable(session.cluster.table, running.get(queue.name, ()))
+        evictable = Evictable.of(session.cluster.table, running.get(queue.name, ()))
         while jobs:
+            if session.at_limit():
+                return
             _preempt_others(search, queue, jobs.pop(), evictable)
         for job in starving[queue.name]:
             _preempt_own(search, queue, job)
@@ -103,7 +105,7 @@ def _preempt_own(search: _Search, queue: Queue, job: Job) -> None:
     if not job.count(*_EVICTABLE):
         return
     own = [task for status in _EVICTABLE for task in job.with_status(status).values() if task.pod_class.preemptable]
-    evictable = Evictable(search.session.cluster.table, own)
+    evictable = Evictable.of(search.session.cluster.table, own)
     tasks = _preemptors(search.session, job)
     while tasks:
         moves = _make_room(search, queue, tasks.pop(), evictable, own=True)
@@ -117,7 +119,7 @@ def _make_room(search: _Search, queue: Queue, task: Task, evictable: Evictable, 
     session, placement = search.session, search.placement
     _, lacking = session.lacking(queue, task)
 
-    def victims_on(node: Node) -> list[Task] | None:
+    def victims(node: Node) -> list[Task] | None:
         candidates = [
             victim
             for victim in evictable.on(node)
@@ -125,20 +127,19 @@ def _make_room(search: _Search, queue: Queue, task: Task, evictable: Evictable, 
             and (victim.pod_class.best_effort or not task.pod_class.best_effort)
             and (victim.job is task.job) is own
         ]
-        victims = session.victims_for("preemptable", task, session.victims_in_order(candidates, task))
-        return victims if could_fit(session.cluster.table, task, node, victims, lacking) else None
+        return victims_on(session, "preemptable", task, node, candidates, lacking)
 
     nodes = evictable.worth_trying(session, "preemptable", task, placement.resolvable(task), lacking)
     if search.dry_run:
-        return best_dry_run(session, placement, queue, task, [(node, found) for node in nodes if (found := victims_on(node))])
+        return best_dry_run(session, placement, queue, task, [(node, found) for node in nodes if (found := victims(node))])
     for node in nodes:
-        victims = victims_on(node)
-        if victims is not None:
+        named = victims(node)
+        if named is not None:
 
             def enough(node: Node = node) -> bool:
                 return session.allocatable(queue, task) and placement.room(task, node) and placement.passes(task, node)
 
-            moves = evict_until(session, task, node, victims, enough)
+            moves = evict_until(session, task, node, named, enough)
             if moves is not None:
                 return moves
     return None

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import numpy as np
 
 from engine.scheduling.actions.evictable import Evictable
-from engine.scheduling.actions.victims import could_fit, evict_until
+from engine.scheduling.actions.victims import evict_until, victims_on
 from engine.scheduling.model.entities import Job, Node, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
@@ -30,22 +28,27 @@ def reclaim(session: Session, placement: Placement) -> None:
             waiting.setdefault(job.queue, []).append(job)
     if not waiting:
         return
-    running: dict[str, list[Task]] = {}
-    for job in session.cluster.jobs.values():
-        if job.path and job.path[0].reclaimable:
-            running.setdefault(job.queue, []).extend(
-                task for task in job.with_status("Running").values() if task.pod_class.preemptable
-            )
+    every = Evictable.of(
+        session.cluster.table,
+        (
+            task
+            for job in session.cluster.jobs.values()
+            if job.path and job.path[0].reclaimable
+            for task in job.with_status("Running").values()
+            if task.pod_class.preemptable
+        ),
+    )
     evictable: dict[str, Evictable] = {}
     jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
     while queues:
+        if session.at_limit():
+            return
         queue = queues.pop()
         if session.overused(queue) or not jobs[queue.name]:
             continue
         if queue.name not in evictable:
-            others = chain.from_iterable(tasks for name, tasks in running.items() if name != queue.name)
-            evictable[queue.name] = Evictable(session.cluster.table, others)
+            evictable[queue.name] = every.without(queue.name)
         _reclaim_for(session, placement, evictable[queue.name], queue, jobs[queue.name].pop())
         queues.push(queue)
 
@@ -81,8 +84,8 @@ def _make_room(session: Session, placement: Placement, evictable: Evictable, tas
         # Volcano: a node where nobody could give anything is left to other actions.
         if not candidates:
             continue
-        victims = session.victims_for("reclaimable", task, session.victims_in_order(candidates, task))
-        if could_fit(session.cluster.table, task, node, victims, {}):
+        victims = victims_on(session, "reclaimable", task, node, candidates, {})
+        if victims is not None:
 
             def enough(node: Node = node) -> bool:
                 return placement.room(task, node) and placement.passes(task, node)
