@@ -107,3 +107,4 @@ def close(session: Session) -> None:
             outcome.phases.append((job, phase))
             job.phase = phase
     cluster.touched.clear()
+    cluster.moved.clear()
