@@ -182,9 +182,10 @@ class Session:
         self.outcome.reasons[job.key] = Reason(self._action, code, plugin, subject, dict(missing or {}), dict(nodes or {}))
 
     def schedulable(self) -> Iterable[Job]:
-        """Return the jobs that have been let in, have a queue and are valid, and say of the others why not."""
+        """Return the jobs that have been let in, have a queue, are valid and wait for places, and say of the others why not."""
         for job in self.cluster.jobs.values():
-            if job.phase in {"", "Pending"}:
+            tasks = job.by_status
+            if job.phase in {"", "Pending"} or not (tasks.get("Pending") or tasks.get("Pipelined")):
                 continue
             invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
             if invalid is None:
