@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.model.amounts import Amounts
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import GroupPhase, Job, Task
+from engine.scheduling.model.entities import GroupPhase, Job, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.reasons import Reason, ReasonCode
 
-__all__ = ["POINTS", "Outcome", "Plugin", "Session"]
+__all__ = ["POINTS", "Kinds", "Outcome", "Plugin", "Session"]
 
 
 POINTS: Final[dict[str, str]] = {
@@ -84,14 +84,48 @@ class Outcome:
     """Key of a job that stays pending and is promised nothing → why."""
 
 
+class Kinds:
+    """Pods that stand for those of the same job and class, in rounds of which no two count down the same thing."""
+
+    def __init__(self, every: Sequence[Task]) -> None:
+        """Take one pod of each job and class."""
+        self.every = every
+        self._of_queue: dict[tuple[str, PodClass], list[Task]] = {}
+        for one in every:
+            self._of_queue.setdefault((one.job.queue, one.pod_class), []).append(one)
+        self.rounds = {
+            "job": _in_rounds(every, lambda one: one.job.key),
+            "queue": _in_rounds([alike[0] for alike in self._of_queue.values()], lambda one: one.job.queue),
+        }
+
+    def alike(self, by: str, one: Task) -> Sequence[Task]:
+        """Return those that share the fate of a pod of a round."""
+        return (one,) if by == "job" else self._of_queue[one.job.queue, one.pod_class]
+
+
+def _in_rounds(tasks: Iterable[Task], owner: Callable[[Task], str]) -> list[list[Task]]:
+    """Return tasks in lists that have at most one of each owner."""
+    rounds: list[list[Task]] = []
+    seen: dict[str, int] = {}
+    for one in tasks:
+        at = seen[owner(one)] = seen.get(owner(one), -1) + 1
+        if at == len(rounds):
+            rounds.append([])
+        rounds[at].append(one)
+    return rounds
+
+
 class Plugin:
     """Base of plugins."""
 
     NAME: ClassVar[str]
-    NAMES_BY_JOB: ClassVar[bool] = False
-    """Whether it names victims by their job and class alone, those of each job without regard to those of others, and whom it
-    does not name alone, or for one task of a job, it does not name among others or for the job's later tasks. Such a plugin is
-    asked about one pod of each job and class before nodes are looked at."""
+    COUNTS_VICTIMS_BY: ClassVar[Literal["", "job", "queue"]] = ""
+    """Where it is not empty, the plugin is asked about one pod of each job (or queue) and class before nodes are looked at.
+
+    `job`: it names victims by their job and class alone, counting down what each job can spare; `queue`: by their queue and
+    class, counting down what each queue can spare. Whom it does not name alone, or for one task of a job, it does not name among
+    others or for the job's later tasks. Empty: it may name anybody.
+    """
     session: Session
 
     def __init__(self, option: PluginOption) -> None:
@@ -138,14 +172,13 @@ class Session:
         """Tasks that were sent away in this session: nothing minds them on their node any more."""
         self._action = ""
         self._points = _collect(tiers)
-        self._by_job = {
-            getattr(plugin, point, None)
+        self._counts_by = {
+            getattr(plugin, point): plugin.COUNTS_VICTIMS_BY
             for tier in tiers
             for plugin in tier
-            if plugin.NAMES_BY_JOB
             for point in ("preemptable", "reclaimable")
+            if plugin.COUNTS_VICTIMS_BY and hasattr(plugin, point)
         }
-        """Functions of plugins that name victims by their jobs and classes."""
         for tier in tiers:
             for plugin in tier:
                 plugin.open(self)
@@ -224,9 +257,12 @@ class Session:
         Volcano: first those of the queue that is to give first, as the plugins say, else of the queue that comes last; of its
         jobs the one that comes last, of that the last of its tasks.
         """
+        found = list(victims)
+        if len(found) < 2:
+            return found
         first = [function for tier in self._points["victim_queue_order"] for function in tier]
         # Sorts keep the order of equals, reversed ones too: the last sort decides first.
-        found = sorted(victims, key=self.task_key, reverse=True)
+        found.sort(key=self.task_key, reverse=True)
         jobs = {victim.job.key: victim.job for victim in found}
         if len(jobs) > 1:
             job_keys = {key: self.job_key(job) for key, job in jobs.items()}
@@ -347,31 +383,26 @@ class Session:
                 return common
         return []
 
-    def may_be_named(self, point: str, task: Task, kinds: Iterable[Task]) -> set[Task]:
-        """Return whom plugins may name, on whatever node: more than they will, but nobody else.
+    def may_be_named(self, point: str, task: Task, kinds: Kinds) -> set[Task]:
+        """Return the kinds of pods that plugins may name, on whatever node: more than they will, but no others.
 
         Args:
             point: `preemptable` or `reclaimable`.
             task: whom it is for.
-            kinds: one task of each job and class.
+            kinds: whom they are asked about.
         """
-        rounds: list[list[Task]] = []
-        seen: dict[str, int] = {}
-        for one in kinds:
-            # Of one job after the other, since plugins count down what each job can spare.
-            at = seen[one.job.key] = seen.get(one.job.key, -1) + 1
-            if at == len(rounds):
-                rounds.append([])
-            rounds[at].append(one)
         found: set[Task] = set()
         for tier in self._points[point]:
-            for candidates in rounds:
-                left = candidates
-                for function in tier:
-                    if function in self._by_job:
-                        named = function(task, left)
-                        left = left if named is None else named
-                found.update(left)
+            left = set(kinds.every)
+            for function in tier:
+                for few in kinds.rounds.get(self._counts_by.get(function, ""), ()):
+                    named = function(task, few)
+                    if named is not None:
+                        kept = set(named)
+                        left.difference_update(
+                            alike for one in few if one not in kept for alike in kinds.alike(self._counts_by[function], one)
+                        )
+            found |= left
         return found
 
     def enabled(self, plugin: str, switch: str) -> bool:

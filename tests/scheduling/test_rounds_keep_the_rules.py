@@ -140,6 +140,7 @@ def test_nodes_that_are_passed_over_could_not_have_been_freed(monkeypatch, plugi
         return found
 
     monkeypatch.setattr(evictable, "_FEW", 0)
+    monkeypatch.setattr(evictable, "_MANY", 1)
     pruned = [story(seed) for seed in range(30)]
     assert any(any(rounds) for rounds in pruned)
     monkeypatch.setattr(Evictable, "_enough", lambda self, task, freed, lacking: np.ones(len(self._table.nodes), np.bool_))

@@ -8,16 +8,19 @@ from typing import Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.scheduling.actions.victims import could_fit
 from engine.scheduling.answers import Mask
 from engine.scheduling.model.amounts import TOLERANCE, Amounts
 from engine.scheduling.model.entities import Job, Node, PodClass, Task
 from engine.scheduling.model.nodes import NodeTable
-from engine.scheduling.session import Session
+from engine.scheduling.session import Kinds, Session
 
 __all__ = ["Evictable"]
 
 _FEW: Final = 4
 """Nodes that are tried before plugins are asked about all victims at once: mostly one of the first nodes will do."""
+_MANY: Final = 32
+"""Nodes that are tried before they are asked again: while a job is promised places, they name fewer and fewer for it."""
 
 
 class Evictable:
@@ -33,13 +36,15 @@ class Evictable:
         self._end = np.searchsorted(rows, every, side="right")
         kinds: dict[tuple[Job, PodClass], int] = {}
         self._kind_of = np.array([kinds.setdefault((task.job, task.pod_class), len(kinds)) for task in tasks], np.intp)
-        self._kinds = [tasks[at] for at in np.unique(self._kind_of, return_index=True)[1]]
-        """One pod of each job and class."""
-        vectors = [task.pod_class.vector[:, 0] for task in self._kinds]
+        self._kinds = Kinds([tasks[at] for at in np.unique(self._kind_of, return_index=True)[1]])
+        vectors = [task.pod_class.vector[:, 0] for task in self._kinds.every]
         self._vectors = np.array(vectors, np.int64).reshape(len(vectors), len(table.resources)).T
         self._freed = self._sum(np.ones(len(tasks), np.bool_))
         """What they take of each node. What is evicted meanwhile stays in it and is among what will be idle as well."""
-        self._named: tuple[object, NDArray[np.int64]] = (None, self._freed)
+        self._preemptor: tuple[object, ...] = ()
+        """For whom plugins were asked last, whom they may name, and what those took of each node then."""
+        self._named = np.ones(len(tasks), np.bool_)
+        self._named_freed = self._freed
 
     @classmethod
     def of(cls, table: NodeTable, tasks: Iterable[Task]) -> Evictable:
@@ -83,25 +88,36 @@ class Evictable:
             rows: which nodes, in this order.
             lacking: how much must be evicted at least, so that the task's queue may take it.
         """
-        rows = rows[self._enough(task, self._freed, lacking)[rows]]
-        yield from [self._table.nodes[row] for row in rows[:_FEW]]
-        rows = rows[_FEW:]
-        if len(rows):
-            named = self._may_be_named(session, point, task)
-            yield from [self._table.nodes[row] for row in rows[self._enough(task, named, lacking)[rows]]]
+        freed, among, batch = self._freed, None, _FEW
+        if self._preemptor == (task.job, task.pod_class, task.priority):
+            freed, among, batch = self._named_freed, self._named, _MANY
+        rows = rows[self._enough(task, freed, lacking)[rows]]
+        while len(rows):
+            for row in rows[:batch].tolist():
+                if could_fit(self._table, task, self._table.nodes[row], self._left(row, among), lacking):
+                    yield self._table.nodes[row]
+            rows = rows[batch:]
+            if len(rows):
+                self._ask(session, point, task)
+                among, batch = self._named, _MANY
+                rows = rows[self._enough(task, self._named_freed, lacking)[rows]]
 
-    def _may_be_named(self, session: Session, point: str, task: Task) -> NDArray[np.int64]:
-        """Return what those take of each node whom plugins may name for a task.
+    def _left(self, row: int, among: Mask | None) -> list[Task]:
+        """Return the pods of a node, or some of them, that have not been evicted yet."""
+        here = range(self._first[row], self._end[row])
+        return [self._tasks[at] for at in here if (among is None or among[at]) and self._tasks[at].status != "Releasing"]
+
+    def _ask(self, session: Session, point: str, task: Task) -> None:
+        """Ask plugins whom they may name for a task.
 
         For later tasks of the same job they name no more: its share has grown, and that of others has not.
         """
-        preemptor = (task.job, task.pod_class, task.priority)
-        if self._named[0] != preemptor:
-            named = session.may_be_named(point, task, self._kinds)
-            kinds = np.array([kind in named for kind in self._kinds], np.bool_)
-            left = np.array([victim.status != "Releasing" for victim in self._tasks], np.bool_)
-            self._named = (preemptor, self._sum(kinds[self._kind_of] & left))
-        return self._named[1]
+        self._preemptor = (task.job, task.pod_class, task.priority)
+        named = session.may_be_named(point, task, self._kinds)
+        kinds = np.array([kind in named for kind in self._kinds.every], np.bool_)
+        left = np.array([victim.status != "Releasing" for victim in self._tasks], np.bool_)
+        self._named = kinds[self._kind_of]
+        self._named_freed = self._sum(self._named & left)
 
     def _enough(self, task: Task, freed: NDArray[np.int64], lacking: Amounts) -> Mask:
         """Return on which nodes evicting so much makes room for a task, and gives its queue back what it lacks."""

@@ -11,7 +11,7 @@ from engine.scheduling.model.nodes import NodeTable
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["evict_until", "victims_on"]
+__all__ = ["could_fit", "evict_until", "victims_on"]
 
 
 def victims_on(
@@ -34,13 +34,11 @@ def victims_on(
         candidates: whom they are asked about.
         lacking: how much the victims must give up besides, so that the task's queue may take it.
     """
-    if not _could_fit(session.cluster.table, task, node, candidates, lacking):
-        return None
     victims = session.victims_for(point, task, session.victims_in_order(candidates, task))
-    return victims if _could_fit(session.cluster.table, task, node, victims, lacking) else None
+    return victims if could_fit(session.cluster.table, task, node, victims, lacking) else None
 
 
-def _could_fit(table: NodeTable, task: Task, node: Node, victims: Sequence[Task], lacking: Amounts) -> bool:
+def could_fit(table: NodeTable, task: Task, node: Node, victims: Sequence[Task], lacking: Amounts) -> bool:
     """Return whether a task will fit when all victims are gone, and its queue may take it."""
     given: Amounts = {}
     for victim in victims:

@@ -20,7 +20,7 @@ class Drf(Plugin):
     """Fair shares of jobs, and with the switch `hierarchy` of the queues' tree (Volcano `drf`)."""
 
     NAME: ClassVar[str] = "drf"
-    NAMES_BY_JOB: ClassVar[bool] = True
+    COUNTS_VICTIMS_BY = "job"
 
     def open(self, session: Session) -> None:
         """Take the cluster's total; the tree is built when it is needed."""
