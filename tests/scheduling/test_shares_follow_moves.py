@@ -56,7 +56,7 @@ def test_what_namespaces_hold_is_what_their_jobs_hold():
             cluster, held = twin.cluster, {}
             for job in cluster.jobs.values():
                 add(held, job.allocated.items())
-            assert nonzero(cluster.held_by_namespace.get("ns", {})) == nonzero(held)
+            assert nonzero(cluster.allocated_by_namespace.get("ns", {})) == nonzero(held)
     for key in list(cluster.jobs):
         cluster.remove_job(key)
-    assert cluster.held_by_namespace == {}
+    assert cluster.allocated_by_namespace == {}

@@ -22,5 +22,5 @@ class FairShare(Plugin):
     def job_order(self, job: Job) -> float:
         """The job whose namespace has the smallest share of its weight comes first."""
         cluster = self.session.cluster
-        held = cluster.held_by_namespace.get(job.namespace, {})
+        held = cluster.allocated_by_namespace.get(job.namespace, {})
         return dominant_share(held, self.session.total) / cluster.namespace_weights.get(job.namespace, 1)
