@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal
 
@@ -98,9 +99,9 @@ class Kinds:
             "queue": _in_rounds([alike[0] for alike in self._of_queue.values()], lambda one: one.job.queue),
         }
 
-    def alike(self, by: str, one: Task) -> Sequence[Task]:
-        """Return those that share the fate of a pod of a round."""
-        return (one,) if by == "job" else self._of_queue[one.job.queue, one.pod_class]
+    def alike(self, by: str, some: AbstractSet[Task]) -> Iterable[Task]:
+        """Return those that share the fate of some pods of a round."""
+        return some if by == "job" else [one for first in some for one in self._of_queue[first.job.queue, first.pod_class]]
 
 
 def _in_rounds(tasks: Iterable[Task], owner: Callable[[Task], str]) -> list[list[Task]]:
@@ -395,13 +396,11 @@ class Session:
         for tier in self._points[point]:
             left = set(kinds.every)
             for function in tier:
-                for few in kinds.rounds.get(self._counts_by.get(function, ""), ()):
-                    named = function(task, few)
+                by = self._counts_by.get(function, "")
+                for asked in kinds.rounds.get(by, ()):
+                    named: list[Task] | None = function(task, asked)
                     if named is not None:
-                        kept = set(named)
-                        left.difference_update(
-                            alike for one in few if one not in kept for alike in kinds.alike(self._counts_by[function], one)
-                        )
+                        left.difference_update(kinds.alike(by, set(asked).difference(named)))
             found |= left
         return found
 

@@ -26,17 +26,16 @@ _MANY: Final = 32
 class Evictable:
     """Pods that may be evicted when an action begins, by node."""
 
-    def __init__(self, table: NodeTable, tasks: Sequence[Task], rows: NDArray[np.intp]) -> None:
-        """Take the pods, in the order of their rows."""
+    def __init__(self, table: NodeTable, tasks: Sequence[Task], rows: NDArray[np.intp], kind_of: NDArray[np.intp]) -> None:
+        """Take the pods in the order of their rows, with a number for each job and class."""
         self._table = table
         self._tasks = tasks
         self._rows = rows
         every = np.arange(len(table.nodes))
         self._first = np.searchsorted(rows, every)
         self._end = np.searchsorted(rows, every, side="right")
-        kinds: dict[tuple[Job, PodClass], int] = {}
-        self._kind_of = np.array([kinds.setdefault((task.job, task.pod_class), len(kinds)) for task in tasks], np.intp)
-        self._kinds = Kinds([tasks[at] for at in np.unique(self._kind_of, return_index=True)[1]])
+        _, first, self._kind_of = np.unique(kind_of, return_index=True, return_inverse=True)
+        self._kinds = Kinds([tasks[at] for at in first.tolist()])
         vectors = [task.pod_class.vector[:, 0] for task in self._kinds.every]
         self._vectors = np.array(vectors, np.int64).reshape(len(vectors), len(table.resources)).T
         self._freed = self._sum(np.ones(len(tasks), np.bool_))
@@ -52,12 +51,15 @@ class Evictable:
         found = [task for task in tasks if task.node is not None and task.node.row >= 0]
         rows = np.array([task.node.row for task in found if task.node is not None], np.intp)
         order = np.argsort(rows, kind="stable")
-        return cls(table, [found[at] for at in order.tolist()], rows[order])
+        kinds: dict[tuple[Job, PodClass], int] = {}
+        kind_of = np.array([kinds.setdefault((task.job, task.pod_class), len(kinds)) for task in found], np.intp)
+        return cls(table, [found[at] for at in order.tolist()], rows[order], kind_of[order])
 
     def without(self, queue: str) -> Evictable:
         """Return the pods of other queues."""
-        chosen = [at for at, task in enumerate(self._tasks) if task.job.queue != queue]
-        return Evictable(self._table, [self._tasks[at] for at in chosen], self._rows[chosen])
+        others = np.array([kind.job.queue != queue for kind in self._kinds.every], np.bool_)
+        chosen = np.flatnonzero(others[self._kind_of])
+        return Evictable(self._table, [self._tasks[at] for at in chosen.tolist()], self._rows[chosen], self._kind_of[chosen])
 
     def _sum(self, tasks: Mask) -> NDArray[np.int64]:
         """Return what some of the pods take of each node."""
@@ -115,9 +117,11 @@ class Evictable:
         self._preemptor = (task.job, task.pod_class, task.priority)
         named = session.may_be_named(point, task, self._kinds)
         kinds = np.array([kind in named for kind in self._kinds.every], np.bool_)
-        left = np.array([victim.status != "Releasing" for victim in self._tasks], np.bool_)
         self._named = kinds[self._kind_of]
-        self._named_freed = self._sum(self._named & left)
+        left = self._named
+        if session.evicted:
+            left = left & np.array([victim.status != "Releasing" for victim in self._tasks], np.bool_)
+        self._named_freed = self._sum(left)
 
     def _enough(self, task: Task, freed: NDArray[np.int64], lacking: Amounts) -> Mask:
         """Return on which nodes evicting so much makes room for a task, and gives its queue back what it lacks."""
