@@ -51,8 +51,8 @@ def _price_book() -> Event[ObjectApplied]:
         "from": "2023-01-01T00:00:00Z",
         "prices": {"gpu_seconds": {"*": "0.000833333333"}, "cpu_seconds": {"*": "0.0000111"}},
         "multipliers": [
-            {"name": "research", "tenant": "research", "factor": "0.8"},
-            {"name": "other", "tenant": "x", "factor": "2"},
+            {"tenant": "research", "factor": "0.8"},
+            {"tenant": "x", "factor": "2"},
         ],
     }
     data = ObjectApplied("PriceBook", "prices", {"currency": "EUR", "versions": [version]})
@@ -78,9 +78,11 @@ def _billing(job_events: Iterable[Message]) -> Processor[State]:
     """Return a shard of billing that has a price book before these job events."""
     log = MemoryLog()
     log.append("cluster", [encode(_price_book(), "bench")])
-    log.append("job-events", list(job_events))
     processor = Processor(log, BillingStage(), 0)
     processor.open()
+    processor.step()
+    assert processor.state.book.book is not None, "the price book is refused"
+    log.append("job-events", list(job_events))
     return processor
 
 

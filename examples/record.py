@@ -26,14 +26,18 @@ GRACE = 30
 class Cluster:
     """One cluster over one story: hands out resource versions and writes down what watches show."""
 
-    def __init__(self, story: str, day: str) -> None:
+    def __init__(self, story: str, day: str, manifest: str = "job.yaml") -> None:
         self.folder = HERE / story
         self.day = day
-        self.job: dict[str, Any] = yaml.safe_load((self.folder / "job.yaml").read_text())
+        self.of(manifest)
         self.streams: dict[str, list[str]] = {}
         self.stream = ""
         self._version = 48_210_000
         self._address = 16
+
+    def of(self, manifest: str) -> None:
+        """Let the pods that are asked for from now on be of this job."""
+        self.job: dict[str, Any] = yaml.safe_load((self.folder / manifest).read_text())
 
     def to(self, stream: str) -> None:
         """Write what follows to this stream."""
@@ -46,9 +50,9 @@ class Cluster:
         content["metadata"]["resourceVersion"] = str(self._version)
         self.streams[self.stream].append(json.dumps({"type": kind, "object": content}, sort_keys=True))
 
-    def uid(self, *name: object) -> str:
+    def uid(self, *name: object, job: dict[str, Any] | None = None) -> str:
         """Return a uid that is the same on every run."""
-        return str(uuid5(NAMESPACE_URL, "/".join(map(str, (self.job["metadata"]["uid"], *name)))))
+        return str(uuid5(NAMESPACE_URL, "/".join(map(str, ((job or self.job)["metadata"]["uid"], *name)))))
 
     def time(self, clock: str, seconds: int = 0) -> str:
         """Return a moment of the story's day, `10:31:40`, as the API server writes it."""
@@ -69,13 +73,17 @@ class Pod:
     """One pod as the API server keeps it; each method is a write to it, by whoever writes such things."""
 
     def __init__(self, cluster: Cluster, task: str, index: int, attempt: int) -> None:
-        self.cluster = cluster
+        self.cluster, self.job = cluster, cluster.job
         self.task, self.index, self.attempt = task, index, attempt
-        metadata = cluster.job["metadata"]
+        metadata = self.job["metadata"]
         self.name = f"{metadata['name']}-{task}-{index}"
         self.key = (task, index, attempt)
         self.content: dict[str, Any] = {}
         self.container: dict[str, Any] = {}
+
+    def uid(self, *name: object) -> str:
+        """Return a uid of something of its job."""
+        return self.cluster.uid(*name, job=self.job)
 
     def created(self, clock: str) -> Pod:
         """The actuator creates it."""
@@ -118,7 +126,7 @@ class Pod:
 
     def running(self, clock: str) -> Pod:
         """The kubelet has started its container."""
-        started = self.cluster.uid(*self.key, "container").replace("-", "") * 2
+        started = self.uid(*self.key, "container").replace("-", "") * 2
         self.container |= {
             "containerID": f"containerd://{started}",
             "imageID": f"{self.container['image'].partition(':')[0]}@sha256:{self._image_digest()}",
@@ -192,8 +200,8 @@ class Pod:
         return self
 
     def _metadata(self, clock: str) -> dict[str, Any]:
-        job = self.cluster.job["metadata"]
-        queue = self.cluster.job["spec"]["queue"]
+        job = self.job["metadata"]
+        queue = self.job["spec"]["queue"]
         return {
             "annotations": {
                 "lahar/attempt": str(self.attempt),
@@ -228,13 +236,13 @@ class Pod:
                     "uid": job["uid"],
                 }
             ],
-            "uid": self.cluster.uid(*self.key),
+            "uid": self.uid(*self.key),
         }
 
     def _spec(self) -> dict[str, Any]:
-        task = next(one for one in self.cluster.job["spec"]["tasks"] if one["name"] == self.task)
+        task = next(one for one in self.job["spec"]["tasks"] if one["name"] == self.task)
         spec: dict[str, Any] = copy.deepcopy(task["template"]["spec"])
-        volume = f"kube-api-access-{self.cluster.uid(*self.key, 'token')[:5]}"
+        volume = f"kube-api-access-{self.uid(*self.key, 'token')[:5]}"
         mount = {"mountPath": "/var/run/secrets/kubernetes.io/serviceaccount", "name": volume, "readOnly": True}
         for container in spec["containers"]:
             container["resources"].setdefault("requests", dict(container["resources"]["limits"]))
@@ -255,7 +263,7 @@ class Pod:
             "enableServiceLinks": True,
             "preemptionPolicy": "PreemptLowerPriority",
             "priority": 0,
-            "schedulerName": "volcano",
+            "schedulerName": self.job["spec"]["schedulerName"],
             "securityContext": {},
             "serviceAccount": "default",
             "serviceAccountName": "default",
@@ -290,7 +298,7 @@ class Pod:
         conditions.append(made)
 
     def _image_digest(self) -> str:
-        return UUID(self.cluster.uid("image", self.container["image"])).hex * 2
+        return UUID(self.uid("image", self.container["image"])).hex * 2
 
 
 class Node:
@@ -415,7 +423,67 @@ def lost_node() -> Cluster:
     return cluster
 
 
-STORIES = {"ensemble": ensemble, "out-of-memory": out_of_memory, "lost-node": lost_node}
+def last_gpu() -> Cluster:
+    """A gang waits for one GPU until a job of another queue ends."""
+    cluster = Cluster("last-gpu", "2026-03-05", "embed.yaml")
+    cluster.to("embed-1.jsonl")
+    embed = cluster.pod("embed", 0)
+    embed.created("09:00:02").scheduled("09:00:04", "gpu-1").running("09:00:20")
+    cluster.of("train.yaml")
+    cluster.to("train-1.jsonl")
+    workers = [cluster.pod("worker", index) for index in range(3)]
+    for worker in workers:
+        worker.created("09:30:02")
+    cluster.to("embed-2.jsonl")
+    embed.ended("10:12:40")
+    cluster.to("train-2.jsonl")
+    for number, worker in enumerate(workers, 1):
+        worker.scheduled("10:12:43", f"gpu-{number}")
+    for worker in workers:
+        worker.running("10:13:05")
+    return cluster
+
+
+def lent_queue() -> Cluster:
+    """One queue uses what another does not need, until that one does."""
+    cluster = Cluster("lent-queue", "2026-03-06", "sweep.yaml")
+    cluster.to("sweep-1.jsonl")
+    trials = [cluster.pod("trial", index) for index in range(8)]
+    for trial in trials:
+        trial.created("08:00:02")
+    for index, trial in enumerate(trials):
+        trial.scheduled("08:00:04", f"gpu-{index % 2 + 1}")
+    for trial in trials:
+        trial.running("08:00:15")
+    cluster.of("rank.yaml")
+    cluster.to("rank-1.jsonl")
+    servers = [cluster.pod("server", index) for index in range(4)]
+    for server in servers:
+        server.created("11:00:02")
+    cluster.of("sweep.yaml")
+    cluster.to("sweep-2.jsonl")
+    for trial in trials[::2]:
+        trial.deleting("11:00:04")
+    for trial in trials[::2]:
+        trial.ended("11:00:09", 143)
+        trial.gone()
+    for index in range(0, 8, 2):
+        cluster.pod("trial", index, attempt=2).created("11:00:10")
+    cluster.to("rank-2.jsonl")
+    for server in servers:
+        server.scheduled("11:00:12", "gpu-1")
+    for server in servers:
+        server.running("11:00:30")
+    return cluster
+
+
+STORIES = {
+    "ensemble": ensemble,
+    "out-of-memory": out_of_memory,
+    "lost-node": lost_node,
+    "last-gpu": last_gpu,
+    "lent-queue": lent_queue,
+}
 
 
 def record(story: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from engine.application.client import Lahar
 from engine.application.feed import Taken
 from engine.application.ingestion import Ingested
 from engine.application.opening import open_lahar as open  # noqa: A004 - `lahar.open` reads as what it does
+from engine.application.scheduling import Scheduling
 from engine.application.subscription import Events
 from engine.billing.invoice import Invoice
 from engine.billing.records import Record
@@ -31,6 +32,7 @@ from engine.history.timeline import Timeline
 from engine.history.view import JobView
 from engine.history.why import Explanation
 from engine.log.errors import LogError
+from engine.scheduling.standings import GroupStanding, NodeStanding, PodStanding, QueueStanding, QuotaStanding, TenantStanding
 
 __all__ = [
     "AmbiguousError",
@@ -44,6 +46,7 @@ __all__ = [
     "Fault",
     "Filter",
     "Finding",
+    "GroupStanding",
     "HistoryError",
     "Ingested",
     "Invoice",
@@ -52,10 +55,16 @@ __all__ = [
     "Lahar",
     "Letter",
     "LogError",
+    "NodeStanding",
     "NotFoundError",
     "PeriodError",
+    "PodStanding",
+    "QueueStanding",
+    "QuotaStanding",
     "Record",
+    "Scheduling",
     "Taken",
+    "TenantStanding",
     "Timeline",
     "TokenError",
     "UnopenedError",

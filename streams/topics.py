@@ -91,9 +91,9 @@ TOPICS: Final[dict[Topic, Kept]] = {
     "cluster": Kept(_FOREVER),
     "job-events": Kept(_FOREVER),
     "scheduling": Kept(_FOREVER),
+    "decisions": Kept(_FOREVER),
     "billing": Kept(_FOREVER),
     "budgets": Kept(_FOREVER),
-    "decisions": Kept(14 * _DAY_MS),
     "preemptions": Kept(30 * _DAY_MS),
     # A dead letter is an output as all others: without it a shard's output has a gap, and could neither be folded from its
     # beginning nor be restored from an export.

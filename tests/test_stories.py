@@ -222,10 +222,10 @@ def test_the_pods_of_a_story_belong_to_its_job(play, story: str) -> None:
 
 def test_the_streams_are_what_their_script_writes(tmp_path: Path) -> None:
     """Whoever changes a story changes `record.py` and runs it."""
-    for story in STORIES:
+    for story in {path.parent.name for path in EXAMPLES.glob("*/*.jsonl")}:
         (tmp_path / story).mkdir()
-        for name in ("job.yaml", "nodes.yaml"):
-            (tmp_path / story / name).write_bytes((EXAMPLES / story / name).read_bytes())
+        for manifest in (EXAMPLES / story).glob("*.yaml"):
+            (tmp_path / story / manifest.name).write_bytes(manifest.read_bytes())
     script = tmp_path / "record.py"
     script.write_bytes((EXAMPLES / "record.py").read_bytes())
     subprocess.run([sys.executable, str(script)], check=True, env={**os.environ})

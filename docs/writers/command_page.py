@@ -75,6 +75,8 @@ may be left out.
 | `log_format` | `"text"` | how processes that go on write their logs: `text` or `json`; `LAHAR_LOG_FORMAT` wins |
 | `ready_lag` | `"60s"` | how long an input may wait in a process that is ready (`/readyz`); `LAHAR_READY_LAG` wins |
 | `decide_limit` | `"60s"` | processor time that deciding one input or timer may take; `LAHAR_DECIDE_LIMIT` wins |
+| `scheduling` | `true` | run the scheduling stage as well ([scheduling.md](scheduling.md)); `LAHAR_SCHEDULING` wins |
+| `scheduler_config` | `(Volcano's default)` | [its rules](scheduling.md#configuration); `LAHAR_SCHEDULER_CONFIG` wins |
 | `billing` | `true` | run the billing stage as well ([billing.md](billing.md)); `LAHAR_BILLING` wins (`0` turns it off) |
 """
 

@@ -17,6 +17,8 @@ from engine.application.feed import Feed, Taken
 from engine.application.ingestion import Ingested, append_objects, ingested
 from engine.application.job_inputs import command_message, submission
 from engine.application.questions import Questions
+from engine.application.queue_state import change_queue_state
+from engine.application.scheduling import Scheduling
 from engine.application.subscription import Events, start_at
 from engine.billing.calendar import Month
 from engine.events import Data, Event, Message
@@ -234,6 +236,39 @@ class Lahar:
             raise AmbiguousError(letter, found, "dead letters")
         return self._command(self._settings.cluster, found[0], letter, CommandIssued("Discard", by, reason), command)
 
+    def open_queue(self, name: str, *, cluster: str | None = None) -> list[AppliedObject]:
+        """Open a queue, and those below it that were closed with it; see `close_queue`.
+
+        Raises:
+            NotFoundError: there is no such queue.
+            AmbiguousError: several clusters have one, and none is named.
+            ValueError: the queue above it is closed.
+        """
+        return self._change_queue(name, "Open", cluster)
+
+    def close_queue(self, name: str, *, cluster: str | None = None) -> list[AppliedObject]:
+        """Close a queue and those below it: they take no jobs and start none; pods that run, run on.
+
+        Args:
+            name: of the queue.
+            cluster: its cluster, if several have a queue of this name.
+
+        Returns:
+            The queue, then those below it that change with it. The queue is `unchanged` if it is closed already.
+
+        Raises:
+            NotFoundError: there is no such queue.
+            AmbiguousError: several clusters have one, and none is named.
+            ValueError: it is the root.
+        """
+        return self._change_queue(name, "Closed", cluster)
+
+    def _change_queue(self, name: str, state: Literal["Open", "Closed"], cluster: str | None) -> list[AppliedObject]:
+        with self._feed() as feed:
+            changed = change_queue_state(feed, self.log, name, state, wall_clock(), cluster=cluster, warn=_Logged().warn)
+            self._finish(feed)
+        return changed
+
     def close_month(self, period: str, *, by: str = "") -> Month:
         """Close a month, `YYYY-MM`: its invoices and exports never change again; later facts become corrections in a later month.
 
@@ -343,6 +378,15 @@ class Lahar:
     def bills(self) -> Bills:
         """The recorded use of resources: records, invoices, quotes, and their verification."""
         return Bills(self._questions, self.log)
+
+    @property
+    def scheduling(self) -> Scheduling:
+        """Queues, nodes, tenants and pod groups as they stand now. Each access reads the scheduling shard anew.
+
+        Raises:
+            ConfigurationError: the configuration of scheduling cannot be used.
+        """
+        return Scheduling(self._questions, self.log, self._settings, hosted=True)
 
     # --- subscribing ------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -26,6 +27,8 @@ def open_lahar(
     orphan_wait: str | int | None = None,
     decide_limit: str | int | None = None,
     billing: bool = True,
+    scheduling: bool = True,
+    scheduler_config: str | Path | None = None,
     callbacks: Sequence[str] = (),
 ) -> Lahar:
     """Open a log.
@@ -41,6 +44,8 @@ def open_lahar(
         orphan_wait: as `forget_after`.
         decide_limit: as `forget_after`.
         billing: run the billing stage too.
+        scheduling: run the scheduling stage too.
+        scheduler_config: file with actions and plugins; default Volcano's.
         callbacks: names of modules with callbacks.
 
     Raises:
@@ -55,6 +60,8 @@ def open_lahar(
         "orphan_wait": orphan_wait,
         "decide_limit": decide_limit,
         "billing": billing,
+        "scheduling": scheduling,
+        "scheduler_config": scheduler_config,
         "callbacks": tuple(callbacks),
     }
     try:

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from engine.billing.book import applied
 from engine.billing.calendar import month_named
 from engine.billing.nodes import await_node, forget_nodes, node_gone, node_observed, note_use
-from engine.billing.persist import BOOK, head_record, known_of, page_record, touch
-from engine.billing.state import PAGE, Attempt, End, Job, Known, Point, Size, State, Terms
+from engine.billing.persist import BOOK, head_record, job_records, known_of, touch
+from engine.billing.state import Attempt, End, Job, Known, Point, Size, State, Terms
 from engine.billing.timers import REVIEW_AFTER, review, schedule
 from engine.events import Data, Event
 from engine.events.attempts import (
@@ -71,30 +71,31 @@ def absorb(state: State, event: Event[Data]) -> None:
 
 
 def _absorb_attempt(state: State, known: Known, data: AttemptEvent, event: Event[Any]) -> None:
-    slot = (data.task, data.index, data.attempt)
+    attempt = known.find(data.task, data.index, data.attempt)
     if isinstance(data, AttemptStarted):
-        if slot not in known.by_slot:
-            _start(state, known, slot, data, event)
+        if attempt is None:
+            _start(state, known, data, event)
         return
-    attempt, handler = known.by_slot.get(slot), _ATTEMPT.get(type(data))
+    handler = _ATTEMPT.get(type(data))
     if attempt is not None and handler is not None:
         handler(state, known.job, attempt, event)
         touch(state, known.job.id, attempt)
 
 
-def _start(state: State, known: Known, slot: tuple[str, int, int], data: AttemptStarted, event: Event[Any]) -> None:
+def _start(state: State, known: Known, data: AttemptStarted, event: Event[Any]) -> None:
     job = known.job
     attempt = Attempt(
-        *slot,
+        data.task,
+        data.index,
+        data.attempt,
         ordinal=job.count,
         uid=data.uid,
         created=Point(event.time, event.id),
-        sizes=[(EARLIEST, event.id, _size(data.requests))],
+        sizes=[(EARLIEST, "", _size(data.requests))],
     )
     job.count += 1
     job.open += 1
-    known.attempts.append(attempt)
-    known.by_slot[slot] = attempt
+    known.add(attempt)
     schedule(state, job.id, attempt, event.time, event, bills=state.book.bills_queued)
     touch(state, job.id, attempt)
 
@@ -251,8 +252,7 @@ def _phase(_state: State, known: Known, event: Event[JobPhaseChanged]) -> None:
 
 def _forgotten(state: State, known: Known, _event: Event[JobForgotten]) -> None:
     job = known.job
-    for ordinal in range(0, job.count, PAGE):
-        state.touched[page_record(job.id, ordinal)] = None
+    state.touched.update(dict.fromkeys(job_records(job.id, job.count)))
     for attempt in known.attempts:
         state.set_due(job.id, attempt, None)
     forget_nodes(state, known)

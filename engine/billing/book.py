@@ -42,6 +42,8 @@ class Book:
     """Some version charges waiting time."""
     charges: dict[object, list[Charge]] = field(default_factory=dict, compare=False)
     """See `charges_of`."""
+    factors: dict[object, dict[str, str]] = field(default_factory=dict, compare=False)
+    """See `factors_of`."""
 
     @classmethod
     def of(cls, book: PriceBook, spec: Mapping[str, Any]) -> Book:

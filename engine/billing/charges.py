@@ -29,10 +29,23 @@ def cost(price: str | None, used: Decimal) -> Decimal:
     return _ZERO if price is None else EXACT.multiply(Decimal(price), used)
 
 
-def factors_of(rules: PriceVersion | None, terms: Terms, run: Run) -> dict[str, str]:
-    """Return what the prices of a run are multiplied by, by name and in the order of the book."""
-    found = {} if rules is None else {one.name: plain(one.factor) for one in rules.multipliers if _fits(one, terms)}
-    return found | {FREE: "0"} if run.free else found
+def factors_of(rules: PriceVersion | None, terms: Terms, run: Run, known: dict[object, dict[str, str]]) -> dict[str, str]:
+    """Return what the prices of a run are multiplied by, by name and in the order of the book.
+
+    Args:
+        rules: by which price version; `None`: by no price.
+        terms: of the run's job.
+        run: the run.
+        known: what was computed before by the same price book.
+    """
+    key = (run.price_version, run.free, terms.queue, terms.tenant, terms.priority_class, terms.preemptible)
+    found = known.get(key)
+    if found is None:
+        if len(known) >= _KNOWN:
+            known.clear()
+        found = {} if rules is None else {one.name: plain(one.factor) for one in rules.multipliers if _fits(one, terms)}
+        known[key] = found = found | {FREE: "0"} if run.free else found
+    return found
 
 
 def _fits(multiplier: Multiplier, terms: Terms) -> bool:

@@ -36,7 +36,7 @@ def evolve(state: State, event: Event[Data]) -> None:
     if isinstance(data, UsageReviewed):
         _reviewed(state, known, data, event)
         return
-    if known is None or (attempt := known.by_slot.get((data.task, data.index, data.attempt))) is None:
+    if known is None or (attempt := known.find(data.task, data.index, data.attempt)) is None:
         return
     touch(state, known.job.id, attempt)
     if isinstance(data, UsageFailed):
@@ -48,8 +48,9 @@ def evolve(state: State, event: Event[Data]) -> None:
     elif data.reverses is not None:
         attempt.recorded = without(attempt.recorded, data.reverses.record, data.start, data.end, data.reverses.period)
     else:
-        _record(attempt, data)
-        note_use(state, known.job, attempt)
+        if not _goes_on(attempt, data):
+            _record(attempt, data)
+            note_use(state, known.job, attempt)
         if data.at_mark:
             _marked(state, known.job.id, attempt, data.end)
 
@@ -87,33 +88,47 @@ def run_of(data: UsageRecorded) -> Run:
     )
 
 
+def _goes_on(attempt: Attempt, data: UsageRecorded) -> bool:
+    """Have the last run that stands recorded go on with another one; return false where it does not."""
+    recorded = attempt.recorded
+    last = recorded[-1] if recorded else None
+    if last is None or last.end != data.start or not _continues(last, data):
+        return False
+    length = data.end - last.start
+    gone_on = replace(last, end=data.end, length=length, ended=data.ended, inferred_end=data.inferred_end)
+    attempt.recorded = [*recorded[:-1], gone_on]
+    return True
+
+
 def _record(attempt: Attempt, data: UsageRecorded) -> None:
     run, recorded = run_of(data), attempt.recorded
     last = recorded[-1] if recorded else None
-    if last is not None and last.end == run.start and last.record == run.record == "usage" and _continues(last, run):
-        attempt.recorded = [
-            *recorded[:-1],
-            replace(run, start=last.start, length=run.end - last.start, inferred_start=last.inferred_start),
-        ]
-    elif last is None or (last.record == "usage" and last.start < run.start) or run.record == "excess":
+    if last is None or (last.record == "usage" and last.start < run.start) or run.record == "excess":
         attempt.recorded = [*recorded, run]
     else:
         attempt.recorded = sorted([*recorded, run], key=lambda known: (known.record == "excess", known.start))
 
 
-def _continues(last: Run, run: Run) -> bool:
-    """Tell whether a run goes on with another one, so that both stand as one."""
+def _continues(last: Run, data: UsageRecorded) -> bool:
+    """Tell whether what is recorded goes on with a run, so that both stand as one."""
+    size = last.size
     return (
-        replace(
-            last,
-            start=run.start,
-            end=run.end,
-            length=run.length,
-            ended=run.ended,
-            inferred_start=run.inferred_start,
-            inferred_end=run.inferred_end,
-        )
-        == run
+        last.record == data.record == "usage"
+        and last.begun == data.begun
+        and last.kind == data.kind
+        and size.cpu_milli == data.cpu_milli
+        and size.memory_bytes == data.memory_bytes
+        and size.gpu == data.gpu
+        and last.terms == data.terms
+        and last.node == data.node
+        and last.node_type == data.node_type
+        and last.gpu_model == data.gpu_model
+        and last.price_version == data.price_version
+        and last.month == (data.month or data.period)
+        and last.worth == data.worth
+        and last.free == (FREE in data.factors)
+        and last.invoice == data.period
+        and last.revision == data.revision
     )
 
 

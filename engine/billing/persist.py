@@ -1,4 +1,7 @@
-"""The state of a billing shard as records of its snapshot: a job is a head and pages of attempts, so no record grows with it."""
+"""The state of a billing shard as records of its snapshot.
+
+A job is a head with its first attempts and pages of further ones, so no record grows with it.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import heapify
 from typing import Final
 
-from msgspec import Struct, msgpack
+from msgspec import Raw, Struct, msgpack
 
 from engine.billing.book import Book
-from engine.billing.state import PAGE, Attempt, Job, Known, Node, State
+from engine.billing.state import PAGE, Attempt, Job, Known, Node, Packed, State
 from engine.events.prices import read_book
 from engine.events.times import Micros
 
@@ -17,11 +20,13 @@ __all__ = [
     "BOOK",
     "dump",
     "head_record",
+    "job_records",
     "known_of",
     "load",
     "node_record",
     "page_record",
     "put_away_idle",
+    "put_away_last",
     "records",
     "subject_of",
     "touch",
@@ -31,6 +36,8 @@ __all__ = [
 _JOB: Final = "job/"
 _PAGE: Final = "attempts/"
 _NODE: Final = "node/"
+_FIRST: Final = 4
+"""Attempts that stand in the head: most jobs have no more, and are one record."""
 _AT_HAND: Final = 1_024
 """Jobs at hand, at least."""
 _NODES: Final = 64
@@ -50,7 +57,24 @@ class _Rest(Struct, array_like=True):
     books: list[str]
 
 
-_read_job: Final = msgpack.Decoder(Job).decode
+class _Head(Struct, array_like=True, gc=False):
+    """A job and its first attempts."""
+
+    job: Job
+    attempts: list[Attempt]
+
+
+class _RawHead(Struct, array_like=True, gc=False):
+    """The same as they were written."""
+
+    job: Raw
+    attempts: Raw
+
+
+_OF_TWO: Final = b"\x92"
+"""What stands before the two parts of a head in MessagePack: an array of two."""
+_read_head: Final = msgpack.Decoder(_Head).decode
+_read_raw_head: Final = msgpack.Decoder(_RawHead).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
 _read_node: Final = msgpack.Decoder(Node).decode
 _read_rest: Final = msgpack.Decoder(_Rest).decode
@@ -64,7 +88,14 @@ def head_record(job: str) -> str:
 
 def page_record(job: str, ordinal: int) -> str:
     """Name the record in which an attempt stands."""
-    return f"{_PAGE}{ordinal // PAGE}/{job}"
+    return _JOB + job if ordinal < _FIRST else f"{_PAGE}{(ordinal - _FIRST) // PAGE}/{job}"
+
+
+def job_records(job: str, attempts: int) -> Iterator[str]:
+    """Yield the names of the records of a job of so many attempts."""
+    yield head_record(job)
+    for ordinal in range(_FIRST, attempts, PAGE):
+        yield page_record(job, ordinal)
 
 
 def node_record(node: tuple[str, str]) -> str:
@@ -102,11 +133,9 @@ def subject_of(record: str) -> str:
 def records(state: State) -> Iterator[str]:
     """Yield the name of every record."""
     counts = [(ident, known.job.count) for ident, known in state.jobs.items()]
-    counts += [(ident, PAGE * (len(parts) - 1)) for ident, parts in state.idle.items()]
+    counts += [(ident, _FIRST + PAGE * len(packed.pages)) for ident, packed in state.idle.items()]
     for ident, count in counts:
-        yield head_record(ident)
-        for ordinal in range(0, count, PAGE):
-            yield page_record(ident, ordinal)
+        yield from job_records(ident, count)
     yield from map(node_record, list(state.nodes))
     yield BOOK
 
@@ -117,10 +146,10 @@ def dump(state: State, record: str) -> bytes | None:
     if kind == "job":
         if (known := state.jobs.get(name)) is not None and _is_over(known.job):
             _put_away(state, known)
-        return _part(state, name, 0)
+        return _head(state, name)
     if kind == "attempts":
         page, _, ident = name.partition("/")
-        return _part(state, ident, int(page) + 1) if page.isdecimal() else None
+        return _page(state, ident, int(page)) if page.isdecimal() else None
     if kind == "node":
         cluster, _, node = name.partition("/")
         found = state.nodes.get((_unescaped(cluster), _unescaped(node)))
@@ -133,17 +162,18 @@ def _unescaped(part: str) -> str:
     return part.replace("%2F", "/").replace("%25", "%")
 
 
-def _part(state: State, ident: str, place: int) -> bytes | None:
-    parts = state.idle.get(ident)
-    if parts is not None:
-        return parts[place] if place < len(parts) else None
-    known = state.jobs.get(ident)
-    if known is None:
-        return None
-    if place == 0:
-        return _write(known.job)
-    page = known.attempts[(place - 1) * PAGE : place * PAGE]
-    return _write(page) if page else None
+def _head(state: State, ident: str) -> bytes | None:
+    packed = state.idle.get(ident)
+    if packed is None and (known := state.jobs.get(ident)) is not None:
+        packed = _packed(known)
+    return None if packed is None else packed.job + packed.attempts
+
+
+def _page(state: State, ident: str, page: int) -> bytes | None:
+    if (packed := state.idle.get(ident)) is not None:
+        return packed.pages[page] if page < len(packed.pages) else None
+    known, begin = state.jobs.get(ident), _FIRST + page * PAGE
+    return None if known is None or begin >= len(known.attempts) else _write(known.attempts[begin : begin + PAGE])
 
 
 def _is_over(job: Job) -> bool:
@@ -156,9 +186,22 @@ def _put_away(state: State, known: Known) -> None:
     if _is_over(job):
         nodes = _uses(known.attempts)
         job.nodes = list(nodes.items()) if len(nodes) <= _NODES else None
-    pages = [_write(known.attempts[at : at + PAGE]) for at in range(0, len(known.attempts), PAGE)]
-    state.idle[job.id] = [_write(job), *pages]
+    pages = tuple(_kept(known.attempts[at : at + PAGE]) for at in range(_FIRST, len(known.attempts), PAGE))
+    state.idle[job.id] = _packed(known, pages)
     del state.jobs[job.id]
+
+
+def _packed(known: Known, pages: tuple[bytes, ...] = ()) -> Packed:
+    job, ident = known.job, known.job.id
+    job.id = ""  # the name of the record says it
+    begin = _OF_TWO + _write(job)
+    job.id = ident
+    return Packed(ident, begin, _kept(known.attempts[:_FIRST]), pages)
+
+
+def _kept(part: object) -> bytes:
+    """Return a part of a record to be kept: a copy, as msgspec's own bytes lie in a block that was made for more."""
+    return bytes(memoryview(_write(part)))
 
 
 def put_away_idle(state: State) -> None:
@@ -167,26 +210,41 @@ def put_away_idle(state: State) -> None:
     One of many attempts is not among them: the next event about it would read all of them.
     """
     while len(state.recent) > _AT_HAND:
-        known = state.jobs.get(state.recent.popleft())
-        if known is not None and len(known.attempts) <= PAGE:
-            _put_away(state, known)
+        _put_away_small(state, state.recent.popleft())
+
+
+def put_away_last(state: State, before: int) -> None:
+    """Do so with those that came to hand last, until only those are that were before: an hour mark comes to all jobs once."""
+    while len(state.recent) > before:
+        _put_away_small(state, state.recent.pop())
+
+
+def _put_away_small(state: State, ident: str) -> None:
+    known = state.jobs.get(ident)
+    if known is not None and len(known.attempts) <= PAGE:
+        _put_away(state, known)
 
 
 def known_of(state: State, ident: str) -> Known | None:
     """Return a job; one that was kept as its records is at hand from then on."""
     known = state.jobs.get(ident)
-    if known is None and (parts := state.idle.pop(ident, None)) is not None:
-        known = state.jobs[ident] = _known(_read_job(parts[0]), parts[1:])
-        state.recent.append(ident)
+    if known is None and (packed := state.idle.pop(ident, None)) is not None:
+        known = _known(packed)
+        state.jobs[packed.id] = known
+        state.recent.append(packed.id)
         if _is_over(known.job):
             known.job.nodes = []
             state.touched[head_record(ident)] = None
     return known
 
 
-def _known(job: Job, pages: Iterable[bytes]) -> Known:
-    attempts = [attempt for page in pages for attempt in _read_page(page)]
-    return Known(job, attempts, {(attempt.task, attempt.index, attempt.number): attempt for attempt in attempts})
+def _known(packed: Packed) -> Known:
+    head = _read_head(packed.job + packed.attempts)
+    job, attempts = head.job, head.attempts
+    job.id = packed.id  # one text for all that name the job
+    for page in packed.pages:
+        attempts += _read_page(page)
+    return Known(job, attempts)
 
 
 def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
@@ -209,16 +267,18 @@ def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
             state.sweeps, state.sweep, state.books = rest.sweeps, rest.sweep, rest.books
             if rest.book is not None and (book := read_book(rest.book)[0]) is not None:
                 state.book = Book.of(book, rest.book)
-    for ident, head in heads.items():
-        job, parts = _read_job(head), [content for _, content in sorted(pages.get(ident, {}).items())]
+    for ident, content in heads.items():
+        head, further = _read_raw_head(content), sorted(pages.get(ident, {}).items())
+        packed = Packed(ident, _OF_TWO + bytes(head.job), bytes(head.attempts), tuple(page for _, page in further))
+        state.idle[ident] = packed
+        known = _known(packed)
+        job = known.job
         for node in job.unknown:
             state.unknown.setdefault((job.cluster, node), {})[ident] = None
-        state.idle[ident] = [head, *parts]
         if _is_over(job):
-            uses = dict(job.nodes) if job.nodes is not None else _uses(_known(job, parts).attempts)
+            uses = dict(job.nodes) if job.nodes is not None else _uses(known.attempts)
             _restore_uses(state, job, uses)
             continue
-        known = _known(job, parts)
         _restore_uses(state, job, _uses(known.attempts))
         if job.review >= 0:
             state.reviews.append((job.review_at, ident))

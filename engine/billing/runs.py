@@ -15,7 +15,7 @@ from engine.events.prices import PriceVersion
 from engine.events.times import Micros, format_time
 from statemachines.vocabulary import failure_class
 
-__all__ = ["LONGEST", "Segment", "is_billable", "node_at", "runs_of", "segments", "worth_of"]
+__all__ = ["LONGEST", "Segment", "is_billable", "kind_of_node", "node_at", "runs_of", "segments", "worth_of"]
 
 LONGEST: Final = 10 * 366 * 24 * HOUR
 """From an attempt's beginning to its end: 120 months. A clock of the year 9999 would fill 95,000 invoices in one step."""
@@ -88,6 +88,13 @@ def node_at(facts: Sequence[NodeFact], moment: Micros) -> NodeFact | None:
     return found
 
 
+def kind_of_node(attempt: Attempt, nodes: Sequence[NodeFact]) -> tuple[str | None, str | None]:
+    """Return the type and the GPU model of an attempt's node: what it was when the attempt got it, else what the attempt says."""
+    if nodes and attempt.bound is not None and (fact := node_at(nodes, attempt.bound.time)) is not None:
+        return fact.node_type or attempt.node_type, fact.gpu_model or attempt.gpu_model
+    return attempt.node_type, attempt.gpu_model
+
+
 def runs_of(attempt: Attempt, terms: Timeline[int], nodes: Sequence[NodeFact], book: Book, until: Micros) -> list[Run]:
     """Return the runs of an attempt, in order; the last one may be what increments and minimum add.
 
@@ -105,9 +112,7 @@ def runs_of(attempt: Attempt, terms: Timeline[int], nodes: Sequence[NodeFact], b
     if last - begin > LONGEST:
         told = "now" if attempt.end is None else format_time(last)  # one that is open is not told anew each hour
         raise ValueError(f"it lasts from {format_time(begin)} to {told}; more than ten years are not charged")
-    node_type, gpu_model = attempt.node_type, attempt.gpu_model
-    if nodes and attempt.bound is not None and (fact := node_at(nodes, attempt.bound.time)) is not None:
-        node_type, gpu_model = fact.node_type or node_type, fact.gpu_model or gpu_model
+    node_type, gpu_model = kind_of_node(attempt, nodes)
     worth, ran = worth_of(attempt.end), attempt.running is not None
     zone, sizes = book.time_zone, attempt.sizes
     found: list[Run] = []

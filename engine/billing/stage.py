@@ -7,7 +7,7 @@ stand by all that is known now (`runs`, `corrections`), and writes the differenc
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Final, Literal
 
@@ -35,7 +35,7 @@ class BillingStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 2
+    state_version: Final = 3
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "own"))
     outputs: Final[tuple[Topic, ...]] = ("billing", "dead-letters")
 
@@ -189,19 +189,20 @@ def _first(state: State) -> _Timer | None:
 def _open_at(state: State, mark: Micros) -> list[tuple[Known, Attempt]]:
     """Return the first attempts that are to be recorded at an hour mark."""
     found: list[tuple[Known, Attempt]] = []
-    for job, ordinal in islice(chain.from_iterable(state.marks[mark].pages), _AT_ONCE):
+    for job, ordinal in islice(state.marks[mark], _AT_ONCE):
         if (known := known_of(state, job)) is not None:
             found.append((known, known.attempts[ordinal]))
     return found
 
 
 def _record_open(state: State, mark: Micros, now: Micros) -> Events:
-    until = max(mark, floor_hour(now))
+    until, at_hand = max(mark, floor_hour(now)), len(state.recent)
     for known, attempt in _open_at(state, mark):
         turn = Turn(state, known, now)
         yield from turn.corrections(attempt, until)
         if attempt.due == mark:
             yield turn.passed(attempt, until)
+    persist.put_away_last(state, at_hand)
 
 
 def _review_of_node(state: State, ident: str, node: str, now: Micros) -> Events:

@@ -5,12 +5,11 @@ Plain structs, written to the snapshot as they stand. What is derived is marked 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappush
-from operator import itemgetter
 from typing import Final
 
 from msgspec import Struct
@@ -28,6 +27,7 @@ __all__ = [
     "Node",
     "NodeFact",
     "NodeReview",
+    "Packed",
     "Place",
     "Point",
     "Run",
@@ -38,6 +38,8 @@ __all__ = [
 
 PAGE: Final = 32
 """Attempts in one record of the snapshot: some 16 KB."""
+_FEW: Final = 8
+"""Attempts of a job that are searched one by one."""
 _DUE: Final = 512
 """Attempts in one page of those that wait for an hour mark."""
 
@@ -129,7 +131,7 @@ class Attempt(Struct, array_like=True, gc=False):
     uid: str | None
     created: Point
     sizes: list[tuple[Micros, str, Size]]
-    """Since when each; the first one from the beginning."""
+    """Since when each, and the event that says so; the first one from the beginning, by no event but the start."""
     bound: Point | None = None
     node: str | None = None
     node_type: str | None = None
@@ -167,8 +169,8 @@ class Job(Struct, array_like=True, gc=False):
     """Its own object has been seen."""
     review: int = -1
     """Number of the attempt at which a review of all of them goes on; -1: there is none."""
-    review_at: Micros = EARLIEST
-    """When it goes on."""
+    review_at: Micros = 0
+    """When it goes on, if there is one."""
     count: int = 0
     """Attempts."""
     open: int = 0
@@ -218,35 +220,72 @@ class Node(Struct, array_like=True, gc=False):
 
 
 @dataclass(slots=True)
+class DuePage:
+    """Some of the attempts that are to be recorded at an hour mark, in order: jobs, and ordinals of their attempts."""
+
+    jobs: list[str]
+    ordinals: list[int]
+
+    def place_of(self, job: str, ordinal: int) -> int:
+        """Return where an attempt is, or would be."""
+        begin = bisect_left(self.jobs, job)
+        return bisect_left(self.ordinals, ordinal, begin, bisect_right(self.jobs, job, begin))
+
+    def insert(self, place: int, job: str, ordinal: int) -> None:
+        """Add an attempt."""
+        self.jobs.insert(place, job)
+        self.ordinals.insert(place, ordinal)
+
+    def split(self, place: int) -> DuePage:
+        """Take away what is behind a place, and return it."""
+        rest = DuePage(self.jobs[place:], self.ordinals[place:])
+        del self.jobs[place:], self.ordinals[place:]
+        return rest
+
+
+@dataclass(slots=True)
 class Due:
     """Attempts that are to be recorded at one hour mark, by job and ordinal."""
 
-    pages: list[list[tuple[str, int]]] = field(default_factory=list)
+    pages: list[DuePage] = field(default_factory=list)
     """In order, none of them empty and none of more than a few hundred: to add one costs the same whatever their number."""
+
+    def __iter__(self) -> Iterator[tuple[str, int]]:
+        """Yield them in order."""
+        for page in self.pages:
+            yield from zip(page.jobs, page.ordinals, strict=True)
 
     def add(self, job: str, ordinal: int) -> None:
         """Add one that is not among them."""
-        pages, new = self.pages, (job, ordinal)
+        pages = self.pages
         if not pages:
-            pages.append([new])
+            pages.append(DuePage([job], [ordinal]))
             return
-        place = len(pages) - 1 if pages[-1][0] < new else max(bisect_right(pages, new, key=itemgetter(0)) - 1, 0)
-        page = pages[place]
-        if page[-1] < new:  # as at an hour mark, which comes to them in order
-            page.append(new)
+        last = pages[-1]
+        if (last.jobs[-1], last.ordinals[-1]) < (job, ordinal):  # as at an hour mark, which comes to them in order
+            number, page, place = len(pages) - 1, last, len(last.jobs)
         else:
-            insort(page, new)
-        if len(page) > _DUE:
-            pages[place : place + 1] = [page[: _DUE // 2], page[_DUE // 2 :]]
+            number = self._page_of(job, ordinal)
+            page = pages[number]
+            place = page.place_of(job, ordinal)
+        page.insert(place, job, ordinal)
+        if len(page.jobs) > _DUE:
+            pages.insert(number + 1, page.split(_DUE // 2))
 
     def remove(self, job: str, ordinal: int) -> None:
         """Remove one that is among them."""
-        pages, old = self.pages, (job, ordinal)
-        place = bisect_right(pages, old, key=itemgetter(0)) - 1
-        page = pages[place]
-        del page[bisect_left(page, old)]
-        if not page:
-            del pages[place]
+        first = self.pages[0]
+        is_first = first.jobs[0] == job and first.ordinals[0] == ordinal  # as at an hour mark
+        number = 0 if is_first else self._page_of(job, ordinal)
+        page = self.pages[number]
+        place = 0 if is_first else page.place_of(job, ordinal)
+        del page.jobs[place], page.ordinals[place]
+        if not page.jobs:
+            del self.pages[number]
+
+    def _page_of(self, job: str, ordinal: int) -> int:
+        first = bisect_right(self.pages, (job, ordinal), key=lambda page: (page.jobs[0], page.ordinals[0]))
+        return max(first - 1, 0)
 
 
 @dataclass(slots=True)
@@ -255,8 +294,36 @@ class Known:
 
     job: Job
     attempts: list[Attempt] = field(default_factory=list)
-    by_slot: dict[tuple[str, int, int], Attempt] = field(default_factory=dict)
-    """Derived."""
+    _by_slot: dict[tuple[str, int, int], Attempt] = field(default_factory=dict)
+    """Of a job of many attempts, from the first search on. Derived."""
+
+    def add(self, attempt: Attempt) -> None:
+        """Add an attempt, whose slot has none of its number."""
+        self.attempts.append(attempt)
+        if self._by_slot:
+            self._by_slot[attempt.task, attempt.index, attempt.number] = attempt
+
+    def find(self, task: str, index: int, number: int) -> Attempt | None:
+        """Return the attempt of a slot."""
+        if len(self.attempts) <= _FEW:
+            for attempt in self.attempts:
+                if attempt.index == index and attempt.number == number and attempt.task == task:
+                    return attempt
+            return None
+        if not self._by_slot:
+            self._by_slot = {(attempt.task, attempt.index, attempt.number): attempt for attempt in self.attempts}
+        return self._by_slot.get((task, index, number))
+
+
+class Packed(Struct, frozen=True, gc=False):
+    """A job as its records hold it. The parts of its head are apart: blocks of up to 512 bytes are reused as they grow."""
+
+    id: str
+    job: bytes
+    """Begins the record of the head."""
+    attempts: bytes
+    """The first ones: the rest of that record."""
+    pages: tuple[bytes, ...]
 
 
 @dataclass(slots=True)
@@ -265,8 +332,8 @@ class State:
 
     jobs: dict[str, Known] = field(default_factory=dict)
     """Those that are at hand."""
-    idle: dict[str, list[bytes]] = field(default_factory=dict)
-    """The others, as their records hold them: the head, then the pages."""
+    idle: dict[str, Packed] = field(default_factory=dict)
+    """The others."""
     recent: deque[str] = field(default_factory=deque)
     """Jobs in the order in which they came to hand. Not part of the state."""
     nodes: dict[Place, Node] = field(default_factory=dict)

@@ -63,6 +63,7 @@ def summary(
     examples=[
         "lahar why default/train",
         "lahar why default/train 'worker[2]'",
+        "lahar why default/train --at -1h",
         "lahar why --node gpu-07",
         "lahar why b35ddf8d630073b1",
     ],
@@ -77,22 +78,29 @@ def why(
     cluster: Annotated[
         str | None, typer.Option("--cluster", metavar="NAME", help="The node's, where several have one so named.")
     ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="TIME", help="As it was known then: 2h, -1h, 2026-03-01T12:00Z.")
+    ] = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Explain why a job, a replica, a node or an event is as it is.
 
     For each replica that does not run: its last event, since when, what it waits for, what to do. The chain of causes goes back to
-    the first input. `lahar history JOB --json` and `lahar events --json` show the ids of events.
+    the first input. Of a job that Lahar schedules: where the scheduler stopped, how much is missing, why nodes refuse its pods, its
+    place in the queue and who is ahead. `lahar history JOB --json` and `lahar events --json` show the ids of events.
     """
     if (what is None) == (node is None):
         raise ValueError("give a job, an event or --node NAME, and only one of them")
+    if node is not None and at is not None:
+        raise ValueError("--at is for jobs and their replicas")
+    known = None if at is None else moment(at)
     output, settings = output_of(context, as_json), settings_of(context, log)
     with opened(settings) as source:
         if node is not None:
             answer = why_node(source, node, cluster)
         else:
-            answer = explain(source, lambda job: meant(settings, source, job), what or "", replica)
+            answer = explain(source, lambda job: meant(settings, source, job), what or "", replica, known)
     if output.as_json:
         output.record(answer.document())
         return

@@ -12,7 +12,7 @@ from engine.cli.arguments import MetricsOption
 from engine.runtime.journal import written
 from engine.runtime.opening import is_shared
 from engine.runtime.signals import Signals
-from engine.runtime.stages import BILLING, BILLING_OFF, BUDGETS, stages_of
+from engine.runtime.stages import BILLING, BILLING_OFF, BUDGETS, SCHEDULING, SCHEDULING_OFF, stages_of
 from engine.runtime.worker import EFFECTS, run_effects, run_stage
 
 __all__ = ["worker"]
@@ -32,7 +32,9 @@ def worker(
     stage: Annotated[
         str,
         typer.Option(
-            "--stage", metavar="STAGE", help="Its work: run a stage (lifecycle, billing, budgets), or call callbacks (effects)."
+            "--stage",
+            metavar="STAGE",
+            help="Its work: run a stage (lifecycle, scheduling, billing, budgets), or call callbacks (effects).",
         ),
     ],
     instance: Annotated[
@@ -65,8 +67,8 @@ def worker(
 
     `lifecycle`, `billing`: the workers' group assigns the shards, and reassigns those of a worker that is silent for longer than
     its session (30 s, or KAFKA_SESSION_SECONDS); or each worker has fixed shards by ordinal. `effects`: one worker calls the
-    callbacks, the others stand by; so it is with `budgets`. SIGTERM ends it with code 0, Ctrl-C with 130, both after the current
-    transactions. A replaced worker ends with code 4.
+    callbacks, the others stand by; so it is with `scheduling` and `budgets`. SIGTERM ends it with code 0, Ctrl-C with 130, both
+    after the current transactions. A replaced worker ends with code 4.
     """
     output = output_of(context, as_json)
     settings = settings_of(context, log)
@@ -79,6 +81,8 @@ def worker(
     stages = {made.name: made for made in stages_of(settings)}
     if stage in {BILLING, BUDGETS} and stage not in stages:
         raise ValueError(BILLING_OFF)
+    if stage == SCHEDULING and stage not in stages:
+        raise ValueError(SCHEDULING_OFF)
     if stage not in {*stages, EFFECTS}:
         raise ValueError(f"there is no stage {stage!r}: there are {', '.join((*stages, EFFECTS))}")
     if ordinal is not None and stage == EFFECTS:

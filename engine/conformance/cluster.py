@@ -7,12 +7,13 @@ from typing import Any, Final, cast
 
 from engine.conformance.content import Content
 from engine.conformance.pod_shapes import as_json, read_shape
+from engine.events.scheduling import GroupPhase
 from engine.events.times import parse_time
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.model.amounts import Amounts, read_amounts
 from engine.scheduling.model.budgets import Quota
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import GroupPhase, Job, Node, Status, SubGroupPolicy, Taint, Task
+from engine.scheduling.model.entities import Job, Node, Status, SubGroupPolicy, Taint, Task
 from engine.scheduling.model.queues import Queue, QueueState
 
 __all__ = ["NOW", "read_cluster", "read_job", "read_tiers", "read_time"]

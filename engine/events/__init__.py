@@ -1,7 +1,7 @@
 """The vocabulary: event types, their names and encoding.
 
 `inputs` come from outside. `jobs`, `attempts`, `actions` and `outcomes` are events of the lifecycle stage, `decisions` those of the
-scheduling stage and the answers to them; `billing` and `budgets` belong to the stages of these names.
+scheduling stage and the answers to them, `scheduling` its other records; `billing` and `budgets` belong to the stages so named.
 """
 
 # The order of these imports is the order of the types in documents.
@@ -18,6 +18,9 @@ from engine.events import outcomes
 
 # isort: split
 from engine.events import decisions
+
+# isort: split
+from engine.events import scheduling
 
 # isort: split
 from engine.events import billing, budgets
@@ -49,5 +52,6 @@ __all__ = [
     "jobs",
     "outcomes",
     "raw_message",
+    "scheduling",
     "to_cloudevent",
 ]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.events import actions, attempts, billing, budgets, decisions, ids, inputs, jobs, outcomes
+from engine.events import actions, attempts, billing, budgets, decisions, ids, inputs, jobs, outcomes, scheduling
 from engine.events.envelope import Event
 from engine.events.times import SECOND, parse_time
 from engine.events.topics import level
@@ -165,6 +165,20 @@ _DATA: Final[tuple[Data, ...]] = (
     decisions.DecidedUnschedulable(9, "NotEnoughResources", "2/3 nodes have not enough nvidia.com/gpu"),
     decisions.DecisionAccepted("bound-llama-finetune-1", "bound", [decisions.Placement("worker", 1, 1, "gpu-07")]),
     decisions.DecisionRefused("bound-llama-finetune-2", "bound", "NodeGone", "cluster prod-1 has no node gpu-07"),
+    scheduling.RoundEnded(enqueued=1, bound=2, pending={"research": 3}),
+    scheduling.GroupPhaseChanged("Inqueue", "Pending"),
+    scheduling.JobExplained(
+        "InsufficientResource",
+        "allocate",
+        about="worker",
+        missing={"nvidia.com/gpu": 3000},
+        nodes={"InsufficientResource/nvidia.com/gpu": 5, "Taint": 2},
+        queue="research",
+        place=2,
+        waiting=3,
+        ahead=["0b0f0d2c-7f0b-4f57-9d0e-7f1a1c4f2b11"],
+    ),
+    scheduling.DecisionTimedOut("bound-llama-finetune-1", "bound"),
     billing.UsageRecorded(
         "worker",
         1,
@@ -240,10 +254,9 @@ def example(name: str) -> Event[Data]:
         return Event(_input_id(data), _source(data), name, subject, time, time + SECOND, 0, subject, "", _CLUSTER, data)
     cause = ids.observation_id(_POD, "81734", deleted=False)
     # A shard's account has no job; an unreadable record has a key, but neither id nor cluster.
-    of_shard, stage = level(type(data)) == "shard", "scheduling" if data.TOPIC == "decisions" else "lifecycle"
-    correlation = (
-        data.key if isinstance(data, outcomes.DeadLettered) else "" if level(type(data)) in {"shard", "tenant"} else subject
-    )
+    of_shard, stage = level(type(data)) == "shard", "scheduling" if data.TOPIC in {"decisions", "scheduling"} else "lifecycle"
+    of_no_job = level(type(data)) in {"shard", "tenant", "cluster"}
+    correlation = data.key if isinstance(data, outcomes.DeadLettered) else "" if of_no_job else subject
     return Event(
         ids.output_id(stage, cause, position),
         f"lahar/{stage}",

@@ -41,6 +41,12 @@ TOPICS: Final[dict[Topic, About]] = {
         text="Decisions of the scheduling stage about jobs: each is accepted or refused in job events. "
         "Ordered and gapless within a job.",
     ),
+    "scheduling": About(
+        "Scheduling",
+        "job id, or cluster",
+        text="Rounds of the scheduling stage, the phases of pod groups, and why jobs wait. One partition; "
+        "ordered and gapless within a job or a cluster.",
+    ),
     "job-events": About(
         "Job events",
         "job id",
@@ -67,7 +73,14 @@ TOPICS: Final[dict[Topic, About]] = {
 
 LEVELS: Final[tuple[Scope, ...]] = get_args(Scope)
 
-_BY_PREFIX: Final[dict[str, Scope]] = {"pod": "replica", "attempt": "replica", "task": "task", "shard": "shard", "usage": "replica"}
+_BY_PREFIX: Final[dict[str, Scope]] = {
+    "pod": "replica",
+    "attempt": "replica",
+    "task": "task",
+    "shard": "shard",
+    "usage": "replica",
+    "round": "cluster",
+}
 
 
 def level(cls: type[Data]) -> Scope:

@@ -119,7 +119,7 @@ def _check_event(state: State, event: Event[Data]) -> Iterator[Finding]:
 
 def _standing(state: State, known: Known, data: UsageWithdrawn) -> str | None:
     """Return what the runs that a withdrawal makes void cost; `None`: not known, or nothing stands there."""
-    attempt = known.by_slot.get((data.task, data.index, data.attempt))
+    attempt = known.find(data.task, data.index, data.attempt)
     void = [
         part(run, max(run.start, data.start), min(run.end, data.end))
         for run in (() if attempt is None else attempt.recorded)
@@ -132,7 +132,8 @@ def _standing(state: State, known: Known, data: UsageWithdrawn) -> str | None:
 
 def _charges(state: State, known: Known, run: Run, length: int) -> list[Charge]:
     rules = None if run.price_version is None else state.book.names[run.price_version]
-    return charges_of(rules, run, length, factors_of(rules, known.job.terms[run.terms], run), state.book.charges)
+    factors = factors_of(rules, known.job.terms[run.terms], run, state.book.factors)
+    return charges_of(rules, run, length, factors, state.book.charges)
 
 
 def _sum(charges: Iterable[Charge]) -> str:

@@ -33,7 +33,7 @@ class HistoryError(ValueError):
 
 
 class NotFoundError(HistoryError):
-    """Raised when the log holds no such job, event, replica, node or dead letter."""
+    """Raised when the log holds no such job, event, replica, node, queue, tenant, pod group or dead letter."""
 
     def __init__(self, kind: str, given: str) -> None:
         command = {
@@ -41,6 +41,9 @@ class NotFoundError(HistoryError):
             "replica": "lahar job show JOB",
             "node": "lahar as-of TIME",
             "dead letter": "lahar dead-letters list --all",
+            "queue": "lahar queue list",
+            "tenant": "lahar tenant list",
+            "pod group": "lahar podgroup list",
         }.get(kind, "lahar events")
         super().__init__(f"no {kind} {given!r} in this log; `{command}` lists all {kind}s")
         self.given = given

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.history.errors import NotFoundError
-from engine.history.reading import find_event, history_of
+from engine.history.reading import JobHistory, find_event, history_of
+from engine.history.waiting import waiting_of
 from engine.history.why import Explanation, why_event, why_job
 from engine.history.why_replica import read_replica, why_replica
 from engine.log.port import SearchableLog
@@ -13,7 +14,9 @@ from engine.log.port import SearchableLog
 __all__ = ["explain"]
 
 
-def explain(log: SearchableLog, meant: Callable[[str], str], what: str, replica: str | None = None) -> Explanation:
+def explain(
+    log: SearchableLog, meant: Callable[[str], str], what: str, replica: str | None = None, known: int | None = None
+) -> Explanation:
     """Explain a job or one of its replicas; or an event, if no job has that name.
 
     Args:
@@ -21,6 +24,7 @@ def explain(log: SearchableLog, meant: Callable[[str], str], what: str, replica:
         meant: resolves a job reference to a job id, as `job_reference` does.
         what: a job reference, or an event id or a prefix of one.
         replica: `TASK[INDEX]` of the job.
+        known: by what was recorded up to this moment (microseconds); `None`: now.
 
     Raises:
         NotFoundError: there is no such job, event or replica.
@@ -36,7 +40,9 @@ def explain(log: SearchableLog, meant: Callable[[str], str], what: str, replica:
         event = find_event(log, what)
         return why_event(history_of(log, event.subject), event)
     history = history_of(log, job)
-    answer = why_job(history) if slot is None else why_replica(history, *slot)
+    if known is not None:
+        history = JobHistory([event for event in history.events if event.recordedtime <= known], history.inputs)
+    answer = why_job(history, waiting_of(log, job, known)) if slot is None else why_replica(history, *slot)
     if answer is None:
         raise NotFoundError("job", what) if replica is None else NotFoundError("replica", replica)
     return answer

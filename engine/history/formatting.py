@@ -1,4 +1,4 @@
-"""Moments, lengths of time, counts and messages as text for operators."""
+"""Moments, lengths of time, counts, amounts of resources and messages as text for operators."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.events.times import SECOND, format_time
 
-__all__ = ["NAMED", "agree", "brief", "length", "listed", "moment", "plural", "sentence"]
+__all__ = ["NAMED", "agree", "amount", "brief", "length", "listed", "moment", "plural", "sentence"]
 
 NAMED: Final = 4
 """Names listed before the rest is counted."""
@@ -17,6 +17,7 @@ _LAST: Final = 200
 """Characters kept at the end of a shortened message."""
 _AGREEING: Final = {"was": "were", "has": "have", "is": "are", "waits": "wait", "runs": "run"}
 
+_GIB: Final = 1 << 30
 _UNITS: Final = ((86_400 * SECOND, "d"), (3_600 * SECOND, "h"), (60 * SECOND, "min"))
 
 
@@ -67,6 +68,21 @@ def sentence(text: str) -> str:
     # Names keep their own case: worker[2], default/bert.
     named = any(mark in text.partition(" ")[0] for mark in "[/")
     return text if named else text[0].upper() + text[1:]
+
+
+def amount(resource: str, value: int) -> str:
+    """Format an amount in the unit that people use.
+
+    Args:
+        resource: its name.
+        value: memory in bytes, everything else in thousandths.
+
+    Returns:
+        Memory in GiB, everything else in whole ones: `64 GiB`, `1.5`.
+    """
+    if resource.rpartition(".")[2] == "memory":
+        return f"{value / _GIB:.6g} GiB"
+    return f"{value / 1000:.6g}"
 
 
 def brief(message: str) -> str:

@@ -314,7 +314,7 @@ def _requested(view: JobView, data: EffectRequested, _time: int) -> None:
         return
     if data.effect == "create_pod":
         attempt.object = "asked"
-    elif attempt.uid is not None and attempt.object != "gone":
+    elif data.effect == "delete_pod" and attempt.uid is not None and attempt.object != "gone":
         attempt.object = "deleting"
 
 

@@ -25,6 +25,7 @@ from engine.history.reading import JobHistory
 from engine.history.replicas import GROUPS, Group, groups_of, needs, refusals, waiting_tasks
 from engine.history.sentences import describe
 from engine.history.view import AttemptView, JobView, attempt_name
+from engine.history.waiting import Waiting
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
 __all__ = ["Explanation", "Step", "depends", "of_object", "steps", "why_event", "why_job"]
@@ -62,6 +63,8 @@ class Explanation:
     """The replicas described that do not run, or not well; the details begin with what they wait for."""
     advice: list[str] = field(default_factory=list)
     """Advice for the reasons described, where there is some."""
+    waiting: Waiting | None = None
+    """Why the job waits for the scheduler of this engine."""
 
     def sentences(self) -> list[str]:
         """Return the whole answer as sentences, in reading order."""
@@ -75,6 +78,7 @@ class Explanation:
         return {
             "headline": self.headline,
             "details": self.details,
+            "waiting": None if self.waiting is None else self.waiting.document(),
             "replicas": [group.document() for group in self.replicas],
             "advice": self.advice,
             "causes": [
@@ -95,8 +99,12 @@ def why_event(history: JobHistory, event: Event[Data]) -> Explanation:
     return Explanation(sentence(describe(event)), details, links)
 
 
-def why_job(history: JobHistory) -> Explanation | None:
+def why_job(history: JobHistory, waiting: Waiting | None = None) -> Explanation | None:
     """Explain why a job is in its phase; `None` if the history holds no job.
+
+    Args:
+        history: its events.
+        waiting: why it waits for the scheduler of this engine, where it does.
 
     The details depend on the phase: what the job waits for, who or what stopped it, which attempts failed first, and always what
     happened on the way; the causes end with a report of its owner or a person's command.
@@ -112,6 +120,10 @@ def why_job(history: JobHistory) -> Explanation | None:
     if job.parked:
         details.append(_parked(job.parked))
     details += of_object(job)
+    if job.phase not in _ACTIVE:
+        waiting = None
+    if waiting is not None:
+        details += waiting.sentences()
     if job.phase in _ACTIVE:
         details += waiting_tasks(job, depends(job))
         details += _running(job)
@@ -125,8 +137,12 @@ def why_job(history: JobHistory) -> Explanation | None:
     details += _failures(history, job, told={link.id for event in taken for link in history.causes(event)})
     details += _incidents(history, taken)
     details += _timers(job)
-    told = advice([(job.reason, "", None), *needs(groups[:GROUPS])], job.namespace)
-    return Explanation(_headline(job), details, links, groups[:GROUPS], told)
+    reasons = [(job.reason, "", None), *needs(groups[:GROUPS])]
+    if waiting is not None:  # its pods are Queued until the scheduler gives them nodes
+        reasons = [reason for reason in reasons if reason[0] != "Queued"]
+    told = [waiting.advice()] if waiting is not None else []
+    told += advice(reasons, job.namespace)
+    return Explanation(_headline(job), details, links, groups[:GROUPS], told, waiting)
 
 
 def of_object(job: JobView) -> list[str]:

@@ -1,7 +1,6 @@
 """The codec of the state: canonical records, so equal states have equal bytes.
 
-Records: `job/ID`, `page/TABLE/NUMBER/ID`, `forgotten/N`, `node/CLUSTER/NAME` and `object/CLUSTER/KIND/NAME` (the cluster quoted as
-in a URL; the present object or its deletion, and its former uids).
+Records: `job/ID`, `page/TABLE/NUMBER/ID`, `forgotten/N`, and those of cluster facts (`engine.kubernetes.observation.fact_records`).
 
 A job's record is two lines: its `rest` in decimal (empty while the job is active; followed by `?` if the id is no job), a space and
 its `Head` as JSON; then all other fields as JSON. So a finished job stays bytes until it is asked for, a snapshot of 100,000 of
@@ -14,11 +13,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from operator import attrgetter
 from typing import Final, NamedTuple
-from urllib.parse import quote, unquote
 
 from pydantic import TypeAdapter
 
-from engine.kubernetes.observation.cluster_facts import NODE, Thing
 from engine.lifecycle.job import Job, Page
 from engine.lifecycle.job_pages import first_page, join, later_page
 
@@ -34,8 +31,6 @@ __all__ = [
     "page_named",
     "record_name",
     "rest_of",
-    "thing_named",
-    "thing_record",
 ]
 
 FORGOTTEN: Final = "forgotten"
@@ -112,22 +107,3 @@ def head_of(record: bytes) -> Head:
 def forgotten_chunk(number: int) -> str:
     """Name the record of a chunk of forgotten ids."""
     return f"{FORGOTTEN}/{number}"
-
-
-def thing_record(thing: Thing) -> str:
-    """Name the record of a node, queue, tenant, priority class or grant, or of its deletion."""
-    cluster, kind, name = thing
-    place = quote(cluster, safe="")
-    return f"node/{place}/{name}" if kind == NODE else f"object/{place}/{kind}/{name}"
-
-
-def thing_named(record: str) -> Thing | None:
-    """Return the node or object that a record's name stands for; `None`: it is the record of something else."""
-    kinds, _, rest = record.partition("/")
-    cluster, _, called = rest.partition("/")
-    if kinds == "node":
-        return unquote(cluster), NODE, called
-    if kinds == "object":
-        kind, _, name = called.partition("/")
-        return unquote(cluster), kind, name
-    return None

@@ -12,6 +12,7 @@ from engine.events import Data, Event
 from engine.events.ids import routing_key
 from engine.events.jobs import JobForgotten
 from engine.events.transitions import transition_of
+from engine.kubernetes.observation.fact_records import thing_record
 from engine.lifecycle import codec
 from engine.lifecycle.codec import JOB_RECORD, Head, record_name
 from engine.lifecycle.evolve_attempts import ATTEMPTS
@@ -142,7 +143,7 @@ def _note_stranger(state: ShardState, job: Job) -> None:
 def absorb(state: ShardState, event: Event[Data]) -> None:
     """Apply one cluster fact; the newest one about each object wins."""
     for thing in state.facts.absorb(event):
-        state.touched[codec.thing_record(thing)] = None
+        state.touched[thing_record(thing)] = None
 
 
 def _match_rules(job: Job, data: Data) -> None:

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from heapq import heapify
-from typing import Final, TypeAlias
-
-from pydantic import TypeAdapter
 
 from engine.events.ids import is_separate_job_id
-from engine.events.inputs import NodeObserved, ObjectApplied
-from engine.kubernetes.observation.cluster_facts import NODE, Deletion, Former, Known, Thing
+from engine.kubernetes.observation.fact_records import dump_thing, load_thing, thing_named, thing_record
 from engine.lifecycle import codec
 from engine.lifecycle.evolve import keep_warm
 from engine.lifecycle.idle_jobs import note_stranger
@@ -20,11 +16,6 @@ from engine.lifecycle.job_pages import later_pages
 from engine.lifecycle.state import ShardState
 
 __all__ = ["dump", "jobs", "load", "records", "subject_of"]
-
-_Record: TypeAlias = tuple[Known, Former | None]
-
-_NODE: Final[TypeAdapter[_Record]] = TypeAdapter(tuple[NodeObserved | Deletion, Former | None])
-_OBJECT: Final[TypeAdapter[_Record]] = TypeAdapter(tuple[ObjectApplied | Deletion, Former | None])
 
 
 def records(state: ShardState) -> Iterator[str]:
@@ -39,7 +30,7 @@ def records(state: ShardState) -> Iterator[str]:
         yield codec.record_name(ident)
         for page in state.closed_pages.get(ident, ()):
             yield codec.record_name(ident, page)
-    yield from map(codec.thing_record, list(state.facts.things()))
+    yield from map(thing_record, list(state.facts.things()))
     for number in state.forgotten.chunks():
         yield codec.forgotten_chunk(number)
 
@@ -61,19 +52,12 @@ def dump(state: ShardState, record: str) -> bytes | None:
         return _dump_job(state, name)
     if kind == "page":
         return _dump_page(state, name)
-    thing = codec.thing_named(record)
+    thing = thing_named(record)
     if thing is not None:
-        known = state.facts.known(thing)
-        if known is None:
-            return None
-        return _adapter(thing).dump_json((known, state.facts.former.get(thing)), exclude_defaults=True)
+        return dump_thing(state.facts, thing)
     if kind != codec.FORGOTTEN or not name.isdecimal():
         return None  # written by another release
     return state.forgotten.chunk(int(name)) or None
-
-
-def _adapter(thing: Thing) -> TypeAdapter[_Record]:
-    return _NODE if thing[1] == NODE else _OBJECT
 
 
 def _dump_job(state: ShardState, ident: str) -> bytes | None:
@@ -120,9 +104,9 @@ def load(state: ShardState, records: Iterable[tuple[str, bytes]]) -> None:
                 state.closed_pages[name] = pages[name]
     chunks: dict[int, bytes] = {}
     for subject, record in others:
-        thing = codec.thing_named(subject)
+        thing = thing_named(subject)
         if thing is not None:
-            state.facts.know(thing, *_adapter(thing).validate_json(record))
+            load_thing(state.facts, thing, record)
         else:
             chunks[int(subject.partition("/")[2])] = record
     for number in sorted(chunks):

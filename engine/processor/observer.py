@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 
 from engine.log.errors import LogError
 from engine.log.port import Log, Partition, Position, ShardId
+from engine.processor.stage import Figure
 
 __all__ = ["Batch", "Observer", "Observers", "Watched"]
 
@@ -50,6 +51,10 @@ class Watched(Protocol):
     @property
     def received(self) -> int:
         """Inputs taken."""
+
+    @property
+    def figures(self) -> Sequence[Figure]:
+        """What its stage counts."""
 
     @property
     def position(self) -> Position:

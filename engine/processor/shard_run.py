@@ -21,7 +21,7 @@ from engine.processor.inputs import Inputs, Taken
 from engine.processor.partitions import single_shard
 from engine.processor.recovery import Recovered
 from engine.processor.rehearsal import survives
-from engine.processor.stage import Stage
+from engine.processor.stage import Counting, Figure, Stage
 
 __all__ = ["COMMIT_BYTES", "OUTPUT_LIMIT", "BrokenStageError", "Limit", "ShardRun", "UnfiredError"]
 
@@ -124,6 +124,8 @@ class ShardRun(Generic[S]):
         """Inputs by outcome, as of the last commit."""
         self.received: int = self.accounts.received
         """Inputs taken, as of the last commit."""
+        self.figures: tuple[Figure, ...] = self._figures()
+        """What the stage counts, as of the last commit."""
         self.due: int | None = stage.due(self.state)
         """When the earliest timer fires (microseconds), as of the last commit."""
         self._silent = dict.fromkeys(SILENT, 0)
@@ -325,7 +327,11 @@ class ShardRun(Generic[S]):
         self._urgent = False
         self.committed = dict(self.accounts.outcomes)
         self.received = self.accounts.received
+        self.figures = self._figures()
         self.due = self.stage.due(self.state)
+
+    def _figures(self) -> tuple[Figure, ...]:
+        return tuple(self.stage.figures(self.state)) if isinstance(self.stage, Counting) else ()
 
     def _emit(self, event: Event[Data]) -> None:
         self.stage.evolve(self.state, event)

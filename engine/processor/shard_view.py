@@ -11,7 +11,7 @@ from engine.processor.accounts import Accounts
 from engine.processor.partitions import input_partitions, output_partitions
 from engine.processor.shard_logging import ShardLogger
 from engine.processor.shard_run import ShardRun
-from engine.processor.stage import Stage
+from engine.processor.stage import Figure, Stage
 
 __all__ = ["ShardView"]
 
@@ -73,6 +73,11 @@ class ShardView(Generic[S]):
     def received(self) -> int:
         """Inputs taken, as of the last commit: counted separately; the sum of `committed` if nothing is wrong."""
         return self._run.received
+
+    @property
+    def figures(self) -> tuple[Figure, ...]:
+        """What the stage counts, as of the last commit."""
+        return self._run.figures
 
     @property
     def position(self) -> Position:

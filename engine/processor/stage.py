@@ -11,11 +11,11 @@ state after the earlier ones. `decide` never changes the state itself.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar, runtime_checkable
 
 from engine.events import Data, Event, Topic
 
-__all__ = ["Decision", "Outcome", "Reads", "Stage"]
+__all__ = ["Counting", "Decision", "Figure", "Outcome", "Reads", "Stage"]
 
 Outcome = Literal["dead", "duplicate", "parked", "waiting", "rejected", "refused", "late", "anomalous", "unchanged", "applied"]
 """Outcome of an input; exactly one, tested in this order (design rule 4)."""
@@ -26,7 +26,19 @@ Reads = tuple[Topic, Literal["own", "all"]]
 Decision = Generator[Event[Data], None, Outcome]
 """Events in order; returns the input's outcome."""
 
+Figure = tuple[str, str, Literal["counter", "gauge"], tuple[tuple[str, str], ...], float]
+"""A metric of a stage: name without `lahar_`, meaning, kind, labels beside those of the shard, value."""
+
 S = TypeVar("S")
+S_contra = TypeVar("S_contra", contravariant=True)
+
+
+@runtime_checkable
+class Counting(Protocol[S_contra]):
+    """A stage that counts something of its own."""
+
+    def figures(self, state: S_contra) -> Iterable[Figure]:
+        """Return what it counts, for metrics; called after each commit."""
 
 
 class Stage(Protocol[S]):

@@ -42,6 +42,8 @@ _OF_LISTS: Final = frozenset(LISTED)
 _OF_SUMS: Final = frozenset(SUMMARISED)
 _FILTERED: Final = ("queue", "user", "tenant", "cluster", "namespace")
 _LARGEST: Final = 2**63 - 1
+_PARAMETERS: Final = 500
+"""Values in one query."""
 _KEPT: Final = 20_000
 """Jobs kept in memory between two batches; about 1 KB each."""
 _SHORT: Final = 500
@@ -268,6 +270,15 @@ class JobTables:
         for line in self._waiting_lines(0):
             if line.name in names:
                 yield NamedJob(line.id, line.cluster, line.namespace, line.name, line.submitted, is_job=False)
+
+    def names(self, ids: Sequence[str]) -> dict[str, tuple[str, str, str]]:
+        """Return namespace, name and tenant of jobs, by id; those that are not opened are left out."""
+        found: dict[str, tuple[str, str, str]] = {}
+        for at in range(0, len(ids), _PARAMETERS):
+            some = ids[at : at + _PARAMETERS]
+            query = f"SELECT id, namespace, name, tenant FROM jobs WHERE id IN {_marks(some)}"  # noqa: S608  as above
+            found |= {job: tuple(called) for job, *called in self._connection.execute(query, some)}
+        return found
 
     def _select(self, what: str, wanted: Filter, behind: str = "") -> Iterator[Any]:
         """Select rows of jobs that may match a filter: nodes and reasons are matched as substrings, so some rows do not."""

@@ -140,7 +140,7 @@ class ProcessorMetrics(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the current values of the processors."""
-        page = _Page()
+        page, figures = _Page(), dict[str, GaugeMetricFamily | CounterMetricFamily]()
         processors = list(self._watched.values())
         ends = self._ends.ask(processors)
         for processor in processors:
@@ -150,6 +150,11 @@ class ProcessorMetrics(Collector):
                 page.loop.add_metric(names, still)
             try:
                 self._add(page, processor, names, ends)
+                for name, text, kind, labels, value in processor.figures:
+                    family = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
+                    if name not in figures:
+                        figures[name] = family(f"lahar_{name}", text, labels=(*_SHARD, *(label for label, _ in labels)))
+                    figures[name].add_metric((*names, *(given for _, given in labels)), value)
             except LogError:
                 # Not open, or being closed by its own thread: show the others.
                 page.open.add_metric(names, 0)
@@ -161,6 +166,7 @@ class ProcessorMetrics(Collector):
             if isinstance(log, Expiring):
                 page.gone.add_metric((partition.topic, str(partition.number)), log.gone(partition))
         yield from vars(page).values()
+        yield from figures.values()
 
     def _add(self, page: _Page, processor: Watched, names: tuple[str, str], ends: dict[Partition, tuple[int, int | None]]) -> None:
         """Add the values of an open processor: all or none.

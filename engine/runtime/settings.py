@@ -15,8 +15,11 @@ environment holds a login to Kafka, hosts that only this file names are refused.
     ready_lag = "60s"
     decide_limit = "60s"
     billing = true
+    scheduling = true
+    scheduler_config = "volcano-scheduler.conf"
 
-`LAHAR_LOG_FORMAT`, `LAHAR_READY_LAG`, `LAHAR_DECIDE_LIMIT` and `LAHAR_BILLING` override the keys of these names.
+`LAHAR_LOG_FORMAT`, `LAHAR_READY_LAG`, `LAHAR_DECIDE_LIMIT`, `LAHAR_BILLING`, `LAHAR_SCHEDULING` and `LAHAR_SCHEDULER_CONFIG`
+override the keys of these names. A path in a file begins at the file's folder.
 """
 
 from __future__ import annotations
@@ -66,6 +69,8 @@ _VARIABLES: Final = {
     "LAHAR_READY_LAG": "ready_lag",
     "LAHAR_DECIDE_LIMIT": "decide_limit",
     "LAHAR_BILLING": "billing",
+    "LAHAR_SCHEDULING": "scheduling",
+    "LAHAR_SCHEDULER_CONFIG": "scheduler_config",
 }
 
 _DAY: Final = 86_400 * SECOND
@@ -107,6 +112,10 @@ class _File(BaseModel):
     """How many replicas a job may have, all tasks together."""
     billing: bool = True
     """Run the billing stage as well. Where it is off and on again, it goes on from where it stopped."""
+    scheduling: bool = True
+    """Run the scheduling stage as well. Where it is off, jobs with `schedulerName: lahar` wait for a process that runs it."""
+    scheduler_config: Path | None = None
+    """Actions and plugins of scheduling, in Volcano's format (docs/scheduling.md). Left out: Volcano's default."""
     callbacks: tuple[str, ...] = ()
     """Modules whose callbacks are registered, beside those of installed entry points."""
     log_format: LogFormat = "text"
@@ -148,15 +157,15 @@ def load_settings(log: str | None, environment: Mapping[str, str], directory: Pa
     values: dict[str, Any] = {}
     untrusted = ""
     if named is not None:
-        values = _read(named, str(named)) | {"home": (directory / named).resolve().parent}
+        values = _resolved(_read(named, str(named)), directory / named) | {"home": (directory / named).resolve().parent}
     else:
         trusted = [path for path in _trusted(environment) if path.is_file()]
         for path in trusted:
-            found = _read(path, str(path))
+            found = _resolved(_read(path, str(path)), path)
             values |= found | ({"home": path.parent} if "callbacks" in found else {})
         here = directory / FILE_NAME
         if here.is_file() and not any(path.samefile(here) for path in trusted):
-            found = _read(here, FILE_NAME)
+            found = _resolved(_read(here, FILE_NAME), here)
             values["untrusted_callbacks"] = bool(found.pop("callbacks", ()))
             untrusted = found.get("log", "") if found.get("log") != values.get("log") else ""
             values |= found
@@ -194,6 +203,12 @@ def _must_get_no_credentials(log: str, environment: Mapping[str, str]) -> None:
             f"./{FILE_NAME}: log = {log!r}: {', '.join(held)} would be sent to a host that only this file names; "
             f"if you trust it, give --log URL, LAHAR_LOG=URL or --config {FILE_NAME}"
         )
+
+
+def _resolved(values: dict[str, Any], file: Path) -> dict[str, Any]:
+    """Return the values of a file with paths that begin at its folder."""
+    given = values.get("scheduler_config")
+    return values if given is None else values | {"scheduler_config": file.resolve().parent / given}
 
 
 def _trusted(environment: Mapping[str, str]) -> list[Path]:

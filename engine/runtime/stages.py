@@ -11,10 +11,28 @@ from engine.budgets.stage import STAGE as BUDGETS
 from engine.budgets.stage import BudgetsStage
 from engine.lifecycle.stage import LifecycleStage
 from engine.processor.stage import Stage
+from engine.runtime.scheduler_config import load_configuration, load_plugins
 from engine.runtime.settings import Settings
+from engine.scheduling.errors import ConfigurationError
+from engine.scheduling.stage import STAGE as SCHEDULING
+from engine.scheduling.stage import SchedulingStage
 
-__all__ = ["BILLING", "BILLING_OFF", "BUDGETS", "STAGES", "billing", "budgets", "lifecycle", "stages_of"]
+__all__ = [
+    "BILLING",
+    "BILLING_OFF",
+    "BUDGETS",
+    "SCHEDULING",
+    "SCHEDULING_OFF",
+    "STAGES",
+    "billing",
+    "budgets",
+    "lifecycle",
+    "scheduling",
+    "stages_of",
+]
 
+SCHEDULING_OFF: Final = "the scheduling stage is off here, by `scheduling = false` in a configuration file or by LAHAR_SCHEDULING"
+"""Message of commands that need the scheduling stage."""
 BILLING_OFF: Final = "the billing stage is off here, by `billing = false` in a configuration file or by LAHAR_BILLING"
 """Message of commands that need the billing stage."""
 
@@ -34,10 +52,28 @@ def budgets(_settings: Settings) -> BudgetsStage:
     return BudgetsStage()
 
 
-STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, billing, budgets]
+def scheduling(settings: Settings) -> SchedulingStage:
+    """Return the scheduling stage as configured.
+
+    Raises:
+        ConfigurationError: its configuration cannot be used; the text names the file.
+    """
+    configuration = load_configuration(settings.scheduler_config)
+    try:
+        return SchedulingStage(configuration, load_plugins(configuration))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{settings.scheduler_config}: {error}") from None
+
+
+STAGES: Final[list[Callable[[Settings], Stage[Any]]]] = [lifecycle, scheduling, billing, budgets]
 """The factories of the stages."""
 
 
 def stages_of(settings: Settings) -> list[Stage[Any]]:
     """Return all stages as configured; without billing there is nothing to compare budgets with."""
-    return [stage for stage in (make(settings) for make in STAGES) if settings.billing or stage.name not in {BILLING, BUDGETS}]
+    off: list[Callable[[Settings], Stage[Any]]] = []
+    if not settings.billing:
+        off += [billing, budgets]
+    if not settings.scheduling:
+        off.append(scheduling)
+    return [make(settings) for make in STAGES if make not in off]

@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from engine.scheduling.model.amounts import Amounts
 from engine.scheduling.model.entities import PodClass
 from engine.scheduling.model.nodes import NodeTable
 from engine.scheduling.reasons import ReasonCode
@@ -24,6 +25,7 @@ __all__ = [
     "Key",
     "Mask",
     "Preference",
+    "QueueShare",
     "Rows",
     "Scores",
     "Verdict",
@@ -60,6 +62,18 @@ class Invalid:
     reason: ReasonCode
     subject: str
     """The role or the sub-group that is meant; empty: the job."""
+
+
+@dataclass(slots=True, frozen=True)
+class QueueShare:
+    """What a queue is to have, by the plugin that limits queues."""
+
+    plugin: str
+    deserved: Amounts
+    limit: Amounts
+    """At most; a resource that it lacks, or of which there may be any amount, is not limited."""
+    share: float
+    """What the queue holds of what it deserves: of the resource of which that is most."""
 
 
 class Rows:

@@ -51,12 +51,29 @@ _OFF_UNLESS_STATED: Final = frozenset({"hierarchy", "cluster_order"})
 class Arguments(dict[str, Any]):
     """Arguments of a plugin or action, as they stand in the configuration: texts or numbers."""
 
+    def __init__(self, given: Mapping[str, Any] | None = None) -> None:
+        """Take what is given."""
+        super().__init__(given or {})
+        self.asked: set[str] = set()
+        """Names that were asked for: those that the plugin or action has."""
+
+    def unknown(self) -> list[str]:
+        """Return the names that are given and were never asked for."""
+        return sorted(set(self) - self.asked)
+
+    def beginning(self, prefix: str) -> dict[str, Any]:
+        """Return the arguments whose names begin so, without that."""
+        found = {name: value for name, value in self.items() if name.startswith(prefix)}
+        self.asked.update(found)
+        return {name.removeprefix(prefix): value for name, value in found.items()}
+
     def number(self, name: str, default: float) -> float:
         """Return a number.
 
         Raises:
             ConfigurationError: it is none.
         """
+        self.asked.add(name)
         value = self.get(name, default)
         try:
             return float(value)
@@ -69,6 +86,7 @@ class Arguments(dict[str, Any]):
         Raises:
             ConfigurationError: it is none.
         """
+        self.asked.add(name)
         value = self.get(name, default)
         known = {True: True, False: False, "true": True, "false": False, "True": True, "False": False}
         if not isinstance(value, bool | str) or value not in known:
@@ -81,6 +99,7 @@ class Arguments(dict[str, Any]):
         Raises:
             ConfigurationError: it cannot be read.
         """
+        self.asked.add(name)
         if name not in self:
             return default
         try:
@@ -90,6 +109,7 @@ class Arguments(dict[str, Any]):
 
     def text(self, name: str) -> str:
         """Return a text; empty if there is none."""
+        self.asked.add(name)
         value = self.get(name)
         return "" if value is None else str(value)
 

@@ -1,10 +1,14 @@
-"""Errors of scheduling: all about its configuration, raised before anything is decided."""
+"""Errors of scheduling: of its configuration, raised before anything is decided, and of plugins at work."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
-__all__ = ["ConfigurationError", "UnknownActionError", "UnknownPluginError"]
+__all__ = ["ConfigurationError", "PluginError", "UnknownActionError", "UnknownArgumentError", "UnknownPluginError"]
+
+_LONGEST: Final = 500
+"""Characters of what a plugin says when it fails."""
 
 
 class ConfigurationError(ValueError):
@@ -23,3 +27,22 @@ class UnknownActionError(ConfigurationError):
 
     def __init__(self, name: str, known: Iterable[str]) -> None:
         super().__init__(f"unknown action {name!r}; known are {', '.join(sorted(known))}")
+
+
+class UnknownArgumentError(ConfigurationError):
+    """Raised when a plugin or an action is given an argument that it has not."""
+
+    def __init__(self, whose: str, name: str, known: Iterable[str]) -> None:
+        has = ", ".join(sorted(known))
+        super().__init__(f"{whose}: unknown argument {name!r}; " + (f"known are {has}" if has else "it has none"))
+
+
+class PluginError(Exception):
+    """Raised when a plugin fails in a round."""
+
+    def __init__(self, plugin: str, point: str, job: str, error: Exception) -> None:
+        super().__init__(f"plugin {plugin} failed in {point}: {type(error).__name__}: {error}"[:_LONGEST])
+        self.plugin = plugin
+        self.point = point
+        self.job = job
+        """Key of the job that it was asked about; empty: about none."""

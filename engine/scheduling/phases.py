@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from engine.scheduling.model.entities import GroupPhase, Job
+from engine.events.scheduling import GroupPhase
+from engine.scheduling.model.entities import Job
 
 __all__ = ["phase_at_end"]
 

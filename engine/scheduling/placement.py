@@ -69,6 +69,7 @@ class Placement:
     def candidates(self, task: Task) -> Candidates:
         """Return the candidates of a task's class, up to date but for what depends on other pods."""
         pod_class = task.pod_class
+        self._session.about = task.job.key
         found = self._kept.get(pod_class)
         if found is None or found.layout != self._table.layout:
             found = self._kept[pod_class] = Candidates(self._table)

@@ -31,6 +31,7 @@ ReasonCode = Literal[
     "TopologySpread",
     "RevocableZone",
     "NoVictims",
+    "PluginFailed",
     "Waiting",
 ]
 """Why a job, or a pod of it, has no place.
@@ -47,6 +48,7 @@ ReasonCode = Literal[
   `NodeAffinity`, `Taint` (not tolerated), `HostPort` (taken), `PodAffinity`, `PodAntiAffinity`, `TopologySpread` (too many in
   the domain), `RevocableZone` (outside its hours, or not for this pod).
 - `NoVictims`: no node becomes free enough by evicting whom it may evict.
+- `PluginFailed`: a plugin failed when it was asked about the job; it is held until the next round.
 - `Waiting`: nothing stops it; its turn has not come.
 """
 
@@ -68,3 +70,5 @@ class Reason:
     """Resource → how much of it is lacking: to the limit of a queue, or on the node that comes nearest."""
     nodes: dict[str, int] = field(default_factory=dict)
     """Word of this vocabulary (`InsufficientResource/NAME` with the resource) → on how many nodes it is the first that fails."""
+    message: str = ""
+    """Details in words."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from weakref import WeakKeyDictionary
 
 from engine.scheduling.actions import ACTIONS
 from engine.scheduling.configuration import Configuration
-from engine.scheduling.errors import ConfigurationError, UnknownActionError
+from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import PodClass
+from engine.scheduling.model.entities import Job, PodClass
 from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Candidates, Placement
 from engine.scheduling.plugins import make_plugin
 from engine.scheduling.plugins.gang import only_terminating
+from engine.scheduling.reasons import Reason
 from engine.scheduling.session import Outcome, Plugin, Session
 
 __all__ = ["Scheduler"]
@@ -21,12 +23,13 @@ __all__ = ["Scheduler"]
 class Scheduler:
     """A configuration at work on one cluster."""
 
-    def __init__(self, cluster: Cluster, configuration: Configuration) -> None:
+    def __init__(self, cluster: Cluster, configuration: Configuration, more: Mapping[str, type[Plugin]] | None = None) -> None:
         """Make the plugins.
 
         Args:
             cluster: the state that rounds decide on, and change by what they decide.
             configuration: actions and plugins.
+            more: plugins of third parties, by name.
 
         Raises:
             ConfigurationError: an action, a plugin or an argument is not known, or two plugins do not go together.
@@ -38,23 +41,44 @@ class Scheduler:
             names = {option.name: option for option in tier}
             if "proportion" in names and "drf" in names and "hierarchy" in names["drf"].enabled:
                 raise ConfigurationError("proportion and hierarchical drf cannot share a tier: both order queues")
+        self._tiers = [[make_plugin(option, more or {}) for option in tier] for tier in configuration.tiers]
         self._cluster = cluster
         self._configuration = configuration
-        self._tiers: list[list[Plugin]] = [[make_plugin(option) for option in tier] for tier in configuration.tiers]
         self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
         self._unchanged: tuple[int, int | None] | None = None
         """Revision of the cluster after a round that decided nothing, and when time alone can change that."""
 
-    def open(self, now: int) -> tuple[Session, Placement]:
+    @classmethod
+    def must_be_right(cls, configuration: Configuration, more: Mapping[str, type[Plugin]] | None = None) -> None:
+        """Check a configuration, and that each argument is one that its plugin or action asks for.
+
+        Raises:
+            ConfigurationError: an action, a plugin or an argument is not known, or two plugins do not go together.
+        """
+        scheduler = cls(Cluster(), configuration, more)
+        scheduler.round(0)  # of an empty cluster: what reads its arguments in a session has done so then
+        for name in configuration.action_arguments:
+            if name not in configuration.actions:
+                raise ConfigurationError(f"configurations: {name!r} is none of the actions, {', '.join(configuration.actions)}")
+        given = [(f"action {name}", arguments) for name, arguments in configuration.action_arguments.items()]
+        given += [(f"plugin {option.name}", option.arguments) for tier in configuration.tiers for option in tier]
+        for whose, arguments in given:
+            for unknown in arguments.unknown():
+                raise UnknownArgumentError(whose, unknown, arguments.asked)
+
+    def open(self, now: int, *, guarded: bool = False) -> tuple[Session, Placement]:
         """Open a session without running anything.
 
         Args:
             now: the round's time in microseconds.
+            guarded: see `round`.
         """
-        session = Session(self._cluster, self._configuration, self._tiers, now)
+        session = Session(self._cluster, self._configuration, self._tiers, now, guarded=guarded)
         return session, Placement(session, self._kept)
 
-    def round(self, now: int, limit: int | None = None) -> Outcome:
+    def round(
+        self, now: int, limit: int | None = None, *, failed: Mapping[str, Reason] | None = None, guarded: bool = False
+    ) -> Outcome:
         """Run one round.
 
         Places that were only promised are given up at its end: the next round decides about them anew, and with what has been
@@ -64,21 +88,42 @@ class Scheduler:
             now: the round's time in microseconds.
             limit: how many tasks to bind and evict at most, but for a gang that is decided whole; `None`: any number. A round that
                 stops there says that there is `more`, and leaves the rest to the next one.
+            failed: jobs that are held because a plugin fails on them, with the reason that is told.
+            guarded: find out which plugin fails on which job. It takes longer.
+
+        Raises:
+            PluginError: a plugin fails, if `guarded`; what was moved by then stays so.
         """
         if self._unchanged is not None:
             revision, until = self._unchanged
             if revision == self._cluster.revision and (until is None or now < until):
-                return Outcome()
-        session, placement = self.open(now)
+                return Outcome(skipped=True)
+        session, placement = self.open(now, guarded=guarded)
         session.limit = limit
         self.run(session, placement)
+        session.outcome.reasons.update(failed or {})
         close(session)
         outcome = session.outcome
         self._unchanged = None
         if not (outcome.enqueued or outcome.bound or outcome.evicted or outcome.phases):
-            changes = [at for tier in self._tiers for plugin in tier if (at := plugin.next_change(now)) is not None]
-            self._unchanged = (self._cluster.revision, min(changes, default=None))
+            self._unchanged = (self._cluster.revision, self.next_change(now))
         return outcome
+
+    def next_change(self, now: int) -> int | None:
+        """Return when time alone may change what plugins answer, after the round at `now`; `None`: never (microseconds)."""
+        changes = [at for tier in self._tiers for plugin in tier if (at := plugin.next_change(now)) is not None]
+        return min(changes, default=None)
+
+    @property
+    def memory(self) -> dict[str, dict[str, int]]:
+        """What plugins remember from round to round, by name."""
+        return {plugin.NAME: dict(plugin.memory) for tier in self._tiers for plugin in tier if plugin.memory}
+
+    @memory.setter
+    def memory(self, memory: Mapping[str, Mapping[str, int]]) -> None:
+        for tier in self._tiers:
+            for plugin in tier:
+                plugin.memory = dict(memory.get(plugin.NAME, {}))
 
     def run(self, session: Session, placement: Placement) -> None:
         """Run the configured actions."""
@@ -89,9 +134,10 @@ class Scheduler:
 
 
 def close(session: Session) -> None:
-    """Note what is promised, put what was neither bound nor evicted back to Pending, and give groups their phases."""
+    """Note what is promised and who waits, put what was neither bound nor evicted back to Pending, and give groups their phases."""
     cluster, outcome = session.cluster, session.outcome
-    for job in list(cluster.touched.values()):
+    concerned = cluster.touched | {key: cluster.jobs[key] for key in outcome.reasons}
+    for job in [job for job in concerned.values() if not job.held]:
         for task in [*job.with_status("Pipelined").values()]:
             if task.node is not None:
                 outcome.pipelined.append((task, task.node.name))
@@ -108,3 +154,10 @@ def close(session: Session) -> None:
             job.phase = phase
     cluster.touched.clear()
     cluster.moved.clear()
+    waiting: dict[str, list[Job]] = {}
+    for key in outcome.reasons:
+        job = cluster.jobs[key]
+        waiting.setdefault(job.queue, []).append(job)
+    for queue, jobs in waiting.items():
+        held = sorted(job.key for job in jobs if job.held)
+        outcome.waiting[queue] = [job.key for job in sorted((job for job in jobs if not job.held), key=session.job_key)] + held

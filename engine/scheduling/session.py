@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar, Final, Literal
 
-from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
+from engine.events.scheduling import GroupPhase
+from engine.scheduling.answers import PERMIT, REJECT, Invalid, QueueShare, Vote
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
+from engine.scheduling.errors import PluginError
 from engine.scheduling.model.amounts import Amounts
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import GroupPhase, Job, PodClass, Task
+from engine.scheduling.model.entities import Job, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.reasons import Reason, ReasonCode
 
@@ -38,6 +41,7 @@ POINTS: Final[dict[str, str]] = {
     "allocatable": "allocatable",
     "preemptive": "preemptive",
     "lacking": "",
+    "share_of": "",
     "job_enqueueable": "job_enqueued",
     "job_enqueued": "job_enqueued",
     "victims": "victim",
@@ -59,7 +63,8 @@ POINTS: Final[dict[str, str]] = {
   abstains; `victims(running)` → tasks to evict for no task at all; `protected(victims)` → those of them
   that may go.
 - `overused(queue)`, `allocatable(queue, task)`, `preemptive(queue, task)` → `bool`; `lacking(queue, task)` → the plugin's
-  name and `Amounts` by which the queue's limit is too small for the task: so much the queue must give up before it is allocatable.
+  name and `Amounts` by which the queue's limit is too small for the task: so much the queue must give up before it is allocatable;
+  `share_of(queue)` → `QueueShare | None`, asked by operators only.
 - `job_enqueueable(job)` → `Vote`; `job_enqueued(job)` → nothing, it accounts for the job.
 """
 
@@ -76,13 +81,19 @@ class Outcome:
     evicted: list[tuple[Task, str]] = field(default_factory=list)
     """Task → the action that evicts it."""
     unschedulable: list[Job] = field(default_factory=list)
-    """Jobs that changed and have fewer tasks with a place than they need (Volcano: condition Unschedulable)."""
+    """Jobs that wait or changed, and have fewer tasks with a place than they need (Volcano: condition Unschedulable)."""
     phases: list[tuple[Job, GroupPhase]] = field(default_factory=list)
     """Jobs whose phase changed at the end, with the new one."""
     more: bool = False
     """The round stopped at its limit: the next one goes on where it did."""
     reasons: dict[str, Reason] = field(default_factory=dict)
     """Key of a job that stays pending and is promised nothing → why."""
+    waiting: dict[str, list[str]] = field(default_factory=dict)
+    """Queue → keys of its jobs that have a reason, the first one first."""
+    preemptors: dict[str, str] = field(default_factory=dict)
+    """Key of an evicted task → key of the job that is promised its place; absent: none in particular."""
+    skipped: bool = False
+    """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
 
 
 class Kinds:
@@ -136,6 +147,8 @@ class Plugin:
             ConfigurationError: an argument cannot be used.
         """
         self.option = option
+        self.memory: dict[str, int] = {}
+        """What it remembers from session to session: whole numbers, by names of its own. All else is made anew."""
 
     def open(self, session: Session) -> None:
         """Prepare for a session. Called in the order of the tiers, before any other method."""
@@ -150,7 +163,15 @@ class Plugin:
 class Session:
     """What actions ask and tell."""
 
-    def __init__(self, cluster: Cluster, configuration: Configuration, tiers: Sequence[Sequence[Plugin]], now: int) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        configuration: Configuration,
+        tiers: Sequence[Sequence[Plugin]],
+        now: int,
+        *,
+        guarded: bool = False,
+    ) -> None:
         """Open a session.
 
         Args:
@@ -158,6 +179,7 @@ class Session:
             configuration: actions with their arguments.
             tiers: the plugins.
             now: the round's time in microseconds.
+            guarded: have plugins fail with `PluginError`.
         """
         cluster.settle()
         self.cluster = cluster
@@ -171,6 +193,8 @@ class Session:
         """Key of a job → roles of its tasks that found no node in this session (Volcano `NodesFitErrors`)."""
         self.evicted: set[Task] = set()
         """Tasks that were sent away in this session: nothing minds them on their node any more."""
+        self.about = ""
+        """Key of the job for which classes of pods are judged."""
         self._action = ""
         self._points = _collect(tiers)
         self._counts_by = {
@@ -180,9 +204,17 @@ class Session:
             for point in ("preemptable", "reclaimable")
             if plugin.COUNTS_VICTIMS_BY and hasattr(plugin, point)
         }
+        if guarded:
+            self._points = {
+                point: [[partial(_guarded, self, point, function) for function in tier] for tier in found]
+                for point, found in self._points.items()
+            }
         for tier in tiers:
             for plugin in tier:
-                plugin.open(self)
+                if guarded:
+                    _guarded(self, "open", plugin.open, self)
+                else:
+                    plugin.open(self)
 
     # Actions --------------------------------------------------------------------------------------------------------------
 
@@ -219,7 +251,7 @@ class Session:
         """Return the jobs that have been let in, have a queue, are valid and wait for places, and say of the others why not."""
         for job in self.cluster.jobs.values():
             tasks = job.by_status
-            if job.phase in {"", "Pending"} or not (tasks.get("Pending") or tasks.get("Pipelined")):
+            if job.held or job.phase in {"", "Pending"} or not (tasks.get("Pending") or tasks.get("Pipelined")):
                 continue
             invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
             if invalid is None:
@@ -353,6 +385,11 @@ class Session:
         code: ReasonCode = "QueueLimit" if queue.open else "QueueNotOpen"
         self.explain(job, code, plugin, queue.name, missing)
 
+    def share_of(self, queue: Queue) -> QueueShare | None:
+        """Return what a queue is to have, by the first plugin that says so; `None`: none does."""
+        answers = (function(queue) for tier in self._points["share_of"] for function in tier)
+        return next(filter(None, answers), None)
+
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """Return whether all plugins agree that a queue may reclaim for a task."""
         return all(function(queue, task) for tier in self._points["preemptive"] for function in tier)
@@ -422,3 +459,14 @@ def _collect(tiers: Sequence[Sequence[Plugin]]) -> dict[str, list[list[Callable[
         ]
         points[point] = [functions for functions in by_tier if functions]
     return points
+
+
+def _guarded(session: Session, point: str, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401
+    try:
+        found = function(*arguments)
+        return list(found) if isinstance(found, Iterator) else found
+    except Exception as error:
+        asked = next((one for one in arguments if isinstance(one, Job | Task)), None)
+        job = asked.key if isinstance(asked, Job) else session.about if asked is None else asked.job.key
+        plugin = getattr(function, "__self__", None)
+        raise PluginError(plugin.NAME if isinstance(plugin, Plugin) else "", point, job, error) from error

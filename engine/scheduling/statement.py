@@ -71,6 +71,12 @@ class Statement:
     def commit(self) -> None:
         """Decide: what was allocated is bound, what was evicted has to go, what was promised is kept."""
         outcome = self._session.outcome
+        preemptor = ""
+        for move in reversed(self._moves):  # who is promised a place follows those who leave it
+            if move.task.status == "Pipelined":
+                preemptor = move.task.job.key
+            elif move.task.status == "Releasing" and preemptor:
+                outcome.preemptors[move.task.key] = preemptor
         for move in self._moves:
             task, node = move.task, move.task.node
             if task.status == "Allocated" and node is not None:

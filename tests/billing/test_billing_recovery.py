@@ -46,8 +46,9 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr("engine.billing.absorb._FEW", 1)
     monkeypatch.setattr("engine.billing.persist._AT_HAND", 1)
     monkeypatch.setattr("engine.billing.state._DUE", 2)
-    for module in ("engine.billing.absorb", "engine.billing.persist"):
-        monkeypatch.setattr(f"{module}.PAGE", 2)
+    monkeypatch.setattr("engine.billing.state._FEW", 1)
+    monkeypatch.setattr("engine.billing.persist._FIRST", 1)
+    monkeypatch.setattr("engine.billing.persist.PAGE", 2)
 
 
 def undisturbed(program: Program) -> MemoryLog:
@@ -65,7 +66,11 @@ def view_of(state):
     return {
         "records": records,
         "due": STAGE.due(state),
-        "slots": {ident: sorted(known.by_slot) for ident, known in state.jobs.items()},
+        "found": all(
+            known.find(attempt.task, attempt.index, attempt.number) is attempt
+            for known in state.jobs.values()
+            for attempt in known.attempts
+        ),
         "marks": marks_of(state),
         "unknown": {node: sorted(jobs) for node, jobs in state.unknown.items()},
         "used": {node: sorted(jobs.items()) for node, jobs in state.used.items()},
@@ -75,7 +80,7 @@ def view_of(state):
 
 def marks_of(state):
     """The attempts that wait for each hour mark."""
-    return {mark: [waiting for page in due.pages for waiting in page] for mark, due in state.marks.items() if due.pages}
+    return {mark: list(due) for mark, due in state.marks.items() if due.pages}
 
 
 def copy_of(state):

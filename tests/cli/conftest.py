@@ -37,9 +37,9 @@ class Done:
 
     @property
     def lifecycle(self) -> dict[str, Any]:
-        """What `status` and `verify` say of the lifecycle shard, the first of three."""
+        """What `status` and `verify` say of the lifecycle shard, the first of four."""
         lifecycle, *others = self.records
-        assert [found["shard"] for found in (lifecycle, *others)] == ["lifecycle/0", "billing/0", "budgets/0"]
+        assert [found["shard"] for found in (lifecycle, *others)] == ["lifecycle/0", "scheduling/0", "billing/0", "budgets/0"]
         return lifecycle
 
 

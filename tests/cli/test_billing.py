@@ -46,7 +46,7 @@ def test_nothing_is_billed_where_it_is_off_and_that_is_said(lahar, monkeypatch, 
     done = lahar("billing", "invoice", "--json")
     assert done.out == ""
     assert "the billing stage is off" in done.err
-    assert [found["shard"] for found in lahar("status", "--json").records] == ["lifecycle/0"]
+    assert [found["shard"] for found in lahar("status", "--json").records] == ["lifecycle/0", "scheduling/0"]
     # Once it is on it begins with the first job event.
     monkeypatch.delenv("LAHAR_BILLING", raising=False)
     Path("lahar.toml").unlink(missing_ok=True)

@@ -72,6 +72,7 @@ def test_both_checks_hold_and_a_copy_goes_on(spent):
     assert "verify: ok" in spent("billing", "verify").out
     assert [found["shard"] for found in spent("verify", "--json").records if found["ok"]] == [
         "lifecycle/0",
+        "scheduling/0",
         "billing/0",
         "budgets/0",
     ]

@@ -36,7 +36,7 @@ def test_a_failed_pod_of_another_namespace_restarts_nobodys_job(lahar, research)
         f"pod pod-evil names job {research}, which is no job of its namespace tenant-evil in cluster default"
     ]
     assert "pod-evil" in lahar("why", own).out
-    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 3
+    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 4
 
 
 def test_a_pod_of_another_controller_is_of_that_one(lahar, research):

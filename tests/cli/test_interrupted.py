@@ -63,4 +63,4 @@ def test_a_recovery_is_interrupted(lahar, folder, command):
         check=False,
     )
     assert "ended while" not in again.stderr, "nothing is to blame for an interruption"
-    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 3
+    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 4

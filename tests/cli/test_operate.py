@@ -94,7 +94,7 @@ class TestLogs:
 
 class TestVerify:
     def test_a_sound_log(self, filled):
-        assert filled("verify").out.count("history and snapshot agree") == 3
+        assert filled("verify").out.count("history and snapshot agree") == 4
         record = filled("verify", "--json").lifecycle
         assert (record["ok"], record["parts"]) == (True, [])
         assert record["from_history"] == record["from_snapshot"]
@@ -129,7 +129,7 @@ class TestVerify:
         file.close()
         first, *others = filled("verify", code=1).out.splitlines()
         assert first == "lifecycle/0: 1 fault in the inputs; pods/0 at 0: it does not match its checksum"
-        assert [line.partition(",")[0] for line in others] == ["billing/0: ok", "budgets/0: ok"]
+        assert [line.partition(",")[0] for line in others] == ["scheduling/0: ok", "billing/0: ok", "budgets/0: ok"]
         record = filled("verify", "--json", code=1).lifecycle
         assert (record["ok"], record["inputs"]) == (False, None)
 
@@ -174,7 +174,7 @@ class TestDeadLetters:
         assert listed == before
         assert (discarded["by"], discarded["reason"], bool(discarded["principal"])) == ("ann", "a probe", True)
         assert f"by ann {discarded['recordedtime'][:19]} a probe" in filled("dead-letters", "list", "--all", COLUMNS="200").out
-        assert [found["ok"] for found in filled("verify", "--json").records] == [True] * 3
+        assert [found["ok"] for found in filled("verify", "--json").records] == [True] * 4
 
     def test_that_are_discarded_twice_are_discarded_once(self, filled):
         identity = filled("dead-letters", "list", "--json").record["id"]
@@ -199,7 +199,7 @@ class TestDeadLetters:
         for arguments in (["--all"], []):
             there = filled("dead-letters", "list", *arguments, "--json", "--log", "sqlite:new.db").out
             assert there == filled("dead-letters", "list", *arguments, "--json").out
-        assert [found["ok"] for found in filled("verify", "--json", "--log", "sqlite:new.db").records] == [True] * 3
+        assert [found["ok"] for found in filled("verify", "--json", "--log", "sqlite:new.db").records] == [True] * 4
 
     def test_are_discarded_by_nobody_who_may_not(self, filled):
         spec = "{principals: [ann], namespaces: ['*']}"
@@ -262,7 +262,7 @@ class TestTransfer:
         (folder / "all.jsonl").write_text(exported)
         assert "records restored into sqlite:new.db" in filled("import", "all.jsonl", "--log", "sqlite:new.db").out
         assert filled("export", "--log", "sqlite:new.db").out == exported
-        assert [found["ok"] for found in filled("verify", "--log", "sqlite:new.db", "--json").records] == [True] * 3
+        assert [found["ok"] for found in filled("verify", "--log", "sqlite:new.db", "--json").records] == [True] * 4
         filled("job", "command", "ml/train", "AbortJob", "--log", "sqlite:new.db")
         assert filled("job", "list", "--log", "sqlite:new.db", "--json").record["phase"] == "Aborting"
 
@@ -303,7 +303,8 @@ class TestTransfer:
     def test_the_number_of_partitions_is_kept(self, lahar, files, folder):
         SqliteLog("wide.db", 3).close()
         lahar("apply", files["queue"], files["job"], "--log", "sqlite:wide.db")
-        shards = [*(f"{stage}/{number}" for stage in ("lifecycle", "billing") for number in range(3)), "budgets/0"]
+        each = {stage: [f"{stage}/{number}" for number in range(3)] for stage in ("lifecycle", "billing")}
+        shards = [*each["lifecycle"], "scheduling/0", *each["billing"], "budgets/0"]
         assert [record["shard"] for record in lahar("status", "--json", "--log", "sqlite:wide.db").records] == shards
         exported = lahar("export", "--log", "sqlite:wide.db").out
         lahar("import", "--log", "sqlite:again.db", given=exported)

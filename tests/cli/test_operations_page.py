@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from counting_stage import CountingStage, custom
+from deployment import Deployment, task, vcjob
 from prometheus_client import PlatformCollector, ProcessCollector
 from prometheus_client.core import Metric
 
@@ -19,6 +20,7 @@ from engine.log.port import Partition
 from engine.processor.processor import Processor
 from engine.runtime.monitoring import Monitoring
 from engine.runtime.settings import Settings
+from engine.scheduling.stage import SchedulingStage
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "operations.md"
@@ -57,6 +59,22 @@ def described(family: Metric) -> tuple[str, Row]:
     return family.name + "_total" * (family.type == "counter"), (family.type, labels.pop())
 
 
+def scheduled() -> Deployment:
+    """A log in which a decision of scheduling was refused, and its job waits."""
+    deployment = Deployment()
+    deployment.node("n1")
+    deployment.submit("j1", vcjob("train", task()))
+    deployment.settle()
+    deployment.wait()
+    deployment.deaf = True
+    deployment.wait()
+    deployment.node("n1", unschedulable=True)
+    deployment.settle()
+    deployment.deaf = False
+    deployment.wait(2)
+    return deployment
+
+
 @pytest.fixture
 def exported() -> dict[str, Row]:
     """What a process exports in which everything has happened once."""
@@ -75,7 +93,10 @@ def exported() -> dict[str, Row]:
     processor.step()
     monitoring.metrics.rebalanced("lifecycle", 1.0)
     monitoring.metrics.sized("lifecycle", 1)
-    return dict(map(described, monitoring.registry.collect()))
+    other = Monitoring(Settings(), {})
+    Processor(scheduled().log, SchedulingStage(), observer=other.observer).open()
+    of_stages = [family for family in other.registry.collect() if family.name.startswith("lahar_scheduling_")]
+    return dict(map(described, [*monitoring.registry.collect(), *of_stages]))
 
 
 def test_the_table_is_what_is_exported(exported: dict[str, Row]) -> None:

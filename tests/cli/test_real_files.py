@@ -36,7 +36,7 @@ def test_every_object_is_taken_in(lahar):
     assert sum(record["taken"] + record["ignored"] + record["unreadable"] for record in taken) >= OBJECTS
     status = lahar("status", "--json").lifecycle
     assert status["received"] == sum(status["outcomes"].values()) > 0
-    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 3
+    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 4
     for record in lahar("job", "list", "--all", "--json").records:
         assert lahar("why", record["id"]).out
 
@@ -57,4 +57,4 @@ def test_a_whole_trace(lahar, name, source_format, totals):
     summary = lahar("summary", "--json").record
     assert {key: summary[key] for key in totals} == totals
     assert (summary["open_attempts"], sum(summary["jobs_by_phase"].values())) == (0, totals["jobs"])
-    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 3
+    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 4

@@ -17,7 +17,7 @@ import pytest
 
 COMMAND = [sys.executable, "-c", "from engine.cli.main import main; main()"]
 ROOT = Path(__file__).parents[2]
-SHARDS = ["billing/0", "budgets/0", "lifecycle/0"]
+SHARDS = ["billing/0", "budgets/0", "lifecycle/0", "scheduling/0"]
 
 
 @contextmanager
@@ -95,7 +95,7 @@ def test_what_is_appended_beside_it_is_processed_by_it(lahar, files):
         assert lahar("job", "list", "--json").record["name"] == "train"
         assert lahar("job", "command", "ml/train", "AbortJob", "--no-process", "--json").record["outcome"] == "appended"
         lines_until(follower, '"Aborting"')
-    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 3
+    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 4
 
 
 def test_following_begins_behind_what_there_was_and_misses_nothing(lahar, files):
@@ -164,5 +164,5 @@ def test_two_that_append_at_once_leave_nothing_undone(lahar, files):
         for process in processes:
             process.communicate(timeout=60)
             assert process.returncode == 0
-    assert [found["lag"] for found in lahar("status", "--json").records] == [0] * 3
+    assert [found["lag"] for found in lahar("status", "--json").records] == [0] * 4
     assert len(lahar("job", "list", "--json").records) == 4

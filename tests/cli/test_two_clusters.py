@@ -67,7 +67,7 @@ def test_a_node_that_is_not_ready_concerns_only_its_cluster(lahar, both):
     assert reasons(lahar, both) == {"alpha": None, "beta": "Suspect"}
     assert "1 processed" in lahar("ingest", "--cluster", "beta", "-", given=node(10, "True")).out
     assert reasons(lahar, both) == {"alpha": None, "beta": None}
-    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 3
+    assert [found["ok"] for found in lahar("verify", "--json").records] == [True] * 4
 
 
 def test_nodes_and_queues_are_shown_with_their_cluster(lahar, both):

@@ -22,7 +22,6 @@ from engine.events import Message, Topic, raw_message, to_cloudevent
 from engine.history.export_lines import contents_of
 from engine.log.port import Record
 from engine.log.sqlite import SqliteLog
-from engine.runtime.stages import STAGES
 
 SCRIPT = [sys.executable, second_stage.__file__]
 SHARDS = ["lifecycle/0", "lifecycle/1", "lifecycle/2", "scheduling/0"]
@@ -30,7 +29,7 @@ SHARDS = ["lifecycle/0", "lifecycle/1", "lifecycle/2", "scheduling/0"]
 
 @pytest.fixture(autouse=True)
 def _two_stages(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.runtime.stages.STAGES", [*STAGES, second_stage.second_stage])
+    monkeypatch.setattr("engine.runtime.stages.STAGES", second_stage.with_second_stage())
     monkeypatch.setenv("LAHAR_BILLING", "0")  # it is tested for itself
 
 

@@ -18,8 +18,11 @@ def test_an_embedded_log_is_run_by_one_process(lahar):
     [
         (("--stage", "lifecycle", "--ordinal", "0"), "--ordinal and --workers belong together"),
         (("--stage", "lifecycle", "--workers", "2"), "--ordinal and --workers belong together"),
-        (("--stage", "effects", "--ordinal", "0", "--workers", "2"), "--ordinal is for stages (lifecycle, billing, budgets)"),
-        (("--stage", "scheduling"), "there is no stage 'scheduling': there are lifecycle, billing, budgets, effects"),
+        (
+            ("--stage", "effects", "--ordinal", "0", "--workers", "2"),
+            "--ordinal is for stages (lifecycle, scheduling, billing, budgets)",
+        ),
+        (("--stage", "planning"), "there is no stage 'planning': there are lifecycle, scheduling, billing, budgets, effects"),
         ((), "Missing option '--stage'"),
     ],
 )

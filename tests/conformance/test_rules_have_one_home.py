@@ -12,19 +12,8 @@ ROOT = Path(__file__).parent.parent.parent
 PACKAGES = ("engine", "statemachines", "streams")
 
 WAITS = {
-    # Groups of pods are the scheduling stage's.
-    "statemachines.podgroup": {
-        "GroupTask",
-        "PodGroupSpec",
-        "SubGroup",
-        "deletes_podgroup",
-        "min_resources",
-        "podgroup_spec",
-        "task_minima_first",
-    },
-    # Sessions are run by the scheduling stage.
-    "engine.scheduling.model.amounts": {"read_amounts"},
-    "engine.scheduling.scheduler": {"Scheduler"},
+    # Volcano keeps the group of a job whose target alone is killed; here a job has its group by its phase.
+    "statemachines.podgroup": {"deletes_podgroup"},
     # Volcano's status of a job is written where there is an object to write it to, at the edge of Kubernetes.
     "statemachines.conditions": {"condition_append"},
     "statemachines.counters": {"count", "count_tasks"},

@@ -82,7 +82,7 @@ def all_open(stack: Stack) -> bool:
 
 
 def test_every_service_becomes_healthy(stack: Stack) -> None:
-    expected = {"kafka": 1, "topics": 1, "lifecycle": 2, "billing": 1, "budgets": 1, "effects": 1, "usage": 1} | (
+    expected = {"kafka": 1, "topics": 1, "lifecycle": 2, "scheduling": 1, "billing": 1, "budgets": 1, "effects": 1, "usage": 1} | (
         {"prometheus": 1} if PROMETHEUS.exists() else {}
     )
     assert {name: len(processes) for name, processes in stack.processes.items()} == expected

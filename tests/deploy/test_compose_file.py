@@ -37,7 +37,7 @@ def test_the_specification_is_really_asked(name: str, value: object) -> None:
 
 
 def test_it_holds_the_parts_of_a_deployment() -> None:
-    assert OURS == ["billing", "budgets", "effects", "lifecycle", "topics", "usage"]
+    assert OURS == ["billing", "budgets", "effects", "lifecycle", "scheduling", "topics", "usage"]
     assert sorted(SERVICES) == sorted([*OURS, "grafana", "kafka", "prometheus"])
 
 

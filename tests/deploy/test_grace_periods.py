@@ -21,6 +21,7 @@ SPANS = 10.0
 NEEDED = {
     "worker --stage lifecycle": DRAIN_SECONDS + SPANS,
     "worker --stage billing": DRAIN_SECONDS + SPANS,
+    "worker --stage scheduling": DRAIN_SECONDS + SPANS,
     "worker --stage budgets": DRAIN_SECONDS + SPANS,
     # The question that is under way, and where each callback stands.
     "worker --stage effects": 2 * QUESTION + SPANS,

@@ -72,6 +72,7 @@ def test_what_is_imported_is_processed_by_workers_and_asked_about(
     lahar: Command, topics: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LAHAR_BILLING", "0")  # 200,000 hours of use, which are another test's
+    monkeypatch.setenv("LAHAR_SCHEDULING", "0")
     lahar("topics", "apply", *topics)
     done = lahar("--json", "import-trace")
     (imported,) = done.records

@@ -58,10 +58,11 @@ READING: Final = "readers"
 APPENDING: Final = "appenders"
 BOTH: Final = "commands that read and append"
 LIFECYCLE: Final = "worker --stage lifecycle"
+SCHEDULING: Final = "worker --stage scheduling"
 BILLING: Final = "worker --stage billing"
 BUDGETS: Final = "worker --stage budgets"
 EFFECTS: Final = "worker --stage effects"
-ALL_WORKERS: Final = (LIFECYCLE, BILLING, BUDGETS, EFFECTS)
+ALL_WORKERS: Final = (LIFECYCLE, SCHEDULING, BILLING, BUDGETS, EFFECTS)
 OWN: Final = "agents run of your own"
 USAGE: Final = "agents run streams.agents.usage:app"
 TOPICS: Final = ("--partitions", 1, "--replication", 1)
@@ -272,7 +273,9 @@ def test_an_export_is_imported_and_processed_on(guarded: Guarded) -> None:
     guarded.log(prefix)("topics", "apply", *TOPICS)
     exported = guarded.command(rights(READING))("export").out
     assert len(exported.splitlines()) > 3
-    guarded.command([*rights(LIFECYCLE, BILLING, BUDGETS), Right("topics", "Write", "*")], prefix)("import", "-", given=exported)
+    guarded.command([*rights(LIFECYCLE, SCHEDULING, BILLING, BUDGETS), Right("topics", "Write", "*")], prefix)(
+        "import", "-", given=exported
+    )
     assert guarded.command(rights(READING), prefix)("export").out == exported
     guarded.log(prefix)("apply", "-", given=job("later"))
     assert guarded.command(rights(*ALL_WORKERS), prefix).records("run", "--once")[0]["processed"] == 1
@@ -290,6 +293,7 @@ LESS: Final = [
     ("run", "run --once", "Write lahar-billing*", "TransactionalIdAuthorizationFailed"),
     ("run", "run --once", "Read lahar-billing*", "GroupAuthorizationFailedError"),
     ("run", "run --once", "Write billing", "TopicAuthorizationFailedError"),
+    ("run", "run --once", "Write lahar-scheduling*", "TransactionalIdAuthorizationFailed"),
     ("run", "run --once", "Write lahar-budgets*", "TransactionalIdAuthorizationFailed"),
     ("run", "run --once", "Write budgets", "TopicAuthorizationFailedError"),
     ("run", "run --once", "Read lahar-cursor-*", "GroupAuthorizationFailedError"),

@@ -26,7 +26,6 @@ from engine.log.port import Partition
 from engine.log.sqlite import SqliteLog
 from engine.runtime.engine import Engine
 from engine.runtime.settings import Settings
-from engine.runtime.stages import STAGES
 from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 
@@ -36,7 +35,7 @@ PROGRAM = [sys.executable, second_stage.__file__]
 
 @pytest.fixture
 def lahar(settings: KafkaSettings, monkeypatch: pytest.MonkeyPatch) -> Command:
-    monkeypatch.setattr("engine.runtime.stages.STAGES", [*STAGES, second_stage.second_stage])
+    monkeypatch.setattr("engine.runtime.stages.STAGES", second_stage.with_second_stage())
     monkeypatch.setenv("LAHAR_BILLING", "0")  # it is tested for itself
     return Command.of(settings)
 

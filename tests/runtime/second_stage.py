@@ -7,7 +7,7 @@ runs after enough attempts have ended is completed instead. As a script it is `l
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -18,11 +18,11 @@ from engine.events.ids import output_id
 from engine.events.inputs import CommandIssued, CustomEventRaised, NodeDeleted, NodeObserved
 from engine.events.jobs import JobForgotten, JobPhaseChanged
 from engine.events.outcomes import Accounted
-from engine.processor.stage import Decision, Outcome, Reads
+from engine.processor.stage import Decision, Outcome, Reads, Stage
 from engine.runtime.settings import Settings
-from engine.runtime.stages import STAGES
+from engine.runtime.stages import STAGES, scheduling
 
-__all__ = ["EVENT", "Known", "SecondStage", "State", "second_stage"]
+__all__ = ["EVENT", "Known", "SecondStage", "State", "second_stage", "with_second_stage"]
 
 NAME: Final = "scheduling"
 EVENT: Final = "Counted"
@@ -196,6 +196,11 @@ def second_stage(_settings: Settings) -> SecondStage:
     return SecondStage()
 
 
+def with_second_stage() -> list[Callable[[Settings], Stage[Any]]]:
+    """The stages of this release with the second stage in place of the one whose name and topics it takes."""
+    return [*(make for make in STAGES if make is not scheduling), second_stage]
+
+
 if __name__ == "__main__":
-    STAGES.append(second_stage)
+    STAGES[:] = with_second_stage()
     main()

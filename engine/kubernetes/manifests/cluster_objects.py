@@ -11,7 +11,7 @@ from engine.events.inputs import DEFAULT_NAMESPACE, ObjectApplied, ObjectDeleted
 from engine.events.prices import read_book
 from engine.kubernetes.errors import ObjectError
 from engine.kubernetes.manifests.namespaced_objects import NotNegative, PodDisruptionBudget, ResourceQuota, Resources
-from engine.kubernetes.manifests.queue_rules import HIERARCHY, HIERARCHY_WEIGHTS, annotation_faults, rooted
+from engine.kubernetes.manifests.queue_rules import CLOSED_BY_PARENT, HIERARCHY, HIERARCHY_WEIGHTS, annotation_faults, rooted
 from engine.kubernetes.reading.fields import mapping, text
 from engine.kubernetes.reading.quantity import parse_quantity
 from engine.kubernetes.reading.shapes import Int32, Metadata, Shape, fields, read_shape, unknown_fields
@@ -116,7 +116,7 @@ class Queue(Shape):
     status: QueueStatus = Field(default_factory=QueueStatus)
 
     def projected(self) -> dict[str, Any]:
-        """Return its specification with its state and its place in the hierarchy of plugin `drf`.
+        """Return its specification with its state, who closed it, and its place in the hierarchy of plugin `drf`.
 
         Raises:
             ObjectError: the annotations of hierarchy are wrong.
@@ -128,7 +128,12 @@ class Queue(Shape):
         if faults:
             raise ObjectError("Queue", [(fault.path, fault.message) for fault in faults])
         hierarchy, weights = rooted(hierarchy, weights)
-        more = {"state": self.status.state or self.spec.state, "hierarchy": hierarchy, "hierarchyWeights": weights}
+        more = {
+            "state": self.status.state or self.spec.state,
+            "closedByParent": stated.get(CLOSED_BY_PARENT) == "true",
+            "hierarchy": hierarchy,
+            "hierarchyWeights": weights,
+        }
         return spec | {name: value for name, value in more.items() if value}
 
 

@@ -26,7 +26,7 @@ def allocate(session: Session, placement: Placement) -> None:
     session.begin("allocate")
     if "enqueue" not in session.configuration.actions:
         for job in session.cluster.jobs.values():
-            if job.phase in {"", "Pending"}:
+            if job.phase in {"", "Pending"} and not job.held:
                 let_in(session, job)
     waiting: dict[str, list[Job]] = {}
     for job in session.schedulable():

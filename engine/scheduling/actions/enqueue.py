@@ -20,7 +20,7 @@ def enqueue(session: Session, placement: Placement) -> None:
     session.begin("enqueue")
     waiting: dict[str, list[Job]] = {}
     for job in session.cluster.jobs.values():
-        if job.phase in {"", "Pending"}:
+        if job.phase in {"", "Pending"} and not job.held:
             if job.path:
                 waiting.setdefault(job.queue, []).append(job)
             else:

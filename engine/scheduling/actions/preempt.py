@@ -62,7 +62,7 @@ def _running(cluster: Cluster) -> dict[str, list[Task]]:
     """Return the pods that may be evicted, by queue."""
     found: dict[str, list[Task]] = {}
     for job in cluster.jobs.values():
-        for status in _EVICTABLE:
+        for status in () if job.held else _EVICTABLE:
             found.setdefault(job.queue, []).extend(task for task in job.with_status(status).values() if task.pod_class.preemptable)
     return found
 

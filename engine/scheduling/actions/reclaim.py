@@ -33,7 +33,7 @@ def reclaim(session: Session, placement: Placement) -> None:
         (
             task
             for job in session.cluster.jobs.values()
-            if job.path and job.path[0].reclaimable
+            if job.path and job.path[0].reclaimable and not job.held
             for task in job.with_status("Running").values()
             if task.pod_class.preemptable
         ),

@@ -23,7 +23,11 @@ def shuffle(session: Session, placement: Placement) -> None:
 def shuffled(session: Session) -> list[Task]:
     """Return whom shuffle evicts."""
     running = [
-        task for job in session.cluster.jobs.values() for task in job.with_status("Running").values() if task.pod_class.preemptable
+        task
+        for job in session.cluster.jobs.values()
+        if not job.held
+        for task in job.with_status("Running").values()
+        if task.pod_class.preemptable
     ]
     for tier in session.functions("victims"):
         named = {victim.key: victim for function in tier for victim in function(running)}

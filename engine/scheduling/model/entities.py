@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.events.pod_shape import PREEMPTABLE, PodShape, parse_bool
+from engine.events.scheduling import GroupPhase
 from engine.scheduling.model.amounts import PODS, Amounts, is_nothing
 from engine.scheduling.model.queues import Queue
 
@@ -18,7 +19,6 @@ __all__ = [
     "NO_EFFECT",
     "ONE_POD",
     "Effect",
-    "GroupPhase",
     "Job",
     "Node",
     "PodClass",
@@ -64,9 +64,6 @@ EFFECTS: Final[dict[Status, Effect]] = {
     "Failed": Effect(idle=False, future=False, counted=False, wanted=False, ready=False),
     "Unknown": Effect(idle=True, future=True, counted=False, wanted=False, ready=False),
 }
-
-GroupPhase = Literal["", "Pending", "Inqueue", "Running", "Unknown", "Completed"]
-"""Phases of a pod group (Volcano)."""
 
 _NONE: Final[Mapping[str, Task]] = {}
 
@@ -158,7 +155,7 @@ class Task:
 
 @dataclass(slots=True, frozen=True)
 class SubGroupPolicy:
-    """Gangs within a job: the tasks that agree in all of the named labels are one each (Volcano `subGroupPolicy`)."""
+    """Gangs within a job (Volcano `subGroupPolicy`): tasks that agree in all of the named labels, or a role's partitions."""
 
     name: str
     size: int = 0
@@ -166,9 +163,13 @@ class SubGroupPolicy:
     min_groups: int = 0
     """Gangs that must be complete; 0: not set."""
     label_keys: tuple[str, ...] = ()
+    partition: int = 0
+    """Replicas of each partition of the role that is called as the policy is; 0: gangs are told apart by labels."""
 
     def key_of(self, task: Task) -> str:
-        """Return the gang that a task belongs to; empty: it lacks one of the labels."""
+        """Return the gang that a task belongs to; empty: it lacks one of the labels, or is of another role."""
+        if self.partition:
+            return f"{self.name}/{task.index // self.partition}" if task.role == self.name else ""
         labels = task.pod_class.labels
         if not all(key in labels for key in self.label_keys):
             return ""
@@ -194,6 +195,8 @@ class Job:
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     sub_groups: tuple[SubGroupPolicy, ...] = ()
+    held: bool = False
+    """Nothing is decided about it: its pods only take what they take."""
 
     path: tuple[Queue, ...] = ()
     """Its queue and the queues above; empty: the queue does not exist."""

@@ -53,14 +53,18 @@ PLUGINS: Final[Mapping[str, type[Plugin]]] = {
 """Name in the tiers → plugin."""
 
 
-def make_plugin(option: PluginOption) -> Plugin:
+def make_plugin(option: PluginOption, more: Mapping[str, type[Plugin]]) -> Plugin:
     """Return a plugin with its switches and arguments.
+
+    Args:
+        option: what the tiers say of it.
+        more: plugins of third parties, by name; none replaces one of `PLUGINS`.
 
     Raises:
         UnknownPluginError: there is none of that name.
         ConfigurationError: an argument cannot be used.
     """
-    plugin = PLUGINS.get(option.name)
+    plugin = PLUGINS.get(option.name) or more.get(option.name)
     if plugin is None:
-        raise UnknownPluginError(option.name, PLUGINS)
+        raise UnknownPluginError(option.name, [*PLUGINS, *more])
     return plugin(option)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, Final
 
-from engine.scheduling.answers import REJECT, Vote
+from engine.scheduling.answers import REJECT, QueueShare, Vote
+from engine.scheduling.configuration import PluginOption
 from engine.scheduling.model.amounts import (
     CPU,
     MEMORY,
@@ -68,10 +69,13 @@ class Capacity(LimitsQueues):
 
     NAME: ClassVar[str] = "capacity"
 
+    def __init__(self, option: PluginOption) -> None:
+        super().__init__(option)
+        self._level = max(0, int(option.arguments.number("ancestorReclaimLevel", 0)))
+
     def open(self, session: Session) -> None:
         """Work out what each queue may hold."""
         super().open(session)
-        self._level = max(0, int(self.option.arguments.number("ancestorReclaimLevel", 0)))
         self._hierarchy = "hierarchy" in self.option.enabled
         self._paths: dict[str, list[Portion]] = {}
         self._portions = {name: Portion(queue) for name, queue in session.cluster.queues.items()}
@@ -141,6 +145,11 @@ class Capacity(LimitsQueues):
         own, other = self.session.cluster.path_of(preemptor.job.queue)[:0:-1], self.session.cluster.path_of(queue.name)[:0:-1]
         common = sum(one is another for one, another in zip(own, other, strict=False))
         return -float(common)
+
+    def share_of(self, queue: Queue) -> QueueShare:
+        """Return what a queue is to have."""
+        portion = self._portions[queue.name]
+        return QueueShare(self.NAME, portion.deserved, portion.limit, portion.share)
 
     # Limits ---------------------------------------------------------------------------------------------------------------
 

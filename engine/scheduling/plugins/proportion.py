@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar
 
-from engine.scheduling.model.amounts import Amounts, add, at_most, is_nothing, largest, share, subtract, within
+from engine.scheduling.answers import QueueShare
+from engine.scheduling.model.amounts import Amounts, add, at_most, dominant_share, is_nothing, largest, subtract, within
 from engine.scheduling.model.entities import Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.plugins.queue_limits import LimitsQueues, missing, real_capability, without_places
@@ -25,6 +26,11 @@ class Portion:
     deserved: Amounts = field(default_factory=dict)
     ceiling: Amounts = field(default_factory=dict)
     """What it deserves, as far as placing pods is limited by it."""
+
+    @property
+    def share(self) -> float:
+        """What the queue holds of what it deserves."""
+        return dominant_share(self.queue.allocated, self.deserved)
 
 
 class Proportion(LimitsQueues):
@@ -55,8 +61,12 @@ class Proportion(LimitsQueues):
         portion = self._portions.get(queue.name)
         if portion is None:
             return (-queue.priority, 0.0)
-        shares = (share(queue.allocated.get(name, 0), amount) for name, amount in portion.deserved.items())
-        return (-queue.priority, max(shares, default=0.0))
+        return (-queue.priority, portion.share)
+
+    def share_of(self, queue: Queue) -> QueueShare | None:
+        """Return what a queue with jobs is to have."""
+        portion = self._portions.get(queue.name)
+        return None if portion is None else QueueShare(self.NAME, portion.deserved, portion.limit, portion.share)
 
     def overused(self, queue: Queue) -> bool:
         """Return whether a queue holds all that it deserves, of every resource."""

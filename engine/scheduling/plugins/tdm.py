@@ -23,6 +23,7 @@ _HOURS: Final = re.compile(r"(\d{1,2}):(\d{2})-(\d{1,2}):(\d{2})", re.ASCII)
 _MINUTE: Final = 60 * SECOND
 _DAY: Final = 24 * 60
 _BEST: Final = 100.0
+_EVICTED_AT: Final = "evicted_at"
 _MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
 _MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
 
@@ -38,13 +39,9 @@ class Tdm(Plugin):
 
     def __init__(self, option: PluginOption) -> None:
         super().__init__(option)
-        self._hours = {
-            name.removeprefix(_ZONE): _minutes(name, str(value))
-            for name, value in option.arguments.items()
-            if name.startswith(_ZONE)
-        }
+        given = option.arguments.beginning(_ZONE)
+        self._hours = {zone: _minutes(f"{_ZONE}{zone}", str(value)) for zone, value in given.items()}
         self._period = option.arguments.duration("tdm.evict.period", _MINUTE) or _MINUTE
-        self._evicted_at: int | None = None
 
     def _lent(self, zone: str) -> bool:
         """Return whether a zone's hours are now."""
@@ -105,14 +102,14 @@ class Tdm(Plugin):
     def victims(self, running: list[Task]) -> list[Task]:
         """Return pods on revocable nodes outside their hours, once in each period, as many of a job as it can spare."""
         now = self.session.now
-        if self._evicted_at is not None and now - self._evicted_at < self._period:
+        if now - self.memory.get(_EVICTED_AT, now - self._period) < self._period:
             return []
         by_job: dict[str, list[Task]] = {}
         for task in running:
             zone = task.node.labels.get(REVOCABLE_ZONE) if task.node is not None else None
             if zone is not None and zone in self._hours and not self._lent(zone) and task.pod_class.preemptable:
                 by_job.setdefault(task.job.key, []).append(task)
-        self._evicted_at = now
+        self.memory[_EVICTED_AT] = now
         return [victim for victims in by_job.values() for victim in self._tolerable(victims[0].job, victims)]
 
     def _tolerable(self, job: Job, victims: list[Task]) -> list[Task]:

@@ -1,0 +1,149 @@
+"""Questions about queues, nodes, tenants and pod groups: the scheduling shard as it stands in the log, asked as a round asks it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+from engine.application.questions import Questions
+from engine.events.times import Micros
+from engine.history.errors import AmbiguousError, NotFoundError
+from engine.log.port import SearchableLog, ShardId
+from engine.processor.recovery import recover
+from engine.projection.job_tables import JobTables
+from engine.runtime.settings import Settings
+from engine.runtime.stages import scheduling
+from engine.scheduling.errors import PluginError
+from engine.scheduling.standings import (
+    GroupStanding,
+    JobName,
+    NodeStanding,
+    QueueStanding,
+    TenantStanding,
+    group_standings,
+    node_standings,
+    queue_standings,
+    tenant_standings,
+)
+from engine.scheduling.state import State
+
+__all__ = ["Scheduling", "only_one"]
+
+
+class _Standing(Protocol):
+    @property
+    def cluster(self) -> str: ...
+
+    @property
+    def name(self) -> str: ...
+
+
+S = TypeVar("S", bound=_Standing)
+
+
+class Scheduling:
+    """The scheduling shard of a log, read once, without taking it over: as of the last inputs that it has taken.
+
+    Its state is its snapshot and what it has written since, and shares are those of a session that is opened on it with this
+    process's configuration of actions and plugins. Where the stage has never run there is nothing.
+    """
+
+    def __init__(self, questions: Questions, source: SearchableLog, settings: Settings, *, hosted: bool = False) -> None:
+        """Read the shard.
+
+        Args:
+            questions: of the log.
+            source: the log.
+            settings: name the configuration of scheduling.
+            hosted: whether this code runs inside another program (`recover`).
+
+        Raises:
+            ConfigurationError: the configuration of scheduling cannot be used.
+            LogError: the log cannot be read.
+        """
+        stage = scheduling(settings)
+        shard = ShardId(stage.name, 0)
+        view = source.look(shard)
+        self._now: Micros = 0 if view is None else view.position.now
+        self._state: State = stage.initial() if view is None else recover(source, stage, shard, view, 1, hosted=hosted).state
+        found = questions.ask(JobTables, lambda jobs: jobs.names(list(self._state.jobs)))
+        self._names = {job: JobName(*called) for job, called in found.items()}
+        self._meant = questions.meant
+
+    def queues(self, cluster: str | None = None) -> list[QueueStanding]:
+        """Return the queues, of one cluster or all, by cluster and name.
+
+        Raises:
+            ValueError: a plugin fails.
+        """
+        try:
+            found = queue_standings(self._state, self._names, self._now)
+        except PluginError as error:
+            raise ValueError(f"shares cannot be worked out: {error}; correct the plugin, or take it out") from error
+        return _of(cluster, found)
+
+    def nodes(self, cluster: str | None = None) -> list[NodeStanding]:
+        """Return the nodes, of one cluster or all, by cluster and name."""
+        return _of(cluster, node_standings(self._state, self._names))
+
+    def tenants(self, cluster: str | None = None) -> list[TenantStanding]:
+        """Return the tenants, of one cluster or all, by cluster and name."""
+        return _of(cluster, tenant_standings(self._state, self._names))
+
+    def pod_groups(self, cluster: str | None = None) -> list[GroupStanding]:
+        """Return the pod groups of jobs that Lahar schedules and that are not over, the oldest job first."""
+        return _of(cluster, group_standings(self._state, self._names))
+
+    def queue(self, name: str, cluster: str | None = None) -> QueueStanding:
+        """Return a queue.
+
+        Raises:
+            NotFoundError: there is none of this name.
+            AmbiguousError: several clusters have one, and none is named.
+        """
+        return _one("queue", name, self.queues, cluster)
+
+    def node(self, name: str, cluster: str | None = None) -> NodeStanding:
+        """Return a node; errors as of `queue`."""
+        return _one("node", name, self.nodes, cluster)
+
+    def tenant(self, name: str, cluster: str | None = None) -> TenantStanding:
+        """Return a tenant; errors as of `queue`."""
+        return _one("tenant", name, self.tenants, cluster)
+
+    def pod_group(self, job: str) -> GroupStanding:
+        """Return the pod group of a job.
+
+        Raises:
+            NotFoundError: there is no such job, it is over, or another scheduler has it.
+            AmbiguousError: the reference matches several jobs.
+        """
+        ident = self._meant(job)
+        found = next((group for group in self.pod_groups() if group.job == ident), None)
+        if found is None:
+            raise NotFoundError("pod group", job)
+        return found
+
+
+def _of(cluster: str | None, found: list[S]) -> list[S]:
+    return [one for one in found if cluster in {None, one.cluster}]
+
+
+def _one(kind: str, name: str, known: Callable[[str | None], list[S]], cluster: str | None) -> S:
+    found = [one for one in known(cluster) if one.name == name]
+    only_one(kind, name, [one.cluster for one in found])
+    return found[0]
+
+
+def only_one(kind: str, name: str, clusters: Sequence[str]) -> str:
+    """Return the one cluster that has an object of a name.
+
+    Raises:
+        NotFoundError: there is none.
+        AmbiguousError: there are several.
+    """
+    if not clusters:
+        raise NotFoundError(kind, name)
+    if len(clusters) > 1:
+        raise AmbiguousError(name, [f"{cluster}/{name}" for cluster in clusters], f"{kind}s", "--cluster")
+    return clusters[0]

@@ -1,0 +1,92 @@
+"""The scheduling stage's own records: its rounds, the phases of pod groups, why jobs wait, and decisions without an answer.
+
+They are written to `scheduling`, which has one partition; within a job, or a cluster, they are ordered and gapless (`sequence`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import field
+from typing import Literal
+
+from engine.events.decisions import DecisionKind
+from engine.events.times import Micros
+from engine.events.vocabulary import Data, event
+
+__all__ = ["DecisionTimedOut", "GroupPhase", "GroupPhaseChanged", "JobExplained", "RoundEnded"]
+
+GroupPhase = Literal["", "Pending", "Inqueue", "Running", "Unknown", "Completed"]
+"""Phases of a pod group (Volcano)."""
+
+
+@event("lahar.round.ended.v1", topic="scheduling", stability="operational")
+class RoundEnded(Data):
+    """A round of scheduling in a cluster, which is the subject; the decisions of the round are caused by this event.
+
+    `time` is when the round was due.
+    """
+
+    enqueued: int = 0
+    """Jobs that were let in."""
+    bound: int = 0
+    """Attempts that were given a node."""
+    pipelined: int = 0
+    """Attempts that are promised a node which others have yet to leave."""
+    evicted: int = 0
+    """Attempts that are to give up their node."""
+    pending: dict[str, int] = field(default_factory=dict)
+    """Queue → jobs that wait in it, for their pods or for nodes."""
+    more: bool = False
+    """It stopped at the limit of placements of one round: the next one goes on at once."""
+    next: Micros | None = None
+    """When time alone may change what plugins answer; `None`: never."""
+    memory: dict[str, dict[str, int]] = field(default_factory=dict)
+    """Plugin → what it remembers from round to round."""
+    error: str = ""
+    """Why the round was given up; empty: it was not."""
+
+
+@event("lahar.podgroup.phase_changed.v1", topic="scheduling")
+class GroupPhaseChanged(Data):
+    """The job's pod group is in another phase at the end of a round.
+
+    A group begins Pending, and is Pending again when the job is stopped or restarted or its enqueuing was refused.
+    """
+
+    phase: GroupPhase
+    previous: GroupPhase
+
+
+@event("lahar.job.explained.v1", topic="scheduling")
+class JobExplained(Data):
+    """Why the job, or some of its pods, wait. Made when the answer changes."""
+
+    reason: str = ""
+    """One word of the list in scheduling.md; empty: nothing holds it up any more."""
+    action: str = ""
+    """The action in which it stopped: `enqueue`, `allocate`, …"""
+    plugin: str = ""
+    """The plugin that said so; empty: the action itself."""
+    about: str = ""
+    """The queue, the task or the namespace that is meant."""
+    missing: dict[str, int] = field(default_factory=dict)
+    """Resource → how much of it is lacking: to the limit of a queue or a quota, or on the node that comes nearest. Memory in bytes,
+    everything else in thousandths, rounded up."""
+    nodes: dict[str, int] = field(default_factory=dict)
+    """Reason (`InsufficientResource/NAME` with the resource) → on how many nodes it is the first that fails."""
+    queue: str = ""
+    place: int = 0
+    """Among the jobs that wait in the queue, from 1, as of this event: a place that changes little makes no event."""
+    waiting: int = 0
+    """How many jobs wait in the queue."""
+    ahead: list[str] = field(default_factory=list)
+    """Ids of the jobs directly ahead, at most three, the nearest last."""
+    message: str = ""
+    """Details in words."""
+
+
+@event("lahar.decision.timed_out.v1", topic="scheduling", stability="operational")
+class DecisionTimedOut(Data):
+    """A decision was not answered in time; what it held is free, and the job may be decided about again."""
+
+    decision: str
+    kind: DecisionKind

@@ -1,0 +1,156 @@
+"""Why a job waits for the scheduler, in sentences: the reasons that the scheduling stage has written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.events import Event, decode
+from engine.events.jobs import JobOpened
+from engine.events.scheduling import JobExplained
+from engine.events.times import format_time
+from engine.history.formatting import amount, brief, listed, moment, sentence
+from engine.history.reading import events_of
+from engine.log.port import SearchableLog
+
+__all__ = ["Waiting", "waiting_of"]
+
+_REASONS: Final[dict[str, tuple[str, str]]] = {
+    "QueueNotFound": ("its queue {about} does not exist", "create the queue, or name another one"),
+    "QueueNotOpen": ("its queue {about} is closed", "open the queue, or name another one"),
+    "QueueHierarchyInvalid": (
+        "the queues above its queue form a circle, or one of them is missing",
+        "correct `spec.parent` of the queues",
+    ),
+    "QueueOverused": ("its queue {about} holds all that it deserves", "wait for its jobs, or raise the queue's weight or share"),
+    "QueueLimit": (
+        "with it, queue {about} would hold more than it may",
+        "wait for jobs of the queue, or raise its weight, deserved or capability",
+    ),
+    "QuotaExceeded": ("the quota of namespace {about} does not allow it", "wait for jobs of the namespace, or raise its quota"),
+    "ClusterOvercommitted": (
+        "as much has been let in as the cluster may take on",
+        "wait, add nodes, or raise `overcommit-factor` of plugin overcommit",
+    ),
+    "NotEnoughPods": (
+        "it has fewer pods than its gang needs",
+        "see what its tasks wait for; dependencies need a smaller minAvailable",
+    ),
+    "NotEnoughPodsOfTask": (
+        "task {about} has fewer pods than the gang needs",
+        "see what the task waits for",
+    ),
+    "NotEnoughSubGroups": ("too few partitions of task {about} have all their pods", "see what the pods of the task wait for"),
+    "SchedulingGated": ("pods of task {about} have scheduling gates", "their owner has to remove the gates"),
+    "GangNotComplete": ("some of its pods found a node, but fewer than its gang needs", "free or add what the nodes lack"),
+    "InsufficientResource": (
+        "no node has enough left for a pod of task {about}",
+        "free or add what the nodes lack, or ask for less",
+    ),
+    "NoVictims": ("no node becomes free enough by evicting whom it may evict", "wait, or add nodes"),
+    "PluginFailed": ("{message}", "correct the plugin, or take it out of the configuration"),
+    "Waiting": ("nothing stops it, its turn has not come", "wait"),
+}
+"""Reason → what it says of the job, and what an operator can do."""
+_OF_NODES: Final = ("no node takes a pod of task {about}", "change the nodes that should take it, or what it demands of nodes")
+
+_NODES: Final[dict[str, str]] = {
+    "InsufficientResource": "with too little {resource}",
+    "NodeUnschedulable": "cordoned",
+    "NodeSelector": "that it does not select",
+    "NodeAffinity": "outside its affinity",
+    "Taint": "with a taint that it does not tolerate",
+    "HostPort": "whose port is taken",
+    "PodAffinity": "without the pods that it wants beside it",
+    "PodAntiAffinity": "with pods that it avoids",
+    "TopologySpread": "with too many of its pods already",
+    "RevocableZone": "not lent at this hour, or not to it",
+}
+"""Which nodes refuse a pod."""
+
+_ORDINALS: Final = {1: "st", 2: "nd", 3: "rd"}
+
+
+@dataclass(slots=True, frozen=True)
+class Waiting:
+    """The reason that stands."""
+
+    event: Event[JobExplained]
+    names: Mapping[str, str]
+    """Ids of jobs ahead → what they are called."""
+
+    def sentences(self) -> list[str]:
+        """Return what stops the job, and its place in the queue."""
+        said = self.event.data
+        text, _ = _REASONS.get(said.reason, _OF_NODES)
+        found = text.format(about=said.about or "?", message=brief(said.message))
+        lacking = [f"{amount(name, value)} {name}" for name, value in said.missing.items()]
+        if lacking:
+            found += f"; {listed(lacking)} {'is' if len(lacking) == 1 else 'are'} missing" + (
+                " on the nearest" if said.nodes else ""
+            )
+        by = ", ".join(filter(None, (said.action, said.plugin, said.reason)))
+        details = [sentence(f"It waits for the scheduler since {moment(self.event.time)}: {found} ({by})")]
+        if said.nodes:
+            details.append(sentence(f"Nodes: {', '.join(_node(word, count) for word, count in said.nodes.items())}"))
+        if said.place:
+            last = said.place % 10 if said.place % 100 not in {11, 12, 13} else 0
+            place = f"{said.place}{_ORDINALS.get(last, 'th')} of {said.waiting}"
+            behind = [self.names.get(job, job) for job in said.ahead]
+            details.append(
+                sentence(f"It was {place} that wait in queue {said.queue}" + (f", behind {listed(behind)}" if behind else ""))
+            )
+        return details
+
+    def advice(self) -> str:
+        """Return what an operator can do."""
+        reason = self.event.data.reason
+        return f"{reason}: {_REASONS.get(reason, _OF_NODES)[1]}"
+
+    def document(self) -> dict[str, Any]:
+        """Return the reason as JSON; amounts as in the event."""
+        said = self.event.data
+        return {
+            "reason": said.reason,
+            "action": said.action,
+            "plugin": said.plugin,
+            "about": said.about,
+            "missing": said.missing,
+            "nodes": said.nodes,
+            "queue": said.queue,
+            "place": said.place,
+            "waiting": said.waiting,
+            "ahead": [{"job": job, "name": self.names.get(job, job)} for job in said.ahead],
+            "message": said.message,
+            "since": format_time(self.event.time),
+            "event": self.event.id,
+        }
+
+
+def _node(word: str, count: int) -> str:
+    reason, _, resource = word.partition("/")
+    return f"{count} {_NODES.get(reason, reason).format(resource=resource)}"
+
+
+def waiting_of(log: SearchableLog, job: str, known: int | None = None) -> Waiting | None:
+    """Return why a job waits for the scheduler; `None`: nothing of the kind is written down.
+
+    Args:
+        log: the log to search.
+        job: its id.
+        known: as of this recorded time (microseconds); `None`: now.
+    """
+    found: Event[Any] | None = None
+    for record in log.records_of(job, ("scheduling",)):
+        message = record.message
+        if message.type == JobExplained.TYPE and (known is None or message.recordedtime <= known):
+            found = decode(message)
+    if found is None or not found.data.reason:
+        return None
+    return Waiting(found, {ahead: _name(log, ahead) for ahead in found.data.ahead})
+
+
+def _name(log: SearchableLog, job: str) -> str:
+    opened = next((event.data for event in events_of(log, job) if isinstance(event.data, JobOpened)), None)
+    return job if opened is None else f"{opened.namespace}/{opened.name}"

@@ -1,0 +1,333 @@
+"""What the shard takes: facts of clusters, and the events of all jobs. Total; facts of different partitions commute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from heapq import heappush
+from typing import Any, Final, Literal
+
+from engine.events import Data, Event
+from engine.events.actions import ActionTaken, EffectRequested, EffectSettled
+from engine.events.attempts import AttemptBound, AttemptEnded, AttemptEvent, AttemptRunning, AttemptStarted, AttemptTerminating
+from engine.events.decisions import SCHEDULER, DecisionAccepted, DecisionRefused
+from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
+from engine.events.outcomes import JobParked, JobUnparked
+from engine.events.times import SECOND, Micros
+from engine.kubernetes.observation.fact_records import thing_record
+from engine.scheduling.persist import closed_record, cluster_record, group_record, head_record, page_record
+from engine.scheduling.state import Attempt, Group, Head, KnownJob, Open, State
+from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["absorb", "await_answer", "free", "touch", "touch_attempt"]
+
+_FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
+_WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
+"""Actions with which the pod group goes; a new one comes when the job is Pending again."""
+_LONGEST_RETRY: Final = 64 * SECOND
+
+
+def absorb(state: State, event: Event[Data]) -> None:
+    """Take one fact of a cluster, or one job event."""
+    data = event.data
+    if isinstance(data, _FACTS):
+        _absorb_fact(state, event)
+        return
+    known = state.jobs.get(event.subject)
+    if known is None:
+        if isinstance(data, JobOpened):
+            _open(state, event, data)
+        elif isinstance(data, AttemptStarted):
+            # of a job that was over and goes on; we schedule none of those
+            known = state.jobs[event.subject] = KnownJob(event.subject, Head(event.clusterid, "", event.time))
+            _start(state, known, event, data)
+        elif isinstance(data, JobForgotten) and state.closed.pop(event.subject, None) is not None:
+            state.touched[closed_record(event.subject)] = None
+        return
+    if known.group is not None:
+        known.head.seen = event.sequence
+        touch(state, known)
+    if isinstance(data, AttemptEvent):
+        _absorb_attempt(state, known, event, data)
+    elif (handler := _JOB.get(type(data))) is not None:
+        handler(state, known, event)
+
+
+def _absorb_fact(state: State, event: Event[Data]) -> None:
+    for thing in state.facts.absorb(event):
+        state.touched[thing_record(thing)] = None
+        cluster = state.cluster(thing[0])
+        if update_thing(state, cluster, thing):
+            cluster.changed(event.recordedtime, event.id, own=False)
+            state.touched[cluster_record(cluster.id)] = None
+
+
+def touch(state: State, known: KnownJob) -> None:
+    """Note that a job has changed."""
+    state.touched[head_record(known.id)] = None
+
+
+def touch_attempt(state: State, known: KnownJob, attempt: Attempt) -> None:
+    """Note that an attempt has changed, and bring the model up to date."""
+    state.touched[page_record(known.id, attempt.place)] = None
+    place(state, known, attempt)
+
+
+def _changed(state: State, known: KnownJob, event: Event[Data]) -> None:
+    """Note that a round has something to look at."""
+    cluster = state.cluster(known.head.cluster)
+    cluster.changed(event.recordedtime, event.id, own=known.group is not None)
+    state.touched[cluster_record(cluster.id)] = None
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------------------------
+
+
+def _open(state: State, event: Event[Data], data: JobOpened) -> None:
+    head = Head(event.clusterid, data.namespace, event.time)
+    known = state.jobs[event.subject] = KnownJob(event.subject, head)
+    if data.managed and data.spec.scheduler_name == SCHEDULER:
+        tasks = [replace(task, template=None, policies=[]) for task in data.spec.tasks]
+        spec = replace(data.spec, tasks=tasks, policies=[], custom_events={}, raise_rules=[])
+        known.group = Group(spec, data.shapes, data.annotations, data.labels)
+        head.seen = event.sequence
+        state.touched[group_record(known.id)] = None
+        stand(state, known)
+        _changed(state, known, event)
+    touch(state, known)
+
+
+def _revised(state: State, known: KnownJob, event: Event[JobRevised]) -> None:
+    group, spec = known.group, event.data.spec
+    if group is not None and spec is not None:
+        replicas = {task.name: task for task in spec.tasks}
+        tasks = [
+            replace(task, replicas=replicas[task.name].replicas, min_available=replicas[task.name].min_available)
+            for task in group.spec.tasks
+            if task.name in replicas
+        ]
+        group.spec = replace(group.spec, tasks=tasks, min_available=spec.min_available, priority_class=spec.priority_class)
+        state.touched[group_record(known.id)] = None
+        revise(state, known)
+        _changed(state, known, event)
+
+
+def _phase_changed(state: State, known: KnownJob, event: Event[JobPhaseChanged]) -> None:
+    phase, head = event.data.phase, known.head
+    head.aborted = phase in {"Aborting", "Aborted"}
+    head.finished = phase in FINISHED_JOB_PHASES
+    if phase == "Pending":
+        head.grouped = True
+    if known.group is not None:
+        stand(state, known)
+        _changed(state, known, event)
+    touch(state, known)
+    _close_if_over(state, known)
+
+
+def _action_taken(state: State, known: KnownJob, event: Event[ActionTaken]) -> None:
+    head, action = known.head, event.data.action
+    if known.group is None or action not in _WHOLE_JOB or (action == "ResumeJob" and not head.aborted):
+        return
+    head.grouped, head.enqueued, head.enqueuing = False, False, ""
+    head.phase, head.promised, head.unschedulable = "Pending", [], ""
+    stand(state, known)
+    _changed(state, known, event)
+
+
+def _parked(state: State, known: KnownJob, event: Event[JobParked | JobUnparked]) -> None:
+    known.head.parked = isinstance(event.data, JobParked)
+    stand(state, known)
+    if known.group is not None:
+        _changed(state, known, event)
+    touch(state, known)
+
+
+def _forgotten(state: State, known: KnownJob, event: Event[JobForgotten]) -> None:
+    _forget(state, known)
+    _changed(state, known, event)
+
+
+def _close_if_over(state: State, known: KnownJob) -> None:
+    """Keep of a job that is over, with all its pods, but how many records were written about it."""
+    if known.head.finished and not known.live:
+        _forget(state, known)
+        if known.head.written or known.head.noted:
+            state.closed[known.id] = (known.head.written, known.head.noted)
+            state.touched[closed_record(known.id)] = None
+
+
+def _forget(state: State, known: KnownJob) -> None:
+    touch(state, known)
+    if known.group is not None:
+        state.touched[group_record(known.id)] = None
+    for attempt in known.attempts.values():
+        state.touched[page_record(known.id, attempt.place)] = None
+    forget_job(state, known)
+    del state.jobs[known.id]
+
+
+# --- attempts -------------------------------------------------------------------------------------------------------------------
+
+
+def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: AttemptEvent) -> None:
+    if isinstance(data, AttemptStarted):
+        _start(state, known, event, data)
+        return
+    attempt = known.of(data)
+    if attempt is None or not attempt.live:
+        return
+    match data:
+        case AttemptBound():
+            attempt.phase, attempt.node, attempt.decided = "Bound", data.node, ""
+            if attempt.claim is not None and attempt.claim.node:
+                attempt.claim = None
+        case AttemptRunning():
+            attempt.phase = "Running"
+        case AttemptTerminating():
+            attempt.phase = "Terminating"
+        case AttemptEnded():
+            _end(state, known, attempt, data)
+            _changed(state, known, event)
+            _close_if_over(state, known)
+            return
+        case _:
+            return
+    touch_attempt(state, known, attempt)
+    _changed(state, known, event)
+
+
+def _start(state: State, known: KnownJob, event: Event[Data], data: AttemptStarted) -> None:
+    head = known.head
+    before = known.attempts.get(known.last.get((data.task, data.index), ("", 0, 0)))
+    if before is not None and not before.live:  # its end stands until its replica has another pod
+        _drop(state, known, before)
+    ours = known.group is not None and data.task in known.group.shapes
+    shape = None if ours else shape_of(data)
+    attempt = Attempt(data.task, data.index, data.attempt, head.places, event.time, shape=shape)
+    head.places += 1
+    known.enter(attempt)
+    touch(state, known)
+    touch_attempt(state, known, attempt)
+    if known.group is not None:
+        _changed(state, known, event)
+
+
+def _end(state: State, known: KnownJob, attempt: Attempt, data: AttemptEnded) -> None:
+    attempt.phase, attempt.claim = data.phase, None
+    known.live -= 1
+    if known.group is None:
+        _drop(state, known, attempt)
+    else:
+        touch_attempt(state, known, attempt)
+
+
+def _drop(state: State, known: KnownJob, attempt: Attempt) -> None:
+    remove(state, known, attempt)
+    known.drop(attempt)
+    state.touched[page_record(known.id, attempt.place)] = None
+
+
+def _effect_requested(state: State, known: KnownJob, event: Event[EffectRequested]) -> None:
+    data = event.data
+    attempt = known.attempts.get((data.task or "", data.index or 0, data.attempt or 0))
+    if known.group is None or attempt is None or not attempt.live:
+        return
+    if data.effect == "bind_pod":
+        known.bindings.pop(attempt.binding, None)
+        attempt.binding = event.id
+        known.bindings[event.id] = attempt
+        state.touched[page_record(known.id, attempt.place)] = None
+    elif data.effect == "delete_pod":
+        attempt.leaving = True
+        touch_attempt(state, known, attempt)
+        _changed(state, known, event)
+
+
+def _effect_settled(state: State, known: KnownJob, event: Event[EffectSettled]) -> None:
+    attempt = known.bindings.pop(event.data.effect, None)
+    if attempt is None:
+        return
+    attempt.binding = ""
+    if event.data.outcome == "failed":  # another decision may give it another node
+        attempt.decided = ""
+        _changed(state, known, event)
+    touch_attempt(state, known, attempt)
+
+
+# --- answers --------------------------------------------------------------------------------------------------------------------
+
+
+def await_answer(state: State, known: KnownJob, decision: str, kind: Literal["enqueued", "bound", "evicted"], due: Micros) -> None:
+    """Have a decision count as lost if it is not answered in time."""
+    known.head.open[decision] = Open(kind, due)
+    heappush(state.unanswered, (due, known.id, decision))
+
+
+def free(state: State, known: KnownJob, decision: str) -> None:
+    """Free what a decision holds that was refused or not answered."""
+    head, found = known.head, known.head.open.pop(decision, None)
+    if head.enqueuing == decision:
+        head.enqueuing = ""
+        if head.phase == "Inqueue":
+            head.phase = "Pending"
+    if found is not None and found.kind != "enqueued":
+        claims = [one for one in known.attempts.values() if one.claim is not None and one.claim.decision == decision]
+        for attempt in claims:
+            attempt.claim = None
+            touch_attempt(state, known, attempt)
+    touch(state, known)
+    stand(state, known)
+
+
+def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> None:
+    data, head = event.data, known.head
+    if known.group is None:
+        return
+    head.refusals = 0
+    head.open.pop(data.decision, None)
+    if data.kind == "enqueued":
+        head.enqueued, head.enqueuing = True, ""
+        if head.phase == "Pending":
+            head.phase = "Inqueue"
+            stand(state, known)
+            _changed(state, known, event)
+        return
+    for placed in data.placements if data.kind == "bound" else ():
+        attempt = known.attempts.get((placed.task, placed.index, placed.attempt))
+        if attempt is not None and attempt.phase == "Pending":
+            attempt.decided, attempt.claim = placed.node, None
+            touch_attempt(state, known, attempt)
+    for key in data.attempts:
+        attempt = known.attempts.get((key.task, key.index, key.attempt))
+        if attempt is not None and attempt.live:
+            attempt.leaving, attempt.claim = True, None
+            touch_attempt(state, known, attempt)
+
+
+def _refused(state: State, known: KnownJob, event: Event[DecisionRefused]) -> None:
+    head = known.head
+    if known.group is None:
+        return
+    head.refusals += 1
+    head.retry = event.recordedtime + min(SECOND << min(head.refusals - 1, 10), _LONGEST_RETRY)
+    free(state, known, event.data.decision)
+    refused = state.cluster(head.cluster).refused
+    refused[event.data.reason] = refused.get(event.data.reason, 0) + 1
+    _changed(state, known, event)
+
+
+_JOB: Final[dict[type[Data], Callable[[State, KnownJob, Event[Any]], None]]] = {
+    ActionTaken: _action_taken,
+    DecisionAccepted: _accepted,
+    DecisionRefused: _refused,
+    EffectRequested: _effect_requested,
+    EffectSettled: _effect_settled,
+    JobForgotten: _forgotten,
+    JobParked: _parked,
+    JobPhaseChanged: _phase_changed,
+    JobRevised: _revised,
+    JobUnparked: _parked,
+}

@@ -1,0 +1,114 @@
+"""How the shard's state follows its own output: decisions, rounds, reasons. Total: nothing here can fail."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.events import Data, Event
+from engine.events.decisions import (
+    DecidedBound,
+    DecidedEnqueued,
+    DecidedEvicted,
+    DecidedPipelined,
+    DecidedUnschedulable,
+    DecisionEvent,
+)
+from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
+from engine.events.times import SECOND
+from engine.scheduling.absorb import await_answer, free, touch, touch_attempt
+from engine.scheduling.persist import cluster_record
+from engine.scheduling.state import Claim, KnownJob, State, next_mark
+from engine.scheduling.upkeep import stand
+
+__all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]
+
+COUNTED: Final = ("enqueued", "bound", "pipelined", "evicted")
+"""What a round counts."""
+ANSWER_WITHIN: Final = 60 * SECOND
+"""A decision that lifecycle has not answered by then counts as lost: what it holds is free again."""
+
+
+def evolve(state: State, event: Event[Data]) -> None:
+    """Apply one event of the stage."""
+    data = event.data
+    if isinstance(data, RoundEnded):
+        _round(state, event, data)
+        return
+    known = state.jobs.get(event.subject)
+    if known is None:
+        return
+    touch(state, known)
+    if isinstance(data, DecisionEvent):
+        known.head.written = event.sequence
+        _decided(state, known, event, data)
+    else:
+        known.head.noted = event.sequence
+        _noted(state, known, event)
+
+
+def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
+    cluster = state.cluster(event.subject)
+    state.touched[cluster_record(cluster.id)] = None
+    now = event.recordedtime
+    cluster.rounds, cluster.own, cluster.other, cluster.wake = event.sequence, None, None, data.next
+    cluster.scheduler.memory = data.memory
+    cluster.pending = data.pending
+    for kind in COUNTED:
+        cluster.counts[kind] = cluster.counts.get(kind, 0) + getattr(data, kind)
+    cluster.floor = now if data.more else next_mark(now)
+    if data.more:
+        cluster.own = (now, event.id)
+    elif data.enqueued or data.bound or data.evicted:  # what was decided may let others go on
+        cluster.own = (next_mark(now), event.id)
+    for ident in [ident for ident, at in cluster.retries.items() if at <= now]:
+        known = state.jobs[ident]
+        known.head.retry = 0
+        touch(state, known)
+        stand(state, known)
+
+
+def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEvent) -> None:
+    head, due = known.head, event.recordedtime + ANSWER_WITHIN
+    match data:
+        case DecidedEnqueued():
+            head.enqueuing = event.id
+            await_answer(state, known, event.id, "enqueued", due)
+        case DecidedBound():
+            await_answer(state, known, event.id, "bound", due)
+            head.unschedulable, head.promised = "", []
+            for placed in data.placements:
+                attempt = known.attempts.get((placed.task, placed.index, placed.attempt))
+                if attempt is not None:
+                    attempt.claim = Claim(event.id, placed.node)
+                    touch_attempt(state, known, attempt)
+        case DecidedEvicted():
+            await_answer(state, known, event.id, "evicted", due)
+            for key in data.attempts:
+                attempt = known.attempts.get((key.task, key.index, key.attempt))
+                if attempt is not None:
+                    attempt.claim = Claim(event.id)
+                    touch_attempt(state, known, attempt)
+        case DecidedPipelined():
+            head.promised = [(one.task, one.index, one.attempt, one.node) for one in data.placements]
+        case DecidedUnschedulable():
+            head.unschedulable = data.reason
+
+
+def _noted(state: State, known: KnownJob, event: Event[Data]) -> None:
+    data, head = event.data, known.head
+    cluster = state.cluster(head.cluster)
+    match data:
+        case GroupPhaseChanged():
+            head.phase = data.phase
+            stand(state, known)
+        case JobExplained():
+            head.reason = data if data.reason else None
+            if data.reason:
+                cluster.explained[known.id] = None
+            else:
+                cluster.explained.pop(known.id, None)
+        case DecisionTimedOut():
+            free(state, known, data.decision)
+            cluster.lost += 1
+            cluster.changed(event.recordedtime, event.id, own=True)
+            state.touched[cluster_record(cluster.id)] = None

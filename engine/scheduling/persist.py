@@ -1,0 +1,156 @@
+"""The state of the shard as records of its snapshot: a job is its group, a head and pages of attempts, so none grows with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import heapify
+from typing import Final
+
+from msgspec import Struct, msgpack
+
+from engine.events.times import Micros
+from engine.kubernetes.observation.fact_records import dump_thing, load_thing, thing_named, thing_record
+from engine.scheduling.state import PAGE, Attempt, ClusterState, Group, Head, KnownJob, State
+from engine.scheduling.upkeep import place, stand, update_thing
+
+__all__ = ["closed_record", "cluster_record", "dump", "group_record", "head_record", "load", "page_record", "records"]
+
+_HEAD: Final = "head/"
+_GROUP: Final = "group/"
+_PAGE: Final = "attempts/"
+_CLOSED: Final = "closed/"
+_CLUSTER: Final = "cluster/"
+
+
+class _Cluster(Struct, array_like=True):
+    """A cluster but for its nodes and other objects."""
+
+    rounds: int
+    own: tuple[Micros, str] | None
+    other: tuple[Micros, str] | None
+    wake: Micros | None
+    floor: Micros
+    memory: dict[str, dict[str, int]]
+    counts: dict[str, int]
+    refused: dict[str, int]
+    lost: int
+    pending: dict[str, int]
+
+
+_write: Final = msgpack.Encoder().encode
+_read_head: Final = msgpack.Decoder(Head).decode
+_read_group: Final = msgpack.Decoder(Group).decode
+_read_page: Final = msgpack.Decoder(list[Attempt]).decode
+_read_closed: Final = msgpack.Decoder(tuple[int, int]).decode
+_read_cluster: Final = msgpack.Decoder(_Cluster).decode
+
+
+def head_record(job: str) -> str:
+    """Name the record of a job but for its group and attempts."""
+    return _HEAD + job
+
+
+def group_record(job: str) -> str:
+    """Name the record of what a job asks for."""
+    return _GROUP + job
+
+
+def page_record(job: str, place: int) -> str:
+    """Name the record in which an attempt stands."""
+    return f"{_PAGE}{place // PAGE}/{job}"
+
+
+def closed_record(job: str) -> str:
+    """Name the record of a job that is over."""
+    return _CLOSED + job
+
+
+def cluster_record(cluster: str) -> str:
+    """Name the record of a cluster."""
+    return _CLUSTER + cluster
+
+
+def records(state: State) -> Iterator[str]:
+    """Yield the name of every record."""
+    for ident, known in state.jobs.items():
+        yield head_record(ident)
+        if known.group is not None:
+            yield group_record(ident)
+        yield from (page_record(ident, page * PAGE) for page in known.pages)
+    yield from map(closed_record, state.closed)
+    yield from map(cluster_record, state.clusters)
+    yield from map(thing_record, state.facts.things())
+
+
+def dump(state: State, record: str) -> bytes | None:
+    """Return what a record is to hold; `None` if there is no such thing."""
+    thing = thing_named(record)
+    if thing is not None:
+        return dump_thing(state.facts, thing)
+    kind, _, name = record.partition("/")
+    match f"{kind}/":
+        case "closed/":
+            return None if name not in state.closed else _write(state.closed[name])
+        case "cluster/":
+            found = state.clusters.get(name)
+            return None if found is None else _write(_cluster(found))
+        case "attempts/":
+            page, _, name = name.partition("/")
+            known = state.jobs.get(name)
+            attempts = None if known is None else known.pages.get(int(page))
+            return _write([*attempts.values()]) if attempts else None
+    known = state.jobs.get(name)
+    if known is None:
+        return None
+    return _write(known.head) if kind == "head" else None if known.group is None else _write(known.group)
+
+
+def _cluster(found: ClusterState) -> _Cluster:
+    marks = found.own, found.other, found.wake, found.floor
+    refused = dict(sorted(found.refused.items()))
+    return _Cluster(found.rounds, *marks, found.scheduler.memory, found.counts, refused, found.lost, found.pending)
+
+
+def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
+    """Restore records into an initial state."""
+    groups: dict[str, Group] = {}
+    pages: dict[str, list[Attempt]] = {}
+    clusters: dict[str, _Cluster] = {}
+    for record, content in stored:
+        thing = thing_named(record)
+        if thing is not None:
+            load_thing(state.facts, thing, content)
+            continue
+        kind, _, name = record.partition("/")
+        if kind == "head":
+            state.jobs[name] = KnownJob(name, _read_head(content))
+        elif kind == "group":
+            groups[name] = _read_group(content)
+        elif kind == "attempts":
+            pages.setdefault(name.partition("/")[2], []).extend(_read_page(content))
+        elif kind == "closed":
+            state.closed[name] = _read_closed(content)
+        else:
+            clusters[name] = _read_cluster(content)
+    for thing in sorted(state.facts.things()):
+        update_thing(state, state.cluster(thing[0]), thing)
+    for name, kept in clusters.items():
+        cluster = state.cluster(name)
+        cluster.rounds, cluster.own, cluster.other = kept.rounds, kept.own, kept.other
+        cluster.wake, cluster.floor = kept.wake, kept.floor
+        cluster.scheduler.memory, cluster.counts, cluster.refused = kept.memory, kept.counts, kept.refused
+        cluster.lost, cluster.pending = kept.lost, kept.pending
+    for name in sorted(state.jobs):
+        _restore(state, state.jobs[name], groups.get(name), pages.get(name, []))
+    heapify(state.unanswered)
+
+
+def _restore(state: State, known: KnownJob, group: Group | None, attempts: list[Attempt]) -> None:
+    known.group = group
+    stand(state, known)
+    for attempt in sorted(attempts, key=lambda attempt: attempt.place):
+        known.enter(attempt)
+        place(state, known, attempt)
+    if known.head.reason is not None:
+        state.cluster(known.head.cluster).explained[known.id] = None
+    state.unanswered += [(decision.due, known.id, ident) for ident, decision in known.head.open.items()]

@@ -1,0 +1,300 @@
+"""A round of one cluster as events: decisions, the phases of groups, and why jobs wait.
+
+The round moves tasks of the model; what it has moved is put back before the first event, so that events alone change the state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from math import ceil
+from typing import Any, Final
+
+from engine.events import Data, Event
+from engine.events.decisions import (
+    AttemptKey,
+    DecidedBound,
+    DecidedEnqueued,
+    DecidedEvicted,
+    DecidedPipelined,
+    DecidedUnschedulable,
+    EvictionReason,
+    Placement,
+)
+from engine.events.ids import output_id
+from engine.events.scheduling import DecisionTimedOut, GroupPhase, GroupPhaseChanged, JobExplained, RoundEnded
+from engine.events.times import SECOND, Micros
+from engine.scheduling.errors import PluginError
+from engine.scheduling.model.entities import Task
+from engine.scheduling.reasons import Reason
+from engine.scheduling.session import Outcome
+from engine.scheduling.state import ClusterState, KnownJob, Slot, State
+from engine.scheduling.upkeep import place, stand
+
+__all__ = ["STAGE", "Turn", "given_up", "run_round", "timed_out"]
+
+STAGE: Final = "scheduling"
+_SOURCE: Final = "lahar/scheduling"
+_EVICTED_BY: Final[dict[str, EvictionReason]] = {"preempt": "Preempted", "reclaim": "Reclaimed", "shuffle": "Shuffled"}
+_AT_ONCE: Final = 250
+"""Attempts that one decision may evict."""
+_AHEAD: Final = 3
+_FIRST: Final = 8
+"""Places in a queue each of which is told; of those behind, a change of their magnitude."""
+_FAILED: Final = 100
+"""Jobs on which plugins may fail in one round before it is given up."""
+_OF_CLASSES: Final = frozenset({"predicate", "pod_predicate", "node_order", "batch_node_order"})
+"""Extension points where plugins judge classes of pods."""
+_AGAIN: Final = 60 * SECOND
+"""After a round that was given up."""
+
+
+@dataclass(slots=True)
+class Turn:
+    """Makes the events that follow from one timer; each is applied before the next is made."""
+
+    state: State
+    now: Micros
+    """Recorded time of the events."""
+    time: Micros
+    """When the timer was due."""
+
+    def about(self, known: KnownJob, data: Data, cause: str) -> Event[Any]:
+        """Make the next event about a job."""
+        head = known.head
+        sequence = (head.written if data.TOPIC == "decisions" else head.noted) + 1
+        ident = output_id(STAGE, f"{data.TOPIC}/{known.id}", sequence)
+        return Event(ident, _SOURCE, data.TYPE, known.id, self.time, self.now, sequence, known.id, cause, head.cluster, data)
+
+    def ended(self, cluster: ClusterState, data: RoundEnded) -> Event[Any]:
+        """Make the event of a round; the first change that asked for it is its cause."""
+        cause = min(filter(None, (cluster.own, cluster.other)), default=(0, ""))[1]
+        number = cluster.rounds + 1
+        ident = output_id(STAGE, f"round/{cluster.id}", number)
+        return Event(ident, _SOURCE, data.TYPE, cluster.id, self.time, self.now, number, "", cause, cluster.id, data)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What a round has found."""
+
+    outcome: Outcome
+    next: Micros | None
+    memory: dict[str, dict[str, int]]
+    phases: dict[str, GroupPhase] = field(default_factory=dict)
+    """Job → phase of its group from now on."""
+
+
+def run_round(turn: Turn, cluster: ClusterState, limit: int) -> Iterator[Event[Any]]:
+    """Run a round, and yield what it decides.
+
+    Args:
+        turn: the timer.
+        cluster: where.
+        limit: how many attempts it gives nodes at most, but for a gang that is bound whole.
+    """
+    try:
+        found = _search(turn.state, cluster, turn.now, limit)
+    except PluginError as error:
+        yield from given_up(turn, cluster, str(error))
+        return
+    ended = turn.ended(cluster, _summary(turn.state, cluster, found))
+    yield ended
+    jobs = turn.state.jobs
+    for ident, data in _decisions(turn.state, found):
+        yield turn.about(jobs[ident], data, ended.id)
+    for ident, explained in _explanations(turn.state, cluster, found.outcome):
+        yield turn.about(jobs[ident], explained, ended.id)
+
+
+def given_up(turn: Turn, cluster: ClusterState, error: str) -> Iterator[Event[Any]]:
+    """Yield that a round cannot be run; it is tried again in a minute, or when something changes."""
+    pending = _pending(turn.state, cluster.explained)
+    yield turn.ended(cluster, RoundEnded(pending=pending, next=turn.now + _AGAIN, memory=cluster.scheduler.memory, error=error))
+
+
+def timed_out(turn: Turn, known: KnownJob, decision: str) -> Iterator[Event[Any]]:
+    """Yield that a decision was not answered."""
+    yield turn.about(known, DecisionTimedOut(decision, known.head.open[decision].kind), decision)
+
+
+def _search(state: State, cluster: ClusterState, now: Micros, limit: int) -> _Found:
+    """Run the round, and put back what it has moved.
+
+    If a plugin fails, it runs again without the jobs on which it does.
+
+    Raises:
+        PluginError: a plugin fails on no job in particular, or on too many.
+    """
+    scheduler, memory = cluster.scheduler, cluster.scheduler.memory
+    waited = [state.jobs[ident] for ident, at in cluster.retries.items() if at <= now]
+    failed: dict[str, Reason] = {}
+    guarded = False
+    while True:
+        for known in waited:
+            stand(state, known, now)
+        for ident in failed:
+            cluster.model.jobs[ident].held = True
+        moved: Iterable[str] = state.jobs
+        try:
+            outcome = scheduler.round(now, limit, failed=failed, guarded=guarded)
+            found = _Found(outcome, scheduler.next_change(now), scheduler.memory)
+            changed = [*outcome.enqueued, *(job for job, _ in outcome.phases)]
+            found.phases = {job.key: job.phase for job in changed}
+            moved = {*failed, *(job.key for job in changed), *(task.job.key for task, _ in (*outcome.bound, *outcome.evicted))}
+        except PluginError as error:
+            new = _held_for(error, cluster) - failed.keys()
+            if not new or len(failed) > _FAILED:
+                raise
+            failed |= dict.fromkeys(new, Reason("", "PluginFailed", error.plugin, message=str(error)))
+        except Exception:
+            if guarded:
+                raise
+            guarded = True  # which plugin fails on which job?
+        else:
+            return found
+        finally:
+            scheduler.memory = memory
+            for known in waited:
+                stand(state, known)
+            for ident in moved:
+                _put_back(state, cluster, state.jobs[ident])
+
+
+def _held_for(error: PluginError, cluster: ClusterState) -> set[str]:
+    """Return the jobs on which a plugin fails: the one that it was asked about, or all with a class of pods that it was."""
+    job = cluster.model.jobs.get(error.job)
+    if job is None or job.held:
+        return set()
+    if error.point not in _OF_CLASSES:
+        return {job.key}
+    classes = {task.pod_class for task in job.tasks.values()}
+    return {
+        other.key
+        for pod_class in classes
+        for other in cluster.model.jobs.values()
+        if not other.held and any(task.pod_class is pod_class for task in other.tasks.values())
+    }
+
+
+def _put_back(state: State, cluster: ClusterState, known: KnownJob) -> None:
+    if known.group is not None and known.head.cluster == cluster.id:
+        for attempt in known.attempts.values():
+            place(state, known, attempt)
+        stand(state, known)
+
+
+def _summary(state: State, cluster: ClusterState, found: _Found) -> RoundEnded:
+    outcome = found.outcome
+    return RoundEnded(
+        len(outcome.enqueued),
+        len(outcome.bound),
+        len(outcome.pipelined),
+        len(outcome.evicted),
+        _pending(state, cluster.explained if outcome.skipped else outcome.reasons),
+        outcome.more,
+        found.next,
+        found.memory,
+    )
+
+
+def _pending(state: State, jobs: Iterable[str]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for ident in jobs:
+        group = state.jobs[ident].group
+        if group is not None:
+            counts[group.spec.queue] = counts.get(group.spec.queue, 0) + 1
+    return dict(sorted(counts.items()))
+
+
+# --- decisions ------------------------------------------------------------------------------------------------------------------
+
+
+def _slot(task: Task) -> Slot:
+    return task.role, task.index, int(task.key.rpartition("/")[2])
+
+
+def _decisions(state: State, found: _Found) -> Iterator[tuple[str, Data]]:
+    """Yield decisions, each with its job: in the order of the round, where it has one."""
+    outcome, jobs = found.outcome, state.jobs
+    for ident, phase in sorted(found.phases.items()):
+        if phase != jobs[ident].head.phase:
+            yield ident, GroupPhaseChanged(phase, jobs[ident].head.phase)
+    for job in [job for job in outcome.enqueued if not jobs[job.key].head.enqueued]:
+        yield job.key, DecidedEnqueued(jobs[job.key].head.seen)
+    for ident, placements in _by_job(outcome.bound).items():
+        yield ident, DecidedBound(jobs[ident].head.seen, placements)
+    for victims in _together(outcome):
+        task, action = victims[0]
+        keys = [AttemptKey(*_slot(victim)) for victim, _ in victims]
+        seen, reason, preemptor = jobs[task.job.key].head.seen, _EVICTED_BY[action], outcome.preemptors.get(task.key, "")
+        for at in range(0, len(keys), _AT_ONCE):
+            yield task.job.key, DecidedEvicted(seen, reason, keys[at : at + _AT_ONCE], preemptor)
+    for ident, placements in sorted(_by_job(outcome.pipelined).items()):
+        if [(one.task, one.index, one.attempt, one.node) for one in placements] != jobs[ident].head.promised:
+            yield ident, DecidedPipelined(jobs[ident].head.seen, placements)
+    for job in sorted(outcome.unschedulable, key=lambda job: job.key):
+        stopped = outcome.reasons.get(job.key)
+        if stopped is not None and stopped.code != jobs[job.key].head.unschedulable:
+            yield job.key, DecidedUnschedulable(jobs[job.key].head.seen, stopped.code, _of_nodes(stopped.nodes))
+
+
+def _together(outcome: Outcome) -> Iterable[list[tuple[Task, str]]]:
+    """Return evicted tasks, those together that one decision may be about."""
+    groups: dict[tuple[str, str, str], list[tuple[Task, str]]] = {}
+    for task, action in outcome.evicted:
+        groups.setdefault((task.job.key, action, outcome.preemptors.get(task.key, "")), []).append((task, action))
+    return groups.values()
+
+
+def _by_job(places: Iterable[tuple[Task, str]]) -> dict[str, list[Placement]]:
+    found: dict[str, list[Placement]] = {}
+    for task, node in places:
+        found.setdefault(task.job.key, []).append(Placement(*_slot(task), node))
+    for placements in found.values():
+        placements.sort(key=lambda one: (one.task, one.index, one.attempt))
+    return found
+
+
+def _of_nodes(nodes: dict[str, int]) -> str:
+    return "" if not nodes else "no node takes its pods: " + ", ".join(f"{count} {word}" for word, count in nodes.items())
+
+
+# --- reasons --------------------------------------------------------------------------------------------------------------------
+
+
+def _explanations(state: State, cluster: ClusterState, outcome: Outcome) -> Iterator[tuple[str, JobExplained]]:
+    """Yield why jobs wait, where that has changed."""
+    if outcome.skipped:
+        return
+    for queue, waiting in sorted(outcome.waiting.items()):
+        for at, ident in enumerate(waiting):
+            reason = outcome.reasons[ident]
+            said = JobExplained(
+                reason.code,
+                reason.action,
+                reason.plugin,
+                reason.subject,
+                {name: ceil(amount) for name, amount in reason.missing.items()},
+                reason.nodes,
+                queue,
+                at + 1,
+                len(waiting),
+                waiting[max(at - _AHEAD, 0) : at],
+                reason.message,
+            )
+            if _differs(said, state.jobs[ident].head.reason):
+                yield ident, said
+    if not outcome.more:
+        for ident in sorted(cluster.explained):
+            if ident not in outcome.reasons and not state.jobs[ident].head.retry:
+                yield ident, JobExplained()
+
+
+def _differs(said: JobExplained, before: JobExplained | None) -> bool:
+    return before is None or _essence(said) != _essence(before)
+
+
+def _essence(said: JobExplained) -> tuple[object, ...]:
+    place = said.place if said.place <= _FIRST else -said.place.bit_length()
+    return said.reason, said.action, said.plugin, said.about, said.missing, said.nodes, said.message, said.queue, place

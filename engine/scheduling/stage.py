@@ -1,0 +1,188 @@
+"""The scheduling stage: who may have pods, where they run and who gives way, decided in rounds; and why others wait.
+
+It has one shard: jobs of all partitions share the nodes. It absorbs whatever it takes, and decides when a timer fires: a round is
+due at the next whole second after something changed, or when time alone may change what plugins answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from functools import partial
+from heapq import heappop
+from typing import Any, Final, Literal
+
+from engine.events import Data, Event, NotKeptError, Topic
+from engine.events.scheduling import RoundEnded
+from engine.events.times import Micros
+from engine.scheduling import absorb, evolve, persist
+from engine.scheduling.configuration import DEFAULT, Configuration
+from engine.scheduling.figures import figures
+from engine.scheduling.rounds import STAGE, Turn, given_up, run_round, timed_out
+from engine.scheduling.scheduler import Scheduler
+from engine.scheduling.session import Plugin
+from engine.scheduling.state import ClusterState, KnownJob, State
+
+__all__ = ["ROUND_LIMIT", "STAGE", "SchedulingStage"]
+
+ROUND_LIMIT: Final = 2_000
+"""Attempts that one round gives a node at most, but for a gang that is bound whole."""
+
+Events = Generator[Event[Data], None, None]
+
+
+class SchedulingStage:
+    """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
+
+    name: Final = STAGE
+    state_version: Final = 1
+    inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "all"))
+    outputs: Final[tuple[Topic, ...]] = ("scheduling", "decisions", "dead-letters")
+
+    def __init__(
+        self,
+        configuration: Configuration = DEFAULT,
+        plugins: Mapping[str, type[Plugin]] | None = None,
+        *,
+        round_limit: int = ROUND_LIMIT,
+    ) -> None:
+        """Check the configuration.
+
+        Args:
+            configuration: actions and plugins.
+            plugins: those of third parties, by name.
+            round_limit: attempts that one round gives a node at most, but for a gang that is bound whole.
+
+        Raises:
+            ConfigurationError: an action, a plugin or an argument is not known, or two plugins do not go together.
+        """
+        Scheduler.must_be_right(configuration, plugins)
+        self._scheduler = partial(Scheduler, configuration=configuration, more=plugins)
+        self._limit = round_limit
+
+    def initial(self) -> State:
+        """Return the state of a shard that has taken nothing."""
+        return State(self._scheduler)
+
+    # --- the three functions --------------------------------------------------------------------------------------------------
+
+    def decide(self, state: State, event: Event[Data], now: Micros) -> Generator[Event[Data], None, Literal["unchanged"]]:  # noqa: ARG002
+        """Say nothing: an input was absorbed, and rounds decide."""
+        yield from ()
+        return "unchanged"
+
+    evolve = staticmethod(evolve.evolve)
+
+    def due(self, state: State) -> Micros | None:
+        """Return when the earliest timer fires (microseconds), or `None`."""
+        first = _first(state)
+        return None if first is None else first[0]
+
+    def fire(self, state: State, now: Micros, error: str | None = None) -> Events:
+        """Run a round, or give up a decision that was not answered."""
+        first = _first(state)
+        if first is None:
+            return
+        time, what, lost = first
+        turn = Turn(state, now, time)
+        if isinstance(what, KnownJob):
+            yield from timed_out(turn, what, lost)
+        elif error is None:
+            yield from run_round(turn, what, self._limit)
+        else:
+            yield from given_up(turn, what, error)
+
+    def drop(self, state: State, now: Micros, error: str) -> Events:
+        """Give up what the earliest timer is about."""
+        yield from self.fire(state, now, error)
+
+    def timer(self, state: State) -> str:
+        """Name the timer that fires next."""
+        first = _first(state)
+        if first is None:
+            return ""
+        _, what, lost = first
+        return f"round/{what.id}/{what.rounds + 1}" if isinstance(what, ClusterState) else f"answer/{lost}"
+
+    def fires_at(self, state: State, due: Micros, horizon: Micros) -> Micros:  # noqa: ARG002 - as the protocol says, here and below
+        """Return when a timer is due."""
+        return due
+
+    def unfinished(self, state: State) -> Micros | None:
+        """Return when a round is due because something changed (microseconds), or `None`."""
+        return min((at for cluster in state.clusters.values() if (at := cluster.pressing()) is not None), default=None)
+
+    # --- the rest of the protocol ---------------------------------------------------------------------------------------------
+
+    absorb = staticmethod(absorb.absorb)
+
+    def absorbs(self, topic: Topic) -> bool:
+        """Tell whether inputs of the topic are absorbed: all are."""
+        return any(topic == name for name, _ in self.inputs)
+
+    def park(self, state: State, event: Event[Data], now: Micros, error: str) -> Any:  # noqa: ANN401, ARG002
+        """Refuse to keep an input: it was absorbed.
+
+        Raises:
+            NotKeptError: always.
+        """
+        raise NotKeptError(f"nothing is scheduled for {event.type} of {event.subject!r}: {error}")
+
+    def contains(self, state: State, event: Event[Data]) -> bool:
+        """Tell whether the state holds an event of this stage."""
+        if isinstance(event.data, RoundEnded):
+            return event.sequence <= state.cluster(event.subject).rounds
+        known = state.jobs.get(event.subject)
+        written, noted = state.closed.get(event.subject, (0, 0)) if known is None else (known.head.written, known.head.noted)
+        return event.sequence <= (written if event.data.TOPIC == "decisions" else noted)
+
+    def touched(self, state: State) -> list[str]:
+        """Return the records changed since the last call."""
+        changed = list(state.touched)
+        state.touched.clear()
+        return changed
+
+    def outcome(self, event: Event[Data]) -> None:  # noqa: ARG002
+        """Return nothing: timers cause all events."""
+        return
+
+    def subject(self, record: str) -> str:  # noqa: ARG002
+        """Return the one subject that all records are of."""
+        return STAGE
+
+    figures = staticmethod(figures)
+    dump = staticmethod(persist.dump)
+    load = staticmethod(persist.load)
+    records = staticmethod(persist.records)
+
+    def parked(self, state: State) -> Iterable[str]:  # noqa: ARG002
+        """Return nothing: no job is parked here."""
+        return ()
+
+
+# --- timers ---------------------------------------------------------------------------------------------------------------------
+
+_Timer = tuple[Micros, ClusterState | KnownJob, str]
+"""When it fires; the cluster of a round, or the job of a decision that was not answered, and that decision."""
+
+
+def _first(state: State) -> _Timer | None:
+    """Return the timer that fires first; of those at one time a lost decision, then the cluster that is first by name."""
+    found = _lost(state)
+    for cluster in state.clusters.values():
+        due = cluster.due()
+        if due is None or (found is not None and due > found[0]):
+            continue
+        if found is None or due < found[0] or (isinstance(found[1], ClusterState) and cluster.id < found[1].id):
+            found = due, cluster, ""
+    return found
+
+
+def _lost(state: State) -> _Timer | None:
+    """Return the decision that counts as lost first; those that were answered are forgotten."""
+    while state.unanswered:
+        due, ident, decision = state.unanswered[0]
+        known = state.jobs.get(ident)
+        if known is not None and decision in known.head.open:
+            return due, known, decision
+        heappop(state.unanswered)
+    return None

@@ -1,0 +1,289 @@
+"""What the shard of scheduling knows: jobs with their attempts, by cluster the model that rounds decide on, and what is due.
+
+One snapshot is of one moment: all records are of one subject. Nodes, queues and jobs hold together, so facts about one of them
+cannot be taken again without the others.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from engine.events.attempts import AttemptEvent
+from engine.events.pod_shape import PodShape
+from engine.events.scheduling import GroupPhase, JobExplained
+from engine.events.times import SECOND, Micros
+from engine.kubernetes.observation.cluster_facts import ClusterFacts
+from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.entities import Job, Status, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.objects import DEFAULT_QUEUE, Priorities
+from engine.scheduling.scheduler import Scheduler
+from statemachines.spec import JobSpec
+from statemachines.vocabulary import AttemptPhase
+
+__all__ = ["PAGE", "Attempt", "Claim", "ClusterState", "Group", "Head", "KnownJob", "Open", "Slot", "State", "next_mark"]
+
+PAGE: Final = 64
+"""Attempts of a job in one record."""
+
+Slot = tuple[str, int, int]
+"""Task, index, number of the attempt."""
+
+
+def next_mark(moment: Micros) -> Micros:
+    """Return the first whole second behind a moment."""
+    return (moment // SECOND + 1) * SECOND
+
+
+class Open(Struct, array_like=True):
+    """A decision that lifecycle has not answered yet."""
+
+    kind: Literal["enqueued", "bound", "evicted"]
+    due: Micros
+    """When it counts as lost."""
+
+
+class Claim(Struct, array_like=True):
+    """What a decision that is not answered says of an attempt."""
+
+    decision: str
+    node: str = ""
+    """Where it is to run; empty: it is to give up its node."""
+
+
+class Attempt(Struct, array_like=True):
+    """One pod, as its job's events show it."""
+
+    task: str
+    index: int
+    number: int
+    place: int
+    """In the order of the job's attempts; says in which record it stands."""
+    created: Micros
+    phase: AttemptPhase = "Pending"
+    node: str = ""
+    """Where it was seen."""
+    decided: str = ""
+    """Where it is to run: a decision that was accepted."""
+    leaving: bool = False
+    """Its deletion was asked for."""
+    binding: str = ""
+    """Id of the requested binding."""
+    claim: Claim | None = None
+    shape: PodShape | None = None
+    """Of a job that we do not schedule; else its task's."""
+
+    @property
+    def slot(self) -> Slot:
+        """Its key among the job's attempts."""
+        return self.task, self.index, self.number
+
+    @property
+    def live(self) -> bool:
+        """Whether it has not ended."""
+        return self.phase in {"Pending", "Bound", "Running", "Terminating"}
+
+    def stands(self) -> tuple[Status, str]:
+        """Return the state of its task in the model, and the name of its node."""
+        match self.phase:
+            case "Succeeded":
+                return "Succeeded", ""
+            case "Failed" | "Lost":
+                return "Failed", ""
+        decided = self.decided or (self.claim.node if self.claim is not None else "")
+        if self.leaving or self.phase == "Terminating" or (self.claim is not None and not self.claim.node):
+            return "Releasing", self.node or decided
+        if self.phase != "Pending":
+            return ("Running" if self.phase == "Running" else "Bound"), self.node
+        return ("Binding", decided) if decided else ("Pending", "")
+
+
+class Group(Struct, array_like=True):
+    """What a job that we schedule asks for."""
+
+    spec: JobSpec
+    """Without pod templates."""
+    shapes: dict[str, PodShape]
+    """By task."""
+    annotations: dict[str, str]
+    labels: dict[str, str]
+
+
+class Head(Struct, array_like=True):
+    """A job but for its attempts."""
+
+    cluster: str
+    namespace: str
+    created: Micros
+    seen: int = 0
+    """Sequence of its last event taken, if we schedule it."""
+    written: int = 0
+    """Decisions about it."""
+    noted: int = 0
+    """Our own records about it."""
+    places: int = 0
+    """Attempts that it has had."""
+    aborted: bool = False
+    """It is being aborted, or is: the one phase from which it is resumed."""
+    grouped: bool = True
+    """It has a pod group: it is not being stopped or restarted."""
+    parked: bool = False
+    finished: bool = False
+    phase: GroupPhase = "Pending"
+    enqueued: bool = False
+    """Lifecycle has let the group have pods. It may be Pending again, as in Volcano, when too few of its pods have a node."""
+    enqueuing: str = ""
+    """Id of a decision to let it in that is not answered."""
+    open: dict[str, Open] = {}
+    """Id → decision that is not answered."""
+    promised: list[tuple[str, int, int, str]] = []
+    """Last decision about places that others have yet to leave."""
+    unschedulable: str = ""
+    """Reason of the last such decision, until the job is given nodes."""
+    reason: JobExplained | None = None
+    refusals: int = 0
+    """Decisions refused since the last one that was accepted."""
+    retry: Micros = 0
+    """After a refusal: when it may be decided about again."""
+
+
+@dataclass(slots=True)
+class KnownJob:
+    """A job with attempts that take something, or that we schedule."""
+
+    id: str
+    head: Head
+    group: Group | None = None
+    """`None`: we do not schedule it."""
+    attempts: dict[Slot, Attempt] = field(default_factory=dict)
+    live: int = 0
+    """Attempts that have not ended. Derived, as all that follows."""
+    last: dict[tuple[str, int], Slot] = field(default_factory=dict)
+    """Task and index → the newest attempt."""
+    pages: dict[int, dict[Slot, Attempt]] = field(default_factory=lambda: defaultdict(dict))
+    model: Job | None = None
+    """Of one that we schedule."""
+    tasks: dict[Slot, Task] = field(default_factory=dict)
+    where: dict[Slot, str] = field(default_factory=dict)
+    """The node under which an attempt stands in `ClusterState.on_node`."""
+    bindings: dict[str, Attempt] = field(default_factory=dict)
+    """By id of the requested binding."""
+
+    def enter(self, attempt: Attempt) -> None:
+        """Add an attempt."""
+        slot = attempt.slot
+        self.attempts[slot] = self.pages[attempt.place // PAGE][slot] = attempt
+        self.last[attempt.task, attempt.index] = max(slot, self.last.get((attempt.task, attempt.index), slot))
+        self.live += attempt.live
+        if attempt.binding:
+            self.bindings[attempt.binding] = attempt
+
+    def drop(self, attempt: Attempt) -> None:
+        """Forget an attempt."""
+        del self.attempts[attempt.slot]
+        page = self.pages[attempt.place // PAGE]
+        del page[attempt.slot]
+        if not page:
+            del self.pages[attempt.place // PAGE]
+        self.bindings.pop(attempt.binding, None)
+        if self.last[attempt.task, attempt.index] == attempt.slot:
+            del self.last[attempt.task, attempt.index]
+
+    def of(self, data: AttemptEvent) -> Attempt | None:
+        """Return the attempt that an event is about."""
+        return self.attempts.get((data.task, data.index, data.attempt))
+
+
+@dataclass(slots=True)
+class ClusterState:
+    """One cluster: the model, and when its next round is due."""
+
+    id: str
+    model: Cluster
+    scheduler: Scheduler
+    priorities: Priorities
+    rounds: int = 0
+    """Rounds that have ended."""
+    own: tuple[Micros, str] | None = None
+    """What changed of the jobs that we schedule since the last round: when a round is due for it, and the event; the first one."""
+    other: tuple[Micros, str] | None = None
+    """The same of nodes, queues and other pods: due only if a job waits."""
+    floor: Micros = 0
+    """The next round is not due earlier: whatever the recorded times of what is taken late, rounds are a second apart."""
+    wake: Micros | None = None
+    """When time alone may change what plugins answer."""
+    counts: dict[str, int] = field(default_factory=dict)
+    """Kind of decision → jobs or attempts that it was about, in all rounds."""
+    refused: dict[str, int] = field(default_factory=dict)
+    """Reason → decisions that lifecycle has refused."""
+    lost: int = 0
+    """Decisions that were not answered in time."""
+    pending: dict[str, int] = field(default_factory=dict)
+    """Queue → jobs that wait in it, at the end of the last round."""
+    jobs: int = 0
+    """Jobs that we schedule. Derived, as all that follows."""
+    waiting: dict[str, None] = field(default_factory=dict)
+    """Jobs with something to be decided."""
+    explained: dict[str, None] = field(default_factory=dict)
+    """Jobs about which a reason stands."""
+    retries: dict[str, Micros] = field(default_factory=dict)
+    """Jobs that are left alone for a while after a refusal."""
+    on_node: dict[str, dict[tuple[str, Slot], None]] = field(default_factory=dict)
+    """Node → attempts that are there, or are to be."""
+
+    def due(self) -> Micros | None:
+        """Return when the next round is due (microseconds); `None`: nothing asks for one."""
+        pressing = self.pressing()
+        if self.wake is None or not self.jobs:
+            return pressing
+        wake = max(self.wake, self.floor)
+        return wake if pressing is None else min(wake, pressing)
+
+    def pressing(self) -> Micros | None:
+        """Return when a round is due because something changed (microseconds); `None`: nothing has."""
+        if not self.jobs:
+            return None
+        marks = list(self.retries.values())
+        if self.own is not None:
+            marks.append(self.own[0])
+        if self.other is not None and self.waiting:
+            marks.append(self.other[0])
+        return max(min(marks), self.floor) if marks else None
+
+    def changed(self, moment: Micros, event: str, *, own: bool) -> None:
+        """Note that something changed: a round is due at the next whole second. The first change stands, whatever their order."""
+        found = (next_mark(moment), event)
+        if own:
+            self.own = found if self.own is None else min(self.own, found)
+        else:
+            self.other = found if self.other is None else min(self.other, found)
+
+
+@dataclass(slots=True)
+class State:
+    """The shard of scheduling."""
+
+    scheduler: Callable[[Cluster], Scheduler]
+    """Makes the scheduler of a cluster."""
+    facts: ClusterFacts = field(default_factory=ClusterFacts)
+    clusters: dict[str, ClusterState] = field(default_factory=dict)
+    jobs: dict[str, KnownJob] = field(default_factory=dict)
+    closed: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Jobs that are over and not forgotten: decisions and records written about them."""
+    unanswered: list[tuple[Micros, str, str]] = field(default_factory=list)
+    """Heap of decisions: when they count as lost, job, id. Derived; those that were answered stay until they come first."""
+    touched: dict[str, None] = field(default_factory=dict)
+
+    def cluster(self, name: str) -> ClusterState:
+        """Return a cluster, which begins to be known with the first fact about it."""
+        found = self.clusters.get(name)
+        if found is None:
+            model = Cluster()
+            found = self.clusters[name] = ClusterState(name, model, self.scheduler(model), Priorities(self.facts, name))
+            model.set_queue(Queue(DEFAULT_QUEUE))
+        return found

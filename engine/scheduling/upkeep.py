@@ -1,0 +1,296 @@
+"""Keeps the model as jobs, attempts and facts have it: the one place where they become tasks, jobs and nodes of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import Final
+
+from engine.events.attempts import AttemptStarted
+from engine.events.pod_shape import HostPort, PodShape, pairs
+from engine.events.times import Micros
+from engine.kubernetes.observation.cluster_facts import Thing
+from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts
+from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.entities import ONE_POD, Job, SubGroupPolicy, Task
+from engine.scheduling.objects import GPU, Priorities, budgets_of, node_of, queue_of, quotas_of, weights_of
+from engine.scheduling.state import Attempt, ClusterState, Group, KnownJob, State
+from statemachines.podgroup import GroupTask, min_resources, podgroup_spec
+
+__all__ = ["forget_job", "place", "remove", "revise", "shape_of", "stand", "update_thing"]
+
+_TASK_PRIORITY: Final = "volcano.sh/task-priority"
+_LONGEST_PORT: Final = 100
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------------------------
+
+
+def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
+    """Bring the model of a job that we schedule up to date, but for its attempts.
+
+    Args:
+        state: the state.
+        known: the job.
+        now: a refusal up to which it was left alone holds it no longer (microseconds).
+    """
+    group, head = known.group, known.head
+    if group is None:
+        return
+    cluster = state.cluster(head.cluster)
+    if known.model is None:
+        known.model = Job(known.id, head.namespace, group.spec.queue, created=head.created)
+        _ask(state, head.cluster, known.model, group)
+        cluster.model.add_job(known.model)
+        cluster.jobs += 1
+    model = known.model
+    held = head.parked or head.finished or not head.grouped or head.retry > now
+    if (model.held, model.phase) != (held, head.phase):
+        model.held, model.phase = held, head.phase
+        cluster.model.touched[model.key] = model
+        cluster.model.revision += 1
+    note_waiting(cluster, known)
+    if head.retry:
+        cluster.retries[known.id] = head.retry
+    else:
+        cluster.retries.pop(known.id, None)
+
+
+def revise(state: State, known: KnownJob) -> None:
+    """Bring what the group of a job asks for up to date."""
+    if known.group is not None and known.model is not None:
+        _ask(state, known.head.cluster, known.model, known.group)
+        model = state.cluster(known.head.cluster).model
+        model.touched[known.id] = known.model
+        model.revision += 1
+
+
+def _ask(state: State, cluster: str, job: Job, group: Group) -> None:
+    spec, priorities = group.spec, state.cluster(cluster).priorities
+    made = podgroup_spec(spec)
+    job.min_member, job.role_minimum = made.min_member, made.min_task_member
+    job.priority = priorities.value(spec.priority_class) or 0
+    job.annotations, job.labels = group.annotations, group.labels
+    job.sub_groups = tuple(SubGroupPolicy(one.name, one.size, one.min_sub_groups, partition=one.size) for one in made.sub_groups)
+    tasks = [
+        GroupTask(
+            task.replicas,
+            {name: Fraction(amount) for name, amount in shape.requests},
+            _class_value(priorities, group, shape) or 0,
+            task.min_available,
+        )
+        for task in spec.tasks
+        if (shape := group.shapes.get(task.name)) is not None
+    ]
+    job.min_resources = _amounts(min_resources(tasks, spec.min_available))
+
+
+def _amounts(resources: dict[str, Fraction]) -> Amounts:
+    """Return minimum resources without what they repeat under the names of quotas."""
+    return {
+        name: int(amount * ONE_POD if name == PODS else amount)
+        for name, amount in resources.items()
+        if not name.startswith(("requests.", "count/"))
+    }
+
+
+def _class_value(priorities: Priorities, group: Group, shape: PodShape) -> int | None:
+    return shape.priority if shape.priority is not None else priorities.value(shape.priority_class or group.spec.priority_class)
+
+
+def note_waiting(cluster: ClusterState, known: KnownJob) -> None:
+    """Note whether anything is to be decided about a job."""
+    model = known.model
+    if model is not None and not model.held and (model.phase in {"", "Pending"} or model.with_status("Pending")):
+        cluster.waiting[known.id] = None
+    else:
+        cluster.waiting.pop(known.id, None)
+
+
+def forget_job(state: State, known: KnownJob) -> None:
+    """Take a job and its attempts out of the model."""
+    cluster = state.cluster(known.head.cluster)
+    for attempt in list(known.attempts.values()):
+        remove(state, known, attempt)
+    if known.model is not None:
+        cluster.model.remove_job(known.id)
+        known.model = None
+        cluster.jobs -= 1
+    for table in (cluster.waiting, cluster.explained, cluster.retries):
+        table.pop(known.id, None)
+
+
+# --- attempts -------------------------------------------------------------------------------------------------------------------
+
+
+def shape_of(data: AttemptStarted) -> PodShape:
+    """Return what is known of a pod that somebody else places: what it takes of its node."""
+    requests = {CPU: data.requests.cpu_milli, MEMORY: data.requests.memory_bytes, GPU: data.requests.gpu * 1000, **data.resources}
+    ports = tuple(port for text in data.host_ports if (port := _port(text)) is not None)
+    return PodShape(pairs({name: amount for name, amount in requests.items() if amount}), host_ports=ports)
+
+
+def _port(text: str) -> HostPort | None:
+    number, _, rest = text[:_LONGEST_PORT].partition("/")
+    protocol, _, address = rest.partition("/")
+    if not (number.isascii() and number.isdecimal()):
+        return None
+    return HostPort(int(number), protocol or "TCP", address) if address else HostPort(int(number), protocol or "TCP")
+
+
+def place(state: State, known: KnownJob, attempt: Attempt) -> None:
+    """Bring the task of an attempt up to date: its state and its node."""
+    cluster = state.cluster(known.head.cluster)
+    status, name = attempt.stands()
+    _index(cluster, known, attempt, name if attempt.live else "")
+    task = known.tasks.get(attempt.slot)
+    if known.group is None and not (attempt.live and name):
+        if task is not None:
+            _remove_task(cluster, known, attempt, task)
+        return
+    node = cluster.model.nodes.get(name)
+    if task is None:
+        task = known.tasks[attempt.slot] = _task(state, cluster.model, known, attempt)
+        cluster.model.add_task(task, status, name)
+    elif (task.status, task.node) != (status, node):
+        cluster.model.move(task, status, node)
+    if known.group is not None:
+        note_waiting(cluster, known)
+
+
+def _task(state: State, model: Cluster, known: KnownJob, attempt: Attempt) -> Task:
+    group, key = known.group, "/".join((known.id, attempt.task, str(attempt.index), str(attempt.number)))
+    if group is None or known.model is None:
+        shape = attempt.shape or PodShape()
+        return Task(key, _others(model, known.head.namespace), model.class_of(shape), attempt.task, attempt.index, attempt.created)
+    pod_class = model.class_of(group.shapes.get(attempt.task) or attempt.shape or PodShape())
+    priority = _priority(state.cluster(known.head.cluster).priorities, group, pod_class.shape, pod_class.annotations)
+    return Task(key, known.model, pod_class, attempt.task, attempt.index, attempt.created, priority)
+
+
+def _priority(priorities: Priorities, group: Group, shape: PodShape, annotations: dict[str, str]) -> int:
+    """Return the priority of a task: as its annotation says, else that of its class, else 1 (Volcano)."""
+    try:
+        return int(annotations[_TASK_PRIORITY])
+    except (KeyError, ValueError):
+        pass
+    value = _class_value(priorities, group, shape)
+    return 1 if value is None else value
+
+
+def _others(model: Cluster, namespace: str) -> Job:
+    """Return the job that stands for all pods of a namespace which others place: they take their room, and nothing else."""
+    key = f"namespace {namespace}"
+    found = model.jobs.get(key)
+    if found is None:
+        found = Job(key, namespace, "", phase="Running", held=True)
+        model.add_job(found)
+    return found
+
+
+def remove(state: State, known: KnownJob, attempt: Attempt) -> None:
+    """Take an attempt out of the model."""
+    cluster = state.cluster(known.head.cluster)
+    _index(cluster, known, attempt, "")
+    task = known.tasks.get(attempt.slot)
+    if task is not None:
+        _remove_task(cluster, known, attempt, task)
+    if known.group is not None:
+        note_waiting(cluster, known)
+
+
+def _remove_task(cluster: ClusterState, known: KnownJob, attempt: Attempt, task: Task) -> None:
+    cluster.model.remove_task(task)
+    del known.tasks[attempt.slot]
+    if known.group is None and not task.job.tasks:
+        cluster.model.remove_job(task.job.key)
+
+
+def _index(cluster: ClusterState, known: KnownJob, attempt: Attempt, name: str) -> None:
+    before, key = known.where.get(attempt.slot, ""), (known.id, attempt.slot)
+    if before == name:
+        return
+    if before:
+        del known.where[attempt.slot]
+        cluster.on_node[before].pop(key)
+        if not cluster.on_node[before]:
+            del cluster.on_node[before]
+    if name:
+        known.where[attempt.slot] = name
+        cluster.on_node.setdefault(name, {})[key] = None
+
+
+# --- facts ----------------------------------------------------------------------------------------------------------------------
+
+
+def update_thing(state: State, cluster: ClusterState, thing: Thing) -> bool:
+    """Bring the model up to date with what is known of an object; returns whether that matters to scheduling."""
+    _, kind, name = thing
+    match kind:
+        case "Node":
+            return _update_node(state, cluster, name)
+        case "Queue":
+            _set_queue(state, cluster, name)
+        case "ResourceQuota":
+            cluster.model.quotas = quotas_of(state.facts, cluster.id)
+            cluster.model.namespace_weights = weights_of(state.facts, cluster.id)
+        case "Tenant":
+            cluster.model.namespace_weights = weights_of(state.facts, cluster.id)
+        case "PodDisruptionBudget":
+            cluster.model.budgets = budgets_of(state.facts, cluster.id)
+        case "PriorityClass":
+            _update_priorities(state, cluster)
+        case _:
+            return False
+    cluster.model.revision += 1
+    return True
+
+
+def _set_queue(state: State, cluster: ClusterState, name: str) -> None:
+    queue = queue_of(name, state.facts.objects.get((cluster.id, "Queue", name)))
+    if queue is not None:
+        cluster.model.set_queue(queue)
+    else:
+        cluster.model.remove_queue(name)
+
+
+def _update_node(state: State, cluster: ClusterState, name: str) -> bool:
+    seen, model = state.facts.nodes.get((cluster.id, name)), cluster.model
+    known = model.nodes.get(name)
+    if seen is None:
+        if known is None:
+            return False
+        model.nodes.pop(name)
+        _place_all(state, cluster.on_node.get(name, ()))
+        model.nodes[name] = known
+        model.remove_node(name)
+        return True
+    node = node_of(seen)
+    if known is not None and (known.allocatable, known.labels, known.taints, known.unschedulable) == (
+        node.allocatable,
+        node.labels,
+        node.taints,
+        node.unschedulable,
+    ):
+        return False
+    model.set_node(node)
+    if known is None:
+        _place_all(state, cluster.on_node.get(name, ()))
+    return True
+
+
+def _place_all(state: State, keys: Iterable[tuple[str, tuple[str, int, int]]]) -> None:
+    for ident, slot in list(keys):
+        known = state.jobs[ident]
+        place(state, known, known.attempts[slot])
+
+
+def _update_priorities(state: State, cluster: ClusterState) -> None:
+    """Priorities of classes change rarely: those of all jobs and tasks are looked up anew."""
+    priorities = cluster.priorities = Priorities(state.facts, cluster.id)
+    for known in state.jobs.values():
+        if known.group is None or known.head.cluster != cluster.id:
+            continue
+        revise(state, known)
+        for task in known.tasks.values():
+            task.priority = _priority(priorities, known.group, task.pod_class.shape, task.pod_class.annotations)

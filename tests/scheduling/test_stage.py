@@ -1,0 +1,267 @@
+"""The scheduling stage, step by step: what it decides, what it frees, what it leaves alone, and what it is told."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from deployment import SECOND, START, Deployment, task, vcjob
+
+from engine.events.decisions import DecidedBound, DecidedEnqueued, DecidedEvicted, DecisionRefused
+from engine.events.inputs import CommandIssued, CustomEventRaised, NodeObserved, ObjectDeleted, PodObserved, Taint
+from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
+from engine.lifecycle.stage import LifecycleStage
+from engine.scheduling.configuration import Configuration, PluginOption
+from engine.scheduling.stage import SchedulingStage
+from statemachines.spec import Requests
+
+
+@pytest.fixture
+def deployment() -> Deployment:
+    made = Deployment()
+    made.node("n1", cpu=4)
+    return made
+
+
+def reasons(deployment: Deployment, job: str) -> list[str]:
+    return [event.data.reason for event in deployment.events(JobExplained, job=job)]
+
+
+def test_a_job_is_let_in_placed_and_runs(deployment):
+    deployment.submit("j1", vcjob("train", task("w", 3)))
+    deployment.settle()
+    deployment.wait(4)
+    assert set(deployment.places("j1").values()) == {"n1"}
+    phases = [event.data.phase for event in deployment.events(GroupPhaseChanged, job="j1")]
+    assert phases == ["Inqueue", "Running"]
+    (bound,) = deployment.events(DecidedBound, job="j1")
+    assert len(bound.data.placements) == 3
+    rounds = {event.id: event for event in deployment.events(RoundEnded)}
+    assert bound.causationid in rounds
+    assert (bound.time, bound.recordedtime) == (START + 2 * SECOND, START + 2 * SECOND)
+
+
+def test_nothing_happens_where_no_job_is_ours(deployment):
+    deployment.submit("other", vcjob("other", task("w", 2), schedulerName="volcano"))
+    deployment.settle()
+    deployment.wait(5)
+    assert deployment.messages("scheduling", "decisions") == []
+
+
+def test_no_round_follows_when_nothing_changes(deployment):
+    deployment.submit("j1", vcjob("train", task("w", 9)))
+    deployment.settle()
+    deployment.wait(3)
+    rounds = len(deployment.events(RoundEnded))
+    deployment.node("n1", cpu=4)  # seen again as it was
+    deployment.settle()
+    deployment.wait(30)
+    assert len(deployment.events(RoundEnded)) == rounds
+    assert reasons(deployment, "j1") == ["ClusterOvercommitted"]
+
+
+def test_pods_of_others_take_their_room(deployment):
+    seen = PodObserved("p1", "p1", "p1", "Running", START, node="n1", requests=Requests(3000, 1 << 30), bound=START, running=START)
+    deployment.give("pods", seen, "p1")
+    deployment.submit("j1", vcjob("train", task("w", 2)))
+    deployment.settle()
+    deployment.wait(3)
+    assert set(deployment.places("j1").values()) in (set(), {None})
+    assert reasons(deployment, "j1")[-1] in {"ClusterOvercommitted", "InsufficientResource", "GangNotComplete"}
+    deployment.give("pods", PodObserved("p1", "p1", "p1", "Succeeded", START, version="9", node="n1", ended=deployment.now), "p1")
+    deployment.settle()
+    deployment.wait(4)
+    assert set(deployment.places("j1").values()) == {"n1"}
+
+
+def test_a_refusal_frees_the_nodes_and_doubles_the_pause(deployment):
+    deployment.submit("j1", vcjob("train", task("w", 1)))
+    deployment.settle()
+    deployment.wait()
+    pauses = []
+    for _ in range(4):
+        deployment.deaf = True
+        before = len(deployment.events(DecidedBound))
+        while len(deployment.events(DecidedBound)) == before:
+            deployment.wait()
+        pauses.append(deployment.now)
+        deployment.node("n1", cpu=4, unschedulable=True)
+        deployment.deaf = False
+        deployment.settle()
+        deployment.node("n1", cpu=4)
+        deployment.settle()
+    assert [event.data.reason for event in deployment.events(DecisionRefused)] == ["NodeCordoned"] * 4
+    assert [(later - earlier) // SECOND for earlier, later in pairwise(pauses)] == [1, 2, 4]
+    deployment.wait(9)
+    assert deployment.places("j1") == {"j1-w-0-1": "n1"}
+
+
+def test_a_decision_without_an_answer_is_given_up_after_a_minute(deployment):
+    deployment.submit("j1", vcjob("train", task("w", 1)))
+    deployment.settle()
+    deployment.deaf = True
+    deployment.wait(62)
+    assert [event.data.kind for event in deployment.events(DecisionTimedOut)] == ["enqueued"]
+    assert len(deployment.events(DecidedEnqueued)) == 2
+    deployment.deaf = False
+    deployment.settle()
+    deployment.wait(4)
+    assert deployment.places("j1") == {"j1-w-0-1": "n1"}
+
+
+def test_a_binding_that_failed_is_decided_again(deployment):
+    deployment.failing = True
+    deployment.submit("j1", vcjob("train", task("w", 1)))
+    deployment.settle()
+    deployment.wait(5)
+    assert len(deployment.events(DecidedBound)) == 2
+    assert deployment.places("j1") == {"j1-w-0-1": "n1"}
+
+
+def test_a_round_stops_at_its_limit_and_goes_on_at_once():
+    deployment = Deployment(stage=lambda: SchedulingStage(round_limit=2))
+    deployment.node("n1", cpu=8)
+    for number in range(3):
+        deployment.submit(f"j{number}", vcjob(f"j{number}", task("w", 2)))
+    deployment.settle()
+    deployment.wait(2)
+    rounds = [event for event in deployment.events(RoundEnded) if event.data.bound]
+    assert [(event.data.bound, event.data.more) for event in rounds] == [(2, True)] * 3
+    assert not deployment.events(RoundEnded)[-1].data.more
+    assert len({event.recordedtime for event in rounds}) == 1
+
+
+def test_a_more_important_job_takes_the_place_of_another():
+    tiers = (("priority", "gang", "conformance"), ("overcommit", "predicates", "proportion"))
+    options = tuple(tuple(PluginOption(name) for name in tier) for tier in tiers)
+    deployment = Deployment(stage=lambda: SchedulingStage(Configuration(("enqueue", "allocate", "preempt"), options)))
+    deployment.node("n1", cpu=4)
+    deployment.apply("PriorityClass", "high", value=100)
+    deployment.submit("low", vcjob("low", task("w", 4, minAvailable=1), minAvailable=1))
+    deployment.settle()
+    deployment.wait(4)
+    deployment.node("n2", cpu=1, taints=[Taint("special")])  # room in all, though not for it
+    deployment.submit("high", vcjob("high", task("w", 1), priorityClassName="high"))
+    deployment.settle()
+    deployment.wait(6)
+    (evicted,) = deployment.events(DecidedEvicted)
+    assert (evicted.subject, evicted.data.reason, evicted.data.preemptor) == ("low", "Preempted", "high")
+    assert deployment.places("high") == {"high-w-0-1": "n1"}
+
+
+def test_partitions_are_gangs_of_their_own(deployment):
+    workers = task("w", 6, cpu=1, minAvailable=3)
+    workers["partitionPolicy"] = {"totalPartitions": 2, "partitionSize": 3, "minPartitions": 1}
+    deployment.submit("j1", vcjob("train", workers, minAvailable=3))
+    deployment.settle()
+    deployment.wait(4)
+    placed = [uid for uid, node in deployment.places("j1").items() if node is not None]
+    assert placed == ["j1-w-0-1", "j1-w-1-1", "j1-w-2-1"]
+
+
+def test_a_parked_job_is_left_alone(deployment, monkeypatch):
+    original = LifecycleStage.decide
+
+    def decide(stage, state, event, now):
+        if isinstance(event.data, CustomEventRaised):
+            raise TypeError("not this one")
+        return original(stage, state, event, now)
+
+    monkeypatch.setattr(LifecycleStage, "decide", decide)
+    deployment.submit("j1", vcjob("train", task("w", 1)))
+    deployment.give("jobs", CustomEventRaised("Odd"), "j1")
+    deployment.settle()
+    deployment.wait(3)
+    assert deployment.events(DecidedEnqueued) == []
+    monkeypatch.undo()
+    deployment.give("jobs", CommandIssued("Unpark", "ann"), "j1")
+    deployment.settle()
+    deployment.wait(4)
+    assert deployment.places("j1") == {"j1-w-0-1": "n1"}
+
+
+def test_a_queue_that_is_not_there_is_named(deployment):
+    deployment.apply("Queue", "nobody", weight=1)
+    deployment.submit("j1", vcjob("train", task("w", 1), queue="nobody"))
+    deployment.settle()
+    deployment.give("cluster", ObjectDeleted("Queue", "nobody"), "nobody")
+    deployment.settle()
+    deployment.wait(2)
+    assert reasons(deployment, "j1") == ["QueueNotFound"]
+    deployment.apply("Queue", "nobody", weight=1)
+    deployment.settle()
+    deployment.wait(4)
+    assert deployment.places("j1") == {"j1-w-0-1": "n1"}
+    assert reasons(deployment, "j1")[-1] == ""
+
+
+@pytest.mark.parametrize("spec", [{"weight": "many"}, {"capability": {"cpu": "much"}}, {"capability": 3}, {"guarantee": []}])
+def test_a_queue_that_cannot_be_read_counts_as_absent(deployment, spec):
+    deployment.apply("Queue", "q", **spec)
+    deployment.submit("j1", vcjob("train", task("w", 1), queue="q"))
+    deployment.submit("j2", vcjob("other", task("w", 1)))
+    deployment.settle()
+    deployment.wait(4)
+    assert reasons(deployment, "j1") == (["QueueNotFound"] if spec != {"guarantee": []} else [])
+    assert deployment.places("j2") == {"j2-w-0-1": "n1"}
+
+
+def test_queues_in_a_circle_end_no_round(deployment):
+    deployment.apply("Queue", "a", weight=1, parent="b")
+    deployment.apply("Queue", "b", weight=1, parent="a")
+    deployment.submit("j1", vcjob("train", task("w", 1), queue="a"))
+    deployment.submit("j2", vcjob("other", task("w", 1)))
+    deployment.settle()
+    deployment.wait(4)
+    assert deployment.places("j2") == {"j2-w-0-1": "n1"}
+
+
+def test_a_node_that_is_not_ready_takes_nothing(deployment):
+    deployment.give("cluster", NodeObserved("n1", ready="Unknown", cpu_milli=4000, memory_bytes=64 << 30, pods=20), "n1")
+    deployment.submit("j1", vcjob("train", task("w", 1)))
+    deployment.settle()
+    deployment.wait(3)
+    assert deployment.places("j1") == {"j1-w-0-1": None}
+    assert reasons(deployment, "j1") == ["Taint"]
+
+
+def test_a_capacity_below_what_is_used_ends_nothing(deployment):
+    deployment.submit("j1", vcjob("train", task("w", 4)))
+    deployment.settle()
+    deployment.wait(4)
+    deployment.node("n1", cpu=2)
+    deployment.submit("j2", vcjob("more", task("w", 1)))
+    deployment.settle()
+    deployment.wait(3)
+    assert set(deployment.places("j1").values()) == {"n1"}
+    assert set(deployment.places("j2").values()) <= {None}
+
+
+def test_an_aborted_job_waits_anew_when_it_is_resumed(deployment):
+    deployment.submit("j1", vcjob("train", task("w", 2)))
+    deployment.settle()
+    deployment.wait(4)
+    deployment.give("jobs", CommandIssued("AbortJob", "ann"), "j1")
+    deployment.settle()
+    deployment.wait(2)
+    assert deployment.places("j1") == {}
+    deployment.give("jobs", CommandIssued("ResumeJob", "ann"), "j1")
+    deployment.settle()
+    deployment.wait(4)
+    assert len(deployment.events(DecidedEnqueued)) == 2
+    assert set(deployment.places("j1").values()) == {"n1"}
+
+
+def test_what_is_over_is_kept_as_two_numbers(deployment):
+    deployment.submit("j1", vcjob("train", task("w", 2)))
+    deployment.settle()
+    deployment.wait(4)
+    for uid in deployment.running():
+        deployment.end(uid)
+    deployment.settle()
+    deployment.wait(2)
+    state = deployment.scheduling.state
+    assert (list(state.jobs), list(state.closed)) == ([], ["j1"])
+    assert state.clusters["c1"].model.jobs == {}
+    stage = SchedulingStage()
+    assert sorted(record.partition("/")[0] for record in stage.records(state)) == ["closed", "cluster", "node"]
