@@ -160,15 +160,14 @@ class Placement:
         for predicate in self._pod_predicates:
             yield from predicate(task.pod_class, task.job.namespace, gone)
 
-    def resolvable(self, task: Task) -> list[Node]:
-        """Return the nodes that refuse a task for nothing that evicting pods could not change, the best first."""
+    def resolvable(self, task: Task) -> NDArray[np.intp]:
+        """Return the rows of nodes that refuse a task for nothing that evicting pods could not change, the best first."""
         found = self.candidates(task)
         width = len(self._table.nodes)
         verdicts = [*found.verdicts, *self._pod_verdicts(task)]
         possible = _all([verdict for verdict in verdicts if not verdict.resolvable], width)
-        score = self._full_score(task, found, possible)
-        order = np.argsort(-score, kind="stable")
-        return [self._table.nodes[row] for row in order if possible[row]]
+        order = np.argsort(-self._full_score(task, found, possible), kind="stable")
+        return order[possible[order]]
 
     def scores(self, task: Task) -> Scores:
         """Return the scores of all nodes for a task, whether or not they let it in."""

@@ -86,8 +86,8 @@ class Scheduler:
 
         Args:
             now: the round's time in microseconds.
-            limit: how many tasks to bind at most, but for a gang that is bound whole; `None`: any number. A round that stops there
-                says that there is `more`, and leaves the actions after allocate to the round in which there is not.
+            limit: how many tasks to bind and evict at most, but for a gang that is decided whole; `None`: any number. A round that
+                stops there says that there is `more`, and leaves the rest to the next one.
             failed: jobs that are held because a plugin fails on them, with the reason that is told.
             guarded: find out which plugin fails on which job. It takes longer.
 
@@ -153,6 +153,7 @@ def close(session: Session) -> None:
             outcome.phases.append((job, phase))
             job.phase = phase
     cluster.touched.clear()
+    cluster.moved.clear()
     waiting: dict[str, list[Job]] = {}
     for key in outcome.reasons:
         job = cluster.jobs[key]

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 from engine.events.scheduling import GroupPhase
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, QueueShare, Vote
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.errors import PluginError
+from engine.scheduling.model.amounts import Amounts
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.model.entities import Job, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.reasons import Reason, ReasonCode
 
-__all__ = ["POINTS", "Outcome", "Plugin", "Session"]
+__all__ = ["POINTS", "Kinds", "Outcome", "Plugin", "Session"]
 
 
 POINTS: Final[dict[str, str]] = {
@@ -61,7 +63,7 @@ POINTS: Final[dict[str, str]] = {
   abstains; `victims(running)` → tasks to evict for no task at all; `protected(victims)` → those of them
   that may go.
 - `overused(queue)`, `allocatable(queue, task)`, `preemptive(queue, task)` → `bool`; `lacking(queue, task)` → the plugin's
-  name and `Amounts` by which the queue's limit is too small for the task, asked for an explanation only;
+  name and `Amounts` by which the queue's limit is too small for the task: so much the queue must give up before it is allocatable;
   `share_of(queue)` → `QueueShare | None`, asked by operators only.
 - `job_enqueueable(job)` → `Vote`; `job_enqueued(job)` → nothing, it accounts for the job.
 """
@@ -94,10 +96,48 @@ class Outcome:
     """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
 
 
+class Kinds:
+    """Pods that stand for those of the same job and class, in rounds of which no two count down the same thing."""
+
+    def __init__(self, every: Sequence[Task]) -> None:
+        """Take one pod of each job and class."""
+        self.every = every
+        self._of_queue: dict[tuple[str, PodClass], list[Task]] = {}
+        for one in every:
+            self._of_queue.setdefault((one.job.queue, one.pod_class), []).append(one)
+        self.rounds = {
+            "job": _in_rounds(every, lambda one: one.job.key),
+            "queue": _in_rounds([alike[0] for alike in self._of_queue.values()], lambda one: one.job.queue),
+        }
+
+    def alike(self, by: str, some: AbstractSet[Task]) -> Iterable[Task]:
+        """Return those that share the fate of some pods of a round."""
+        return some if by == "job" else [one for first in some for one in self._of_queue[first.job.queue, first.pod_class]]
+
+
+def _in_rounds(tasks: Iterable[Task], owner: Callable[[Task], str]) -> list[list[Task]]:
+    """Return tasks in lists that have at most one of each owner."""
+    rounds: list[list[Task]] = []
+    seen: dict[str, int] = {}
+    for one in tasks:
+        at = seen[owner(one)] = seen.get(owner(one), -1) + 1
+        if at == len(rounds):
+            rounds.append([])
+        rounds[at].append(one)
+    return rounds
+
+
 class Plugin:
     """Base of plugins."""
 
     NAME: ClassVar[str]
+    COUNTS_VICTIMS_BY: ClassVar[Literal["", "job", "queue"]] = ""
+    """Where it is not empty, the plugin is asked about one pod of each job (or queue) and class before nodes are looked at.
+
+    `job`: it names victims by their job and class alone, counting down what each job can spare; `queue`: by their queue and
+    class, counting down what each queue can spare. Whom it does not name alone, or for one task of a job, it does not name among
+    others or for the job's later tasks. Empty: it may name anybody.
+    """
     session: Session
 
     def __init__(self, option: PluginOption) -> None:
@@ -148,7 +188,7 @@ class Session:
         self.total = cluster.total()
         self.outcome = Outcome()
         self.limit: int | None = None
-        """How many tasks allocate binds before it stops; a gang that goes beyond is bound whole. `None`: all there are."""
+        """How many tasks are bound and evicted before actions stop; a gang that goes beyond is decided whole. `None`: all."""
         self.failed_roles: dict[str, set[str]] = {}
         """Key of a job → roles of its tasks that found no node in this session (Volcano `NodesFitErrors`)."""
         self.evicted: set[Task] = set()
@@ -157,6 +197,13 @@ class Session:
         """Key of the job for which classes of pods are judged."""
         self._action = ""
         self._points = _collect(tiers)
+        self._counts_by = {
+            getattr(plugin, point): plugin.COUNTS_VICTIMS_BY
+            for tier in tiers
+            for plugin in tier
+            for point in ("preemptable", "reclaimable")
+            if plugin.COUNTS_VICTIMS_BY and hasattr(plugin, point)
+        }
         if guarded:
             self._points = {
                 point: [[partial(_guarded, self, point, function) for function in tier] for tier in found]
@@ -176,6 +223,13 @@ class Session:
         self._action = action
         return self.configuration.arguments_of(action)
 
+    def at_limit(self) -> bool:
+        """Return whether the round has decided as much as it may; it is noted then that there is `more`."""
+        if self.limit is None or len(self.outcome.bound) + len(self.outcome.evicted) < self.limit:
+            return False
+        self.outcome.more = True
+        return True
+
     @property
     def action(self) -> str:
         """The action that is at work."""
@@ -194,9 +248,10 @@ class Session:
         self.outcome.reasons[job.key] = Reason(self._action, code, plugin, subject, dict(missing or {}), dict(nodes or {}))
 
     def schedulable(self) -> Iterable[Job]:
-        """Return the jobs that have been let in, have a queue and are valid, and say of the others why not."""
+        """Return the jobs that have been let in, have a queue, are valid and wait for places, and say of the others why not."""
         for job in self.cluster.jobs.values():
-            if job.held or job.phase in {"", "Pending"}:
+            tasks = job.by_status
+            if job.held or job.phase in {"", "Pending"} or not (tasks.get("Pending") or tasks.get("Pipelined")):
                 continue
             invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
             if invalid is None:
@@ -235,9 +290,12 @@ class Session:
         Volcano: first those of the queue that is to give first, as the plugins say, else of the queue that comes last; of its
         jobs the one that comes last, of that the last of its tasks.
         """
+        found = list(victims)
+        if len(found) < 2:
+            return found
         first = [function for tier in self._points["victim_queue_order"] for function in tier]
         # Sorts keep the order of equals, reversed ones too: the last sort decides first.
-        found = sorted(victims, key=self.task_key, reverse=True)
+        found.sort(key=self.task_key, reverse=True)
         jobs = {victim.job.key: victim.job for victim in found}
         if len(jobs) > 1:
             job_keys = {key: self.job_key(job) for key, job in jobs.items()}
@@ -312,10 +370,18 @@ class Session:
         """Return whether all plugins agree that a queue may take a task."""
         return all(function(queue, task) for tier in self._points["allocatable"] for function in tier)
 
+    def lacking(self, queue: Queue, task: Task) -> tuple[str, Amounts]:
+        """Return the first plugin by whose limit a queue may not take a task, and by how much; empty: there is none."""
+        for tier in self._points["lacking"]:
+            for function in tier:
+                plugin, missing = function(queue, task)
+                if missing:
+                    return plugin, missing
+        return "", {}
+
     def explain_limit(self, job: Job, queue: Queue, task: Task) -> None:
         """Say that a queue may not take a task of a job, and by how much."""
-        answers = [function(queue, task) for tier in self._points["lacking"] for function in tier]
-        plugin, missing = next(filter(lambda answer: answer[1], answers), ("", {}))
+        plugin, missing = self.lacking(queue, task)
         code: ReasonCode = "QueueLimit" if queue.open else "QueueNotOpen"
         self.explain(job, code, plugin, queue.name, missing)
 
@@ -354,6 +420,26 @@ class Session:
             if common:
                 return common
         return []
+
+    def may_be_named(self, point: str, task: Task, kinds: Kinds) -> set[Task]:
+        """Return the kinds of pods that plugins may name, on whatever node: more than they will, but no others.
+
+        Args:
+            point: `preemptable` or `reclaimable`.
+            task: whom it is for.
+            kinds: whom they are asked about.
+        """
+        found: set[Task] = set()
+        for tier in self._points[point]:
+            left = set(kinds.every)
+            for function in tier:
+                by = self._counts_by.get(function, "")
+                for asked in kinds.rounds.get(by, ()):
+                    named: list[Task] | None = function(task, asked)
+                    if named is not None:
+                        left.difference_update(kinds.alike(by, set(asked).difference(named)))
+            found |= left
+        return found
 
     def enabled(self, plugin: str, switch: str) -> bool:
         """Return whether a plugin is there with a switch on."""

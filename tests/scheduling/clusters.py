@@ -131,7 +131,11 @@ class Twin:
         self.now += SECOND
         outcome = self.scheduler.round(self.now)
         bound = [(task.key, node) for task, node in outcome.bound]
-        return outcome, self.world.take(bound, [(task.key, action) for task, action in outcome.evicted])
+        faults = self.world.take(bound, [(task.key, action) for task, action in outcome.evicted])
+        for pod in self.world.pods.values():
+            if self.task(pod.key).status == "Releasing" and not pod.leaving:
+                faults.append(f"{pod.key} leaves and was not evicted")
+        return outcome, faults
 
 
 def recounted(cluster: Cluster) -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from clusters import Twin, recounted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.scheduling import statement
+from engine.scheduling.actions import evictable
 from engine.scheduling.actions.evictable import Evictable
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.nodes import NodeTable
@@ -123,11 +125,12 @@ def test_the_checks_see_a_planted_bug(monkeypatch, owner, name, bug):
     assert any(broken(seed, "capacity") for seed in range(60))
 
 
-def test_nodes_that_are_passed_over_could_not_have_been_freed(monkeypatch):
-    """The upper bound of what evicting frees spares work and changes no decision."""
+@pytest.mark.parametrize("plugin", PLUGINS)
+def test_nodes_that_are_passed_over_could_not_have_been_freed(monkeypatch, plugin):
+    """The upper bounds of what evicting frees spare work and change no decision."""
 
     def story(seed):
-        twin = Twin(seed, "proportion")
+        twin = Twin(seed, plugin)
         found = []
         for _ in range(ROUNDS):
             twin.add_job()
@@ -136,7 +139,9 @@ def test_nodes_that_are_passed_over_could_not_have_been_freed(monkeypatch):
             twin.happen()
         return found
 
-    pruned = [story(seed) for seed in range(40)]
+    monkeypatch.setattr(evictable, "_FEW", 0)
+    monkeypatch.setattr(evictable, "_MANY", 1)
+    pruned = [story(seed) for seed in range(30)]
     assert any(any(rounds) for rounds in pruned)
-    monkeypatch.setattr(Evictable, "possible", lambda self, task, gives: [True] * len(self._table.nodes))
-    assert [story(seed) for seed in range(40)] == pruned
+    monkeypatch.setattr(Evictable, "_enough", lambda self, task, freed, lacking: np.ones(len(self._table.nodes), np.bool_))
+    assert [story(seed) for seed in range(30)] == pruned

@@ -82,6 +82,23 @@ def test_a_round_stops_at_its_limit_and_the_next_goes_on():
     assert [outcome.more for outcome in rounds] == [True, False, False]
 
 
+@pytest.mark.parametrize("action", ["preempt", "reclaim"])
+def test_a_round_evicts_no_more_than_its_limit(action):
+    cluster = cluster_of(1000, 1000, 1000, queues=("q", "other"))
+    for at in range(3):
+        add(cluster, f"low{at}", 1000, on=f"n{at}", phase="Running")
+        queue = "q" if action == "preempt" else "other"
+        add(cluster, f"high{at}", 1000, queue=queue, phase="Inqueue", priority=9, min_member=1)
+    tiers = ((PluginOption("priority" if action == "preempt" else "gang"),), (PluginOption("predicates"),))
+    scheduler = Scheduler(cluster, Configuration(("allocate", action), tiers))
+    rounds = [scheduler.round(at * SECOND, limit=2) for at in range(1, 4)]
+    assert [(len(outcome.evicted), len(outcome.pipelined), outcome.more) for outcome in rounds] == [
+        (2, 2, True),
+        (1, 3, False),
+        (0, 3, False),
+    ]
+
+
 def test_time_alone_wakes_a_round():
     cluster = cluster_of(1000)
     tiers = ((PluginOption("sla"),), (PluginOption("overcommit"),))

@@ -36,8 +36,7 @@ def allocate(session: Session, placement: Placement) -> None:
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
     tasks: dict[str, list[Task]] = {}
     while queues:
-        if session.limit is not None and len(session.outcome.bound) >= session.limit:
-            session.outcome.more = True
+        if session.at_limit():
             return
         queue = queues.pop()
         if session.overused(queue):

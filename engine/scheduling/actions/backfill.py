@@ -37,7 +37,8 @@ def best_effort_tasks(session: Session) -> list[Task]:
     """Return the tasks that backfill places: queue by queue, job by job, in their order."""
     waiting: dict[str, list[Job]] = {}
     for job in session.schedulable():
-        waiting.setdefault(job.queue, []).append(job)
+        if job.waiting_best_effort or job.with_status("Pipelined"):
+            waiting.setdefault(job.queue, []).append(job)
     found: list[Task] = []
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from engine.scheduling.actions.dry_run import best_dry_run
 from engine.scheduling.actions.evictable import Evictable
-from engine.scheduling.actions.victims import could_fit, evict_until
-from engine.scheduling.model.entities import Job, Node, PodClass, Task
+from engine.scheduling.actions.victims import evict_until, victims_on
+from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.entities import Job, Node, PodClass, Status, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.placement import Placement
@@ -16,6 +17,8 @@ from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
 __all__ = ["preempt"]
+
+_EVICTABLE: Final[tuple[Status, ...]] = ("Running", "Bound")
 
 
 def preempt(session: Session, placement: Placement) -> None:
@@ -31,13 +34,17 @@ def preempt(session: Session, placement: Placement) -> None:
             starving.setdefault(job.queue, []).append(job)
     if not starving:
         return
-    search = _Search(session, placement, Evictable(session.cluster), dry_run=dry_run)
+    search = _Search(session, placement, dry_run=dry_run)
+    running = _running(session.cluster)
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in starving])
     while queues:
         queue = queues.pop()
         jobs: Ordered[Job] = Ordered(session.job_key, starving[queue.name])
+        evictable = Evictable.of(session.cluster.table, running.get(queue.name, ()))
         while jobs:
-            _preempt_others(search, queue, jobs.pop())
+            if session.at_limit():
+                return
+            _preempt_others(search, queue, jobs.pop(), evictable)
         for job in starving[queue.name]:
             _preempt_own(search, queue, job)
 
@@ -48,8 +55,16 @@ class _Search:
 
     session: Session
     placement: Placement
-    evictable: Evictable
     dry_run: bool
+
+
+def _running(cluster: Cluster) -> dict[str, list[Task]]:
+    """Return the pods that may be evicted, by queue."""
+    found: dict[str, list[Task]] = {}
+    for job in cluster.jobs.values():
+        for status in () if job.held else _EVICTABLE:
+            found.setdefault(job.queue, []).extend(task for task in job.with_status(status).values() if task.pod_class.preemptable)
+    return found
 
 
 def _preemptors(session: Session, job: Job) -> list[Task]:
@@ -63,19 +78,16 @@ def _preemptors(session: Session, job: Job) -> list[Task]:
     return found
 
 
-def _preempt_others(search: _Search, queue: Queue, job: Job) -> None:
+def _preempt_others(search: _Search, queue: Queue, job: Job, evictable: Evictable) -> None:
     """Preempt other jobs of the queue for a job, for all of what it needs or for nothing."""
     session = search.session
     statement = Statement(session)
     tasks = _preemptors(session, job)
     hopeless: set[PodClass] = set()
 
-    def other(victim: Task) -> bool:
-        return victim.job is not job and victim.job.queue == job.queue
-
     while tasks and session.job_starving(job):
         task = tasks.pop()
-        moves = None if task.pod_class in hopeless else _make_room(search, queue, task, other)
+        moves = None if task.pod_class in hopeless else _make_room(search, queue, task, evictable, own=False)
         if moves is None:
             hopeless.add(task.pod_class)
         else:
@@ -90,45 +102,44 @@ def _preempt_others(search: _Search, queue: Queue, job: Job) -> None:
 
 def _preempt_own(search: _Search, queue: Queue, job: Job) -> None:
     """Let a job's more important tasks take the place of its lesser ones."""
-    if not job.count("Running", "Bound"):
+    if not job.count(*_EVICTABLE):
         return
+    own = [task for status in _EVICTABLE for task in job.with_status(status).values() if task.pod_class.preemptable]
+    evictable = Evictable.of(search.session.cluster.table, own)
     tasks = _preemptors(search.session, job)
     while tasks:
-        moves = _make_room(search, queue, tasks.pop(), lambda victim: victim.job is job)
+        moves = _make_room(search, queue, tasks.pop(), evictable, own=True)
         if moves is None:
             break
         moves.commit()
 
 
-def _make_room(search: _Search, queue: Queue, task: Task, wanted: Callable[[Task], bool]) -> Statement | None:
-    """Find a node and victims for a task; return the moves that have been made, or `None`."""
+def _make_room(search: _Search, queue: Queue, task: Task, evictable: Evictable, *, own: bool) -> Statement | None:
+    """Find a node and victims for a task, of its own job or of others; return the moves that have been made, or `None`."""
     session, placement = search.session, search.placement
+    _, lacking = session.lacking(queue, task)
 
-    def victims_on(node: Node) -> list[Task] | None:
+    def victims(node: Node) -> list[Task] | None:
         candidates = [
             victim
-            for victim in node.tasks.values()
-            if victim.status in {"Bound", "Running"}
-            and not victim.job.held
-            and victim.pod_class.preemptable
+            for victim in evictable.on(node)
+            if victim.status in _EVICTABLE
             and (victim.pod_class.best_effort or not task.pod_class.best_effort)
-            and wanted(victim)
+            and (victim.job is task.job) is own
         ]
-        victims = session.victims_for("preemptable", task, session.victims_in_order(candidates, task))
-        return victims if could_fit(session.cluster.table, task, node, victims) else None
+        return victims_on(session, "preemptable", task, node, candidates, lacking)
 
-    possible = search.evictable.possible(task, lambda other: other is queue)
-    nodes = [node for node in placement.resolvable(task) if possible[node.row]]
+    nodes = evictable.worth_trying(session, "preemptable", task, placement.resolvable(task), lacking)
     if search.dry_run:
-        return best_dry_run(session, placement, queue, task, [(node, found) for node in nodes if (found := victims_on(node))])
+        return best_dry_run(session, placement, queue, task, [(node, found) for node in nodes if (found := victims(node))])
     for node in nodes:
-        victims = victims_on(node)
-        if victims is not None:
+        named = victims(node)
+        if named is not None:
 
             def enough(node: Node = node) -> bool:
                 return session.allocatable(queue, task) and placement.room(task, node) and placement.passes(task, node)
 
-            moves = evict_until(session, task, node, victims, enough)
+            moves = evict_until(session, task, node, named, enough)
             if moves is not None:
                 return moves
     return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from engine.scheduling.actions.evictable import Evictable
-from engine.scheduling.actions.victims import could_fit, evict_until
+from engine.scheduling.actions.victims import evict_until, victims_on
 from engine.scheduling.model.entities import Job, Node, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
@@ -26,14 +28,28 @@ def reclaim(session: Session, placement: Placement) -> None:
             waiting.setdefault(job.queue, []).append(job)
     if not waiting:
         return
-    evictable = Evictable(session.cluster)
+    every = Evictable.of(
+        session.cluster.table,
+        (
+            task
+            for job in session.cluster.jobs.values()
+            if job.path and job.path[0].reclaimable and not job.held
+            for task in job.with_status("Running").values()
+            if task.pod_class.preemptable
+        ),
+    )
+    evictable: dict[str, Evictable] = {}
     jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
     while queues:
+        if session.at_limit():
+            return
         queue = queues.pop()
         if session.overused(queue) or not jobs[queue.name]:
             continue
-        _reclaim_for(session, placement, evictable, queue, jobs[queue.name].pop())
+        if queue.name not in evictable:
+            evictable[queue.name] = every.without(queue.name)
+        _reclaim_for(session, placement, evictable[queue.name], queue, jobs[queue.name].pop())
         queues.push(queue)
 
 
@@ -63,16 +79,13 @@ def _reclaim_for(session: Session, placement: Placement, evictable: Evictable, q
 
 def _make_room(session: Session, placement: Placement, evictable: Evictable, task: Task) -> Statement | None:
     """Find a node and victims for a task; return the moves that have been made, or `None`."""
-    possible = evictable.possible(task, lambda queue: queue.reclaimable and queue.name != task.job.queue)
-    for node in sorted(placement.resolvable(task), key=lambda node: node.row):
-        if not possible[node.row]:
-            continue
-        candidates = [victim for victim in node.tasks.values() if _may_give(victim, task)]
+    for node in evictable.worth_trying(session, "reclaimable", task, np.sort(placement.resolvable(task)), {}):
+        candidates = [victim for victim in evictable.on(node) if victim.status == "Running"]
         # Volcano: a node where nobody could give anything is left to other actions.
         if not candidates:
             continue
-        victims = session.victims_for("reclaimable", task, session.victims_in_order(candidates, task))
-        if could_fit(session.cluster.table, task, node, victims):
+        victims = victims_on(session, "reclaimable", task, node, candidates, {})
+        if victims is not None:
 
             def enough(node: Node = node) -> bool:
                 return placement.room(task, node) and placement.passes(task, node)
@@ -81,15 +94,3 @@ def _make_room(session: Session, placement: Placement, evictable: Evictable, tas
             if moves is not None:
                 return moves
     return None
-
-
-def _may_give(victim: Task, task: Task) -> bool:
-    path = victim.job.path
-    return (
-        victim.status == "Running"
-        and not victim.job.held
-        and victim.pod_class.preemptable
-        and bool(path)
-        and path[0].name != task.job.queue
-        and path[0].reclaimable
-    )

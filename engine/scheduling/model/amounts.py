@@ -114,4 +114,9 @@ def share(part: float, whole: float) -> float:
 
 def dominant_share(part: Mapping[str, float], whole: Mapping[str, float]) -> float:
     """Return the largest fraction that is taken of any resource of the whole (dominant resource fairness)."""
-    return max((share(part.get(name, 0), amount) for name, amount in whole.items()), default=0.0)
+    largest_share = 0.0
+    for name, amount in whole.items():
+        found = share(part.get(name, 0), amount)
+        if found > largest_share:  # noqa: PLR1730 - a call costs as much as the rest, and shares are asked for all the time
+            largest_share = found
+    return largest_share

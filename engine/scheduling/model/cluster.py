@@ -35,6 +35,10 @@ class Cluster:
         """Namespace → weight of its share (label `volcano.sh/namespace.weight` of a quota); absent: 1."""
         self.touched: dict[str, Job] = {}
         """Jobs that changed since the last round ended, by key."""
+        self.moved: list[Job] = []
+        """Jobs whose tasks moved since the last round ended, in that order, so that sums can follow one change at a time."""
+        self.allocated_by_namespace: dict[str, Amounts] = {}
+        """Namespace → sum over its jobs."""
         self.revision = 0
         """Counts changes of anything; a round over an unchanged cluster finds what the last one found."""
         self._unsettled = False
@@ -138,6 +142,8 @@ class Cluster:
             for task in list(job.tasks.values()):
                 self.remove_task(task)
             self.touched.pop(key, None)
+            if not any(self.allocated_by_namespace.get(job.namespace, {}).values()):
+                self.allocated_by_namespace.pop(job.namespace, None)
             self.revision += 1
 
     def class_of(self, shape: PodShape) -> PodClass:
@@ -216,6 +222,7 @@ class Cluster:
         """Bring the sums of a task's job and of the queues above up to date."""
         job, pod_class = task.job, task.pod_class
         self.touched[job.key] = job
+        self.moved.append(job)
         if new.ready != old.ready:
             by = new.ready - old.ready
             job.ready += by
@@ -227,6 +234,7 @@ class Cluster:
         if new.counted != old.counted:
             change = add if new.counted else subtract
             change(job.allocated, pod_class.items)
+            change(self.allocated_by_namespace.setdefault(job.namespace, {}), pod_class.items)
             for queue in job.path:
                 change(queue.allocated, pod_class.items)
         if new.wanted != old.wanted:

@@ -16,10 +16,12 @@ def claimed(job: Job) -> Amounts:
     """
     if job.min_resources is None:
         return {}
-    placed = job.count("Bound", "Binding", "Running", "Allocated")
-    if job.phase != "Inqueue" and not (job.phase == "Running" and placed >= job.min_member):
+    if job.phase not in {"Inqueue", "Running"}:
         return {}
-    return _beyond(job.min_resources, job.allocated)
+    lacking = _beyond(job.min_resources, job.allocated)
+    if lacking and job.phase == "Running" and job.count("Bound", "Binding", "Running", "Allocated") < job.min_member:
+        return {}
+    return lacking
 
 
 def elastic(job: Job) -> Amounts:
@@ -28,4 +30,9 @@ def elastic(job: Job) -> Amounts:
 
 
 def _beyond(one: Amounts, other: Amounts) -> Amounts:
-    return {name: amount - other.get(name, 0) for name, amount in one.items() if amount > other.get(name, 0)}
+    found: Amounts = {}
+    for name, amount in one.items():
+        least = other.get(name, 0)
+        if amount > least:
+            found[name] = amount - least
+    return found

@@ -17,6 +17,7 @@ class Conformance(Plugin):
     """Protect critical pods (Volcano `conformance`)."""
 
     NAME: ClassVar[str] = "conformance"
+    COUNTS_VICTIMS_BY = "job"
 
     def preemptable(self, task: Task, candidates: list[Task]) -> list[Task]:
         """Return those that are neither of namespace `kube-system` nor of a system priority class."""

@@ -20,6 +20,7 @@ class Drf(Plugin):
     """Fair shares of jobs, and with the switch `hierarchy` of the queues' tree (Volcano `drf`)."""
 
     NAME: ClassVar[str] = "drf"
+    COUNTS_VICTIMS_BY = "job"
 
     def open(self, session: Session) -> None:
         """Take the cluster's total; the tree is built when it is needed."""
@@ -27,7 +28,8 @@ class Drf(Plugin):
         self._total = session.total
         self._hierarchy = "hierarchy" in self.option.enabled
         self._tree: Tree | None = None
-        self._tree_of = -1
+        self._followed = 0
+        """How much of `Cluster.moved` the tree knows."""
 
     def _share(self, allocated: Amounts) -> float:
         return dominant_share(allocated, self._total)
@@ -44,7 +46,9 @@ class Drf(Plugin):
         left: dict[str, Amounts] = {}
         victims = []
         for victim in candidates:
-            allocated = left.setdefault(victim.job.key, dict(victim.job.allocated))
+            allocated = left.get(victim.job.key)
+            if allocated is None:
+                allocated = left[victim.job.key] = dict(victim.job.allocated)
             subtract(allocated, victim.pod_class.items)
             if share < self._share(allocated) + _DELTA:
                 victims.append(victim)
@@ -60,7 +64,7 @@ class Drf(Plugin):
         """Return tasks without which their branch of the tree still comes after the reclaimer's."""
         if not self._hierarchy:
             return None
-        tree = build_tree(self.session.cluster, self._total)
+        tree = self._present_tree()
         tree.change(task.job, task.pod_class.items, 1)
         victims = []
         for victim in candidates:
@@ -68,9 +72,16 @@ class Drf(Plugin):
             if tree.before(task.job.path, victim.job.path):
                 victims.append(victim)
             tree.change(victim.job, victim.pod_class.items, 1)
+        tree.change(task.job, task.pod_class.items, -1)
         return victims
 
     def _present_tree(self) -> Tree:
-        if self._tree is None or self._tree_of != self.session.cluster.revision:
-            self._tree, self._tree_of = build_tree(self.session.cluster, self._total), self.session.cluster.revision
+        """Return the tree, up to date: made when it is first needed in a session, then following the jobs that change."""
+        cluster = self.session.cluster
+        if self._tree is None:
+            self._tree = build_tree(cluster, self._total)
+        else:
+            for job in dict.fromkeys(cluster.moved[self._followed :]):
+                self._tree.follow(job)
+        self._followed = len(cluster.moved)
         return self._tree

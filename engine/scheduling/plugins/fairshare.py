@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from engine.scheduling.model.amounts import Amounts, add, dominant_share
+from engine.scheduling.model.amounts import dominant_share
 from engine.scheduling.model.entities import Job
-from engine.scheduling.session import Plugin, Session
+from engine.scheduling.session import Plugin
 
 __all__ = ["FairShare"]
 
@@ -19,22 +19,8 @@ class FairShare(Plugin):
 
     NAME: ClassVar[str] = "fairshare"
 
-    def open(self, session: Session) -> None:
-        """Sums are made when they are first needed, and anew when tasks have moved since."""
-        super().open(session)
-        self._shares: dict[str, float] = {}
-        self._shares_of = -1
-
     def job_order(self, job: Job) -> float:
         """The job whose namespace has the smallest share of its weight comes first."""
         cluster = self.session.cluster
-        if self._shares_of != cluster.revision:
-            sums: dict[str, Amounts] = {}
-            for one in cluster.jobs.values():
-                add(sums.setdefault(one.namespace, {}), one.allocated.items())
-            self._shares = {
-                namespace: dominant_share(allocated, self.session.total) / cluster.namespace_weights.get(namespace, 1)
-                for namespace, allocated in sums.items()
-            }
-            self._shares_of = cluster.revision
-        return self._shares.get(job.namespace, 0.0)
+        held = cluster.allocated_by_namespace.get(job.namespace, {})
+        return dominant_share(held, self.session.total) / cluster.namespace_weights.get(job.namespace, 1)

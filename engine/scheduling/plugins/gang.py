@@ -17,6 +17,7 @@ class Gang(Plugin):
     """All or nothing (Volcano `gang`)."""
 
     NAME: ClassVar[str] = "gang"
+    COUNTS_VICTIMS_BY = "job"
 
     def job_valid(self, job: Job) -> Invalid | None:
         """Return why a job can never be complete: too few pods of a task, sub-groups, or pods."""

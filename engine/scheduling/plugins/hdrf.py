@@ -22,12 +22,15 @@ class _Branch:
     """A node of the tree; a job if it has no children."""
 
     weight: float = 1.0
+    parent: _Branch | None = None
     children: dict[str, _Branch] = field(default_factory=dict)
     job: bool = False
     allocated: Amounts = field(default_factory=dict)
     requested: Amounts = field(default_factory=dict)
     share: float = 0.0
     saturated: bool = False
+    stale: bool = True
+    """Something below it has changed since its share was calculated."""
 
     @property
     def key(self) -> tuple[bool, float]:
@@ -35,33 +38,45 @@ class _Branch:
 
 
 class Tree:
-    """The branches with what jobs hold and ask for."""
+    """The branches with what jobs hold and ask for. After a change only the branches above it are calculated anew."""
 
     def __init__(self, total: Amounts) -> None:
         self._root = _Branch()
         self._total = total
         self._allocated: Amounts = {}
-        self._stale = False
+        self._demanded: set[str] = set()
+        """Resources of which the cluster has some left."""
 
     def add_job(self, job: Job) -> None:
         """Add a job below its queue's branch."""
         branch = self._root
         for name, weight in _branches(job.path):
             if name not in branch.children:
-                branch.children[name] = _Branch(weight)
+                branch.children[name] = _Branch(weight, branch)
             branch = branch.children[name]
-        branch.children[f"job {job.key}"] = _Branch(job=True, allocated=dict(job.allocated), requested=dict(job.requested))
-        add(self._allocated, job.allocated.items())
-        self._stale = True
+        branch.children[f"job {job.key}"] = _Branch(parent=branch, job=True)
+        self.follow(job)
+
+    def follow(self, job: Job) -> None:
+        """Take over what a job holds and asks for now."""
+        leaf = self._leaf(job)
+        subtract(self._allocated, leaf.allocated.items())
+        leaf.allocated, leaf.requested = dict(job.allocated), dict(job.requested)
+        add(self._allocated, leaf.allocated.items())
+        _set_stale(leaf)
 
     def change(self, job: Job, part: Part, by: int) -> None:
         """Let a job hold more (1) or less (-1)."""
+        leaf = self._leaf(job)
+        for amounts in (leaf.allocated, self._allocated):
+            (add if by > 0 else subtract)(amounts, part)
+        _set_stale(leaf)
+
+    def _leaf(self, job: Job) -> _Branch:
         branch = self._root
         for name, _ in _branches(job.path):
             branch = branch.children[name]
-        for amounts in (branch.children[f"job {job.key}"].allocated, self._allocated):
-            (add if by > 0 else subtract)(amounts, part)
-        self._stale = True
+        return branch.children[f"job {job.key}"]
 
     def path_key(self, path: tuple[Queue, ...]) -> tuple[object, ...]:
         """Return the place of a queue, given with those above it: the keys of its branches from the root down."""
@@ -80,17 +95,18 @@ class Tree:
         return left[:depth] < right[:depth]
 
     def _refresh(self) -> None:
-        if self._stale:
-            self._stale = False
+        if self._root.stale:
             demanded = {name for name, amount in self._total.items() if self._allocated.get(name, 0) < amount}
-            self._update(self._root, demanded)
+            self._update(self._root, every=demanded != self._demanded, demanded=demanded)
+            self._demanded = demanded
 
-    def _update(self, branch: _Branch, demanded: set[str]) -> None:
-        """Set shares and saturation below a branch, then its own.
+    def _update(self, branch: _Branch, *, every: bool, demanded: set[str]) -> None:
+        """Set shares and saturation of what is stale (or everything) below a branch, then its own.
 
         A job is saturated if some resource that it asks for is met, or the cluster has none left. A branch holds what its
         saturated children hold, and of the others what they would hold at the smallest dominant share among them.
         """
+        branch.stale = False
         if branch.job:
             branch.share = dominant_share(branch.allocated, self._total)
             branch.saturated = any(
@@ -100,7 +116,8 @@ class Tree:
             )
             return
         for child in branch.children.values():
-            self._update(child, demanded)
+            if every or child.stale:
+                self._update(child, every=every, demanded=demanded)
         active = [child.share for child in branch.children.values() if child.share and not child.saturated]
         smallest = min([1.0, *active])
         branch.allocated = {}
@@ -118,6 +135,13 @@ def build_tree(cluster: Cluster, total: Amounts) -> Tree:
         if job.path:
             tree.add_job(job)
     return tree
+
+
+def _set_stale(leaf: _Branch) -> None:
+    branch: _Branch | None = leaf
+    while branch is not None:
+        branch.stale = True
+        branch = branch.parent
 
 
 def _branches(path: tuple[Queue, ...]) -> list[tuple[str, float]]:

@@ -14,6 +14,7 @@ class Priority(Plugin):
     """Order by priority (Volcano `priority`). Reclaiming from other queues does not depend on it."""
 
     NAME: ClassVar[str] = "priority"
+    COUNTS_VICTIMS_BY = "job"
 
     def job_order(self, job: Job) -> float:
         """Higher priority first."""

@@ -37,6 +37,7 @@ class Proportion(LimitsQueues):
     """Weighted shares of queues that have jobs (Volcano `proportion`)."""
 
     NAME: ClassVar[str] = "proportion"
+    COUNTS_VICTIMS_BY = "queue"
 
     def open(self, session: Session) -> None:
         """Share the cluster out anew."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from math import inf
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
-from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, within
+from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, subtract, within
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.queues import Queue
@@ -46,12 +46,15 @@ class Claims:
     """By queue, and those above it: what is held and claimed, less what is held beyond minima."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._extra: dict[str, Amounts] = {}
+        own: dict[str, Amounts] = {}
         for job in cluster.jobs.values():
-            for queue in job.path:
-                extra = self._extra.setdefault(queue.name, {})
-                add(extra, claimed(job).items())
-                add(extra, ((name, -amount) for name, amount in elastic(job).items()))
+            extra = own.setdefault(job.queue, {})
+            add(extra, claimed(job).items())
+            subtract(extra, elastic(job).items())
+        self._extra: dict[str, Amounts] = {}
+        for name, extra in own.items():
+            for queue in cluster.path_of(name):
+                add(self._extra.setdefault(queue.name, {}), extra.items())
 
     def of(self, queue: Queue) -> Amounts:
         """Return what counts against a queue's limit when another job asks to be let in."""
@@ -59,11 +62,10 @@ class Claims:
         add(found, self._extra.get(queue.name, {}).items())
         return found
 
-    def let_in(self, job: Job) -> None:
+    def let_in(self, job: Job, resources: Amounts) -> None:
         """Count what a job has been let in for."""
-        if job.min_resources is not None:
-            for queue in job.path:
-                add(self._extra.setdefault(queue.name, {}), job.min_resources.items())
+        for queue in job.path:
+            add(self._extra.setdefault(queue.name, {}), resources.items())
 
 
 class LimitsQueues(Plugin, ABC):
@@ -96,7 +98,8 @@ class LimitsQueues(Plugin, ABC):
 
     def job_enqueued(self, job: Job) -> None:
         """Count what a job has been let in for."""
-        self._claimed().let_in(job)
+        if job.min_resources is not None:
+            self._claimed().let_in(job, job.min_resources)
 
     def _claimed(self) -> Claims:
         if self._claims is None:
