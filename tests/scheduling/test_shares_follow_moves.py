@@ -53,7 +53,8 @@ def test_a_tree_that_follows_moves_is_the_tree_of_all_jobs(monkeypatch):
 def test_what_namespaces_hold_is_what_their_jobs_hold():
     for seed in range(15):
         for twin in story(seed, FAIRSHARE):
-            cluster, held = twin.cluster, {}
+            cluster = twin.cluster
+            held: dict[str, int] = {}
             for job in cluster.jobs.values():
                 add(held, job.allocated.items())
             assert nonzero(cluster.allocated_by_namespace.get("ns", {})) == nonzero(held)
