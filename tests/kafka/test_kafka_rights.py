@@ -350,7 +350,8 @@ def test_without_billing_and_scheduling_nobody_needs_a_right_to_them(guarded: Gu
 
 @pytest.mark.parametrize("taken", ["Write billing", "Write lahar-billing*"])
 def test_a_billing_worker_that_may_not_do_its_work_says_so_where_its_readiness_is_asked(guarded: Guarded, taken: str) -> None:
-    billing = ["worker", "--stage", "billing", "--instance", "b"]
+    # By the name of the one before, whose place the group keeps for a restart.
+    billing = ["worker", "--stage", "billing", "--instance", "a"]
     with guarded.process(without(rights(BILLING), taken), *billing, KAFKA_REQUEST_SECONDS="3") as worker:
         guarded.log("made-")("ingest", "--recorded", "-", given=RAN.replace("ran", f"ran-{len(taken)}"))
         guarded.log("made-")("run", "--once", LAHAR_BILLING="0")
