@@ -165,7 +165,7 @@ _DATA: Final[tuple[Data, ...]] = (
     decisions.DecidedUnschedulable(9, "NotEnoughResources", "2/3 nodes have not enough nvidia.com/gpu"),
     decisions.DecisionAccepted("bound-llama-finetune-1", "bound", [decisions.Placement("worker", 1, 1, "gpu-07")]),
     decisions.DecisionRefused("bound-llama-finetune-2", "bound", "NodeGone", "cluster prod-1 has no node gpu-07"),
-    scheduling.RoundEnded(enqueued=1, bound=2, pending={"research": 3}),
+    scheduling.RoundEnded(enqueued=1, bound=2, pending={"research": 3}, oldest={"research": _START}),
     scheduling.GroupPhaseChanged("Inqueue", "Pending"),
     scheduling.JobExplained(
         "InsufficientResource",

@@ -35,6 +35,8 @@ class RoundEnded(Data):
     """Attempts that are to give up their node."""
     pending: dict[str, int] = field(default_factory=dict)
     """Queue → jobs that wait in it, for their pods or for nodes."""
+    oldest: dict[str, Micros] = field(default_factory=dict)
+    """Queue → when the first submitted of those jobs was submitted."""
     more: bool = False
     """It stopped at the limit of placements of one round: the next one goes on at once."""
     next: Micros | None = None

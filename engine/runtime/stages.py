@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any, Final
 
 from engine.billing.stage import BillingStage
@@ -60,7 +61,7 @@ def scheduling(settings: Settings) -> SchedulingStage:
     """
     configuration = load_configuration(settings.scheduler_config)
     try:
-        return SchedulingStage(configuration, load_plugins(configuration))
+        return SchedulingStage(configuration, load_plugins(configuration), stopwatch=perf_counter)
     except ConfigurationError as error:
         raise ConfigurationError(f"{settings.scheduler_config}: {error}") from None
 

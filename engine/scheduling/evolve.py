@@ -52,7 +52,7 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
     now = event.recordedtime
     cluster.rounds, cluster.own, cluster.other, cluster.wake = event.sequence, None, None, data.next
     cluster.scheduler.memory = data.memory
-    cluster.pending = data.pending
+    cluster.pending, cluster.oldest = data.pending, data.oldest
     for kind in COUNTED:
         cluster.counts[kind] = cluster.counts.get(kind, 0) + getattr(data, kind)
     cluster.floor = now if data.more else next_mark(now)

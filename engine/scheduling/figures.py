@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import nlargest
+from heapq import nlargest, nsmallest
+from operator import itemgetter
 from typing import Literal
 
+from engine.events.times import SECOND
 from engine.scheduling.state import State
 
 __all__ = ["figures"]
@@ -21,11 +23,17 @@ def figures(state: State) -> Iterator[_Figure]:
     for cluster in state.clusters.values():
         of = ("cluster", cluster.id)
         yield "scheduling_rounds", "Rounds of scheduling.", "counter", (of,), cluster.rounds
+        for action, seconds in cluster.scheduler.seconds.items():
+            yield "scheduling_action_seconds", "What rounds took, by action.", "counter", (of, ("action", action)), seconds
         for kind, count in cluster.counts.items():
             yield "scheduling_decided", "Jobs enqueued; attempts bound, pipelined, evicted.", "counter", (of, ("kind", kind)), count
         for reason, count in cluster.refused.items():
             yield "scheduling_refused", "Decisions that lifecycle refused.", "counter", (of, ("reason", reason)), count
         yield "scheduling_lost", "Decisions that were not answered in time.", "counter", (of,), cluster.lost
-        shown = nlargest(_QUEUES, cluster.pending.items(), key=lambda found: found[1])
-        for queue, count in shown:
+        if not cluster.jobs:  # the last one that waited is gone, and no round follows
+            continue
+        for queue, count in nlargest(_QUEUES, cluster.pending.items(), key=itemgetter(1)):
             yield "scheduling_pending_jobs", "Jobs that wait, by queue.", "gauge", (of, ("queue", queue)), count
+        name, text = "scheduling_oldest_pending_timestamp_seconds", "When the first submitted of them was submitted."
+        for queue, submitted in nsmallest(_QUEUES, cluster.oldest.items(), key=itemgetter(1)):
+            yield name, text, "gauge", (of, ("queue", queue)), submitted / SECOND

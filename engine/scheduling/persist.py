@@ -35,6 +35,7 @@ class _Cluster(Struct, array_like=True):
     refused: dict[str, int]
     lost: int
     pending: dict[str, int]
+    oldest: dict[str, Micros] = {}
 
 
 _write: Final = msgpack.Encoder().encode
@@ -108,7 +109,7 @@ def dump(state: State, record: str) -> bytes | None:
 def _cluster(found: ClusterState) -> _Cluster:
     marks = found.own, found.other, found.wake, found.floor
     refused = dict(sorted(found.refused.items()))
-    return _Cluster(found.rounds, *marks, found.scheduler.memory, found.counts, refused, found.lost, found.pending)
+    return _Cluster(found.rounds, *marks, found.scheduler.memory, found.counts, refused, found.lost, found.pending, found.oldest)
 
 
 def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
@@ -139,7 +140,7 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
         cluster.rounds, cluster.own, cluster.other = kept.rounds, kept.own, kept.other
         cluster.wake, cluster.floor = kept.wake, kept.floor
         cluster.scheduler.memory, cluster.counts, cluster.refused = kept.memory, kept.counts, kept.refused
-        cluster.lost, cluster.pending = kept.lost, kept.pending
+        cluster.lost, cluster.pending, cluster.oldest = kept.lost, kept.pending, kept.oldest
     for name in sorted(state.jobs):
         _restore(state, state.jobs[name], groups.get(name), pages.get(name, []))
     heapify(state.unanswered)

@@ -109,8 +109,9 @@ def run_round(turn: Turn, cluster: ClusterState, limit: int) -> Iterator[Event[A
 
 def given_up(turn: Turn, cluster: ClusterState, error: str) -> Iterator[Event[Any]]:
     """Yield that a round cannot be run; it is tried again in a minute, or when something changes."""
-    pending = _pending(turn.state, cluster.explained)
-    yield turn.ended(cluster, RoundEnded(pending=pending, next=turn.now + _AGAIN, memory=cluster.scheduler.memory, error=error))
+    pending, oldest = _pending(turn.state, cluster.explained)
+    after, memory = turn.now + _AGAIN, cluster.scheduler.memory
+    yield turn.ended(cluster, RoundEnded(pending=pending, oldest=oldest, next=after, memory=memory, error=error))
 
 
 def timed_out(turn: Turn, known: KnownJob, decision: str) -> Iterator[Event[Any]]:
@@ -191,20 +192,22 @@ def _summary(state: State, cluster: ClusterState, found: _Found) -> RoundEnded:
         len(outcome.bound),
         len(outcome.pipelined),
         len(outcome.evicted),
-        _pending(state, cluster.explained if outcome.skipped else outcome.reasons),
+        *_pending(state, cluster.explained if outcome.skipped else outcome.reasons),
         outcome.more,
         found.next,
         found.memory,
     )
 
 
-def _pending(state: State, jobs: Iterable[str]) -> dict[str, int]:
-    counts: dict[str, int] = {}
+def _pending(state: State, jobs: Iterable[str]) -> tuple[dict[str, int], dict[str, Micros]]:
+    """Return queue → how many jobs wait in it, and queue → when the first of them was submitted."""
+    submitted: dict[str, list[Micros]] = {}
     for ident in jobs:
-        group = state.jobs[ident].group
-        if group is not None:
-            counts[group.spec.queue] = counts.get(group.spec.queue, 0) + 1
-    return dict(sorted(counts.items()))
+        known = state.jobs[ident]
+        if known.group is not None:
+            submitted.setdefault(known.group.spec.queue, []).append(known.head.created)
+    queues = sorted(submitted.items())
+    return {queue: len(times) for queue, times in queues}, {queue: min(times) for queue, times in queues}
 
 
 # --- decisions ------------------------------------------------------------------------------------------------------------------

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from weakref import WeakKeyDictionary
 
 from engine.scheduling.actions import ACTIONS
@@ -23,13 +24,20 @@ __all__ = ["Scheduler"]
 class Scheduler:
     """A configuration at work on one cluster."""
 
-    def __init__(self, cluster: Cluster, configuration: Configuration, more: Mapping[str, type[Plugin]] | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        configuration: Configuration,
+        more: Mapping[str, type[Plugin]] | None = None,
+        stopwatch: Callable[[], float] = lambda: 0.0,
+    ) -> None:
         """Make the plugins.
 
         Args:
             cluster: the state that rounds decide on, and change by what they decide.
             configuration: actions and plugins.
             more: plugins of third parties, by name.
+            stopwatch: seconds since some moment, for `seconds` only; by default no time passes.
 
         Raises:
             ConfigurationError: an action, a plugin or an argument is not known, or two plugins do not go together.
@@ -47,6 +55,10 @@ class Scheduler:
         self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
         self._unchanged: tuple[int, int | None] | None = None
         """Revision of the cluster after a round that decided nothing, and when time alone can change that."""
+        self._stopwatch = stopwatch
+        self.seconds = dict.fromkeys(("open", *configuration.actions, "close"), 0.0)
+        """Action → what it took of all rounds by the stopwatch; `open` and `close`: what came before and after the actions.
+        Nothing is decided by it."""
 
     @classmethod
     def must_be_right(cls, configuration: Configuration, more: Mapping[str, type[Plugin]] | None = None) -> None:
@@ -98,11 +110,13 @@ class Scheduler:
             revision, until = self._unchanged
             if revision == self._cluster.revision and (until is None or now < until):
                 return Outcome(skipped=True)
-        session, placement = self.open(now, guarded=guarded)
+        with self._timed("open"):
+            session, placement = self.open(now, guarded=guarded)
         session.limit = limit
         self.run(session, placement)
         session.outcome.reasons.update(failed or {})
-        close(session)
+        with self._timed("close"):
+            close(session)
         outcome = session.outcome
         self._unchanged = None
         if not (outcome.enqueued or outcome.bound or outcome.evicted or outcome.phases):
@@ -128,9 +142,18 @@ class Scheduler:
     def run(self, session: Session, placement: Placement) -> None:
         """Run the configured actions."""
         for action in self._configuration.actions:
-            ACTIONS[action](session, placement)
+            with self._timed(action):
+                ACTIONS[action](session, placement)
             if session.outcome.more:
                 return
+
+    @contextmanager
+    def _timed(self, what: str) -> Iterator[None]:
+        begun = self._stopwatch()
+        try:
+            yield
+        finally:
+            self.seconds[what] += self._stopwatch() - begun
 
 
 def close(session: Session) -> None:

@@ -6,7 +6,7 @@ due at the next whole second after something changed, or when time alone may cha
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from functools import partial
 from heapq import heappop
 from typing import Any, Final, Literal
@@ -44,6 +44,7 @@ class SchedulingStage:
         plugins: Mapping[str, type[Plugin]] | None = None,
         *,
         round_limit: int = ROUND_LIMIT,
+        stopwatch: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """Check the configuration.
 
@@ -51,12 +52,13 @@ class SchedulingStage:
             configuration: actions and plugins.
             plugins: those of third parties, by name.
             round_limit: attempts that one round gives a node at most, but for a gang that is bound whole.
+            stopwatch: seconds since some moment, for the metric of time by action only; by default no time passes.
 
         Raises:
             ConfigurationError: an action, a plugin or an argument is not known, or two plugins do not go together.
         """
         Scheduler.must_be_right(configuration, plugins)
-        self._scheduler = partial(Scheduler, configuration=configuration, more=plugins)
+        self._scheduler = partial(Scheduler, configuration=configuration, more=plugins, stopwatch=stopwatch)
         self._limit = round_limit
 
     def initial(self) -> State:

@@ -225,6 +225,8 @@ class ClusterState:
     """Decisions that were not answered in time."""
     pending: dict[str, int] = field(default_factory=dict)
     """Queue → jobs that wait in it, at the end of the last round."""
+    oldest: dict[str, Micros] = field(default_factory=dict)
+    """Queue → when the first submitted of those jobs was submitted."""
     jobs: int = 0
     """Jobs that we schedule. Derived, as all that follows."""
     waiting: dict[str, None] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from counting_stage import CountingStage, custom
-from deployment import Deployment, task, vcjob
+from deployment import refused
 from prometheus_client import PlatformCollector, ProcessCollector
 from prometheus_client.core import Metric
 
@@ -59,22 +59,6 @@ def described(family: Metric) -> tuple[str, Row]:
     return family.name + "_total" * (family.type == "counter"), (family.type, labels.pop())
 
 
-def scheduled() -> Deployment:
-    """A log in which a decision of scheduling was refused, and its job waits."""
-    deployment = Deployment()
-    deployment.node("n1")
-    deployment.submit("j1", vcjob("train", task()))
-    deployment.settle()
-    deployment.wait()
-    deployment.deaf = True
-    deployment.wait()
-    deployment.node("n1", unschedulable=True)
-    deployment.settle()
-    deployment.deaf = False
-    deployment.wait(2)
-    return deployment
-
-
 @pytest.fixture
 def exported() -> dict[str, Row]:
     """What a process exports in which everything has happened once."""
@@ -94,7 +78,7 @@ def exported() -> dict[str, Row]:
     monitoring.metrics.rebalanced("lifecycle", 1.0)
     monitoring.metrics.sized("lifecycle", 1)
     other = Monitoring(Settings(), {})
-    Processor(scheduled().log, SchedulingStage(), observer=other.observer).open()
+    Processor(refused().log, SchedulingStage(), observer=other.observer).open()
     of_stages = [family for family in other.registry.collect() if family.name.startswith("lahar_scheduling_")]
     return dict(map(described, [*monitoring.registry.collect(), *of_stages]))
 

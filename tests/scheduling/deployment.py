@@ -28,7 +28,7 @@ from engine.processor.processor import Processor
 from engine.scheduling.stage import SchedulingStage
 from statemachines.spec import Requests
 
-__all__ = ["CLUSTER", "SECOND", "START", "Deployment", "FakeCluster", "task", "vcjob"]
+__all__ = ["CLUSTER", "SECOND", "START", "Deployment", "FakeCluster", "refused", "task", "vcjob"]
 
 SECOND = 1_000_000
 START = 1_000_000 * SECOND
@@ -230,3 +230,19 @@ class Deployment(FakeCluster):
         for _ in range(seconds):
             self.now = (self.now // SECOND + 1) * SECOND
             self.settle()
+
+
+def refused() -> Deployment:
+    """One in which a decision was refused and its job waits, so that every metric of the stage has a value."""
+    deployment = Deployment()
+    deployment.node("n1")
+    deployment.submit("j1", vcjob("train", task()))
+    deployment.settle()
+    deployment.wait()
+    deployment.deaf = True
+    deployment.wait()
+    deployment.node("n1", unschedulable=True)
+    deployment.settle()
+    deployment.deaf = False
+    deployment.wait(2)
+    return deployment
