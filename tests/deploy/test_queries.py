@@ -9,6 +9,7 @@ from typing import Any
 
 import promql_parser
 import pytest
+from deployment import refused
 from lifecycle_inputs import inputs
 from monitoring import panels, queries, variables
 from prometheus_client import CollectorRegistry, ProcessCollector
@@ -21,6 +22,7 @@ from engine.log.memory import MemoryLog
 from engine.log.port import Partition
 from engine.processor.processor import Processor
 from engine.runtime.metrics import ProcessorMetrics
+from engine.scheduling.stage import SchedulingStage
 
 OF_PROMETHEUS = {"up": {"job", "instance"}, "ALERTS": {"alertname", "alertstate", "severity", "job", "instance"}}
 TARGET = {"job", "instance"}
@@ -55,6 +57,7 @@ def metrics() -> dict[str, set[str]]:
     observer.sized("lifecycle", 1)
     processor.open()
     EffectMetrics(registry, lambda: [CallbackStatus("a", 3)])
+    Processor(refused().log, SchedulingStage(), observer=observer).open()
     run_agents(log, registry)
     return exported(registry.collect())
 
