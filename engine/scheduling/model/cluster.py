@@ -10,7 +10,7 @@ from engine.events.pod_shape import PodShape
 from engine.scheduling.model.amounts import Amounts, add, subtract
 from engine.scheduling.model.budgets import Budget, Quota
 from engine.scheduling.model.entities import EFFECTS, NO_EFFECT, Effect, Job, Node, PodClass, Status, Task
-from engine.scheduling.model.nodes import NodeTable
+from engine.scheduling.model.nodes import NodeTable, row_sums
 from engine.scheduling.model.presence import Presence
 from engine.scheduling.model.queues import Queue
 
@@ -66,7 +66,6 @@ class Cluster:
     def settle(self) -> None:
         """Bring arrays up to date after nodes or resources changed. Rounds do it first."""
         if self._unsettled:
-            self._unsettled = False
             self.table.lay_out(self.nodes.values())
             self.presence.forget()
             self._set_vectors()
@@ -74,6 +73,7 @@ class Cluster:
                 for task in node.tasks.values():
                     effect = EFFECTS[task.status]
                     self.table.take(node.row, task.pod_class, effect.idle, effect.future)
+            self._unsettled = False
         elif self._vectors_of != len(self.table.resources):
             self._set_vectors()
 
@@ -249,5 +249,5 @@ class Cluster:
 
     def used(self) -> Amounts:
         """Return what is taken of all nodes."""
-        sums = (self.table.allocatable - self.table.idle).sum(axis=1)
-        return {name: int(sums[row]) for name, row in self.table.resources.items()}
+        sums = row_sums(self.table.allocatable - self.table.idle)
+        return {name: sums[row] for name, row in self.table.resources.items()}
