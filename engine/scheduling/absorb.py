@@ -184,6 +184,7 @@ def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: Att
             attempt.phase, attempt.node, attempt.decided = "Bound", data.node, ""
             if attempt.claim is not None and attempt.claim.node:
                 attempt.claim = None
+            known.head.refusals = 0
         case AttemptRunning():
             attempt.phase = "Running"
         case AttemptTerminating():
@@ -253,6 +254,10 @@ def _effect_settled(state: State, known: KnownJob, event: Event[EffectSettled]) 
     attempt.binding = ""
     if event.data.outcome == "failed":  # another decision may give it another node
         attempt.decided = ""
+        if known.head.retry <= event.recordedtime:  # of bindings that fail together, the first counts
+            _leave_alone(known.head, event.recordedtime)
+        stand(state, known)
+        touch(state, known)
         _changed(state, known, event)
     touch_attempt(state, known, attempt)
 
@@ -286,7 +291,8 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
     data, head = event.data, known.head
     if known.group is None:
         return
-    head.refusals = 0
+    if data.kind != "bound":  # that is done when a node has taken a pod
+        head.refusals = 0
     head.open.pop(data.decision, None)
     if data.kind == "enqueued":
         head.enqueued, head.enqueuing = True, ""
@@ -307,12 +313,17 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
             touch_attempt(state, known, attempt)
 
 
+def _leave_alone(head: Head, moment: Micros) -> None:
+    """Decide nothing about a job for a second after a refusal or a failed binding, and twice as long after each further one."""
+    head.refusals += 1
+    head.retry = moment + min(SECOND << min(head.refusals - 1, 10), _LONGEST_RETRY)
+
+
 def _refused(state: State, known: KnownJob, event: Event[DecisionRefused]) -> None:
     head = known.head
     if known.group is None:
         return
-    head.refusals += 1
-    head.retry = event.recordedtime + min(SECOND << min(head.refusals - 1, 10), _LONGEST_RETRY)
+    _leave_alone(head, event.recordedtime)
     free(state, known, event.data.decision)
     refused = state.cluster(head.cluster).refused
     refused[event.data.reason] = refused.get(event.data.reason, 0) + 1

@@ -147,9 +147,9 @@ class Head(Struct, array_like=True):
     """Reason of the last such decision, until the job is given nodes."""
     reason: JobExplained | None = None
     refusals: int = 0
-    """Decisions refused since the last one that was accepted."""
+    """Decisions refused, and bindings failed, since the last that was carried out."""
     retry: Micros = 0
-    """After a refusal: when it may be decided about again."""
+    """After a refusal or a failed binding: when it may be decided about again."""
 
 
 @dataclass(slots=True)

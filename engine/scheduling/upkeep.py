@@ -57,12 +57,14 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
 
 
 def revise(state: State, known: KnownJob) -> None:
-    """Bring what the group of a job asks for up to date."""
+    """Bring what the group of a job asks for up to date, and the priorities of its tasks."""
     if known.group is not None and known.model is not None:
         _ask(state, known.head.cluster, known.model, known.group)
-        model = state.cluster(known.head.cluster).model
-        model.touched[known.id] = known.model
-        model.revision += 1
+        cluster = state.cluster(known.head.cluster)
+        for task in known.tasks.values():
+            task.priority = _priority(cluster.priorities, known.group, task.pod_class.shape, task.pod_class.annotations)
+        cluster.model.touched[known.id] = known.model
+        cluster.model.revision += 1
 
 
 def _ask(state: State, cluster: str, job: Job, group: Group) -> None:
@@ -287,10 +289,7 @@ def _place_all(state: State, keys: Iterable[tuple[str, tuple[str, int, int]]]) -
 
 def _update_priorities(state: State, cluster: ClusterState) -> None:
     """Priorities of classes change rarely: those of all jobs and tasks are looked up anew."""
-    priorities = cluster.priorities = Priorities(state.facts, cluster.id)
+    cluster.priorities = Priorities(state.facts, cluster.id)
     for known in state.jobs.values():
-        if known.group is None or known.head.cluster != cluster.id:
-            continue
-        revise(state, known)
-        for task in known.tasks.values():
-            task.priority = _priority(priorities, known.group, task.pod_class.shape, task.pod_class.annotations)
+        if known.head.cluster == cluster.id:
+            revise(state, known)

@@ -118,6 +118,21 @@ def test_a_binding_that_failed_is_decided_again(deployment):
     assert deployment.places("j1") == {"j1-w-0-1": "n1"}
 
 
+def test_a_node_that_takes_nothing_fills_no_log():
+    class Refusing(Deployment):
+        def obey(self) -> bool:
+            self.failing = True
+            return super().obey()
+
+    refusing = Refusing()
+    refusing.node("n1", cpu=4)
+    refusing.submit("j1", vcjob("train", task("w", 1)))
+    refusing.settle()
+    refusing.wait(130)
+    times = [event.time for event in refusing.events(DecidedBound)]
+    assert [(later - earlier) // SECOND for earlier, later in pairwise(times)] == [1, 2, 4, 8, 16, 32, 64]
+
+
 def test_a_round_stops_at_its_limit_and_goes_on_at_once():
     deployment = Deployment(stage=lambda: SchedulingStage(round_limit=2))
     deployment.node("n1", cpu=8)
@@ -235,6 +250,32 @@ def test_a_capacity_below_what_is_used_ends_nothing(deployment):
     deployment.wait(3)
     assert set(deployment.places("j1").values()) == {"n1"}
     assert set(deployment.places("j2").values()) <= {None}
+
+
+def test_a_node_that_claims_to_have_more_than_there_is_ends_nothing(deployment):
+    most = 2**63 - 1
+    for name in ("a1", "a2", "a3"):
+        seen = NodeObserved(name, cpu_milli=most, memory_bytes=most, gpu=most, pods=2**31, unschedulable=True)
+        deployment.give("cluster", seen, name)
+    deployment.submit("j1", vcjob("train", task("w", 2)))
+    deployment.settle()
+    deployment.wait(4)
+    assert set(deployment.places("j1").values()) == {"n1"}
+
+
+def test_pods_have_the_priority_that_their_job_is_given_later(deployment):
+    deployment.apply("PriorityClass", "low", value=10)
+    deployment.apply("PriorityClass", "high", value=1000)
+    deployment.submit("j1", vcjob("train", task("w", 1), priorityClassName="low"))
+    deployment.settle()
+    deployment.wait(2)
+    deployment.update("j1", vcjob("train", task("w", 1), priorityClassName="high"))
+    deployment.settle()
+    live, restarted = deployment.scheduling.state, SchedulingStage().initial()
+    records = [(name, SchedulingStage.dump(live, name)) for name in SchedulingStage.records(live)]
+    SchedulingStage.load(restarted, records)
+    for state in (live, restarted):
+        assert [one.priority for one in state.jobs["j1"].tasks.values()] == [1000]
 
 
 def test_an_aborted_job_waits_anew_when_it_is_resumed(deployment):
