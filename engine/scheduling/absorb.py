@@ -21,7 +21,7 @@ from engine.scheduling.state import Attempt, Group, Head, KnownJob, Open, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["absorb", "await_answer", "free", "touch", "touch_attempt"]
+__all__ = ["absorb", "await_answer", "free", "pause", "touch", "touch_attempt"]
 
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
@@ -313,10 +313,15 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
             touch_attempt(state, known, attempt)
 
 
+def pause(times: int) -> Micros:
+    """Return how long to wait after what was in vain so many times: 1 s, each time twice as long, at most 64 s."""
+    return min(SECOND << min(times - 1, 10), _LONGEST_RETRY)
+
+
 def _leave_alone(head: Head, moment: Micros) -> None:
     """Decide nothing about a job for a second after a refusal or a failed binding, and twice as long after each further one."""
     head.refusals += 1
-    head.retry = moment + min(SECOND << min(head.refusals - 1, 10), _LONGEST_RETRY)
+    head.retry = moment + pause(head.refusals)
 
 
 def _refused(state: State, known: KnownJob, event: Event[DecisionRefused]) -> None:

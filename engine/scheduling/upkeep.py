@@ -32,7 +32,7 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
     Args:
         state: the state.
         known: the job.
-        now: a refusal up to which it was left alone holds it no longer (microseconds).
+        now: a refusal or evictions up to which it was left alone hold it no longer (microseconds).
     """
     group, head = known.group, known.head
     if group is None:
@@ -45,13 +45,14 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
         cluster.jobs += 1
     model = known.model
     held = head.parked or head.finished or not head.grouped or head.retry > now
-    if (model.held, model.phase) != (held, head.phase):
-        model.held, model.phase = held, head.phase
+    patient = head.patience > now
+    if (model.held, model.patient, model.phase) != (held, patient, head.phase):
+        model.held, model.patient, model.phase = held, patient, head.phase
         cluster.model.touched[model.key] = model
         cluster.model.revision += 1
     note_waiting(cluster, known)
-    if head.retry:
-        cluster.retries[known.id] = head.retry
+    if head.retry or head.patience:
+        cluster.retries[known.id] = min(filter(None, (head.retry, head.patience)))
     else:
         cluster.retries.pop(known.id, None)
 

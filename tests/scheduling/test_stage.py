@@ -164,6 +164,22 @@ def test_a_more_important_job_takes_the_place_of_another():
     assert deployment.places("high") == {"high-w-0-1": "n1"}
 
 
+def test_who_is_evicted_and_comes_back_first_is_evicted_less_and_less():
+    """By drf a job with less takes from one with more, but that one is more important, and has its pods placed first."""
+    options = tuple((PluginOption(name),) for name in ("priority", "drf", "predicates"))
+    deployment = Deployment(stage=lambda: SchedulingStage(Configuration(("enqueue", "allocate", "preempt"), options)))
+    deployment.node("n1", cpu=4)
+    deployment.apply("PriorityClass", "high", value=1000)
+    deployment.submit("j1", vcjob("first", task("w", 4), priorityClassName="high"))
+    deployment.settle()
+    deployment.wait(4)
+    deployment.submit("j2", vcjob("second", task("w", 1)))
+    deployment.settle()
+    deployment.wait(130)
+    times = [event.time // SECOND for event in deployment.events(DecidedEvicted)]
+    assert [later - earlier for earlier, later in pairwise(times)] == [1, 2, 4, 8, 16, 32, 64]
+
+
 def test_partitions_are_gangs_of_their_own(deployment):
     workers = task("w", 6, cpu=1, minAvailable=3)
     workers["partitionPolicy"] = {"totalPartitions": 2, "partitionSize": 3, "minPartitions": 1}
