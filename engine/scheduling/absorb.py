@@ -234,9 +234,13 @@ def _drop(state: State, known: KnownJob, attempt: Attempt) -> None:
 def _effect_requested(state: State, known: KnownJob, event: Event[EffectRequested]) -> None:
     data = event.data
     attempt = known.attempts.get((data.task or "", data.index or 0, data.attempt or 0))
-    if known.group is None or attempt is None or not attempt.live:
+    if known.group is None or attempt is None:
         return
-    if data.effect == "bind_pod":
+    if not attempt.live:
+        if data.effect == "delete_pod":  # its end counts for its gang no more: the replica is made again, or is surplus
+            _drop(state, known, attempt)
+            _changed(state, known, event)
+    elif data.effect == "bind_pod":
         known.bindings.pop(attempt.binding, None)
         attempt.binding = event.id
         known.bindings[event.id] = attempt

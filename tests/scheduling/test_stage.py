@@ -309,6 +309,19 @@ def test_an_aborted_job_waits_anew_when_it_is_resumed(deployment):
     assert set(deployment.places("j1").values()) == {"n1"}
 
 
+def test_a_pod_that_is_taken_away_counts_for_its_gang_no_more(deployment):
+    deployment.submit("j1", vcjob("train", task("w", 3, minAvailable=1), minAvailable=2))
+    deployment.settle()
+    deployment.wait(4)
+    deployment.end("j1-w-2-1")
+    deployment.settle()
+    group = deployment.scheduling.state.jobs["j1"].model
+    assert (group.ready, group.count("Succeeded")) == (3, 1)
+    deployment.update("j1", vcjob("train", task("w", 2, minAvailable=1), minAvailable=2))
+    deployment.settle()
+    assert (group.ready, group.count("Succeeded")) == (2, 0)
+
+
 def test_what_is_over_is_kept_as_two_numbers(deployment):
     deployment.submit("j1", vcjob("train", task("w", 2)))
     deployment.settle()
