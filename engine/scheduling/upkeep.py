@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from engine.events.attempts import AttemptStarted
@@ -234,19 +235,22 @@ def update_thing(state: State, cluster: ClusterState, thing: Thing) -> bool:
             return _update_node(state, cluster, name)
         case "Queue":
             _set_queue(state, cluster, name)
-        case "ResourceQuota":
-            cluster.model.quotas = quotas_of(state.facts, cluster.id)
-            cluster.model.namespace_weights = weights_of(state.facts, cluster.id)
-        case "Tenant":
-            cluster.model.namespace_weights = weights_of(state.facts, cluster.id)
-        case "PodDisruptionBudget":
-            cluster.model.budgets = budgets_of(state.facts, cluster.id)
+        case "ResourceQuota" | "Tenant" | "PodDisruptionBudget":
+            cluster.model.outdated = partial(_read_limits, state, cluster)
         case "PriorityClass":
             _update_priorities(state, cluster)
         case _:
             return False
     cluster.model.revision += 1
     return True
+
+
+def _read_limits(state: State, cluster: ClusterState) -> None:
+    """Read all quotas, weights and budgets: once for a round, since quotas change with every pod."""
+    model = cluster.model
+    model.quotas = quotas_of(state.facts, cluster.id)
+    model.namespace_weights = weights_of(state.facts, cluster.id)
+    model.budgets = budgets_of(state.facts, cluster.id)
 
 
 def _set_queue(state: State, cluster: ClusterState, name: str) -> None:

@@ -11,6 +11,7 @@ from engine.events.decisions import DecidedBound, DecidedEnqueued, DecidedEvicte
 from engine.events.inputs import CommandIssued, CustomEventRaised, NodeObserved, ObjectDeleted, PodObserved, Taint
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.lifecycle.stage import LifecycleStage
+from engine.scheduling import upkeep
 from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.stage import SchedulingStage
 from statemachines.spec import Requests
@@ -209,6 +210,20 @@ def test_a_parked_job_is_left_alone(deployment, monkeypatch):
     deployment.settle()
     deployment.wait(4)
     assert deployment.places("j1") == {"j1-w-0-1": "n1"}
+
+
+def test_quotas_are_read_once_for_a_round(deployment, monkeypatch):
+    reads, quotas_of = [], upkeep.quotas_of
+    monkeypatch.setattr(upkeep, "quotas_of", lambda *given: reads.append(given) or quotas_of(*given))
+    deployment.submit("j1", vcjob("train", task("w", 1)))
+    for used in range(50):
+        deployment.apply("ResourceQuota", "default/q", hard={"requests.cpu": "100"}, used={"requests.cpu": str(used)})
+    deployment.settle()
+    assert reads == []
+    deployment.wait(1)
+    assert len(reads) == 1
+    (quota,) = deployment.scheduling.state.clusters["c1"].model.quotas
+    assert quota.used == {"requests.cpu": 49_000}
 
 
 def test_a_queue_that_is_not_there_is_named(deployment):

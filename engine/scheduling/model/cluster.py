@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -41,6 +42,8 @@ class Cluster:
         """Namespace → sum over its jobs."""
         self.revision = 0
         """Counts changes of anything; a round over an unchanged cluster finds what the last one found."""
+        self.outdated: Callable[[], None] | None = None
+        """Brings `quotas`, `budgets` and `namespace_weights` up to date; `None`: they are."""
         self._unsettled = False
         self._vectors_of = -1
 
@@ -64,7 +67,10 @@ class Cluster:
             self.revision += 1
 
     def settle(self) -> None:
-        """Bring arrays up to date after nodes or resources changed. Rounds do it first."""
+        """Bring limits up to date, and arrays after nodes or resources changed. Rounds do it first."""
+        if self.outdated is not None:
+            self.outdated()
+            self.outdated = None
         if self._unsettled:
             self.table.lay_out(self.nodes.values())
             self.presence.forget()
