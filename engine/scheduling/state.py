@@ -236,6 +236,8 @@ class ClusterState:
     """Queue → jobs that wait in it, at the end of the last round."""
     jobs: int = 0
     """Jobs that we schedule. Derived, as all that follows."""
+    others: dict[str, Job] = field(default_factory=dict)
+    """Namespace → stands for its pods that others place."""
     waiting: dict[str, None] = field(default_factory=dict)
     """Jobs with something to be decided."""
     explained: dict[str, None] = field(default_factory=dict)

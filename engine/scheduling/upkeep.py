@@ -166,7 +166,8 @@ def _task(state: State, model: Cluster, known: KnownJob, attempt: Attempt) -> Ta
     group, key = known.group, "/".join((known.id, attempt.task, str(attempt.index), str(attempt.number)))
     if group is None or known.model is None:
         shape = attempt.shape or PodShape()
-        return Task(key, _others(model, known.head.namespace), model.class_of(shape), attempt.task, attempt.index, attempt.created)
+        others = _others(state.cluster(known.head.cluster), known.head.namespace)
+        return Task(key, others, model.class_of(shape), attempt.task, attempt.index, attempt.created)
     pod_class = model.class_of(group.shapes.get(attempt.task) or attempt.shape or PodShape())
     priority = _priority(state.cluster(known.head.cluster).priorities, group, pod_class.shape, pod_class.annotations)
     return Task(key, known.model, pod_class, attempt.task, attempt.index, attempt.created, priority)
@@ -182,13 +183,14 @@ def _priority(priorities: Priorities, group: Group, shape: PodShape, annotations
     return 1 if value is None else value
 
 
-def _others(model: Cluster, namespace: str) -> Job:
-    """Return the job that stands for all pods of a namespace which others place: they take their room, and nothing else."""
-    key = f"namespace {namespace}"
-    found = model.jobs.get(key)
+def _others(cluster: ClusterState, namespace: str) -> Job:
+    """Return the job that stands for all pods of a namespace which others place: they take their room, and nothing else.
+
+    It is none of the model's jobs: those are known by the ids that clients choose.
+    """
+    found = cluster.others.get(namespace)
     if found is None:
-        found = Job(key, namespace, "", phase="Running", held=True)
-        model.add_job(found)
+        found = cluster.others[namespace] = Job(f"namespace {namespace}", namespace, "", phase="Running", held=True)
     return found
 
 
@@ -207,7 +209,8 @@ def _remove_task(cluster: ClusterState, known: KnownJob, attempt: Attempt, task:
     cluster.model.remove_task(task)
     del known.tasks[attempt.slot]
     if known.group is None and not task.job.tasks:
-        cluster.model.remove_job(task.job.key)
+        cluster.others.pop(known.head.namespace, None)
+        cluster.model.forget_namespace(known.head.namespace)
 
 
 def _index(cluster: ClusterState, known: KnownJob, attempt: Attempt, name: str) -> None:

@@ -75,6 +75,20 @@ def test_pods_of_others_take_their_room(deployment):
     assert set(deployment.places("j1").values()) == {"n1"}
 
 
+def test_no_id_of_a_job_makes_pods_of_others_its_own(deployment):
+    deployment.submit("namespace default", vcjob("train", task("w", 1)))
+    deployment.settle()
+    deployment.wait(3)
+    deployment.submit("other", vcjob("other", task("w", 2), schedulerName="volcano"))
+    deployment.settle()
+    for index in range(2):
+        deployment.see(f"other-w-{index}-1", phase="Running", node="n1", bound=deployment.now, running=deployment.now)
+    deployment.settle()
+    model = deployment.scheduling.state.clusters["c1"].model
+    assert {ident: len(job.tasks) for ident, job in model.jobs.items()} == {"namespace default": 1}
+    assert len(model.nodes["n1"].tasks) == 3
+
+
 def test_a_refusal_frees_the_nodes_and_doubles_the_pause(deployment):
     deployment.submit("j1", vcjob("train", task("w", 1)))
     deployment.settle()

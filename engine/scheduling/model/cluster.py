@@ -148,9 +148,13 @@ class Cluster:
             for task in list(job.tasks.values()):
                 self.remove_task(task)
             self.touched.pop(key, None)
-            if not any(self.allocated_by_namespace.get(job.namespace, {}).values()):
-                self.allocated_by_namespace.pop(job.namespace, None)
+            self.forget_namespace(job.namespace)
             self.revision += 1
+
+    def forget_namespace(self, namespace: str) -> None:
+        """Forget what pods of a namespace hold, if that is nothing."""
+        if not any(self.allocated_by_namespace.get(namespace, {}).values()):
+            self.allocated_by_namespace.pop(namespace, None)
 
     def class_of(self, shape: PodShape) -> PodClass:
         """Return the class of a shape."""
