@@ -21,7 +21,7 @@ from engine.scheduling.state import Attempt, Group, Head, KnownJob, Open, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["absorb", "await_answer", "free", "touch", "touch_attempt"]
+__all__ = ["absorb", "await_answer", "free", "pause", "touch", "touch_attempt"]
 
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
@@ -184,6 +184,7 @@ def _absorb_attempt(state: State, known: KnownJob, event: Event[Data], data: Att
             attempt.phase, attempt.node, attempt.decided = "Bound", data.node, ""
             if attempt.claim is not None and attempt.claim.node:
                 attempt.claim = None
+            known.head.refusals = 0
         case AttemptRunning():
             attempt.phase = "Running"
         case AttemptTerminating():
@@ -233,9 +234,13 @@ def _drop(state: State, known: KnownJob, attempt: Attempt) -> None:
 def _effect_requested(state: State, known: KnownJob, event: Event[EffectRequested]) -> None:
     data = event.data
     attempt = known.attempts.get((data.task or "", data.index or 0, data.attempt or 0))
-    if known.group is None or attempt is None or not attempt.live:
+    if known.group is None or attempt is None:
         return
-    if data.effect == "bind_pod":
+    if not attempt.live:
+        if data.effect == "delete_pod":  # its end counts for its gang no more: the replica is made again, or is surplus
+            _drop(state, known, attempt)
+            _changed(state, known, event)
+    elif data.effect == "bind_pod":
         known.bindings.pop(attempt.binding, None)
         attempt.binding = event.id
         known.bindings[event.id] = attempt
@@ -253,6 +258,10 @@ def _effect_settled(state: State, known: KnownJob, event: Event[EffectSettled]) 
     attempt.binding = ""
     if event.data.outcome == "failed":  # another decision may give it another node
         attempt.decided = ""
+        if known.head.retry <= event.recordedtime:  # of bindings that fail together, the first counts
+            _leave_alone(known.head, event.recordedtime)
+        stand(state, known)
+        touch(state, known)
         _changed(state, known, event)
     touch_attempt(state, known, attempt)
 
@@ -286,7 +295,8 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
     data, head = event.data, known.head
     if known.group is None:
         return
-    head.refusals = 0
+    if data.kind != "bound":  # that is done when a node has taken a pod
+        head.refusals = 0
     head.open.pop(data.decision, None)
     if data.kind == "enqueued":
         head.enqueued, head.enqueuing = True, ""
@@ -307,12 +317,22 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
             touch_attempt(state, known, attempt)
 
 
+def pause(times: int) -> Micros:
+    """Return how long to wait after what was in vain so many times: 1 s, each time twice as long, at most 64 s."""
+    return min(SECOND << min(times - 1, 10), _LONGEST_RETRY)
+
+
+def _leave_alone(head: Head, moment: Micros) -> None:
+    """Decide nothing about a job for a second after a refusal or a failed binding, and twice as long after each further one."""
+    head.refusals += 1
+    head.retry = moment + pause(head.refusals)
+
+
 def _refused(state: State, known: KnownJob, event: Event[DecisionRefused]) -> None:
     head = known.head
     if known.group is None:
         return
-    head.refusals += 1
-    head.retry = event.recordedtime + min(SECOND << min(head.refusals - 1, 10), _LONGEST_RETRY)
+    _leave_alone(head, event.recordedtime)
     free(state, known, event.data.decision)
     refused = state.cluster(head.cluster).refused
     refused[event.data.reason] = refused.get(event.data.reason, 0) + 1

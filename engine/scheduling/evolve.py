@@ -14,10 +14,10 @@ from engine.events.decisions import (
     DecisionEvent,
 )
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
-from engine.events.times import SECOND
-from engine.scheduling.absorb import await_answer, free, touch, touch_attempt
+from engine.events.times import SECOND, Micros
+from engine.scheduling.absorb import await_answer, free, pause, touch, touch_attempt
 from engine.scheduling.persist import cluster_record
-from engine.scheduling.state import Claim, KnownJob, State, next_mark
+from engine.scheduling.state import CALM, Claim, KnownJob, State, next_mark
 from engine.scheduling.upkeep import stand
 
 __all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]
@@ -62,7 +62,8 @@ def _round(state: State, event: Event[Data], data: RoundEnded) -> None:
         cluster.own = (next_mark(now), event.id)
     for ident in [ident for ident, at in cluster.retries.items() if at <= now]:
         known = state.jobs[ident]
-        known.head.retry = 0
+        head = known.head
+        head.retry, head.patience = (at if at > now else 0 for at in (head.retry, head.patience))
         touch(state, known)
         stand(state, known)
 
@@ -83,6 +84,9 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
                     touch_attempt(state, known, attempt)
         case DecidedEvicted():
             await_answer(state, known, event.id, "evicted", due)
+            preemptor = state.jobs.get(data.preemptor)
+            if preemptor is not None:
+                _evicts(state, preemptor, event.recordedtime)
             for key in data.attempts:
                 attempt = known.attempts.get((key.task, key.index, key.attempt))
                 if attempt is not None:
@@ -92,6 +96,20 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
             head.promised = [(one.task, one.index, one.attempt, one.node) for one in data.placements]
         case DecidedUnschedulable():
             head.unschedulable = data.reason
+
+
+def _evicts(state: State, known: KnownJob, now: Micros) -> None:
+    """Have nobody evicted for a job for a second, and twice as long after each further round that evicts for it.
+
+    Where those who left are placed before it when their pods are made again, each second would evict them anew.
+    """
+    head = known.head
+    if now == head.evicted:
+        return
+    head.evictions = head.evictions + 1 if now - head.evicted <= CALM else 1
+    head.evicted, head.patience = now, now + pause(head.evictions)
+    touch(state, known)
+    stand(state, known)
 
 
 def _noted(state: State, known: KnownJob, event: Event[Data]) -> None:

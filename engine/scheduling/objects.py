@@ -11,7 +11,7 @@ from typing import Any, Final
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.pod_shape import LabelSelector, Requirement, pairs
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
-from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, read_amounts
+from engine.scheduling.model.amounts import CPU, LARGEST, MEMORY, PODS, Amounts, read_amounts
 from engine.scheduling.model.budgets import Budget, Quota
 from engine.scheduling.model.entities import ONE_POD, Node, Taint
 from engine.scheduling.model.queues import Queue
@@ -35,7 +35,8 @@ def node_of(seen: NodeObserved) -> Node:
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in seen.taints)
     if seen.ready != "True" and not any(taint.key == _NOT_READY.key for taint in taints):
         taints = (*taints, _NOT_READY)
-    return Node(seen.name, {**amounts, **seen.resources}, dict(seen.labels), taints, unschedulable=seen.unschedulable)
+    allocatable = {name: min(amount, LARGEST) for name, amount in {**amounts, **seen.resources}.items()}
+    return Node(seen.name, allocatable, dict(seen.labels), taints, unschedulable=seen.unschedulable)
 
 
 def queue_of(name: str, given: ObjectApplied | None) -> Queue | None:

@@ -370,6 +370,7 @@ def tenant_standings(state: State, names: Names) -> list[TenantStanding]:
 
 
 def _tenant(cluster: ClusterState, name: str, jobs: list[KnownJob]) -> TenantStanding:
+    cluster.model.settle()
     namespaces = {name, *(known.head.namespace for known in jobs)}
     allocated: Amounts = {}
     for known in jobs:

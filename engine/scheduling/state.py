@@ -26,10 +26,13 @@ from engine.scheduling.scheduler import Scheduler
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import AttemptPhase
 
-__all__ = ["PAGE", "Attempt", "Claim", "ClusterState", "Group", "Head", "KnownJob", "Open", "Slot", "State", "next_mark"]
+__all__ = ["CALM", "PAGE", "Attempt", "Claim", "ClusterState", "Group", "Head", "KnownJob", "Open", "Slot", "State", "next_mark"]
 
 PAGE: Final = 64
 """Attempts of a job in one record."""
+
+CALM: Final = 128 * SECOND
+"""Evictions for a job that are further apart than that have nothing to do with each other."""
 
 Slot = tuple[str, int, int]
 """Task, index, number of the attempt."""
@@ -147,9 +150,15 @@ class Head(Struct, array_like=True):
     """Reason of the last such decision, until the job is given nodes."""
     reason: JobExplained | None = None
     refusals: int = 0
-    """Decisions refused since the last one that was accepted."""
+    """Decisions refused, and bindings failed, since the last that was carried out."""
     retry: Micros = 0
-    """After a refusal: when it may be decided about again."""
+    """After a refusal or a failed binding: when it may be decided about again."""
+    evictions: int = 0
+    """Rounds in a row that have evicted pods for it, each at most `CALM` after the one before."""
+    evicted: Micros = 0
+    """When the last of them was."""
+    patience: Micros = 0
+    """Until when nobody else is evicted for it: whoever has left may have come back before it."""
 
 
 @dataclass(slots=True)
@@ -229,12 +238,14 @@ class ClusterState:
     """Queue → when the first submitted of those jobs was submitted."""
     jobs: int = 0
     """Jobs that we schedule. Derived, as all that follows."""
+    others: dict[str, Job] = field(default_factory=dict)
+    """Namespace → stands for its pods that others place."""
     waiting: dict[str, None] = field(default_factory=dict)
     """Jobs with something to be decided."""
     explained: dict[str, None] = field(default_factory=dict)
     """Jobs about which a reason stands."""
     retries: dict[str, Micros] = field(default_factory=dict)
-    """Jobs that are left alone for a while after a refusal."""
+    """Jobs that are left alone for a while after a refusal, or evict nobody for a while: when the first of both ends."""
     on_node: dict[str, dict[tuple[str, Slot], None]] = field(default_factory=dict)
     """Node → attempts that are there, or are to be."""
 

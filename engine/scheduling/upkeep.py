@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import partial
 from typing import Final
 
 from engine.events.attempts import AttemptStarted
@@ -32,7 +33,7 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
     Args:
         state: the state.
         known: the job.
-        now: a refusal up to which it was left alone holds it no longer (microseconds).
+        now: a refusal or evictions up to which it was left alone hold it no longer (microseconds).
     """
     group, head = known.group, known.head
     if group is None:
@@ -45,24 +46,27 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
         cluster.jobs += 1
     model = known.model
     held = head.parked or head.finished or not head.grouped or head.retry > now
-    if (model.held, model.phase) != (held, head.phase):
-        model.held, model.phase = held, head.phase
+    patient = head.patience > now
+    if (model.held, model.patient, model.phase) != (held, patient, head.phase):
+        model.held, model.patient, model.phase = held, patient, head.phase
         cluster.model.touched[model.key] = model
         cluster.model.revision += 1
     note_waiting(cluster, known)
-    if head.retry:
-        cluster.retries[known.id] = head.retry
+    if head.retry or head.patience:
+        cluster.retries[known.id] = min(filter(None, (head.retry, head.patience)))
     else:
         cluster.retries.pop(known.id, None)
 
 
 def revise(state: State, known: KnownJob) -> None:
-    """Bring what the group of a job asks for up to date."""
+    """Bring what the group of a job asks for up to date, and the priorities of its tasks."""
     if known.group is not None and known.model is not None:
         _ask(state, known.head.cluster, known.model, known.group)
-        model = state.cluster(known.head.cluster).model
-        model.touched[known.id] = known.model
-        model.revision += 1
+        cluster = state.cluster(known.head.cluster)
+        for task in known.tasks.values():
+            task.priority = _priority(cluster.priorities, known.group, task.pod_class.shape, task.pod_class.annotations)
+        cluster.model.touched[known.id] = known.model
+        cluster.model.revision += 1
 
 
 def _ask(state: State, cluster: str, job: Job, group: Group) -> None:
@@ -162,7 +166,8 @@ def _task(state: State, model: Cluster, known: KnownJob, attempt: Attempt) -> Ta
     group, key = known.group, "/".join((known.id, attempt.task, str(attempt.index), str(attempt.number)))
     if group is None or known.model is None:
         shape = attempt.shape or PodShape()
-        return Task(key, _others(model, known.head.namespace), model.class_of(shape), attempt.task, attempt.index, attempt.created)
+        others = _others(state.cluster(known.head.cluster), known.head.namespace)
+        return Task(key, others, model.class_of(shape), attempt.task, attempt.index, attempt.created)
     pod_class = model.class_of(group.shapes.get(attempt.task) or attempt.shape or PodShape())
     priority = _priority(state.cluster(known.head.cluster).priorities, group, pod_class.shape, pod_class.annotations)
     return Task(key, known.model, pod_class, attempt.task, attempt.index, attempt.created, priority)
@@ -178,13 +183,14 @@ def _priority(priorities: Priorities, group: Group, shape: PodShape, annotations
     return 1 if value is None else value
 
 
-def _others(model: Cluster, namespace: str) -> Job:
-    """Return the job that stands for all pods of a namespace which others place: they take their room, and nothing else."""
-    key = f"namespace {namespace}"
-    found = model.jobs.get(key)
+def _others(cluster: ClusterState, namespace: str) -> Job:
+    """Return the job that stands for all pods of a namespace which others place: they take their room, and nothing else.
+
+    It is none of the model's jobs: those are known by the ids that clients choose.
+    """
+    found = cluster.others.get(namespace)
     if found is None:
-        found = Job(key, namespace, "", phase="Running", held=True)
-        model.add_job(found)
+        found = cluster.others[namespace] = Job(f"namespace {namespace}", namespace, "", phase="Running", held=True)
     return found
 
 
@@ -203,7 +209,8 @@ def _remove_task(cluster: ClusterState, known: KnownJob, attempt: Attempt, task:
     cluster.model.remove_task(task)
     del known.tasks[attempt.slot]
     if known.group is None and not task.job.tasks:
-        cluster.model.remove_job(task.job.key)
+        cluster.others.pop(known.head.namespace, None)
+        cluster.model.forget_namespace(known.head.namespace)
 
 
 def _index(cluster: ClusterState, known: KnownJob, attempt: Attempt, name: str) -> None:
@@ -231,19 +238,22 @@ def update_thing(state: State, cluster: ClusterState, thing: Thing) -> bool:
             return _update_node(state, cluster, name)
         case "Queue":
             _set_queue(state, cluster, name)
-        case "ResourceQuota":
-            cluster.model.quotas = quotas_of(state.facts, cluster.id)
-            cluster.model.namespace_weights = weights_of(state.facts, cluster.id)
-        case "Tenant":
-            cluster.model.namespace_weights = weights_of(state.facts, cluster.id)
-        case "PodDisruptionBudget":
-            cluster.model.budgets = budgets_of(state.facts, cluster.id)
+        case "ResourceQuota" | "Tenant" | "PodDisruptionBudget":
+            cluster.model.outdated = partial(_read_limits, state, cluster)
         case "PriorityClass":
             _update_priorities(state, cluster)
         case _:
             return False
     cluster.model.revision += 1
     return True
+
+
+def _read_limits(state: State, cluster: ClusterState) -> None:
+    """Read all quotas, weights and budgets: once for a round, since quotas change with every pod."""
+    model = cluster.model
+    model.quotas = quotas_of(state.facts, cluster.id)
+    model.namespace_weights = weights_of(state.facts, cluster.id)
+    model.budgets = budgets_of(state.facts, cluster.id)
 
 
 def _set_queue(state: State, cluster: ClusterState, name: str) -> None:
@@ -287,10 +297,7 @@ def _place_all(state: State, keys: Iterable[tuple[str, tuple[str, int, int]]]) -
 
 def _update_priorities(state: State, cluster: ClusterState) -> None:
     """Priorities of classes change rarely: those of all jobs and tasks are looked up anew."""
-    priorities = cluster.priorities = Priorities(state.facts, cluster.id)
+    cluster.priorities = Priorities(state.facts, cluster.id)
     for known in state.jobs.values():
-        if known.group is None or known.head.cluster != cluster.id:
-            continue
-        revise(state, known)
-        for task in known.tasks.values():
-            task.priority = _priority(priorities, known.group, task.pod_class.shape, task.pod_class.annotations)
+        if known.head.cluster == cluster.id:
+            revise(state, known)

@@ -98,6 +98,8 @@ class Checker:
                     self.bindings[event.id] = pod
                 elif pod is not None:
                     pod.leaving = True
+                else:
+                    self.succeeded[job].discard((data.task or "", data.index or 0))
             case EffectSettled() if data.outcome == "failed" and data.effect in self.bindings:
                 self.bindings.pop(data.effect).node = None
             case AttemptStarted() | AttemptBound() | AttemptEnded():

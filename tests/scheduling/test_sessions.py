@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import gc
+from random import Random
 
 import pytest
 from clusters import SECOND, configuration, nonzero, recounted
 
-from engine.events.pod_shape import LabelSelector, PodShape, PodTerm, pairs
-from engine.scheduling.configuration import Configuration, PluginOption
+from engine.events.pod_shape import REVOCABLE_ZONE, LabelSelector, PodShape, PodTerm, pairs
+from engine.scheduling.answers import Rows
+from engine.scheduling.configuration import Arguments, Configuration, PluginOption
+from engine.scheduling.model.amounts import LARGEST
 from engine.scheduling.model.budgets import Budget, Quota
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Node, Task
 from engine.scheduling.model.queues import Queue
+from engine.scheduling.plugins.tdm import spared
 from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.statement import Statement
 
@@ -255,3 +259,52 @@ def test_a_class_goes_with_the_last_of_its_pods():
     gc.collect()  # jobs and tasks hold each other
     assert (len(cluster.classes), recounted(cluster)) == (0, [])
     assert len(scheduler._kept) <= 1  # plugins hold the last session
+
+
+def test_the_order_in_which_jobs_came_spares_nobody():
+    def evicted(names):
+        cluster = cluster_of()
+        cluster.set_node(Node("n0", {"cpu": 9000, "memory": 100, "pods": 10_000}, {REVOCABLE_ZONE: "z"}))
+        cluster.budgets = [Budget("ns", LabelSelector(), 1)]
+        for name in names:
+            add(cluster, name, 100, on="n0", phase="Running")
+        tdm = PluginOption("tdm", arguments=Arguments({"tdm.revocable-zone.z": "0:00-0:01"}))
+        scheduler = Scheduler(cluster, Configuration(("shuffle",), ((tdm, PluginOption("pdb")),)))
+        return [task.key for task, _ in scheduler.round(3600 * SECOND).evicted]
+
+    assert evicted("ab") == evicted("ba") == ["ns/a-0"]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [("2", 2), ("25%", 3), ("1/0%", 0), ("1e999999999%", 0), ("9" * 5000, 0), ("-1", 0), ("many", 0)],
+)
+def test_any_text_says_how_many_pods_of_a_job_may_be_missing(text, left):
+    job = add(cluster_of(9000), "j", *[100] * 10, on="n0", annotations={"volcano.sh/jdb-max-unavailable": text})
+    assert spared(job) == left
+
+
+def test_sums_over_nodes_are_exact_beyond_64_bits():
+    cluster = cluster_of()
+    for at in range(40):
+        cluster.set_node(Node(f"n{at}", {"disk": LARGEST - at}))
+    cluster.settle()
+    assert cluster.total() == {"disk": 40 * LARGEST - 780}
+    assert cluster.used()["disk"] == 0
+
+
+def test_a_node_scores_the_same_alone_and_among_others():
+    """Scores are kept from round to round; after a restart all nodes are scored at once."""
+    chance = Random(1)  # noqa: S311 - amounts, not a secret
+    cluster = cluster_of()
+    for at in range(100):
+        amounts = {"cpu": chance.randint(9, 99) * 1000, "memory": chance.randint(9, 99), "gpu": chance.randint(1, 9), "pods": 10**6}
+        cluster.set_node(Node(f"n{at}", amounts))
+    task = Task("ns/j-0", add(cluster, "j"), cluster.class_of(PodShape(requests=pairs({"cpu": 1100, "memory": 3, "gpu": 1}))))
+    scored = tuple(PluginOption(name, arguments=Arguments({"binpack.resources": "gpu"})) for name in ("nodeorder", "binpack"))
+    session, _ = Scheduler(cluster, Configuration(("allocate",), (scored,))).open(0)
+    (scorers,) = session.functions("node_order")
+    for scorer in scorers:
+        together = scorer(task.pod_class, Rows(cluster.table, task.pod_class, slice(0, 100)))
+        alone = [scorer(task.pod_class, Rows(cluster.table, task.pod_class, slice(row, row + 1))) for row in range(100)]
+        assert together.tolist() == [score for (score,) in alone]

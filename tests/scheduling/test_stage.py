@@ -11,6 +11,7 @@ from engine.events.decisions import DecidedBound, DecidedEnqueued, DecidedEvicte
 from engine.events.inputs import CommandIssued, CustomEventRaised, NodeObserved, ObjectDeleted, PodObserved, Taint
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.lifecycle.stage import LifecycleStage
+from engine.scheduling import upkeep
 from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.stage import SchedulingStage
 from statemachines.spec import Requests
@@ -74,6 +75,20 @@ def test_pods_of_others_take_their_room(deployment):
     assert set(deployment.places("j1").values()) == {"n1"}
 
 
+def test_no_id_of_a_job_makes_pods_of_others_its_own(deployment):
+    deployment.submit("namespace default", vcjob("train", task("w", 1)))
+    deployment.settle()
+    deployment.wait(3)
+    deployment.submit("other", vcjob("other", task("w", 2), schedulerName="volcano"))
+    deployment.settle()
+    for index in range(2):
+        deployment.see(f"other-w-{index}-1", phase="Running", node="n1", bound=deployment.now, running=deployment.now)
+    deployment.settle()
+    model = deployment.scheduling.state.clusters["c1"].model
+    assert {ident: len(job.tasks) for ident, job in model.jobs.items()} == {"namespace default": 1}
+    assert len(model.nodes["n1"].tasks) == 3
+
+
 def test_a_refusal_frees_the_nodes_and_doubles_the_pause(deployment):
     deployment.submit("j1", vcjob("train", task("w", 1)))
     deployment.settle()
@@ -118,6 +133,21 @@ def test_a_binding_that_failed_is_decided_again(deployment):
     assert deployment.places("j1") == {"j1-w-0-1": "n1"}
 
 
+def test_a_node_that_takes_nothing_fills_no_log():
+    class Refusing(Deployment):
+        def obey(self) -> bool:
+            self.failing = True
+            return super().obey()
+
+    refusing = Refusing()
+    refusing.node("n1", cpu=4)
+    refusing.submit("j1", vcjob("train", task("w", 1)))
+    refusing.settle()
+    refusing.wait(130)
+    times = [event.time for event in refusing.events(DecidedBound)]
+    assert [(later - earlier) // SECOND for earlier, later in pairwise(times)] == [1, 2, 4, 8, 16, 32, 64]
+
+
 def test_a_round_stops_at_its_limit_and_goes_on_at_once():
     deployment = Deployment(stage=lambda: SchedulingStage(round_limit=2))
     deployment.node("n1", cpu=8)
@@ -149,6 +179,22 @@ def test_a_more_important_job_takes_the_place_of_another():
     assert deployment.places("high") == {"high-w-0-1": "n1"}
 
 
+def test_who_is_evicted_and_comes_back_first_is_evicted_less_and_less():
+    """By drf a job with less takes from one with more, but that one is more important, and has its pods placed first."""
+    options = tuple((PluginOption(name),) for name in ("priority", "drf", "predicates"))
+    deployment = Deployment(stage=lambda: SchedulingStage(Configuration(("enqueue", "allocate", "preempt"), options)))
+    deployment.node("n1", cpu=4)
+    deployment.apply("PriorityClass", "high", value=1000)
+    deployment.submit("j1", vcjob("first", task("w", 4), priorityClassName="high"))
+    deployment.settle()
+    deployment.wait(4)
+    deployment.submit("j2", vcjob("second", task("w", 1)))
+    deployment.settle()
+    deployment.wait(130)
+    times = [event.time // SECOND for event in deployment.events(DecidedEvicted)]
+    assert [later - earlier for earlier, later in pairwise(times)] == [1, 2, 4, 8, 16, 32, 64]
+
+
 def test_partitions_are_gangs_of_their_own(deployment):
     workers = task("w", 6, cpu=1, minAvailable=3)
     workers["partitionPolicy"] = {"totalPartitions": 2, "partitionSize": 3, "minPartitions": 1}
@@ -178,6 +224,20 @@ def test_a_parked_job_is_left_alone(deployment, monkeypatch):
     deployment.settle()
     deployment.wait(4)
     assert deployment.places("j1") == {"j1-w-0-1": "n1"}
+
+
+def test_quotas_are_read_once_for_a_round(deployment, monkeypatch):
+    reads, quotas_of = [], upkeep.quotas_of
+    monkeypatch.setattr(upkeep, "quotas_of", lambda *given: reads.append(given) or quotas_of(*given))
+    deployment.submit("j1", vcjob("train", task("w", 1)))
+    for used in range(50):
+        deployment.apply("ResourceQuota", "default/q", hard={"requests.cpu": "100"}, used={"requests.cpu": str(used)})
+    deployment.settle()
+    assert reads == []
+    deployment.wait(1)
+    assert len(reads) == 1
+    (quota,) = deployment.scheduling.state.clusters["c1"].model.quotas
+    assert quota.used == {"requests.cpu": 49_000}
 
 
 def test_a_queue_that_is_not_there_is_named(deployment):
@@ -237,6 +297,32 @@ def test_a_capacity_below_what_is_used_ends_nothing(deployment):
     assert set(deployment.places("j2").values()) <= {None}
 
 
+def test_a_node_that_claims_to_have_more_than_there_is_ends_nothing(deployment):
+    most = 2**63 - 1
+    for name in ("a1", "a2", "a3"):
+        seen = NodeObserved(name, cpu_milli=most, memory_bytes=most, gpu=most, pods=2**31, unschedulable=True)
+        deployment.give("cluster", seen, name)
+    deployment.submit("j1", vcjob("train", task("w", 2)))
+    deployment.settle()
+    deployment.wait(4)
+    assert set(deployment.places("j1").values()) == {"n1"}
+
+
+def test_pods_have_the_priority_that_their_job_is_given_later(deployment):
+    deployment.apply("PriorityClass", "low", value=10)
+    deployment.apply("PriorityClass", "high", value=1000)
+    deployment.submit("j1", vcjob("train", task("w", 1), priorityClassName="low"))
+    deployment.settle()
+    deployment.wait(2)
+    deployment.update("j1", vcjob("train", task("w", 1), priorityClassName="high"))
+    deployment.settle()
+    live, restarted = deployment.scheduling.state, SchedulingStage().initial()
+    records = [(name, SchedulingStage.dump(live, name)) for name in SchedulingStage.records(live)]
+    SchedulingStage.load(restarted, records)
+    for state in (live, restarted):
+        assert [one.priority for one in state.jobs["j1"].tasks.values()] == [1000]
+
+
 def test_an_aborted_job_waits_anew_when_it_is_resumed(deployment):
     deployment.submit("j1", vcjob("train", task("w", 2)))
     deployment.settle()
@@ -250,6 +336,19 @@ def test_an_aborted_job_waits_anew_when_it_is_resumed(deployment):
     deployment.wait(4)
     assert len(deployment.events(DecidedEnqueued)) == 2
     assert set(deployment.places("j1").values()) == {"n1"}
+
+
+def test_a_pod_that_is_taken_away_counts_for_its_gang_no_more(deployment):
+    deployment.submit("j1", vcjob("train", task("w", 3, minAvailable=1), minAvailable=2))
+    deployment.settle()
+    deployment.wait(4)
+    deployment.end("j1-w-2-1")
+    deployment.settle()
+    group = deployment.scheduling.state.jobs["j1"].model
+    assert (group.ready, group.count("Succeeded")) == (3, 1)
+    deployment.update("j1", vcjob("train", task("w", 2, minAvailable=1), minAvailable=2))
+    deployment.settle()
+    assert (group.ready, group.count("Succeeded")) == (2, 0)
 
 
 def test_what_is_over_is_kept_as_two_numbers(deployment):

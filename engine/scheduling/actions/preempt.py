@@ -30,7 +30,7 @@ def preempt(session: Session, placement: Placement) -> None:
     dry_run = session.begin("preempt").truth("enableTopologyAwarePreemption", default=False)
     starving: dict[str, list[Job]] = {}
     for job in session.schedulable():
-        if session.job_starving(job):
+        if not job.patient and session.job_starving(job):
             starving.setdefault(job.queue, []).append(job)
     if not starving:
         return

@@ -24,7 +24,7 @@ def reclaim(session: Session, placement: Placement) -> None:
     session.begin("reclaim")
     waiting: dict[str, list[Job]] = {}
     for job in session.schedulable():
-        if session.job_starving(job):
+        if not job.patient and session.job_starving(job):
             waiting.setdefault(job.queue, []).append(job)
     if not waiting:
         return

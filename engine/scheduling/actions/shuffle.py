@@ -32,7 +32,8 @@ def shuffled(session: Session) -> list[Task]:
     for tier in session.functions("victims"):
         named = {victim.key: victim for function in tier for victim in function(running)}
         if named:
-            victims = list(named.values())
+            # Jobs by name, so that those whom a budget spares do not depend on which job came first.
+            victims = sorted(named.values(), key=lambda victim: victim.job.key)
             for protectors in session.functions("protected"):
                 for protector in protectors:
                     victims = protector(victims)

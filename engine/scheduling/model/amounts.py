@@ -13,6 +13,7 @@ from engine.kubernetes.reading.quantity import bytes_, milli, parse_quantity
 
 __all__ = [
     "CPU",
+    "LARGEST",
     "MEMORY",
     "PODS",
     "TOLERANCE",
@@ -40,7 +41,7 @@ PODS: Final = "pods"
 """Places for pods; every pod takes one."""
 TOLERANCE: Final = 0.1
 """Amounts that differ by less are equal (Volcano `minResource`)."""
-_LARGEST: Final = 2**59
+LARGEST: Final = 2**59
 """Amounts are capped there: the sums of a row of an array stay within 64 bits."""
 
 
@@ -54,7 +55,7 @@ def read_amounts(resources: Mapping[str, object]) -> Amounts:
     for name, text in resources.items():
         quantity = parse_quantity(text)
         amount = bytes_(quantity) if name.rpartition(".")[2] == MEMORY else milli(quantity)
-        found[name] = max(-_LARGEST, min(amount, _LARGEST))
+        found[name] = max(-LARGEST, min(amount, LARGEST))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -10,7 +11,7 @@ from engine.events.pod_shape import PodShape
 from engine.scheduling.model.amounts import Amounts, add, subtract
 from engine.scheduling.model.budgets import Budget, Quota
 from engine.scheduling.model.entities import EFFECTS, NO_EFFECT, Effect, Job, Node, PodClass, Status, Task
-from engine.scheduling.model.nodes import NodeTable
+from engine.scheduling.model.nodes import NodeTable, row_sums
 from engine.scheduling.model.presence import Presence
 from engine.scheduling.model.queues import Queue
 
@@ -41,6 +42,8 @@ class Cluster:
         """Namespace → sum over its jobs."""
         self.revision = 0
         """Counts changes of anything; a round over an unchanged cluster finds what the last one found."""
+        self.outdated: Callable[[], None] | None = None
+        """Brings `quotas`, `budgets` and `namespace_weights` up to date; `None`: they are."""
         self._unsettled = False
         self._vectors_of = -1
 
@@ -64,9 +67,11 @@ class Cluster:
             self.revision += 1
 
     def settle(self) -> None:
-        """Bring arrays up to date after nodes or resources changed. Rounds do it first."""
+        """Bring limits up to date, and arrays after nodes or resources changed. Rounds do it first."""
+        if self.outdated is not None:
+            self.outdated()
+            self.outdated = None
         if self._unsettled:
-            self._unsettled = False
             self.table.lay_out(self.nodes.values())
             self.presence.forget()
             self._set_vectors()
@@ -74,6 +79,7 @@ class Cluster:
                 for task in node.tasks.values():
                     effect = EFFECTS[task.status]
                     self.table.take(node.row, task.pod_class, effect.idle, effect.future)
+            self._unsettled = False
         elif self._vectors_of != len(self.table.resources):
             self._set_vectors()
 
@@ -142,9 +148,13 @@ class Cluster:
             for task in list(job.tasks.values()):
                 self.remove_task(task)
             self.touched.pop(key, None)
-            if not any(self.allocated_by_namespace.get(job.namespace, {}).values()):
-                self.allocated_by_namespace.pop(job.namespace, None)
+            self.forget_namespace(job.namespace)
             self.revision += 1
+
+    def forget_namespace(self, namespace: str) -> None:
+        """Forget what pods of a namespace hold, if that is nothing."""
+        if not any(self.allocated_by_namespace.get(namespace, {}).values()):
+            self.allocated_by_namespace.pop(namespace, None)
 
     def class_of(self, shape: PodShape) -> PodClass:
         """Return the class of a shape."""
@@ -249,5 +259,5 @@ class Cluster:
 
     def used(self) -> Amounts:
         """Return what is taken of all nodes."""
-        sums = (self.table.allocatable - self.table.idle).sum(axis=1)
-        return {name: int(sums[row]) for name, row in self.table.resources.items()}
+        sums = row_sums(self.table.allocatable - self.table.idle)
+        return {name: sums[row] for name, row in self.table.resources.items()}

@@ -197,6 +197,8 @@ class Job:
     sub_groups: tuple[SubGroupPolicy, ...] = ()
     held: bool = False
     """Nothing is decided about it: its pods only take what they take."""
+    patient: bool = False
+    """Nobody is evicted for it."""
 
     path: tuple[Queue, ...] = ()
     """Its queue and the queues above; empty: the queue does not exist."""

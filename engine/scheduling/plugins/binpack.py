@@ -6,7 +6,6 @@ from typing import ClassVar, Final
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import NDArray
 
 from engine.scheduling.answers import Rows, Scores
 from engine.scheduling.configuration import PluginOption
@@ -40,28 +39,33 @@ class BinPack(Plugin):
         for name, weight in self._resources.items():
             if weight < 0:
                 raise ConfigurationError(f"argument of binpack: the weight of {name} must not be below zero")
-        self._of_class: WeakKeyDictionary[PodClass, tuple[int, Scores, NDArray[np.intp]]] = WeakKeyDictionary()
-        """Class → layout of the table, weights of its resources (they add up to one), those that count."""
+        self._of_class: WeakKeyDictionary[PodClass, tuple[int, list[tuple[int, float]]]] = WeakKeyDictionary()
+        """Class → layout of the table, rows of the resources that count, each with its weight (they add up to one)."""
 
     def node_order(self, pod_class: PodClass, rows: Rows) -> Scores | None:
         """Score by the weighted mean of what would be used of each weighted resource that is asked for.
 
         Volcano: a node that would have less than nothing left of one of them has 0; a resource without a weight is passed over.
+
+        Summed node by node, in the order of the resources' names: a matrix product rounds differently for other numbers of nodes
+        and on other processors, and nodes that are alike would no longer have equal scores.
         """
         layout = self.session.cluster.table.layout
         found = self._of_class.get(pod_class)
         if found is None or found[0] != layout:
-            found = self._of_class[pod_class] = (layout, *self._weigh(pod_class))
-        _, weights, columns = found
-        if not (self._weight and len(columns)):
+            found = self._of_class[pod_class] = (layout, self._weigh(pod_class))
+        _, weights = found
+        if not (self._weight and weights):
             return None
-        score = (1.0 - weights @ rows.left) * (self._weight * _BEST)
-        score[(rows.after[columns] < 0).any(axis=0)] = 0.0
-        return np.asarray(score)
+        used: Scores = np.ones(rows.left.shape[1])
+        for row, weight in weights:
+            used -= weight * rows.left[row]
+        score: Scores = used * (self._weight * _BEST)
+        score[(rows.after[[row for row, _ in weights]] < 0).any(axis=0)] = 0.0
+        return score
 
-    def _weigh(self, pod_class: PodClass) -> tuple[Scores, NDArray[np.intp]]:
-        resources = self.session.cluster.table.resources
-        weights = np.zeros(len(resources))
-        for name, _ in pod_class.items:
-            weights[resources[name]] = self._resources.get(name, 0)
-        return weights / (weights.sum() or 1.0), np.flatnonzero(weights)
+    def _weigh(self, pod_class: PodClass) -> list[tuple[int, float]]:
+        rows = self.session.cluster.table.resources
+        found = [(rows[name], weight) for name, _ in pod_class.items if (weight := self._resources.get(name, 0))]
+        total = sum(weight for _, weight in found)
+        return [(row, weight / total) for row, weight in found]

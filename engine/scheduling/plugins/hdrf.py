@@ -131,7 +131,7 @@ class Tree:
 def build_tree(cluster: Cluster, total: Amounts) -> Tree:
     """Return the tree of the jobs whose queue exists."""
     tree = Tree(total)
-    for job in cluster.jobs.values():
+    for _, job in sorted(cluster.jobs.items()):  # sums of fractions depend on their order
         if job.path:
             tree.add_job(job)
     return tree

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import ClassVar, Final
 
 import numpy as np
@@ -20,6 +19,8 @@ __all__ = ["Tdm"]
 
 _ZONE: Final = "tdm.revocable-zone."
 _HOURS: Final = re.compile(r"(\d{1,2}):(\d{2})-(\d{1,2}):(\d{2})", re.ASCII)
+_AMOUNT: Final = re.compile(r"(\d{1,9})(%)?", re.ASCII)
+"""Kubernetes: a whole number, or so many percent."""
 _MINUTE: Final = 60 * SECOND
 _DAY: Final = 24 * 60
 _BEST: Final = 100.0
@@ -138,13 +139,10 @@ def spared(job: Job) -> int:
 
 
 def _amount(text: str, total: int) -> int:
-    try:
-        if text.endswith("%"):
-            share = Fraction(text[:-1]) * total / 100
-            return -(-share.numerator // share.denominator)
-        return int(text)
-    except ValueError:
+    form = _AMOUNT.fullmatch(text)
+    if form is None:
         return 0
+    return int(text) if form[2] is None else -(-int(form[1]) * total // 100)
 
 
 def _stated_preemptable(task: Task) -> bool:
