@@ -35,6 +35,10 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
         "as much has been let in as the cluster may take on",
         "wait, add nodes, or raise `overcommit-factor` of plugin overcommit",
     ),
+    "ClusterTooSmall": (
+        "it asks for more than the whole cluster may take on",
+        "waiting does not help: add nodes, or ask for less",
+    ),
     "NotEnoughPods": (
         "it has fewer pods than its gang needs",
         "see what its tasks wait for; dependencies need a smaller minAvailable",

@@ -15,6 +15,7 @@ ReasonCode = Literal[
     "QueueLimit",
     "QuotaExceeded",
     "ClusterOvercommitted",
+    "ClusterTooSmall",
     "NotEnoughPods",
     "NotEnoughPodsOfTask",
     "NotEnoughSubGroups",
@@ -40,7 +41,7 @@ ReasonCode = Literal[
   above it form a circle or one of them is missing.
 - `QueueOverused`: its queue holds all that it deserves. `QueueLimit`: its request would take the queue (or one above) beyond what
   it may hold. `QuotaExceeded`: the namespace's quota does not allow it. `ClusterOvercommitted`: as much as the cluster may take on
-  has been let in already.
+  has been let in already. `ClusterTooSmall`: it would be let in by an empty cluster no more.
 - `NotEnoughPods`, `NotEnoughPodsOfTask`, `NotEnoughSubGroups`: the job has fewer pods, pods of a task, or complete sub-groups than
   its gang needs. `SchedulingGated`: its pods have scheduling gates.
 - `GangNotComplete`: some of its pods found a place, but fewer than its gang needs.

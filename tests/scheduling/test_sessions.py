@@ -120,7 +120,16 @@ def test_time_alone_wakes_a_round():
         (lambda cluster: add(cluster, "j", 100, min_member=2), "NotEnoughPods", {}),
         (lambda cluster: add(cluster, "j", 100, min_member=1, role_minimum={"ps": 1}), "NotEnoughPodsOfTask", {"subject": "ps"}),
         (lambda cluster: add(cluster, "j", 100, queue="gone"), "QueueNotFound", {"subject": "gone"}),
-        (lambda cluster: add(cluster, "j", 100, min_resources={"cpu": 5000}), "ClusterOvercommitted", {"plugin": "overcommit"}),
+        (
+            lambda cluster: [add(cluster, name, 100, min_resources={"cpu": 900}) for name in ("i", "j")],
+            "ClusterOvercommitted",
+            {"plugin": "overcommit", "missing": {"cpu": 600}},
+        ),
+        (
+            lambda cluster: add(cluster, "j", 100, min_resources={"cpu": 5000}),
+            "ClusterTooSmall",
+            {"plugin": "overcommit", "missing": {"cpu": 3800}},
+        ),
     ],
 )
 def test_a_pending_job_says_why(prepare, code, said):

@@ -58,7 +58,7 @@ def test_no_round_follows_when_nothing_changes(deployment):
     deployment.settle()
     deployment.wait(30)
     assert len(deployment.events(RoundEnded)) == rounds
-    assert reasons(deployment, "j1") == ["ClusterOvercommitted"]
+    assert reasons(deployment, "j1") == ["ClusterTooSmall"]
 
 
 def test_pods_of_others_take_their_room(deployment):
@@ -228,7 +228,12 @@ def test_a_parked_job_is_left_alone(deployment, monkeypatch):
 
 def test_quotas_are_read_once_for_a_round(deployment, monkeypatch):
     reads, quotas_of = [], upkeep.quotas_of
-    monkeypatch.setattr(upkeep, "quotas_of", lambda *given: reads.append(given) or quotas_of(*given))
+
+    def read(*given):
+        reads.append(given)
+        return quotas_of(*given)
+
+    monkeypatch.setattr(upkeep, "quotas_of", read)
     deployment.submit("j1", vcjob("train", task("w", 1)))
     for used in range(50):
         deployment.apply("ResourceQuota", "default/q", hard={"requests.cpu": "100"}, used={"requests.cpu": str(used)})

@@ -53,15 +53,23 @@ class Overcommit(Plugin):
         inqueue, limit = self._room()
         if within(inqueue, job.min_resources.items(), limit):
             return PERMIT
-        missing = {
-            name: inqueue.get(name, 0) + amount - limit.get(name, 0)
-            for name, amount in job.min_resources.items()
-            if not within(inqueue, [(name, amount)], limit)
-        }
-        self.session.explain(job, "ClusterOvercommitted", self.NAME, missing=missing)
+        total = {name: amount * self._factor for name, amount in self.session.total.items()}
+        if too_much := _lacking({}, job.min_resources, total):
+            self.session.explain(job, "ClusterTooSmall", self.NAME, missing=too_much)
+        else:
+            self.session.explain(job, "ClusterOvercommitted", self.NAME, missing=_lacking(inqueue, job.min_resources, limit))
         return REJECT
 
     def job_enqueued(self, job: Job) -> None:
         """Count what a job has been let in for."""
         if job.min_resources is not None:
             add(self._room()[0], job.min_resources.items())
+
+
+def _lacking(held: Amounts, asked: Amounts, limit: Amounts) -> Amounts:
+    """Return how much of each resource is asked for beyond a limit, beside what is held."""
+    return {
+        name: held.get(name, 0) + amount - limit.get(name, 0)
+        for name, amount in asked.items()
+        if not within(held, [(name, amount)], limit)
+    }
