@@ -88,7 +88,7 @@ class JobExplained(Data):
 
 @event("lahar.decision.timed_out.v1", topic="scheduling", stability="operational")
 class DecisionTimedOut(Data):
-    """A decision was not answered in time; what it held is free, and the job may be decided about again."""
+    """A decision was not answered in time. What it holds stays held, since it may still be accepted."""
 
     decision: str
     kind: DecisionKind

@@ -270,13 +270,13 @@ def _effect_settled(state: State, known: KnownJob, event: Event[EffectSettled]) 
 
 
 def await_answer(state: State, known: KnownJob, decision: str, kind: Literal["enqueued", "bound", "evicted"], due: Micros) -> None:
-    """Have a decision count as lost if it is not answered in time."""
+    """Have a decision count as late if it is not answered in time."""
     known.head.open[decision] = Open(kind, due)
     heappush(state.unanswered, (due, known.id, decision))
 
 
 def free(state: State, known: KnownJob, decision: str) -> None:
-    """Free what a decision holds that was refused or not answered."""
+    """Free what a decision holds that was refused."""
     head, found = known.head, known.head.open.pop(decision, None)
     if head.enqueuing == decision:
         head.enqueuing = ""

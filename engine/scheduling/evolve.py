@@ -15,9 +15,9 @@ from engine.events.decisions import (
 )
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND, Micros
-from engine.scheduling.absorb import await_answer, free, pause, touch, touch_attempt
+from engine.scheduling.absorb import await_answer, pause, touch, touch_attempt
 from engine.scheduling.persist import cluster_record
-from engine.scheduling.state import CALM, Claim, KnownJob, State, next_mark
+from engine.scheduling.state import CALM, Claim, KnownJob, Open, State, next_mark
 from engine.scheduling.upkeep import stand
 
 __all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]
@@ -25,7 +25,7 @@ __all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]
 COUNTED: Final = ("enqueued", "bound", "pipelined", "evicted")
 """What a round counts."""
 ANSWER_WITHIN: Final = 60 * SECOND
-"""A decision that lifecycle has not answered by then counts as lost: what it holds is free again."""
+"""A decision that lifecycle has not answered by then counts as late. What it holds stays held: lifecycle answers all of them."""
 
 
 def evolve(state: State, event: Event[Data]) -> None:
@@ -126,7 +126,7 @@ def _noted(state: State, known: KnownJob, event: Event[Data]) -> None:
             else:
                 cluster.explained.pop(known.id, None)
         case DecisionTimedOut():
-            free(state, known, data.decision)
-            cluster.lost += 1
-            cluster.changed(event.recordedtime, event.id, own=True)
+            if (late := head.open.get(data.decision)) is not None:
+                head.open[data.decision] = Open(late.kind, late.due, late=True)
+            cluster.late += 1
             state.touched[cluster_record(cluster.id)] = None

@@ -29,7 +29,7 @@ def figures(state: State) -> Iterator[_Figure]:
             yield "scheduling_decided", "Jobs enqueued; attempts bound, pipelined, evicted.", "counter", (of, ("kind", kind)), count
         for reason, count in cluster.refused.items():
             yield "scheduling_refused", "Decisions that lifecycle refused.", "counter", (of, ("reason", reason)), count
-        yield "scheduling_lost", "Decisions that were not answered in time.", "counter", (of,), cluster.lost
+        yield "scheduling_late", "Decisions that were not answered in time.", "counter", (of,), cluster.late
         if not cluster.jobs:  # the last one that waited is gone, and no round follows
             continue
         for queue, count in nlargest(_QUEUES, cluster.pending.items(), key=itemgetter(1)):

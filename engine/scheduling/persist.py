@@ -33,7 +33,7 @@ class _Cluster(Struct, array_like=True):
     memory: dict[str, dict[str, int]]
     counts: dict[str, int]
     refused: dict[str, int]
-    lost: int
+    late: int
     pending: dict[str, int]
     oldest: dict[str, Micros] = {}
 
@@ -109,7 +109,7 @@ def dump(state: State, record: str) -> bytes | None:
 def _cluster(found: ClusterState) -> _Cluster:
     marks = found.own, found.other, found.wake, found.floor
     refused = dict(sorted(found.refused.items()))
-    return _Cluster(found.rounds, *marks, found.scheduler.memory, found.counts, refused, found.lost, found.pending, found.oldest)
+    return _Cluster(found.rounds, *marks, found.scheduler.memory, found.counts, refused, found.late, found.pending, found.oldest)
 
 
 def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
@@ -140,7 +140,7 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
         cluster.rounds, cluster.own, cluster.other = kept.rounds, kept.own, kept.other
         cluster.wake, cluster.floor = kept.wake, kept.floor
         cluster.scheduler.memory, cluster.counts, cluster.refused = kept.memory, kept.counts, kept.refused
-        cluster.lost, cluster.pending, cluster.oldest = kept.lost, kept.pending, kept.oldest
+        cluster.late, cluster.pending, cluster.oldest = kept.late, kept.pending, kept.oldest
     for name in sorted(state.jobs):
         _restore(state, state.jobs[name], groups.get(name), pages.get(name, []))
     heapify(state.unanswered)
@@ -154,4 +154,4 @@ def _restore(state: State, known: KnownJob, group: Group | None, attempts: list[
         place(state, known, attempt)
     if known.head.reason is not None:
         state.cluster(known.head.cluster).explained[known.id] = None
-    state.unanswered += [(decision.due, known.id, ident) for ident, decision in known.head.open.items()]
+    state.unanswered += [(decision.due, known.id, ident) for ident, decision in known.head.open.items() if not decision.late]

@@ -84,10 +84,10 @@ class SchedulingStage:
         first = _first(state)
         if first is None:
             return
-        time, what, lost = first
+        time, what, late = first
         turn = Turn(state, now, time)
         if isinstance(what, KnownJob):
-            yield from timed_out(turn, what, lost)
+            yield from timed_out(turn, what, late)
         elif error is None:
             yield from run_round(turn, what, self._limit)
         else:
@@ -102,8 +102,8 @@ class SchedulingStage:
         first = _first(state)
         if first is None:
             return ""
-        _, what, lost = first
-        return f"round/{what.id}/{what.rounds + 1}" if isinstance(what, ClusterState) else f"answer/{lost}"
+        _, what, late = first
+        return f"round/{what.id}/{what.rounds + 1}" if isinstance(what, ClusterState) else f"answer/{late}"
 
     def fires_at(self, state: State, due: Micros, horizon: Micros) -> Micros:  # noqa: ARG002 - as the protocol says, here and below
         """Return when a timer is due."""
@@ -168,8 +168,8 @@ _Timer = tuple[Micros, ClusterState | KnownJob, str]
 
 
 def _first(state: State) -> _Timer | None:
-    """Return the timer that fires first; of those at one time a lost decision, then the cluster that is first by name."""
-    found = _lost(state)
+    """Return the timer that fires first; of those at one time a late decision, then the cluster that is first by name."""
+    found = _late(state)
     for cluster in state.clusters.values():
         due = cluster.due()
         if due is None or (found is not None and due > found[0]):
@@ -179,12 +179,13 @@ def _first(state: State) -> _Timer | None:
     return found
 
 
-def _lost(state: State) -> _Timer | None:
-    """Return the decision that counts as lost first; those that were answered are forgotten."""
+def _late(state: State) -> _Timer | None:
+    """Return the decision that is late first; those that were answered are forgotten."""
     while state.unanswered:
         due, ident, decision = state.unanswered[0]
         known = state.jobs.get(ident)
-        if known is not None and decision in known.head.open:
+        asked = None if known is None else known.head.open.get(decision)
+        if known is not None and asked is not None and not asked.late:
             return due, known, decision
         heappop(state.unanswered)
     return None

@@ -48,7 +48,9 @@ class Open(Struct, array_like=True):
 
     kind: Literal["enqueued", "bound", "evicted"]
     due: Micros
-    """When it counts as lost."""
+    """When it counts as late."""
+    late: bool = False
+    """It was told that there is no answer. What the decision holds stays held: lifecycle may still accept it."""
 
 
 class Claim(Struct, array_like=True):
@@ -230,7 +232,7 @@ class ClusterState:
     """Kind of decision → jobs or attempts that it was about, in all rounds."""
     refused: dict[str, int] = field(default_factory=dict)
     """Reason → decisions that lifecycle has refused."""
-    lost: int = 0
+    late: int = 0
     """Decisions that were not answered in time."""
     pending: dict[str, int] = field(default_factory=dict)
     """Queue → jobs that wait in it, at the end of the last round."""
@@ -289,7 +291,7 @@ class State:
     closed: dict[str, tuple[int, int]] = field(default_factory=dict)
     """Jobs that are over and not forgotten: decisions and records written about them."""
     unanswered: list[tuple[Micros, str, str]] = field(default_factory=list)
-    """Heap of decisions: when they count as lost, job, id. Derived; those that were answered stay until they come first."""
+    """Heap of decisions: when they count as late, job, id. Derived; those that were answered stay until they come first."""
     touched: dict[str, None] = field(default_factory=dict)
 
     def cluster(self, name: str) -> ClusterState:

@@ -18,7 +18,6 @@ from engine.events.attempts import AttemptBound, AttemptEnded, AttemptStarted
 from engine.events.decisions import SCHEDULER, DecidedBound, DecidedEnqueued, DecidedEvicted, DecisionAccepted, DecisionRefused
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
 from engine.events.jobs import JobOpened, JobRevised
-from engine.events.scheduling import DecisionTimedOut
 from engine.kubernetes.reading.quantity import milli, parse_quantity
 from engine.log.port import Partition, Record
 
@@ -40,7 +39,7 @@ def faults_of(log: Any) -> list[str]:
                     checker.absorb(decode(absorbed.message))
             taken[place] = record.basis[place]
         found += checker.decided(decode(record.message))
-    return found
+    return found + checker.broken
 
 
 def _outputs(log: Any) -> Iterator[Record]:
@@ -64,6 +63,8 @@ class Checker:
     open: dict[str, tuple[str, Any]] = field(default_factory=dict)
     """Decision → its job and what it says, until it is answered."""
     bindings: dict[str, PlainPod] = field(default_factory=dict)
+    broken: list[str] = field(default_factory=list)
+    """What answers have broken."""
 
     # --- what was taken ---------------------------------------------------------------------------------------------------
 
@@ -127,7 +128,8 @@ class Checker:
                     self.succeeded[job].add(slot[:2])
 
     def _accept(self, job: str, data: DecisionAccepted) -> None:
-        self.open.pop(data.decision, None)
+        if self.open.pop(data.decision, None) is None and data.kind in {"enqueued", "bound", "evicted"}:
+            self.broken.append(f"{job}: a decision is accepted for which nothing is held any more")
         if data.kind == "enqueued":
             self.let_in.add(job)
         for placed in data.placements if data.kind == "bound" else ():
@@ -155,8 +157,6 @@ class Checker:
     def decided(self, event: Event[Any]) -> list[str]:
         """Take one event of the scheduler; return what it breaks."""
         job, data = event.subject, event.data
-        if isinstance(data, DecisionTimedOut):
-            self._free(data.decision)
         if not isinstance(data, DecidedEnqueued | DecidedBound | DecidedEvicted):
             return []
         if job not in self.specs:

@@ -15,7 +15,7 @@ from engine.scheduling import absorb, evolve, persist, rounds, upkeep
 from engine.scheduling.objects import node_of
 from engine.scheduling.state import Attempt, Head
 
-SEEDS = range(30)
+SEEDS = range(40)
 NUMBERS = count()
 
 

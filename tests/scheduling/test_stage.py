@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 from deployment import SECOND, START, Deployment, task, vcjob
+from log_checker import faults_of
 
 from engine.events.decisions import DecidedBound, DecidedEnqueued, DecidedEvicted, DecisionRefused
 from engine.events.inputs import CommandIssued, CustomEventRaised, NodeObserved, ObjectDeleted, PodObserved, Taint
@@ -111,17 +112,23 @@ def test_a_refusal_frees_the_nodes_and_doubles_the_pause(deployment):
     assert deployment.places("j1") == {"j1-w-0-1": "n1"}
 
 
-def test_a_decision_without_an_answer_is_given_up_after_a_minute(deployment):
-    deployment.submit("j1", vcjob("train", task("w", 1)))
+def test_a_decision_without_an_answer_is_told_of_after_a_minute_and_holds_on(deployment):
+    deployment.submit("j1", vcjob("train", task("w", 1, cpu=4)))
     deployment.settle()
+    deployment.wait()
     deployment.deaf = True
+    deployment.wait()
+    deployment.submit("j2", vcjob("later", task("w", 1, cpu=4)))
     deployment.wait(62)
-    assert [event.data.kind for event in deployment.events(DecisionTimedOut)] == ["enqueued"]
-    assert len(deployment.events(DecidedEnqueued)) == 2
+    deployment.restart()
+    deployment.wait(62)
+    assert [event.data.kind for event in deployment.events(DecisionTimedOut)] == ["bound"]
     deployment.deaf = False
     deployment.settle()
     deployment.wait(4)
     assert deployment.places("j1") == {"j1-w-0-1": "n1"}
+    assert set(deployment.places("j2").values()) <= {None}
+    assert faults_of(deployment.log) == []
 
 
 def test_a_binding_that_failed_is_decided_again(deployment):
