@@ -21,7 +21,7 @@ from engine.scheduling.state import Attempt, Group, Head, KnownJob, Open, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["absorb", "await_answer", "free", "pause", "touch", "touch_attempt"]
+__all__ = ["absorb", "await_answer", "pause", "touch", "touch_attempt"]
 
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
@@ -275,7 +275,7 @@ def await_answer(state: State, known: KnownJob, decision: str, kind: Literal["en
     heappush(state.unanswered, (due, known.id, decision))
 
 
-def free(state: State, known: KnownJob, decision: str) -> None:
+def _free(state: State, known: KnownJob, decision: str) -> None:
     """Free what a decision holds that was refused."""
     head, found = known.head, known.head.open.pop(decision, None)
     if head.enqueuing == decision:
@@ -333,7 +333,7 @@ def _refused(state: State, known: KnownJob, event: Event[DecisionRefused]) -> No
     if known.group is None:
         return
     _leave_alone(head, event.recordedtime)
-    free(state, known, event.data.decision)
+    _free(state, known, event.data.decision)
     refused = state.cluster(head.cluster).refused
     refused[event.data.reason] = refused.get(event.data.reason, 0) + 1
     _changed(state, known, event)

@@ -24,6 +24,7 @@ __all__ = [
     "dominant_share",
     "is_nothing",
     "largest",
+    "missing",
     "read_amounts",
     "share",
     "subtract",
@@ -99,6 +100,15 @@ def within(used: Mapping[str, float], part: Part, limit: Mapping[str, float]) ->
         if amount > 0 and used.get(name, 0) + amount >= limit.get(name, 0) + TOLERANCE and (name != PODS or PODS in limit):
             return False
     return True
+
+
+def missing(used: Mapping[str, float], part: Part, limit: Mapping[str, float]) -> Amounts:
+    """Return how much of what is asked for would be beyond a limit."""
+    return {
+        name: used.get(name, 0) + amount - limit.get(name, 0)
+        for name, amount in part
+        if amount > 0 and not within(used, [(name, amount)], limit)
+    }
 
 
 def largest(left: Mapping[str, float], right: Mapping[str, float]) -> Amounts:

@@ -19,13 +19,14 @@ from engine.scheduling.model.amounts import (
     at_most,
     is_nothing,
     largest,
+    missing,
     share,
     subtract,
     within,
 )
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugins.queue_limits import LimitsQueues, missing, real_capability
+from engine.scheduling.plugins.queue_limits import LimitsQueues, real_capability
 from engine.scheduling.session import Session
 
 __all__ = ["Capacity", "queue_share"]

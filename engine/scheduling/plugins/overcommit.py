@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.configuration import PluginOption
-from engine.scheduling.model.amounts import PODS, Amounts, add, within
+from engine.scheduling.model.amounts import PODS, Amounts, add, missing, within
 from engine.scheduling.model.entities import Job
 from engine.scheduling.plugins.admission import claimed
 from engine.scheduling.session import Plugin, Session
@@ -32,44 +32,36 @@ class Overcommit(Plugin):
     def open(self, session: Session) -> None:
         """Sum up what is free and what is claimed when it is first needed."""
         super().open(session)
-        self._sums: tuple[Amounts, Amounts] | None = None
+        self._sums: tuple[Amounts, Amounts, Amounts] | None = None
 
-    def _room(self) -> tuple[Amounts, Amounts]:
-        """Return what has been let in, and what may be."""
+    def _room(self) -> tuple[Amounts, Amounts, Amounts]:
+        """Return what has been let in, what may be, and what an empty cluster would let in."""
         if self._sums is None:
             cluster = self.session.cluster
             used = cluster.used()
-            limit = {name: amount * self._factor - used.get(name, 0) for name, amount in self.session.total.items() if name != PODS}
+            whole = {name: amount * self._factor for name, amount in self.session.total.items() if name != PODS}
+            limit = {name: amount - used.get(name, 0) for name, amount in whole.items()}
             inqueue: Amounts = {}
             for job in cluster.jobs.values():
                 add(inqueue, claimed(job).items())
-            self._sums = (inqueue, limit)
+            self._sums = (inqueue, limit, whole)
         return self._sums
 
     def job_enqueueable(self, job: Job) -> Vote:
         """Permit a job whose minimum resources still fit."""
         if job.min_resources is None:
             return PERMIT
-        inqueue, limit = self._room()
-        if within(inqueue, job.min_resources.items(), limit):
+        inqueue, limit, whole = self._room()
+        asked = job.min_resources.items()
+        if within(inqueue, asked, limit):
             return PERMIT
-        total = {name: amount * self._factor for name, amount in self.session.total.items()}
-        if too_much := _lacking({}, job.min_resources, total):
+        if too_much := missing({}, asked, whole):
             self.session.explain(job, "ClusterTooSmall", self.NAME, missing=too_much)
         else:
-            self.session.explain(job, "ClusterOvercommitted", self.NAME, missing=_lacking(inqueue, job.min_resources, limit))
+            self.session.explain(job, "ClusterOvercommitted", self.NAME, missing=missing(inqueue, asked, limit))
         return REJECT
 
     def job_enqueued(self, job: Job) -> None:
         """Count what a job has been let in for."""
         if job.min_resources is not None:
             add(self._room()[0], job.min_resources.items())
-
-
-def _lacking(held: Amounts, asked: Amounts, limit: Amounts) -> Amounts:
-    """Return how much of each resource is asked for beyond a limit, beside what is held."""
-    return {
-        name: held.get(name, 0) + amount - limit.get(name, 0)
-        for name, amount in asked.items()
-        if not within(held, [(name, amount)], limit)
-    }

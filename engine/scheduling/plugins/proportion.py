@@ -8,10 +8,10 @@ from math import inf
 from typing import ClassVar
 
 from engine.scheduling.answers import QueueShare
-from engine.scheduling.model.amounts import Amounts, add, at_most, dominant_share, is_nothing, largest, subtract, within
+from engine.scheduling.model.amounts import Amounts, add, at_most, dominant_share, is_nothing, largest, missing, subtract, within
 from engine.scheduling.model.entities import Task
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugins.queue_limits import LimitsQueues, missing, real_capability, without_places
+from engine.scheduling.plugins.queue_limits import LimitsQueues, real_capability, without_places
 from engine.scheduling.session import Session
 
 __all__ = ["Proportion", "share_out"]

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from math import inf
 
 from engine.scheduling.answers import PERMIT, REJECT, Vote
-from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, subtract, within
+from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, missing, subtract, within
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.plugins.admission import claimed, elastic
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["Claims", "LimitsQueues", "missing", "real_capability", "without_places"]
+__all__ = ["Claims", "LimitsQueues", "real_capability", "without_places"]
 
 
 def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, guarantee: Amounts) -> Amounts:
@@ -31,15 +31,6 @@ def real_capability(capability: Amounts, total: Amounts, guaranteed: Amounts, gu
 def without_places(amounts: Amounts, capability: Amounts) -> Amounts:
     """Return amounts without places for pods, unless a queue limits those itself: Volcano does not compare them."""
     return {name: amount for name, amount in amounts.items() if name != PODS or PODS in capability}
-
-
-def missing(used: Amounts, part: Iterable[tuple[str, float]], limit: Mapping[str, float]) -> Amounts:
-    """Return how much of what is asked for would be beyond a limit."""
-    return {
-        name: used.get(name, 0) + amount - limit.get(name, 0)
-        for name, amount in part
-        if amount > 0 and not within(used, [(name, amount)], limit)
-    }
 
 
 class Claims:
