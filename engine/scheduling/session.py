@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Final, Literal
@@ -12,13 +11,14 @@ from engine.events.scheduling import GroupPhase
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, QueueShare, Vote
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.errors import PluginError
+from engine.scheduling.kinds import Kinds
 from engine.scheduling.model.amounts import Amounts
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, PodClass, Task
+from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.reasons import Reason, ReasonCode
 
-__all__ = ["POINTS", "Kinds", "Outcome", "Plugin", "Session"]
+__all__ = ["POINTS", "Outcome", "Plugin", "Session"]
 
 
 POINTS: Final[dict[str, str]] = {
@@ -94,37 +94,6 @@ class Outcome:
     """Key of an evicted task → key of the job that is promised its place; absent: none in particular."""
     skipped: bool = False
     """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
-
-
-class Kinds:
-    """Pods that stand for those of the same job and class, in rounds of which no two count down the same thing."""
-
-    def __init__(self, every: Sequence[Task]) -> None:
-        """Take one pod of each job and class."""
-        self.every = every
-        self._of_queue: dict[tuple[str, PodClass], list[Task]] = {}
-        for one in every:
-            self._of_queue.setdefault((one.job.queue, one.pod_class), []).append(one)
-        self.rounds = {
-            "job": _in_rounds(every, lambda one: one.job.key),
-            "queue": _in_rounds([alike[0] for alike in self._of_queue.values()], lambda one: one.job.queue),
-        }
-
-    def alike(self, by: str, some: AbstractSet[Task]) -> Iterable[Task]:
-        """Return those that share the fate of some pods of a round."""
-        return some if by == "job" else [one for first in some for one in self._of_queue[first.job.queue, first.pod_class]]
-
-
-def _in_rounds(tasks: Iterable[Task], owner: Callable[[Task], str]) -> list[list[Task]]:
-    """Return tasks in lists that have at most one of each owner."""
-    rounds: list[list[Task]] = []
-    seen: dict[str, int] = {}
-    for one in tasks:
-        at = seen[owner(one)] = seen.get(owner(one), -1) + 1
-        if at == len(rounds):
-            rounds.append([])
-        rounds[at].append(one)
-    return rounds
 
 
 class Plugin:

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from engine.scheduling.actions.victims import could_fit
 from engine.scheduling.answers import Mask
+from engine.scheduling.kinds import Kinds
 from engine.scheduling.model.amounts import TOLERANCE, Amounts
 from engine.scheduling.model.entities import Job, Node, PodClass, Task
 from engine.scheduling.model.nodes import NodeTable
-from engine.scheduling.session import Kinds, Session
+from engine.scheduling.session import Session
 
 __all__ = ["Evictable"]
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from engine.scheduling.actions.dry_run import best_dry_run
 from engine.scheduling.actions.evictable import Evictable
-from engine.scheduling.actions.victims import evict_until, victims_on
+from engine.scheduling.actions.victims import make_room, may_preempt, starving, victims_on
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Node, PodClass, Status, Task
 from engine.scheduling.model.queues import Queue
@@ -28,24 +28,21 @@ def preempt(session: Session, placement: Placement) -> None:
     Argument `enableTopologyAwarePreemption`: dry runs choose the node whose victims matter least.
     """
     dry_run = session.begin("preempt").truth("enableTopologyAwarePreemption", default=False)
-    starving: dict[str, list[Job]] = {}
-    for job in session.schedulable():
-        if not job.patient and session.job_starving(job):
-            starving.setdefault(job.queue, []).append(job)
-    if not starving:
+    waiting = starving(session)
+    if not waiting:
         return
     search = _Search(session, placement, dry_run=dry_run)
     running = _running(session.cluster)
-    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in starving])
+    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues:
         queue = queues.pop()
-        jobs: Ordered[Job] = Ordered(session.job_key, starving[queue.name])
+        jobs: Ordered[Job] = Ordered(session.job_key, waiting[queue.name])
         evictable = Evictable.of(session.cluster.table, running.get(queue.name, ()))
         while jobs:
             if session.at_limit():
                 return
             _preempt_others(search, queue, jobs.pop(), evictable)
-        for job in starving[queue.name]:
+        for job in waiting[queue.name]:
             _preempt_own(search, queue, job)
 
 
@@ -69,11 +66,7 @@ def _running(cluster: Cluster) -> dict[str, list[Task]]:
 
 def _preemptors(session: Session, job: Job) -> list[Task]:
     """Return a job's pending tasks that may preempt, the first one last."""
-    found = [
-        task
-        for task in job.with_status("Pending").values()
-        if task.pod_class.shape.preemption_policy != "Never" and not task.pod_class.shape.scheduling_gates
-    ]
+    found = [task for task in job.with_status("Pending").values() if may_preempt(task)]
     found.sort(key=session.task_key, reverse=True)
     return found
 
@@ -132,14 +125,8 @@ def _make_room(search: _Search, queue: Queue, task: Task, evictable: Evictable, 
     nodes = evictable.worth_trying(session, "preemptable", task, placement.resolvable(task), lacking)
     if search.dry_run:
         return best_dry_run(session, placement, queue, task, [(node, found) for node in nodes if (found := victims(node))])
-    for node in nodes:
-        named = victims(node)
-        if named is not None:
 
-            def enough(node: Node = node) -> bool:
-                return session.allocatable(queue, task) and placement.room(task, node) and placement.passes(task, node)
+    def enough(node: Node) -> bool:
+        return session.allocatable(queue, task) and placement.room(task, node) and placement.passes(task, node)
 
-            moves = evict_until(session, task, node, named, enough)
-            if moves is not None:
-                return moves
-    return None
+    return make_room(session, task, nodes, victims, enough)

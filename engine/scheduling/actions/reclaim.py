@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from engine.scheduling.actions.evictable import Evictable
-from engine.scheduling.actions.victims import evict_until, victims_on
+from engine.scheduling.actions.victims import make_room, may_preempt, starving, victims_on
 from engine.scheduling.model.entities import Job, Node, PodClass, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
@@ -22,10 +22,7 @@ def reclaim(session: Session, placement: Placement) -> None:
     Volcano: an overused queue reclaims nothing; a statement is decided if its whole job is pipelined.
     """
     session.begin("reclaim")
-    waiting: dict[str, list[Job]] = {}
-    for job in session.schedulable():
-        if not job.patient and session.job_starving(job):
-            waiting.setdefault(job.queue, []).append(job)
+    waiting = starving(session)
     if not waiting:
         return
     every = Evictable.of(
@@ -59,8 +56,7 @@ def _reclaim_for(session: Session, placement: Placement, evictable: Evictable, q
     for task in session.in_order(job.with_status("Pending").values()):
         if not session.job_starving(job):
             break
-        shape = task.pod_class.shape
-        if shape.preemption_policy == "Never" or shape.scheduling_gates:
+        if not may_preempt(task):
             continue
         if not session.preemptive(queue, task):
             if job.key not in session.outcome.reasons:
@@ -79,18 +75,14 @@ def _reclaim_for(session: Session, placement: Placement, evictable: Evictable, q
 
 def _make_room(session: Session, placement: Placement, evictable: Evictable, task: Task) -> Statement | None:
     """Find a node and victims for a task; return the moves that have been made, or `None`."""
-    for node in evictable.worth_trying(session, "reclaimable", task, np.sort(placement.resolvable(task)), {}):
+
+    def victims(node: Node) -> list[Task] | None:
         candidates = [victim for victim in evictable.on(node) if victim.status == "Running"]
         # Volcano: a node where nobody could give anything is left to other actions.
-        if not candidates:
-            continue
-        victims = victims_on(session, "reclaimable", task, node, candidates, {})
-        if victims is not None:
+        return victims_on(session, "reclaimable", task, node, candidates, {}) if candidates else None
 
-            def enough(node: Node = node) -> bool:
-                return placement.room(task, node) and placement.passes(task, node)
+    def enough(node: Node) -> bool:
+        return placement.room(task, node) and placement.passes(task, node)
 
-            moves = evict_until(session, task, node, victims, enough)
-            if moves is not None:
-                return moves
-    return None
+    nodes = evictable.worth_trying(session, "reclaimable", task, np.sort(placement.resolvable(task)), {})
+    return make_room(session, task, nodes, victims, enough)

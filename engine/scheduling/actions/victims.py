@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from engine.scheduling.model.amounts import TOLERANCE, Amounts, add
-from engine.scheduling.model.entities import Node, Task
+from engine.scheduling.model.entities import Job, Node, Task
 from engine.scheduling.model.nodes import NodeTable
 from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
-__all__ = ["could_fit", "evict_until", "victims_on"]
+__all__ = ["could_fit", "make_room", "may_preempt", "starving", "victims_on"]
+
+
+def starving(session: Session) -> dict[str, list[Job]]:
+    """Return the jobs for which others may be evicted now, by queue."""
+    found: dict[str, list[Job]] = {}
+    for job in session.schedulable():
+        if not job.patient and session.job_starving(job):
+            found.setdefault(job.queue, []).append(job)
+    return found
+
+
+def may_preempt(task: Task) -> bool:
+    """Return whether others may be evicted for a pod."""
+    shape = task.pod_class.shape
+    return shape.preemption_policy != "Never" and not shape.scheduling_gates
 
 
 def victims_on(
@@ -50,26 +65,36 @@ def could_fit(table: NodeTable, task: Task, node: Node, victims: Sequence[Task],
     return all(amount < float(future[rows[name]]) + given.get(name, 0) + TOLERANCE for name, amount in task.pod_class.items)
 
 
-def evict_until(session: Session, task: Task, node: Node, victims: Sequence[Task], enough: Callable[[], bool]) -> Statement | None:
-    """Evict victims of a node one by one until a task may go there, and promise it the place.
+def make_room(
+    session: Session,
+    task: Task,
+    nodes: Iterable[Node],
+    victims: Callable[[Node], Sequence[Task] | None],
+    enough: Callable[[Node], bool],
+) -> Statement | None:
+    """Evict victims of the first node that will do, one by one until a task may go there, and promise it the place.
 
     Args:
         session: the session.
         task: whom it is for.
-        node: where.
-        victims: whom may be evicted, in this order.
-        enough: whether the task may go there by now.
+        nodes: which nodes, in this order.
+        victims: whom may be evicted on a node, in this order; `None`: the node is passed over.
+        enough: whether the task may go to a node by now.
 
     Returns:
-        The moves, or `None` if all victims together are not enough; nothing has moved then.
+        The moves, or `None` if no node will do; nothing has moved then.
     """
-    statement = Statement(session)
-    for victim in victims:
-        if enough():
-            break
-        statement.evict(victim)
-    if enough():
-        statement.pipeline(task, node)
-        return statement
-    statement.discard()
+    for node in nodes:
+        named = victims(node)
+        if named is None:
+            continue
+        statement = Statement(session)
+        for victim in named:
+            if enough(node):
+                break
+            statement.evict(victim)
+        if enough(node):
+            statement.pipeline(task, node)
+            return statement
+        statement.discard()
     return None
