@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 
 from engine.application.apply import AppliedObject, apply_parts, part_of
 from engine.application.feed import Feed
-from engine.application.scheduling import only_one
+from engine.history.errors import only_one
 from engine.history.reading import cluster_facts
 from engine.kubernetes.manifests.queue_rules import CLOSED_BY_PARENT, HIERARCHY, HIERARCHY_WEIGHTS, ROOT
 from engine.kubernetes.manifests.volcano_defaults import DEFAULT_QUEUE

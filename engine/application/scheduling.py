@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from engine.application.questions import Questions
 from engine.events.times import Micros
-from engine.history.errors import AmbiguousError, NotFoundError
+from engine.history.errors import NotFoundError, only_one
 from engine.log.port import SearchableLog, ShardId
 from engine.processor.recovery import recover
 from engine.projection.job_tables import JobTables
@@ -27,7 +27,7 @@ from engine.scheduling.standings import (
 )
 from engine.scheduling.state import State
 
-__all__ = ["Scheduling", "only_one"]
+__all__ = ["Scheduling"]
 
 
 class _Standing(Protocol):
@@ -133,17 +133,3 @@ def _one(kind: str, name: str, known: Callable[[str | None], list[S]], cluster: 
     found = [one for one in known(cluster) if one.name == name]
     only_one(kind, name, [one.cluster for one in found])
     return found[0]
-
-
-def only_one(kind: str, name: str, clusters: Sequence[str]) -> str:
-    """Return the one cluster that has an object of a name.
-
-    Raises:
-        NotFoundError: there is none.
-        AmbiguousError: there are several.
-    """
-    if not clusters:
-        raise NotFoundError(kind, name)
-    if len(clusters) > 1:
-        raise AmbiguousError(name, [f"{cluster}/{name}" for cluster in clusters], f"{kind}s", "--cluster")
-    return clusters[0]

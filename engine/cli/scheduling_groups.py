@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from typing import Annotated, Any, Final, Literal, Protocol
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import Annotated, Any, Final, Literal, Protocol, TypeVar
 
 import typer
 from rich.text import Text
@@ -18,7 +18,7 @@ from engine.cli.input_outcomes import finish, new_feed
 from engine.cli.output import Output
 from engine.cli.render import whole_table
 from engine.history.formatting import amount, plural
-from engine.history.waiting import waiting_of
+from engine.history.waiting import Waiting, waiting_of
 from engine.log.port import SearchableLog
 from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
@@ -49,15 +49,28 @@ class _Standing(Protocol):
     def document(self) -> dict[str, Any]: ...
 
 
-@contextmanager
-def _asked(context: typer.Context, output: Output, log: str | None) -> Iterator[tuple[Scheduling, SearchableLog]]:
-    settings = settings_of(context, log)
+T = TypeVar("T")
+NameOfQueue = Annotated[str, typer.Argument(metavar="NAME", help="The queue.")]
+
+
+def _answer(
+    context: typer.Context, log: str | None, as_json: bool, question: Callable[[Scheduling, SearchableLog], T]
+) -> tuple[Output, T]:
+    """Ask the scheduling shard of the log; returns the answer, and where it is to be shown."""
+    output, settings = output_of(context, as_json), settings_of(context, log)
     if not settings.scheduling:
         output.note(SCHEDULING_OFF)
     with opened(settings) as source, closing(Questions(settings, source)) as questions:
         with output.busy("reading the log"):
             asked = Scheduling(questions, source, settings)
-        yield asked, source
+        return output, question(asked, source)
+
+
+def _is_shown(output: Output, found: _Standing) -> bool:
+    """Show its JSON if that is wanted; returns whether it was."""
+    if output.as_json:
+        output.record(found.document())
+    return output.as_json
 
 
 def _listed(
@@ -115,9 +128,7 @@ def _counts(counts: Mapping[Any, int]) -> str:
 @queues.command("list", examples=["lahar queue list", "lahar queue list --cluster prod-1 --json"])
 def list_queues(context: typer.Context, cluster: ClusterOption = None, log: LogOption = None, as_json: JsonOption = False) -> None:
     """List queues with what they hold, what they deserve, and how many of their jobs wait."""
-    output = output_of(context, as_json)
-    with _asked(context, output, log) as (asked, _):
-        found = asked.queues(cluster)
+    output, found = _answer(context, log, as_json, lambda asked, _: asked.queues(cluster))
     headings = ("QUEUE", "STATE", "WEIGHT", "HOLDS/DESERVES", "SHARE", "JOBS", "WAITING")
     rows = (
         (
@@ -154,17 +165,14 @@ def _share(queue: QueueStanding) -> str:
 @queues.command("show", examples=["lahar queue show research"])
 def show_queue(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The queue.")],
+    name: NameOfQueue,
     cluster: ItsClusterOption = None,
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show a queue: its share of each resource, its jobs, and who waits for what, in order."""
-    output = output_of(context, as_json)
-    with _asked(context, output, log) as (asked, _):
-        queue = asked.queue(name, cluster)
-    if output.as_json:
-        output.record(queue.document())
+    output, queue = _answer(context, log, as_json, lambda asked, _: asked.queue(name, cluster))
+    if _is_shown(output, queue):
         return
     facts = [queue.state, f"weight {queue.weight}", f"priority {queue.priority}"]
     facts += [f"below {queue.parent}"] if queue.parent else []
@@ -206,9 +214,6 @@ def _reason(group: GroupStanding) -> str:
         return f"promised {', '.join(group.promised)}" if group.promised else "held" if group.held else _NONE
     lacking = ", ".join(f"{amount(name, value)} {name}" for name, value in said.missing.items())
     return f"{said.reason}: {lacking} missing" if lacking else said.reason
-
-
-NameOfQueue = Annotated[str, typer.Argument(metavar="NAME", help="The queue.")]
 
 
 @queues.command("open", examples=["lahar queue open research"])
@@ -272,9 +277,7 @@ def _change(
 @nodes.command("list", examples=["lahar node list", "lahar node list --json | jq 'select(.cordoned).name'"])
 def list_nodes(context: typer.Context, cluster: ClusterOption = None, log: LogOption = None, as_json: JsonOption = False) -> None:
     """List nodes with what is used and idle."""
-    output = output_of(context, as_json)
-    with _asked(context, output, log) as (asked, _):
-        found = asked.nodes(cluster)
+    output, found = _answer(context, log, as_json, lambda asked, _: asked.nodes(cluster))
     rows = (
         (node.name, _state(node), ", ".join(node.taints) or _NONE, str(len(node.pods)), _amounts(node.used), _amounts(node.idle))
         for node in found
@@ -297,11 +300,8 @@ def show_node(
     as_json: JsonOption = False,
 ) -> None:
     """Show a node: what it has of each resource, what is used, and the pods that are on it or are to be."""
-    output = output_of(context, as_json)
-    with _asked(context, output, log) as (asked, _):
-        node = asked.node(name, cluster)
-    if output.as_json:
-        output.record(node.document())
+    output, node = _answer(context, log, as_json, lambda asked, _: asked.node(name, cluster))
+    if _is_shown(output, node):
         return
     taints = f"taints {', '.join(node.taints)}" if node.taints else "no taints"
     _title(output, node.name, node.cluster, _state(node), taints, plural(len(node.pods), "pod"))
@@ -327,9 +327,7 @@ def show_node(
 @tenants.command("list", examples=["lahar tenant list"])
 def list_tenants(context: typer.Context, cluster: ClusterOption = None, log: LogOption = None, as_json: JsonOption = False) -> None:
     """List tenants with their jobs and what these hold. What they spend: `lahar billing budgets`."""
-    output = output_of(context, as_json)
-    with _asked(context, output, log) as (asked, _):
-        found = asked.tenants(cluster)
+    output, found = _answer(context, log, as_json, lambda asked, _: asked.tenants(cluster))
     rows = (
         (
             tenant.name,
@@ -355,11 +353,8 @@ def show_tenant(
     as_json: JsonOption = False,
 ) -> None:
     """Show a tenant: its namespaces, its weight, what its jobs hold, and its quotas."""
-    output = output_of(context, as_json)
-    with _asked(context, output, log) as (asked, _):
-        tenant = asked.tenant(name, cluster)
-    if output.as_json:
-        output.record(tenant.document())
+    output, tenant = _answer(context, log, as_json, lambda asked, _: asked.tenant(name, cluster))
+    if _is_shown(output, tenant):
         return
     jobs = f"{plural(tenant.jobs, 'job')}, {tenant.waiting} waiting"
     _title(output, tenant.name, tenant.cluster, f"weight {tenant.weight}", f"namespaces {', '.join(tenant.namespaces)}", jobs)
@@ -383,9 +378,8 @@ def list_pod_groups(
     as_json: JsonOption = False,
 ) -> None:
     """List the pod groups of jobs that Lahar schedules and that are not over, the oldest first."""
-    output = output_of(context, as_json)
-    with _asked(context, output, log) as (asked, _):
-        found = [one for one in asked.pod_groups(cluster) if queue in {None, one.queue} and (one.waits or not waiting)]
+    output, every = _answer(context, log, as_json, lambda asked, _: asked.pod_groups(cluster))
+    found = [one for one in every if queue in {None, one.queue} and (one.waits or not waiting)]
     rows = ((one.queue, *_group(one)) for one in found)
     headings = ("QUEUE", "JOB", "PHASE", "MINIMUM", "PODS", "REASON")
     _listed(output, found, headings, rows, {"QUEUE", "JOB", "REASON"}, {"MINIMUM"})
@@ -394,12 +388,13 @@ def list_pod_groups(
 @pod_groups.command("show", examples=["lahar podgroup show default/train"])
 def show_pod_group(context: typer.Context, job: JobArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
     """Show a job's pod group: its phase, its members by state, and why it waits."""
-    output = output_of(context, as_json)
-    with _asked(context, output, log) as (asked, source):
-        found = asked.pod_group(job)
-        why = waiting_of(source, found.job)
-    if output.as_json:
-        output.record(found.document())
+
+    def question(asked: Scheduling, source: SearchableLog) -> tuple[GroupStanding, Waiting | None]:
+        group = asked.pod_group(job)
+        return group, waiting_of(source, group.job)
+
+    output, (found, why) = _answer(context, log, as_json, question)
+    if _is_shown(output, found):
         return
     facts = [found.phase or "Pending", f"queue {found.queue}", f"priority {found.priority}", f"needs {found.min_available}"]
     facts += [f"{minimum} of {task}" for task, minimum in found.tasks.items()]

@@ -25,6 +25,7 @@ __all__ = [
     "TokenError",
     "TransferError",
     "UnopenedError",
+    "only_one",
 ]
 
 
@@ -99,3 +100,17 @@ class ExpiredTokenError(TokenError):
             f"the token is older than retention: {partition} resumes at offset {offset}, the oldest kept is {first}; "
             "start again `--from beginning` and expect a gap"
         )
+
+
+def only_one(kind: str, name: str, clusters: Sequence[str]) -> str:
+    """Return the one cluster that has an object of a name.
+
+    Raises:
+        NotFoundError: there is none.
+        AmbiguousError: there are several.
+    """
+    if not clusters:
+        raise NotFoundError(kind, name)
+    if len(clusters) > 1:
+        raise AmbiguousError(name, [f"{cluster}/{name}" for cluster in clusters], f"{kind}s", "--cluster")
+    return clusters[0]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from engine.events import Data, Event
 from engine.events.attempts import AttemptBound
 from engine.events.inputs import NodeDeleted, NodeObserved
-from engine.history.errors import AmbiguousError, NotFoundError
+from engine.history.errors import NotFoundError, only_one
 from engine.history.fold import fold
 from engine.history.formatting import agree, moment, plural
 from engine.history.reading import cluster_facts, job_events
@@ -42,12 +42,10 @@ def why_node(log: Searchable, node: str, cluster: str | None = None) -> Explanat
     for event in job_events(log, {AttemptBound.TYPE}):
         if isinstance(event.data, AttemptBound) and event.data.node == node:
             jobs[event.subject] = event.clusterid
-    clusters = {name for name in {*known, *jobs.values()} if cluster in {None, name}}
+    clusters = sorted(name for name in {*known, *jobs.values()} if cluster in {None, name})
     if not clusters:
         raise NotFoundError("node", node if cluster is None else f"{cluster}/{node}")
-    if len(clusters) > 1:
-        raise AmbiguousError(node, sorted(f"{name}/{node}" for name in clusters), "nodes", "--cluster")
-    (home,) = clusters
+    home = only_one("node", node, clusters)
     standing, ended = _groups(log, node, {job for job, place in jobs.items() if place == home})
     fine = Counter(group.phase for group in ended for _ in group.indexes)["Succeeded"]
     bad = sorted(
