@@ -50,8 +50,9 @@ def survives(attempt: Callable[[], object], seconds: float, *, least: float = _L
         _try(attempt, seconds, patience, writer)
     os.close(writer)
     try:
-        told, _, _ = select.select([reader], [], [], patience)
-        return bool(told) and os.read(reader, 1) == _LIVED
+        told = select.poll()  # select refuses descriptors above 1023, which a worker of many shards has
+        told.register(reader, select.POLLIN)
+        return bool(told.poll(patience * 1000)) and os.read(reader, 1) == _LIVED
     finally:
         os.close(reader)
         with suppress(OSError):  # another thread has waited for it

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import gc
 import os
+import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -54,6 +55,23 @@ def test_what_a_process_survives(attempt: Callable[[], object]) -> None:
 @pytest.mark.parametrize("attempt", [lambda: os._exit(0), crash, leave, loop, wait], ids=["exit", "crash", "leave", "loop", "wait"])
 def test_what_a_process_ends_in(attempt: Callable[[], object]) -> None:
     assert not survives(attempt, 0.2, least=0.4)
+
+
+def test_a_process_with_more_than_a_thousand_open_files_can_try_too() -> None:
+    """A worker of many shards has that many, and select() takes no descriptor above 1023."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= limits[1] < 1100:
+        pytest.skip("this machine allows fewer than 1,100 open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 1100), limits[1]))
+    taken = []
+    try:
+        while not taken or taken[-1] < 1024:
+            taken.append(os.dup(0))
+        assert survives(lambda: None, 5)
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_time_of_the_system_counts_too() -> None:
