@@ -1,4 +1,4 @@
-"""How a billing shard's state follows the truth that it takes. Total: nothing here can fail."""
+"""Apply cluster facts and job events to a billing shard's state. Total: no event raises an error."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ from statemachines.vocabulary import FINISHED_JOB_PHASES, RANKS
 __all__ = ["absorb"]
 
 _FEW: Final = 64
-"""Attempts of a job that are looked at at once; of a larger one step by step."""
+"""A job of more attempts is reviewed in steps."""
 _BOOKS: Final = 64
-"""Price books whose ids are kept: a recovery, or whoever repeats itself, does not apply an older one again."""
+"""Price books whose event ids are kept, so that a repeated or recovered older book is not applied again."""
 _PREEMPTIBLE: Final = "volcano.sh/preemptable"
 
 
 def absorb(state: State, event: Event[Data]) -> None:
-    """Take one fact of the cluster, or one job event."""
+    """Apply one cluster fact or one job event."""
     state.changed = []
     data = event.data
     if data.TOPIC == "cluster":
@@ -60,7 +60,7 @@ def absorb(state: State, event: Event[Data]) -> None:
         known = state.jobs[event.subject] = Known(Job(event.subject, event.clusterid))
         state.recent.append(event.subject)
     job = known.job
-    if event.sequence <= job.seen:  # its record is newer than the point from which a recovery goes on
+    if event.sequence <= job.seen:  # the snapshot already contains it
         return
     job.seen = event.sequence
     state.touched[head_record(job.id)] = None
@@ -111,24 +111,24 @@ def _bound(state: State, job: Job, attempt: Attempt, event: Event[AttemptBound])
     await_node(state, job, attempt)
     note_use(state, job, attempt)
     schedule(state, job.id, attempt, event.time, event, bills=state.book.bills_bound)
-    _look_back(state, job, attempt, event.time)
+    _correct_since(state, job, attempt, event.time)
 
 
 def _running(state: State, job: Job, attempt: Attempt, event: Event[AttemptRunning]) -> None:
     attempt.running = Point(event.time, event.id, event.data.inferred)
     schedule(state, job.id, attempt, event.time, event)
-    _look_back(state, job, attempt, event.time)
+    _correct_since(state, job, attempt, event.time)
 
 
-def _look_back(state: State, job: Job, attempt: Attempt, since: Micros) -> None:
-    """Have an attempt looked at now, where it was recorded beyond what has changed; else the next mark, or its end, comes to it."""
+def _correct_since(state: State, job: Job, attempt: Attempt, since: Micros) -> None:
+    """Correct an attempt now if it is recorded past the change; otherwise its next hour mark or its end records it."""
     if since < attempt.marked:
         state.changed.append((job.id, attempt.ordinal))
 
 
 def _terminating(state: State, job: Job, attempt: Attempt, event: Event[AttemptTerminating]) -> None:
     attempt.terminating = Point(event.time, event.id)
-    _look_back(state, job, attempt, event.time)
+    _correct_since(state, job, attempt, event.time)
 
 
 def _changed(state: State, job: Job, attempt: Attempt, event: Event[AttemptChanged]) -> None:
@@ -139,9 +139,9 @@ def _changed(state: State, job: Job, attempt: Attempt, event: Event[AttemptChang
     if data.started is not None and attempt.running is None:
         attempt.running = Point(data.started, event.id)
         schedule(state, job.id, attempt, data.started, event)
-        _look_back(state, job, attempt, data.started)
+        _correct_since(state, job, attempt, data.started)
     if data.requests is not None:
-        _look_back(state, job, attempt, event.time)
+        _correct_since(state, job, attempt, event.time)
 
 
 def _ended(state: State, job: Job, attempt: Attempt, event: Event[AttemptEnded]) -> None:
@@ -231,15 +231,14 @@ def _revised(state: State, known: Known, event: Event[JobRevised]) -> None:
         return
     job.terms = [*job.terms, terms]
     number = len(job.terms) - 1
-    # What is learnt from the owner of pods that were seen before it was so from the beginning.
-    # Of one moment the last word counts.
+    # The first owner of pods that were seen before it holds from the beginning. Of one moment the last event counts.
     since = [*job.since, (event.time, event.id, number)]
     job.since = [(EARLIEST, event.id, number)] if first else sorted(since, key=itemgetter(0))
-    _look_again(state, known, event)
+    _review_all(state, known, event)
 
 
-def _look_again(state: State, known: Known, event: Event[Any]) -> None:
-    """Have all attempts of a job looked at again: now, or step by step if they are many."""
+def _review_all(state: State, known: Known, event: Event[Any]) -> None:
+    """Review all attempts of a job: now, or in steps if there are many."""
     if len(known.attempts) <= _FEW:
         state.changed += [(known.job.id, attempt.ordinal) for attempt in known.attempts]
     else:

@@ -1,4 +1,4 @@
-"""What a run costs: a charge for each meter of which its pod takes something. All arithmetic is exact."""
+"""Charges of a run: one for each meter that its pod uses. All arithmetic is exact."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ __all__ = ["FREE", "charges_of", "cost", "factors_of", "quantity"]
 _ZERO: Final = Decimal(0)
 _KNOWN: Final = 10_000
 FREE: Final = "preempted_free_seconds"
-"""Name of the factor 0 of an attempt that a preemption makes free."""
+"""Name of the factor 0 that a free preemption gets."""
 
 
 def quantity(size: Decimal, length: int) -> Decimal:
-    """Return how much a length of time (microseconds) takes of a meter."""
+    """Return the units of a meter that a size uses in a length of time (microseconds)."""
     return EXACT.multiply(size, Decimal(length)).scaleb(-6, EXACT)
 
 
 def cost(price: str | None, used: Decimal) -> Decimal:
-    """Return what a quantity costs; without a price nothing."""
+    """Return the cost of a quantity; 0 without a price."""
     return _ZERO if price is None else EXACT.multiply(Decimal(price), used)
 
 
 def factors_of(rules: PriceVersion | None, terms: Terms, run: Run, known: dict[object, dict[str, str]]) -> dict[str, str]:
-    """Return what the prices of a run are multiplied by, by name and in the order of the book.
+    """Return the factors of a run's prices by name, in the order of the price book.
 
     Args:
-        rules: by which price version; `None`: by no price.
+        rules: the price version; `None`: unpriced.
         terms: of the run's job.
         run: the run.
-        known: what was computed before by the same price book.
+        known: cache of one price book's results.
     """
     key = (run.price_version, run.free, terms.queue, terms.tenant, terms.priority_class, terms.preemptible)
     found = known.get(key)
@@ -60,14 +60,14 @@ def _fits(multiplier: Multiplier, terms: Terms) -> bool:
 def charges_of(
     rules: PriceVersion | None, run: Run, length: int, factors: Mapping[str, str], known: dict[object, list[Charge]]
 ) -> list[Charge]:
-    """Return what a length of time of a run costs (microseconds).
+    """Return the charges for a length of time of a run (microseconds).
 
     Args:
-        rules: by which price version; `None`: by no price.
+        rules: the price version; `None`: unpriced.
         run: the run.
         length: the time.
         factors: of the price.
-        known: what was computed before by the same price book. Many attempts of one shape are charged for the same hour.
+        known: cache of one price book's results; many attempts of one shape are charged for the same hour.
     """
     key = (run.price_version, run.size, run.node_type, run.gpu_model, length, *factors.items())
     found = known.get(key)
@@ -89,7 +89,7 @@ def _charge(rules: PriceVersion | None, run: Run, length: int, factors: Mapping[
 
 
 def _sizes(rules: PriceVersion | None, run: Run) -> Iterator[tuple[Meter, Decimal]]:
-    """Yield what a second takes of each meter, those of which it takes nothing left out."""
+    """Yield the units of each meter that one second uses; unused meters are left out."""
     weighted = _ZERO
     for meter in METERS:
         if meter == "weighted_seconds":

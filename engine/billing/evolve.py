@@ -1,4 +1,4 @@
-"""How a billing shard's state follows its own output. Total: nothing here can fail."""
+"""Apply the billing stage's own events to a shard's state. Total: no event raises an error."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from engine.events.times import Micros
 
 __all__ = ["evolve", "run_of"]
 
-_ITS_OWN: Final = (UsageRecorded, UsageWithdrawn, UsageReviewed, UsageFailed)
+_OWN_EVENTS: Final = (UsageRecorded, UsageWithdrawn, UsageReviewed, UsageFailed)
 
 
 def evolve(state: State, event: Event[Data]) -> None:
     """Apply one event of the billing stage."""
     data = event.data
-    if not isinstance(data, _ITS_OWN):
-        return  # a shard's own bookkeeping
+    if not isinstance(data, _OWN_EVENTS):
+        return  # bookkeeping of the processor
     known = known_of(state, event.subject)
     if known is not None and event.sequence <= known.job.written:
-        known = None  # its record is newer than the point from which a recovery goes on
+        known = None  # the snapshot already contains it
     if known is not None:
         known.job.written = event.sequence
         state.touched[head_record(known.job.id)] = None
@@ -48,7 +48,7 @@ def evolve(state: State, event: Event[Data]) -> None:
     elif data.reverses is not None:
         attempt.recorded = without(attempt.recorded, data.reverses.record, data.start, data.end, data.reverses.period)
     else:
-        if not _goes_on(attempt, data):
+        if not _extend(attempt, data):
             _record(attempt, data)
             note_use(state, known.job, attempt)
         if data.at_mark:
@@ -56,14 +56,14 @@ def evolve(state: State, event: Event[Data]) -> None:
 
 
 def _marked(state: State, job: str, attempt: Attempt, mark: Micros) -> None:
-    """Note up to where an open attempt was recorded; whoever folds facts before their consequences has not awaited it (`due`)."""
+    """Note the hour mark up to which an open attempt is recorded. A replay that absorbs facts first may not have its `due` yet."""
     if attempt.end is None and mark > attempt.marked and (attempt.due is None or mark >= attempt.due):
         attempt.marked = mark
         state.set_due(job, attempt, next_hour(mark))
 
 
 def run_of(data: UsageRecorded) -> Run:
-    """Return the run that an event records."""
+    """Return the run of a record."""
     return Run(
         data.record,
         data.start,
@@ -88,15 +88,15 @@ def run_of(data: UsageRecorded) -> Run:
     )
 
 
-def _goes_on(attempt: Attempt, data: UsageRecorded) -> bool:
-    """Have the last run that stands recorded go on with another one; return false where it does not."""
+def _extend(attempt: Attempt, data: UsageRecorded) -> bool:
+    """Extend the last recorded run if the new one continues it; return whether it does."""
     recorded = attempt.recorded
     last = recorded[-1] if recorded else None
     if last is None or last.end != data.start or not _continues(last, data):
         return False
     length = data.end - last.start
-    gone_on = replace(last, end=data.end, length=length, ended=data.ended, inferred_end=data.inferred_end)
-    attempt.recorded = [*recorded[:-1], gone_on]
+    extended = replace(last, end=data.end, length=length, ended=data.ended, inferred_end=data.inferred_end)
+    attempt.recorded = [*recorded[:-1], extended]
     return True
 
 
@@ -110,7 +110,7 @@ def _record(attempt: Attempt, data: UsageRecorded) -> None:
 
 
 def _continues(last: Run, data: UsageRecorded) -> bool:
-    """Tell whether what is recorded goes on with a run, so that both stand as one."""
+    """Tell whether a record continues a run, so that both are kept as one."""
     size = last.size
     return (
         last.record == data.record == "usage"
@@ -153,7 +153,7 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
         if first_sweep(state) is None:
             state.sweep = state.sweep_at = None
     if known is not None and data.node is None and data.next < 0:
-        for attempt in known.attempts:  # the price book may charge now for what it did not charge for
+        for attempt in known.attempts:  # the new price book may bill queued or bound time that the old one did not
             _schedule_by_book(state, ident, attempt, event)
 
 

@@ -24,9 +24,9 @@ __all__ = [
     "known_of",
     "load",
     "node_record",
+    "pack_idle",
+    "pack_last",
     "page_record",
-    "put_away_idle",
-    "put_away_last",
     "records",
     "subject_of",
     "touch",
@@ -37,17 +37,17 @@ _JOB: Final = "job/"
 _PAGE: Final = "attempts/"
 _NODE: Final = "node/"
 _FIRST: Final = 4
-"""Attempts that stand in the head: most jobs have no more, and are one record."""
-_AT_HAND: Final = 1_024
-"""Jobs at hand, at least."""
+"""Attempts in the head record: most jobs have no more, and so are one record."""
+_UNPACKED: Final = 1_024
+"""Jobs that stay unpacked, at least."""
 _NODES: Final = 64
-"""Nodes of a job that is over that stand in its head; of one of more they are looked up in its attempts."""
+"""Nodes of a finished job that its head lists; with more, they are read from its attempts."""
 BOOK: Final = "book"
-"""The price book, the closed months, and how far a review of all jobs has come."""
+"""Record of the price book, the closed months, and the progress of a review of all jobs."""
 
 
 class _Rest(Struct, array_like=True):
-    """What is no job and no node."""
+    """Content of the record `BOOK`."""
 
     book: dict[str, object] | None
     periods: dict[str, str]
@@ -65,14 +65,14 @@ class _Head(Struct, array_like=True, gc=False):
 
 
 class _RawHead(Struct, array_like=True, gc=False):
-    """The same as they were written."""
+    """The same, not decoded."""
 
     job: Raw
     attempts: Raw
 
 
 _OF_TWO: Final = b"\x92"
-"""What stands before the two parts of a head in MessagePack: an array of two."""
+"""MessagePack header of a head: an array of two."""
 _read_head: Final = msgpack.Decoder(_Head).decode
 _read_raw_head: Final = msgpack.Decoder(_RawHead).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
@@ -87,12 +87,12 @@ def head_record(job: str) -> str:
 
 
 def page_record(job: str, ordinal: int) -> str:
-    """Name the record in which an attempt stands."""
+    """Name the record that holds an attempt."""
     return _JOB + job if ordinal < _FIRST else f"{_PAGE}{(ordinal - _FIRST) // PAGE}/{job}"
 
 
 def job_records(job: str, attempts: int) -> Iterator[str]:
-    """Yield the names of the records of a job of so many attempts."""
+    """Yield the names of the records of a job with this number of attempts."""
     yield head_record(job)
     for ordinal in range(_FIRST, attempts, PAGE):
         yield page_record(job, ordinal)
@@ -104,14 +104,14 @@ def node_record(node: tuple[str, str]) -> str:
 
 
 def use_of(attempt: Attempt) -> tuple[str, Micros] | None:
-    """Return the node by which an attempt was charged, and when it got it; `None`: it was by none."""
+    """Return the node whose type and model priced an attempt, and when the attempt was bound to it; `None`: no node did."""
     if attempt.node is None or attempt.bound is None or not (attempt.recorded or attempt.revision):
         return None
     return attempt.node, attempt.bound.time
 
 
 def _uses(attempts: Iterable[Attempt]) -> dict[str, Micros]:
-    """Return the nodes by which attempts were charged, and when the last of them got it."""
+    """Return the nodes that priced attempts, and when the last attempt was bound to each."""
     found: dict[str, Micros] = {}
     for attempt in attempts:
         if (use := use_of(attempt)) is not None:
@@ -126,7 +126,7 @@ def touch(state: State, job: str, attempt: Attempt) -> None:
 
 
 def subject_of(record: str) -> str:
-    """Return the subject that a record is of: a page belongs to its job."""
+    """Return the subject of a record: that of a page is its job."""
     return head_record(record.split("/", 2)[2]) if record.startswith(_PAGE) else record
 
 
@@ -141,11 +141,11 @@ def records(state: State) -> Iterator[str]:
 
 
 def dump(state: State, record: str) -> bytes | None:
-    """Return what a record is to hold; `None` if there is no such thing. A job that is over is kept as its records from then on."""
+    """Return the content of a record; `None` if its subject is gone. A finished job is packed by this."""
     kind, _, name = record.partition("/")
     if kind == "job":
         if (known := state.jobs.get(name)) is not None and _is_over(known.job):
-            _put_away(state, known)
+            _pack(state, known)
         return _head(state, name)
     if kind == "attempts":
         page, _, ident = name.partition("/")
@@ -180,53 +180,53 @@ def _is_over(job: Job) -> bool:
     return job.finished and not job.open and job.review < 0
 
 
-def _put_away(state: State, known: Known) -> None:
-    """Keep a job as its records: they take a third of the memory."""
+def _pack(state: State, known: Known) -> None:
+    """Pack a job into its records, which take a third of the memory."""
     job = known.job
     if _is_over(job):
         nodes = _uses(known.attempts)
         job.nodes = list(nodes.items()) if len(nodes) <= _NODES else None
-    pages = tuple(_kept(known.attempts[at : at + PAGE]) for at in range(_FIRST, len(known.attempts), PAGE))
+    pages = tuple(_encoded(known.attempts[at : at + PAGE]) for at in range(_FIRST, len(known.attempts), PAGE))
     state.idle[job.id] = _packed(known, pages)
     del state.jobs[job.id]
 
 
 def _packed(known: Known, pages: tuple[bytes, ...] = ()) -> Packed:
     job, ident = known.job, known.job.id
-    job.id = ""  # the name of the record says it
+    job.id = ""  # the record's name is the id
     begin = _OF_TWO + _write(job)
     job.id = ident
-    return Packed(ident, begin, _kept(known.attempts[:_FIRST]), pages)
+    return Packed(ident, begin, _encoded(known.attempts[:_FIRST]), pages)
 
 
-def _kept(part: object) -> bytes:
-    """Return a part of a record to be kept: a copy, as msgspec's own bytes lie in a block that was made for more."""
+def _encoded(part: object) -> bytes:
+    """Encode a part of a record. The copy is exact in size; msgspec's own bytes keep a larger block."""
     return bytes(memoryview(_write(part)))
 
 
-def put_away_idle(state: State) -> None:
-    """Keep as their records those jobs that came to hand longest ago, until few are left; never while one is worked with.
+def pack_idle(state: State) -> None:
+    """Pack the jobs that were unpacked longest ago, until few are left; never while one is worked with.
 
-    One of many attempts is not among them: the next event about it would read all of them.
+    A job of many attempts stays unpacked: its next event would decode all of them.
     """
-    while len(state.recent) > _AT_HAND:
-        _put_away_small(state, state.recent.popleft())
+    while len(state.recent) > _UNPACKED:
+        _pack_small(state, state.recent.popleft())
 
 
-def put_away_last(state: State, before: int) -> None:
-    """Do so with those that came to hand last, until only those are that were before: an hour mark comes to all jobs once."""
+def pack_last(state: State, before: int) -> None:
+    """Pack the jobs unpacked last, down to a number: an hour mark visits every job once and must not evict the others."""
     while len(state.recent) > before:
-        _put_away_small(state, state.recent.pop())
+        _pack_small(state, state.recent.pop())
 
 
-def _put_away_small(state: State, ident: str) -> None:
+def _pack_small(state: State, ident: str) -> None:
     known = state.jobs.get(ident)
     if known is not None and len(known.attempts) <= PAGE:
-        _put_away(state, known)
+        _pack(state, known)
 
 
 def known_of(state: State, ident: str) -> Known | None:
-    """Return a job; one that was kept as its records is at hand from then on."""
+    """Return a job; unpack it if need be."""
     known = state.jobs.get(ident)
     if known is None and (packed := state.idle.pop(ident, None)) is not None:
         known = _known(packed)
@@ -241,14 +241,14 @@ def known_of(state: State, ident: str) -> Known | None:
 def _known(packed: Packed) -> Known:
     head = _read_head(packed.job + packed.attempts)
     job, attempts = head.job, head.attempts
-    job.id = packed.id  # one text for all that name the job
+    job.id = packed.id  # one string for all references to the job
     for page in packed.pages:
         attempts += _read_page(page)
     return Known(job, attempts)
 
 
 def load(state: State, records: Iterable[tuple[str, bytes]]) -> None:
-    """Restore records into an initial state."""
+    """Restore an initial state from records."""
     heads: dict[str, bytes] = {}
     pages: dict[str, dict[int, bytes]] = {}
     for record, content in records:

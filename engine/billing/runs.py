@@ -1,4 +1,4 @@
-"""From what is known of an attempt to the runs that are to stand recorded: the whole bill is this one pure function."""
+"""Compute an attempt's runs from what is known of it: the bill is this one pure function."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from statemachines.vocabulary import failure_class
 __all__ = ["LONGEST", "Segment", "is_billable", "kind_of_node", "node_at", "runs_of", "segments", "worth_of"]
 
 LONGEST: Final = 10 * 366 * 24 * HOUR
-"""From an attempt's beginning to its end: 120 months. A clock of the year 9999 would fill 95,000 invoices in one step."""
+"""Longest attempt that is billed: ten years. A timestamp of the year 9999 would fill 95,000 invoices in one step."""
 
 T = TypeVar("T")
 
 Timeline = Sequence[tuple[Micros, str, T]]
-"""What is so since when, and the event that says it; the first entry from the beginning."""
+"""Values with the time from which each holds and the event that says so; the first entry holds from the beginning."""
 
 
 class Segment(NamedTuple):
@@ -39,9 +39,9 @@ class Segment(NamedTuple):
 
 
 def segments(attempt: Attempt, until: Micros) -> Iterator[Segment]:
-    """Yield the phases of an attempt, without gaps, from its beginning to its end, or to `until` while it has none.
+    """Yield an attempt's phases without gaps, from its creation to its end, or to `until` while it is open.
 
-    Each phase's time is raised to that of the phase before it; a phase that would begin behind the end is empty there.
+    A phase that begins before its predecessor begins with it; one that begins after the end is empty.
     """
     end = attempt.end
     last = attempt.created.time
@@ -69,7 +69,7 @@ def _phases(attempt: Attempt) -> tuple[tuple[SegmentKind, Point | None], ...]:
 
 
 def is_billable(kind: SegmentKind, version: PriceVersion, *, ran: bool) -> bool:
-    """Tell whether a segment of a kind is charged; `ran`: the attempt had run before."""
+    """Tell whether a price version bills segments of a kind; `ran`: the attempt has run."""
     if kind == "running":
         return True
     if kind == "bound":
@@ -80,7 +80,7 @@ def is_billable(kind: SegmentKind, version: PriceVersion, *, ran: bool) -> bool:
 
 
 def node_at(facts: Sequence[NodeFact], moment: Micros) -> NodeFact | None:
-    """Return what a node was at a moment; before anything is known of it, what is known first."""
+    """Return the facts of a node at a moment; before its first observation, those of the first."""
     found = facts[0] if facts else None
     for fact in facts:
         if fact.since <= moment:
@@ -89,28 +89,28 @@ def node_at(facts: Sequence[NodeFact], moment: Micros) -> NodeFact | None:
 
 
 def kind_of_node(attempt: Attempt, nodes: Sequence[NodeFact]) -> tuple[str | None, str | None]:
-    """Return the type and the GPU model of an attempt's node: what it was when the attempt got it, else what the attempt says."""
+    """Return the type and GPU model of an attempt's node when it was bound; where the node is unknown, the attempt's own."""
     if nodes and attempt.bound is not None and (fact := node_at(nodes, attempt.bound.time)) is not None:
         return fact.node_type or attempt.node_type, fact.gpu_model or attempt.gpu_model
     return attempt.node_type, attempt.gpu_model
 
 
 def runs_of(attempt: Attempt, terms: Timeline[int], nodes: Sequence[NodeFact], book: Book, until: Micros) -> list[Run]:
-    """Return the runs of an attempt, in order; the last one may be what increments and minimum add.
+    """Return an attempt's runs in order; the last may be the excess that increments and minimum add.
 
     Args:
         attempt: what is known of it.
         terms: of its job, by number.
         nodes: what is known of its node, oldest first.
         book: the price versions.
-        until: of an attempt that has not ended: as far as it is to be recorded.
+        until: end of the last run of an open attempt.
 
     Raises:
-        ValueError: it lasts longer than any attempt does.
+        ValueError: it lasts longer than `LONGEST`.
     """
     begin, last = attempt.created.time, until if attempt.end is None else attempt.end.time
     if last - begin > LONGEST:
-        told = "now" if attempt.end is None else format_time(last)  # one that is open is not told anew each hour
+        told = "now" if attempt.end is None else format_time(last)  # an open attempt has one message, not one an hour
         raise ValueError(f"it lasts from {format_time(begin)} to {told}; more than ten years are not charged")
     node_type, gpu_model = kind_of_node(attempt, nodes)
     worth, ran = worth_of(attempt.end), attempt.running is not None
@@ -166,7 +166,7 @@ def _place(timeline: Timeline[T], moment: Micros) -> int:
 
 
 def worth_of(end: End | None) -> Worth:
-    """Return what the use of an attempt was worth. One that was stopped on demand and is not replaced has done what was wanted."""
+    """Classify the use of an attempt. One that was stopped on demand and is not replaced is useful."""
     if end is None or end.phase == "Succeeded":
         return "useful"
     reason = end.reason or ""
@@ -178,7 +178,7 @@ def worth_of(end: End | None) -> Worth:
 
 
 def _closed(runs: list[Run], book: Book) -> list[Run]:
-    """Apply the rules that look at the whole of an attempt that has ended: free preemptions, increments, minimum."""
+    """Apply the rules for whole attempts: free preemptions, increments, minimum."""
     last = runs[-1]
     rules = book.names[last.price_version] if last.price_version is not None else NO_PRICES
     total = sum(run.length for run in runs)

@@ -1,7 +1,7 @@
-"""The billing stage: what follows for the bill from job events, facts of the cluster, and the marks of the clock.
+"""The billing stage: usage records from job events, cluster facts and hour marks.
 
-Everything is absorbed first; `decide` then compares what stands recorded of the attempts that an input is about with what should
-stand by all that is known now (`runs`, `corrections`), and writes the difference.
+Each input is absorbed first; `decide` then compares the recorded runs of its attempts with the runs that follow from everything
+known now (`runs`, `corrections`), and writes the difference.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from engine.events.times import Micros
 __all__ = ["STAGE", "BillingStage"]
 
 _AT_ONCE: Final = 64
-"""Attempts that a timer looks at: some 2 ms."""
+"""Attempts that one timer event records or reviews: some 2 ms."""
 
 Events = Generator[Event[Data], None, None]
 
 _Timer = tuple[Micros, Literal["hour", "review", "sweep", "node"], str, str]
-"""When it fires, the job that it is about (empty: several), and the node."""
+"""When it fires, its kind, its job (empty: several), and its node."""
 
 
 class BillingStage:
@@ -40,7 +40,7 @@ class BillingStage:
     outputs: Final[tuple[Topic, ...]] = ("billing", "dead-letters")
 
     def initial(self) -> State:
-        """Return the state of a shard that has taken nothing."""
+        """Return the state of a new shard."""
         return State()
 
     # --- the three functions --------------------------------------------------------------------------------------------------
@@ -48,7 +48,7 @@ class BillingStage:
     def decide(
         self, state: State, event: Event[Data], now: Micros
     ) -> Generator[Event[Data], None, Literal["applied", "unchanged"]]:
-        """Say what an input changes on the bill; it has been absorbed."""
+        """Yield the corrections that follow from an absorbed input."""
         outcome: Literal["applied", "unchanged"] = "unchanged"
         for ident, ordinal in state.changed:
             known = known_of(state, ident)
@@ -59,7 +59,7 @@ class BillingStage:
         return outcome
 
     def fire(self, state: State, now: Micros, error: str | None = None) -> Events:
-        """Record what is open up to an hour mark, or go on with a review."""
+        """Record open attempts up to an hour mark, or continue a review."""
         if error is not None:
             yield from self.drop(state, now, error)
             return
@@ -86,7 +86,7 @@ class BillingStage:
             yield turn.reviewed(-1, sweep=state.sweeps)
 
     def drop(self, state: State, now: Micros, error: str) -> Events:  # noqa: ARG002 - as the protocol says
-        """Pass over what the earliest timer is about: it is recorded with what comes later."""
+        """Skip the earliest timer's attempts; their next correction records them."""
         if (first := _first(state)) is None:
             return
         time, kind, ident, node = first
@@ -108,11 +108,11 @@ class BillingStage:
         return min((time for time, *_ in _timers(state)), default=None)
 
     def fires_at(self, state: State, due: Micros, horizon: Micros) -> Micros:
-        """Return when the earliest timer fires: of the hour marks up to the horizon the last one, for all of them."""
+        """Return when the earliest timer fires; hour marks up to the horizon fire together at the last of them."""
         return floor_hour(horizon) if due == timers.mark_due(state) else due
 
     def unfinished(self, state: State) -> Micros | None:
-        """Return when reviews go on (microseconds), or `None`."""
+        """Return when the next review step is due (microseconds), or `None`."""
         return min((time for time, kind, *_ in _timers(state) if kind != "hour"), default=None)
 
     # --- the rest of the protocol ---------------------------------------------------------------------------------------------
@@ -121,11 +121,11 @@ class BillingStage:
     absorb = staticmethod(absorb.absorb)
 
     def absorbs(self, topic: Topic) -> bool:
-        """Tell whether inputs of the topic are absorbed: all are."""
+        """Tell whether inputs of the topic are absorbed: those of all input topics are."""
         return any(topic == name for name, _ in self.inputs)
 
     def park(self, state: State, event: Event[Data], now: Micros, error: str) -> Any:  # noqa: ANN401, ARG002 - as the protocol says
-        """Refuse to keep an input: it was absorbed.
+        """Refuse to park an input: it was absorbed.
 
         Raises:
             NotKeptError: always.
@@ -143,15 +143,15 @@ class BillingStage:
         known, data = known_of(state, event.subject), event.data
         if known is not None and known.job.written < event.sequence:
             return False
-        # Where the job is gone, all that followed about it is, too; how far a review of others has come is no part of it.
+        # Of a forgotten job only the progress of reviews of other jobs can be new.
         if isinstance(data, UsageReviewed) and data.node is not None:
             return nodes.has_come_to(state, (event.clusterid, data.node), event.subject, data)
         sweep = data.sweep if isinstance(data, UsageReviewed) else None
         return sweep is None or sweep != state.sweeps or state.sweep is None or event.subject <= state.sweep
 
     def touched(self, state: State) -> list[str]:
-        """Return the records changed since the last call; few jobs stay at hand."""
-        persist.put_away_idle(state)
+        """Return the records changed since the last call, and pack idle jobs."""
+        persist.pack_idle(state)
         changed = list(state.touched)
         state.touched.clear()
         return changed
@@ -170,7 +170,7 @@ class BillingStage:
 
 
 def _timers(state: State) -> Iterator[_Timer]:
-    """Yield the first timer of each kind; of two at one time the first one fires first."""
+    """Yield the first timer of each kind; of two at one time, the one yielded first fires first."""
     if (mark := timers.mark_due(state)) is not None:
         yield mark, "hour", "", ""
     if (job := timers.first_review(state)) is not None:
@@ -187,7 +187,7 @@ def _first(state: State) -> _Timer | None:
 
 
 def _open_at(state: State, mark: Micros) -> list[tuple[Known, Attempt]]:
-    """Return the first attempts that are to be recorded at an hour mark."""
+    """Return the next attempts to record at an hour mark."""
     found: list[tuple[Known, Attempt]] = []
     for job, ordinal in islice(state.marks[mark], _AT_ONCE):
         if (known := known_of(state, job)) is not None:
@@ -196,17 +196,17 @@ def _open_at(state: State, mark: Micros) -> list[tuple[Known, Attempt]]:
 
 
 def _record_open(state: State, mark: Micros, now: Micros) -> Events:
-    until, at_hand = max(mark, floor_hour(now)), len(state.recent)
+    until, unpacked = max(mark, floor_hour(now)), len(state.recent)
     for known, attempt in _open_at(state, mark):
         turn = Turn(state, known, now)
         yield from turn.corrections(attempt, until)
         if attempt.due == mark:
             yield turn.passed(attempt, until)
-    persist.put_away_last(state, at_hand)
+    persist.pack_last(state, unpacked)
 
 
 def _review_of_node(state: State, ident: str, node: str, now: Micros) -> Events:
-    """Look again at a job's attempts that were on a node."""
+    """Review a job's attempts that were on a node."""
     if (known := known_of(state, ident)) is None:
         return
     turn, place = Turn(state, known, now), (known.job.cluster, node)
@@ -218,7 +218,7 @@ def _review_of_node(state: State, ident: str, node: str, now: Micros) -> Events:
 
 
 def _behind_node(turn: Turn, node: str, next_: int = -1) -> Event[Any]:
-    """Return that the review of a node has passed a job, or so many of its attempts."""
+    """Return the progress of a node's review: past a job, or up to one of its attempts."""
     place = (turn.known.job.cluster, node)
     last = next_ < 0 and nodes.is_last(turn.state, place)
     return turn.reviewed(next_, sweep=turn.state.nodes[place].reviews, node=node, last=last)

@@ -1,6 +1,6 @@
-"""What a billing shard knows: of each attempt its times, sizes and ends, and what was recorded of it.
+"""State of a billing shard: each attempt's times, sizes and end, and its recorded runs.
 
-Plain structs, written to the snapshot as they stand. What is derived is marked so and made again when a snapshot is loaded.
+Plain structs, written to the snapshot as they are. Fields marked *derived* are rebuilt when a snapshot is loaded.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ __all__ = [
 PAGE: Final = 32
 """Attempts in one record of the snapshot: some 16 KB."""
 _FEW: Final = 8
-"""Attempts of a job that are searched one by one."""
+"""A job of more attempts gets an index."""
 _DUE: Final = 512
-"""Attempts in one page of those that wait for an hour mark."""
+"""Attempts in one page of an hour mark."""
 
 
 Place = tuple[str, str]
@@ -57,7 +57,7 @@ class Size(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Point(Struct, array_like=True, frozen=True, gc=False):
-    """When something was so, and the event that says it."""
+    """A moment, and the event that reports it."""
 
     time: Micros
     id: str
@@ -65,7 +65,7 @@ class Point(Struct, array_like=True, frozen=True, gc=False):
 
 
 class End(Struct, array_like=True, frozen=True, gc=False):
-    """How an attempt ended, by the source of the highest rank."""
+    """How an attempt ended, by its best-ranked source."""
 
     time: Micros
     id: str
@@ -77,7 +77,7 @@ class End(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Terms(Struct, array_like=True, frozen=True, gc=False):
-    """Whose use it is, and what its price depends on beside the resources."""
+    """Who pays, and what the price depends on besides the resources."""
 
     tenant: str
     project: str
@@ -92,7 +92,7 @@ class Terms(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Run(Struct, array_like=True, frozen=True, gc=False):
-    """A stretch of an attempt in which nothing changes that its charge depends on (`engine.events.billing`)."""
+    """A stretch of an attempt with one size, node, price and owner (`engine.events.billing`)."""
 
     record: RecordKind
     start: Micros
@@ -109,19 +109,19 @@ class Run(Struct, array_like=True, frozen=True, gc=False):
     gpu_model: str | None
     price_version: str | None
     month: str
-    """In which it lies."""
+    """Calendar month of its start."""
     worth: Worth
     free: bool
-    """A preemption makes it cost nothing."""
+    """Free of charge because of a preemption."""
     inferred_start: bool
     inferred_end: bool
     invoice: str = ""
-    """Month on whose invoice it stands."""
+    """Month whose invoice lists it."""
     revision: int = 0
 
 
 class Attempt(Struct, array_like=True, gc=False):
-    """One attempt, as job events show it, and the runs that stand recorded."""
+    """One attempt as job events report it, and its recorded runs."""
 
     task: str
     index: int
@@ -131,7 +131,7 @@ class Attempt(Struct, array_like=True, gc=False):
     uid: str | None
     created: Point
     sizes: list[tuple[Micros, str, Size]]
-    """Since when each, and the event that says so; the first one from the beginning, by no event but the start."""
+    """Sizes with the time from which each holds and the event that reports it; the first has no event of its own."""
     bound: Point | None = None
     node: str | None = None
     node_type: str | None = None
@@ -140,15 +140,15 @@ class Attempt(Struct, array_like=True, gc=False):
     terminating: Point | None = None
     end: End | None = None
     recorded: list[Run] = []
-    """In order; of every stretch the latest."""
+    """In order; the latest record of every stretch."""
     marked: Micros = EARLIEST
     """Hour mark up to which it was recorded while it was open."""
     due: Micros | None = None
     """Hour mark at which it is recorded next."""
     revision: int = 0
-    """How often what was recorded was corrected."""
+    """Number of corrections so far."""
     fault: str | None = None
-    """Why it cannot be charged."""
+    """Why it cannot be billed."""
 
 
 class Job(Struct, array_like=True, gc=False):
@@ -161,9 +161,9 @@ class Job(Struct, array_like=True, gc=False):
     written: int = 0
     """Sequence of the last billing event about it."""
     terms: list[Terms] = []
-    """All that were ever known: recorded runs refer to them."""
+    """All that ever held: recorded runs refer to them by place."""
     since: list[tuple[Micros, str, int]] = []
-    """Since when which of them hold, with the event that says so; the first from the beginning."""
+    """Which of them hold from when, and the event that reports it; the first holds from the beginning."""
     finished: bool = False
     owner: bool = False
     """Its own object has been seen."""
@@ -182,7 +182,7 @@ class Job(Struct, array_like=True, gc=False):
 
 
 class NodeFact(Struct, array_like=True, frozen=True, gc=False):
-    """What a node is, since when."""
+    """A node's type and GPU model, and from when they hold."""
 
     since: Micros
     node_type: str | None
@@ -190,19 +190,19 @@ class NodeFact(Struct, array_like=True, frozen=True, gc=False):
 
 
 class NodeReview(Struct, array_like=True, frozen=True, gc=False):
-    """How far the review of the jobs that were on a node has come."""
+    """Progress of the review of the jobs that were on a node."""
 
     at: Micros
-    """When it goes on."""
+    """When its next step is due."""
     since: Micros
-    """Of attempts that got the node before, nothing has changed."""
+    """Attempts bound to the node before this are not affected."""
     job: str = ""
-    """It goes on behind this one, or with it."""
+    """Job of the last step."""
     next: int = -1
-    """Number of that job's attempt at which it goes on; -1: behind the job."""
+    """Ordinal of that job's attempt to continue with; -1: the job is done."""
 
     def awaits(self, job: str) -> bool:
-        """Tell whether it still has to come to a job."""
+        """Tell whether a job is still to be reviewed."""
         return job > self.job or (job == self.job and self.next >= 0)
 
 
@@ -212,16 +212,16 @@ class Node(Struct, array_like=True, gc=False):
     facts: list[NodeFact] = []
     """Oldest first."""
     gone: Micros | None = None
-    """Since when its object is."""
+    """When its object was deleted."""
     reviews: int = 0
     """Reviews of its jobs so far."""
     review: NodeReview | None = None
-    """The one that is not over."""
+    """The one in progress."""
 
 
 @dataclass(slots=True)
 class DuePage:
-    """Some of the attempts that are to be recorded at an hour mark, in order: jobs, and ordinals of their attempts."""
+    """A sorted page of the attempts due at an hour mark: jobs, and ordinals of their attempts."""
 
     jobs: list[str]
     ordinals: list[int]
@@ -237,7 +237,7 @@ class DuePage:
         self.ordinals.insert(place, ordinal)
 
     def split(self, place: int) -> DuePage:
-        """Take away what is behind a place, and return it."""
+        """Move everything from a place on into a new page."""
         rest = DuePage(self.jobs[place:], self.ordinals[place:])
         del self.jobs[place:], self.ordinals[place:]
         return rest
@@ -245,10 +245,10 @@ class DuePage:
 
 @dataclass(slots=True)
 class Due:
-    """Attempts that are to be recorded at one hour mark, by job and ordinal."""
+    """Attempts due at one hour mark, sorted by job and ordinal."""
 
     pages: list[DuePage] = field(default_factory=list)
-    """In order, none of them empty and none of more than a few hundred: to add one costs the same whatever their number."""
+    """Sorted, none empty; bounded pages keep the cost of an insertion independent of the total."""
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
         """Yield them in order."""
@@ -262,7 +262,7 @@ class Due:
             pages.append(DuePage([job], [ordinal]))
             return
         last = pages[-1]
-        if (last.jobs[-1], last.ordinals[-1]) < (job, ordinal):  # as at an hour mark, which comes to them in order
+        if (last.jobs[-1], last.ordinals[-1]) < (job, ordinal):  # the usual case: an hour mark goes through them in order
             number, page, place = len(pages) - 1, last, len(last.jobs)
         else:
             number = self._page_of(job, ordinal)
@@ -275,7 +275,7 @@ class Due:
     def remove(self, job: str, ordinal: int) -> None:
         """Remove one that is among them."""
         first = self.pages[0]
-        is_first = first.jobs[0] == job and first.ordinals[0] == ordinal  # as at an hour mark
+        is_first = first.jobs[0] == job and first.ordinals[0] == ordinal  # the usual case
         number = 0 if is_first else self._page_of(job, ordinal)
         page = self.pages[number]
         place = 0 if is_first else page.place_of(job, ordinal)
@@ -295,10 +295,10 @@ class Known:
     job: Job
     attempts: list[Attempt] = field(default_factory=list)
     _by_slot: dict[tuple[str, int, int], Attempt] = field(default_factory=dict)
-    """Of a job of many attempts, from the first search on. Derived."""
+    """Index of a job of many attempts; built by its first search. Derived."""
 
     def add(self, attempt: Attempt) -> None:
-        """Add an attempt, whose slot has none of its number."""
+        """Add an attempt; its number must be new in its slot."""
         self.attempts.append(attempt)
         if self._by_slot:
             self._by_slot[attempt.task, attempt.index, attempt.number] = attempt
@@ -316,13 +316,13 @@ class Known:
 
 
 class Packed(Struct, frozen=True, gc=False):
-    """A job as its records hold it. The parts of its head are apart: blocks of up to 512 bytes are reused as they grow."""
+    """A job as encoded records. The head is in two parts, because the allocator reuses blocks of up to 512 bytes."""
 
     id: str
     job: bytes
-    """Begins the record of the head."""
+    """First part of the head."""
     attempts: bytes
-    """The first ones: the rest of that record."""
+    """Second part of the head: the first attempts."""
     pages: tuple[bytes, ...]
 
 
@@ -331,47 +331,46 @@ class State:
     """A billing shard."""
 
     jobs: dict[str, Known] = field(default_factory=dict)
-    """Those that are at hand."""
+    """Jobs in use."""
     idle: dict[str, Packed] = field(default_factory=dict)
-    """The others."""
+    """The other jobs."""
     recent: deque[str] = field(default_factory=deque)
-    """Jobs in the order in which they came to hand. Not part of the state."""
+    """Jobs in the order in which they were unpacked. Not part of the state."""
     nodes: dict[Place, Node] = field(default_factory=dict)
-    """By cluster and name. Those that are gone come in the order in which they went."""
+    """By cluster and name; deleted ones in the order of their deletion."""
     book: Book = field(default_factory=Book)
     books: list[str] = field(default_factory=list)
-    """Ids of what told of price books last."""
+    """Ids of the last price books' events."""
     periods: dict[str, str] = field(default_factory=dict)
-    """Closed months, and the event that closed each."""
+    """Closed months and the event that closed each."""
     sweep_at: Micros | None = None
-    """When the review of all jobs goes on; `None`: there is none."""
+    """When the next step of the review of all jobs is due; `None`: there is no review."""
     sweeps: int = 0
-    """Reviews of all jobs so far."""
+    """Number of reviews of all jobs so far."""
     sweep: str | None = None
-    """Id behind which a review of all jobs goes on; `None`: there is none."""
+    """Last job of the review of all jobs; `None`: there is no review."""
     touched: dict[str, None] = field(default_factory=dict)
     changed: list[tuple[str, int]] = field(default_factory=list)
-    """Attempts that the input just absorbed is about. Not part of the state."""
+    """Attempts affected by the input just absorbed. Not part of the state."""
     marks: dict[Micros, Due] = field(default_factory=dict)
     """By hour mark. Derived."""
     hours: list[Micros] = field(default_factory=list)
     """Heap of those marks. Derived."""
     reviews: list[tuple[Micros, str]] = field(default_factory=list)
-    """Heap of the jobs with a review, by when it goes on. Derived."""
+    """Heap of the jobs under review, by the time of the next step. Derived."""
     sweeping: list[str] = field(default_factory=list)
-    """Heap of the jobs that the review of all still has to come to. Derived."""
+    """Heap of the jobs still to be visited by the review of all jobs. Derived."""
     unknown: dict[Place, dict[str, None]] = field(default_factory=dict)
-    """Jobs by the cluster and the node of which they wait to know something (`Job.unknown`). Derived."""
-
+    """Jobs by the node whose first observation they await (`Job.unknown`). Derived."""
     used: dict[Place, dict[str, Micros]] = field(default_factory=dict)
-    """By node the jobs that were charged by it, and when the last attempt of each got it. Derived."""
+    """By node the jobs that it priced, and when the last attempt of each was bound to it. Derived."""
     node_reviews: list[tuple[Micros, Place]] = field(default_factory=list)
-    """Heap of nodes with a review, by when it goes on. Derived."""
+    """Heap of the nodes under review, by the time of the next step. Derived."""
     reviewing: dict[Place, list[str]] = field(default_factory=dict)
-    """Heaps of the jobs that these reviews still have to come to. Derived, as soon as a review is looked at."""
+    """Heaps of the jobs still to be visited by these reviews; built by the first step. Derived."""
 
     def set_due(self, job: str, attempt: Attempt, mark: Micros | None) -> None:
-        """Have an attempt recorded at an hour mark, and not at the one at which it was to be; `None`: at none."""
+        """Move an attempt to an hour mark; `None`: to none."""
         if attempt.due is not None:
             self.marks[attempt.due].remove(job, attempt.ordinal)
         attempt.due = mark
@@ -379,7 +378,7 @@ class State:
             self.at_mark(mark, job, attempt.ordinal)
 
     def at_mark(self, mark: Micros, job: str, ordinal: int) -> None:
-        """Note that an attempt is to be recorded at an hour mark."""
+        """Add an attempt to an hour mark."""
         due = self.marks.get(mark)
         if due is None:
             due = self.marks[mark] = Due()

@@ -1,4 +1,4 @@
-"""What is due in a billing shard: hour marks of open attempts, reviews of jobs, and the review of all of them."""
+"""Timers of a billing shard: hour marks of open attempts, reviews of jobs, and the review of all jobs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from engine.events.times import SECOND, Micros
 __all__ = ["REVIEW_AFTER", "begin_review", "first_review", "first_sweep", "mark_due", "review", "schedule"]
 
 REVIEW_AFTER: Final = 60 * SECOND
-"""From the first reason for reviews to the first of them: many nodes are learnt of at once, and a job is reviewed once for all."""
+"""Delay of reviews: many nodes are observed at once, and a job is reviewed once for all of them."""
 
 
 def schedule(state: State, job: str, attempt: Attempt, begin: Micros, told: Event[Data], *, bills: bool = True) -> None:
-    """Have an open attempt recorded at the first hour mark behind a moment, unless it already waits for one.
+    """Schedule an open attempt for the first hour mark after a moment, unless it is already scheduled.
 
-    Where the event of that moment is recorded an hour later or more, as in the import of an old trace: at the first mark behind its
-    recordedtime. The attempt's end may be among the next events, and years up to now would be recorded before it.
+    If the event of that moment is recorded an hour later or more, as in the import of an old trace, the first mark after its
+    recordedtime counts: the attempt's end may be among the next events, and years would be recorded before it.
     """
     if bills and attempt.due is None and attempt.end is None:
         begin = max(begin, attempt.marked)
@@ -30,7 +30,7 @@ def schedule(state: State, job: str, attempt: Attempt, begin: Micros, told: Even
 
 
 def review(state: State, known: Known, now: Micros) -> None:
-    """Have all attempts of a job looked at again, step by step."""
+    """Schedule the review of all attempts of a job, in steps."""
     job = known.job
     if job.review < 0:
         begin_review(state, job, now + REVIEW_AFTER)
@@ -39,13 +39,13 @@ def review(state: State, known: Known, now: Micros) -> None:
 
 
 def begin_review(state: State, job: Job, at: Micros) -> None:
-    """Have a job's review go on at a time."""
+    """Schedule the next step of a job's review."""
     job.review_at = at
     heappush(state.reviews, (at, job.id))
 
 
 def first_review(state: State) -> Job | None:
-    """Return the job whose review goes on next."""
+    """Return the job whose review step is due next."""
     while state.reviews:
         at, ident = state.reviews[0]
         known = known_of(state, ident)
@@ -56,7 +56,7 @@ def first_review(state: State) -> Job | None:
 
 
 def first_sweep(state: State) -> str | None:
-    """Return the job to which the review of all comes next; where there is none left, the review is over."""
+    """Return the next job of the review of all jobs; `None`: the review is complete."""
     while state.sweeping:
         ident = state.sweeping[0]
         if state.sweep is not None and ident > state.sweep and (ident in state.jobs or ident in state.idle):
@@ -66,7 +66,7 @@ def first_sweep(state: State) -> str | None:
 
 
 def mark_due(state: State) -> Micros | None:
-    """Return the first hour mark at which an attempt is to be recorded."""
+    """Return the first hour mark with an attempt."""
     while state.hours:
         mark = state.hours[0]
         if state.marks[mark].pages:

@@ -1,4 +1,4 @@
-"""What a job's records lack by what is known now: one attempt at a time, as events in order."""
+"""Billing events of one job: corrections of its attempts, one attempt at a time, in order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SOURCE: Final = "lahar/billing"
 
 @dataclass(slots=True)  # a frozen one takes three times as long to make
 class Turn:
-    """What is said about one job because of one input, or because a timer's time has come."""
+    """Makes the events about one job that one input or one timer causes."""
 
     state: State
     known: Known
@@ -36,15 +36,15 @@ class Turn:
     """Id of the input; `None`: a timer."""
 
     def corrections(self, attempt: Attempt, until: Micros | None = None) -> Iterator[Event[Any]]:
-        """Yield what makes that stand recorded of an attempt which is known now.
+        """Yield the events that make an attempt's records agree with what is known now.
 
         Args:
             attempt: one of the job's.
-            until: as far as it is to be recorded while it is open; `None`: as far as it was.
+            until: end of the records of an open attempt; `None`: as before.
         """
         try:
             made = self._made(attempt, attempt.marked if until is None else until)
-        except Exception as error:  # noqa: BLE001 - one attempt that cannot be charged ends nobody else's bill
+        except Exception as error:  # noqa: BLE001 - an attempt that cannot be billed stops no other bill
             fault = f"{type(error).__name__}: {error}"
             if attempt.fault != fault:
                 yield self.event(UsageFailed(*self._key(attempt), fault, self.cause is None), self.now, attempt.created.id)
@@ -65,8 +65,8 @@ class Turn:
         return [*made, *((run, self._recorded(attempt, run, revision, run.length)) for run in missing)]
 
     def _void(self, attempt: Attempt, run: Run, revision: int) -> UsageRecorded | UsageWithdrawn:
-        """Take back what stands recorded: on an open invoice it is void, of a closed one a later invoice has its reversal."""
-        assert run.record != "reversal"  # noqa: S101 - reversals stand for ever and are not among what is recorded
+        """Revoke a run: withdraw it from an open invoice, or reverse a closed one on a later invoice."""
+        assert run.record != "reversal"  # noqa: S101 - reversals are final and not among the recorded runs
         if run.invoice in self.state.periods:
             return self._recorded(attempt, run, revision, -run.length, Reversed(run.record, run.invoice, run.revision))
         terms, book = self.known.job.terms[run.terms], self.state.book
@@ -94,7 +94,7 @@ class Turn:
             period = following(period)
         rules = None if run.price_version is None else book.names[run.price_version]
         factors = factors_of(rules, terms, run, book.factors)
-        return UsageRecorded(  # in the order of its fields: by their names it takes five times as long
+        return UsageRecorded(  # positional: keyword arguments take five times as long
             *self._key(attempt),
             run.record if reverses is None else "reversal",
             run.start,
@@ -135,11 +135,11 @@ class Turn:
         )
 
     def passed(self, attempt: Attempt, mark: Micros) -> Event[Any]:
-        """Return that an attempt was looked at at an hour mark, and nothing was to be charged."""
+        """Return that an attempt had nothing to record at an hour mark."""
         return self.event(UsageReviewed(attempt.ordinal, mark=mark), mark, attempt.created.id)
 
     def reviewed(self, next_: int, *, sweep: int | None = None, node: str | None = None, last: bool = False) -> Event[Any]:
-        """Return how far a review of the job's attempts has come (`UsageReviewed`)."""
+        """Return the progress of a review of the job's attempts (`UsageReviewed`)."""
         since = self.known.job.since
         return self.event(UsageReviewed(next_, None, sweep, node, last), self.now, since[0][1] if since else "")
 

@@ -44,7 +44,7 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(processors, "OUTPUT_LIMIT", 25)
     monkeypatch.setattr("engine.billing.stage._AT_ONCE", 2)
     monkeypatch.setattr("engine.billing.absorb._FEW", 1)
-    monkeypatch.setattr("engine.billing.persist._AT_HAND", 1)
+    monkeypatch.setattr("engine.billing.persist._UNPACKED", 1)
     monkeypatch.setattr("engine.billing.state._DUE", 2)
     monkeypatch.setattr("engine.billing.state._FEW", 1)
     monkeypatch.setattr("engine.billing.persist._FIRST", 1)
@@ -194,19 +194,19 @@ def test_a_state_that_is_written_and_read_is_the_same(program):
 
 @settings(max_examples=25)
 @given(any_program)
-def test_jobs_that_are_put_away_change_no_byte(program):
-    must_be_the_same_put_away(program)
+def test_jobs_that_are_packed_change_no_byte(program):
+    must_be_the_same_packed(program)
 
 
-def must_be_the_same_put_away(program):
-    """One shard keeps every job at hand, another one none behind a commit; attempts wait for the hour mark that they name."""
+def must_be_the_same_packed(program):
+    """One shard packs no job, another one every job behind a commit; attempts wait for the hour mark that they name."""
     shards = []
     for most in (1_000_000, 0):
         log = MemoryLog(clock=lambda: 1 << 60)
         shards.append(opened(log, batch=2))
         for given_ in [*program.inputs, tick(program.now + 6 * HOUR)]:
             append(log, [given_])
-            with patch("engine.billing.persist._AT_HAND", most):
+            with patch("engine.billing.persist._UNPACKED", most):
                 shards[-1].run_until_quiet()
             state = shards[-1].state
             assert most or not [known for known in state.jobs.values() if len(known.attempts) <= persist.PAGE]

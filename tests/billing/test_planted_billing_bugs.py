@@ -11,7 +11,7 @@ import pytest
 from job_programs import HOUR, STARTS, STEPS, ZONES, Program
 from msgspec.structs import replace
 from test_billing_laws import must_be_billed_rightly
-from test_billing_recovery import must_be_the_same_put_away, must_recover_behind_every_commit, small_chunks
+from test_billing_recovery import must_be_the_same_packed, must_recover_behind_every_commit, small_chunks
 
 from engine.billing import absorb, charges, corrections, evolve, persist, records, runs, turn
 from engine.billing.stage import BillingStage
@@ -208,7 +208,7 @@ def test_a_planted_bug_of_recovery_is_found(bug, monkeypatch, small_chunks):
     assert any(fails(must_recover_behind_every_commit, program, 3, 7) for program in sample()[:40])
 
 
-def put_away_too_early(state, ident):
+def pack_too_early(state, ident):
     """A job is kept as it was when it came to hand."""
     parts = state.idle.get(ident)
     known = right_known_of(state, ident)
@@ -221,16 +221,16 @@ def put_away_too_early(state, ident):
 right_known_of = persist.known_of
 
 PUT_AWAY = {
-    "a job is put away without what was learnt": ("engine.billing.absorb.known_of", put_away_too_early),
+    "a job is packed without what was learnt": ("engine.billing.absorb.known_of", pack_too_early),
 }
 
 
 @pytest.mark.parametrize("bug", PUT_AWAY)
-def test_a_planted_bug_of_jobs_that_are_put_away_is_found(bug, monkeypatch, small_chunks):
+def test_a_planted_bug_of_jobs_that_are_packed_is_found(bug, monkeypatch, small_chunks):
     monkeypatch.setattr(*PUT_AWAY[bug])
-    assert any(fails(must_be_the_same_put_away, program) for program in sample()[:40])
+    assert any(fails(must_be_the_same_packed, program) for program in sample()[:40])
 
 
-def test_without_a_planted_bug_jobs_are_put_away_rightly(small_chunks):
+def test_without_a_planted_bug_jobs_are_packed_rightly(small_chunks):
     for program in sample()[:15]:
-        must_be_the_same_put_away(program)
+        must_be_the_same_packed(program)

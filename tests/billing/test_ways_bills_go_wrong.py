@@ -70,7 +70,7 @@ def test_4_restart_never_billed_again_each_attempt_is_billed():
 
 
 def test_5_attempts_lost_what_ended_before_its_successor_came_stays():
-    """Also where the successor is seen first, and where the job is over and put away."""
+    """Also where the successor is seen first, and where the job is finished and packed."""
     story = Story()
     story.start("j", 0, 0, 1)
     story.run("j", 0, 0, 1)
