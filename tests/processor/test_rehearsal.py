@@ -63,7 +63,7 @@ def test_a_process_with_more_than_a_thousand_open_files_can_try_too() -> None:
     if 0 <= limits[1] < 1100:
         pytest.skip("this machine allows fewer than 1,100 open files")
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(limits[0], 1100), limits[1]))
-    taken = []
+    taken: list[int] = []
     try:
         while not taken or taken[-1] < 1024:
             taken.append(os.dup(0))
