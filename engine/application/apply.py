@@ -27,7 +27,7 @@ from engine.kubernetes.reading.identity import job_name
 from engine.lifecycle.managed_jobs import queues_of
 from engine.log.port import SearchableLog
 
-__all__ = ["AppliedObject", "Part", "apply_parts", "part_of"]
+__all__ = ["AppliedObject", "Part", "apply_parts", "part_of", "parts_of"]
 
 _HINT: Final = "other differences from the job's manifest, such as labels, are ignored while it runs; submit it under another name"
 _KINDS: Final = ("Job", "Node", *OBJECT_KINDS)
@@ -76,6 +76,25 @@ def part_of(cluster: str, source: str, document: Document, recorded: int) -> Par
     if isinstance(outcome, Ignored):
         raise ValueError(f"{place}: {outcome.reason}")  # noqa: TRY004 - as above
     return Part(place, document, outcome)
+
+
+def parts_of(cluster: str, contents: Iterable[Mapping[str, Any]], recorded: int) -> list[Part]:
+    """Return objects of a program with their facts; a message calls the second one `object 2 (Queue research)`.
+
+    Raises:
+        ValueError: one cannot be applied.
+    """
+    documents = (
+        Document(0, f"object {number}{_called(content)}", dict(content)) for number, content in enumerate(contents, start=1)
+    )
+    return [part_of(cluster, "", document, recorded) for document in documents]
+
+
+def _called(content: Mapping[str, Any]) -> str:
+    metadata = content.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, Mapping) else None
+    shown = " ".join(part for part in (content.get("kind"), name) if isinstance(part, str))
+    return f" ({shown})" if shown else ""
 
 
 def apply_parts(

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self, TypeVar
 from uuid import uuid4
 
-from engine.application.apply import AppliedObject, apply_parts, part_of
+from engine.application.apply import AppliedObject, apply_parts, parts_of
 from engine.application.billing import Bills, close_period
 from engine.application.feed import Feed, Taken
 from engine.application.ingestion import Ingested, append_objects, ingested
@@ -36,7 +36,6 @@ from engine.history.timeline import Timeline, timeline
 from engine.history.view import JobView
 from engine.history.why import Explanation
 from engine.history.why_node import why_node
-from engine.kubernetes.reading.documents import Document
 from engine.kubernetes.reading.identity import job_name
 from engine.kubernetes.tally import Tally
 from engine.log.errors import LogUnavailableError
@@ -162,10 +161,7 @@ class Lahar:
             ValueError: one cannot be applied, so none is. The text says which: `object 2 (Queue research)`.
         """
         recorded = wall_clock()
-        parts = [
-            part_of(self._settings.cluster, "", Document(0, f"object {number}{_called(content)}", dict(content)), recorded)
-            for number, content in enumerate(objects, start=1)
-        ]
+        parts = parts_of(self._settings.cluster, objects, recorded)
         with self._feed() as feed:
             applied = apply_parts(feed, self.log, self._settings.cluster, parts, recorded, strict=strict, warn=_Logged().warn)
             return [*applied, *self._finish(feed)]
@@ -422,14 +418,6 @@ class Lahar:
         """
         wanted = Wanted(tenant, queue, None if job is None else self._questions.meant(job), dict(labels or {}), level, tuple(types))
         return Events(Subscription(self.log, start_at(start), wanted, topic), follow=follow)
-
-
-def _called(content: Mapping[str, Any]) -> str:
-    """Return kind and name of an object, for error messages."""
-    metadata = content.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, Mapping) else None
-    shown = " ".join(part for part in (content.get("kind"), name) if isinstance(part, str))
-    return f" ({shown})" if shown else ""
 
 
 def _there(found: T | None, job: str) -> T:

@@ -33,7 +33,7 @@ COMMANDS: Final[dict[str, Place]] = {
     "diff": Place("ask", Panel.ASK, "Show what changed between two moments, field by field, at all levels."),
     "events": Place("events", Panel.ASK, "Show job events as they were committed, and follow them."),
     "job": Place("jobs", Panel.ASK, "List and show jobs; submit, command and release them."),
-    "queue": Place("scheduling_groups", Panel.ASK, "Queues: shares, use, who waits and for what; open and close them."),
+    "queue": Place("queue_group", Panel.ASK, "Queues: shares, use, who waits and for what; open and close them."),
     "node": Place("scheduling_groups", Panel.ASK, "Nodes: what they have, what is used, and by whom."),
     "tenant": Place("scheduling_groups", Panel.ASK, "Tenants: namespaces, weights, quotas and use."),
     "podgroup": Place("scheduling_groups", Panel.ASK, "Pod groups of jobs that Lahar schedules: phase, members, why they wait."),

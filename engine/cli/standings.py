@@ -1,0 +1,151 @@
+"""How queues, nodes, tenants and pod groups of scheduling are asked for and printed: what their commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import Annotated, Any, Final, Protocol, TypeVar
+
+import typer
+from rich.text import Text
+
+from engine.application.questions import Questions
+from engine.application.scheduling import Scheduling
+from engine.cli.app import output_of, settings_of
+from engine.cli.output import Output
+from engine.cli.render import whole_table
+from engine.history.formatting import amount
+from engine.log.port import SearchableLog
+from engine.runtime.engine import opened
+from engine.runtime.stages import SCHEDULING_OFF
+from engine.scheduling.standings import GroupStanding
+
+__all__ = [
+    "NONE",
+    "UNLISTED",
+    "ClusterOption",
+    "ItsClusterOption",
+    "amount_text",
+    "amounts_text",
+    "answer",
+    "counts_text",
+    "group_cells",
+    "print_list",
+    "print_resources",
+    "print_title",
+    "shown_as_json",
+    "unit_text",
+]
+
+ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Only this cluster.")]
+ItsClusterOption = Annotated[
+    str | None, typer.Option("--cluster", metavar="NAME", help="Its cluster, where several have the name.")
+]
+
+NONE: Final = "-"
+UNLISTED: Final = frozenset({"pods"})
+"""Resources that lists leave out; `show` has all."""
+
+
+class _Standing(Protocol):
+    @property
+    def cluster(self) -> str: ...
+
+    def document(self) -> dict[str, Any]: ...
+
+
+T = TypeVar("T")
+
+
+def answer(
+    context: typer.Context, log: str | None, as_json: bool, question: Callable[[Scheduling, SearchableLog], T]
+) -> tuple[Output, T]:
+    """Ask the scheduling shard of the log; returns the answer, and where it is to be shown."""
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    if not settings.scheduling:
+        output.note(SCHEDULING_OFF)
+    with opened(settings) as source, closing(Questions(settings, source)) as questions:
+        with output.busy("reading the log"):
+            asked = Scheduling(questions, source, settings)
+        return output, question(asked, source)
+
+
+def shown_as_json(output: Output, found: _Standing) -> bool:
+    """Show its JSON if that is wanted; returns whether it was."""
+    if output.as_json:
+        output.record(found.document())
+    return output.as_json
+
+
+def print_list(
+    output: Output,
+    found: Sequence[_Standing],
+    headings: tuple[str, ...],
+    rows: Iterable[tuple[str, ...]],
+    wide: set[str],
+    right: set[str],
+) -> None:
+    """Show one row of each, with the cluster if there are several; or its JSON."""
+    if output.as_json:
+        for one in found:
+            output.record(one.document())
+        return
+    first = 0 if len({one.cluster for one in found}) > 1 else 1
+    shown = [(one.cluster, *row)[first:] for one, row in zip(found, rows, strict=True)]
+    table = whole_table(output, ("CLUSTER", *headings)[first:], shown, {"CLUSTER", *wide}, right)
+    output.console.print(table, soft_wrap=True)
+
+
+def print_title(output: Output, name: str, cluster: str, *facts: str) -> None:
+    """Show what a page is about: its name and cluster, and facts on one line."""
+    output.console.print(Text.assemble((name, "bold"), (f"  cluster {cluster}", "dim")), soft_wrap=True)
+    output.console.print(", ".join(facts), soft_wrap=True)
+
+
+def print_resources(output: Output, **columns: Mapping[str, int]) -> None:
+    """Show amounts, a row for each resource."""
+    names = sorted({name for amounts in columns.values() for name in amounts})
+    rows = [(name, *(amount_text(name, amounts.get(name)) for amounts in columns.values())) for name in names]
+    headings = tuple(heading.upper() for heading in columns)
+    if rows:
+        output.console.print("", whole_table(output, ("RESOURCE", *headings), rows, {"RESOURCE"}, set(headings)), soft_wrap=True)
+
+
+def amount_text(name: str, value: int | None) -> str:
+    """Return an amount of a resource in its unit; `-` without one."""
+    return NONE if value is None else amount(name, value)
+
+
+def amounts_text(amounts: Mapping[str, int]) -> str:
+    """Return amounts with their resources, on one line."""
+    return ", ".join(f"{amount(name, value)}{unit_text(name)}" for name, value in amounts.items() if name not in UNLISTED) or NONE
+
+
+def unit_text(resource: str) -> str:
+    """Return what stands behind an amount of a resource."""
+    return "" if resource == "memory" else f" {resource}"
+
+
+def counts_text(counts: Mapping[Any, int]) -> str:
+    """Return counts with their names, on one line."""
+    return ", ".join(f"{count} {name}" for name, count in counts.items()) or NONE
+
+
+def group_cells(group: GroupStanding) -> tuple[str, ...]:
+    """Return the cells of a pod group's row: job, phase, minimum, pods, reason."""
+    return (
+        f"{group.namespace}/{group.name}",
+        group.phase,
+        str(group.min_available),
+        counts_text(group.members),
+        _reason(group),
+    )
+
+
+def _reason(group: GroupStanding) -> str:
+    """Return why a group waits, in a few words."""
+    said = group.reason
+    if said is None:
+        return f"promised {', '.join(group.promised)}" if group.promised else "held" if group.held else NONE
+    lacking = ", ".join(f"{amount(name, value)} {name}" for name, value in said.missing.items())
+    return f"{said.reason}: {lacking} missing" if lacking else said.reason
