@@ -9,8 +9,10 @@ PROMETHEUS_VERSION ?= 0.313.5
 FOCUS_VALIDATOR_VERSION := 2.2.1
 # The first Python 3.12 or newer that runs; pyenv's shims exist even where they do not.
 PYTHON312 ?= $(firstword $(foreach python,python3.12 python3.13 $(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python),$(shell $(python) -c pass 2>/dev/null && echo $(python))))
-# As many tests at once as there are processors, at most four: each process has a broker of its own. A file stays in one process.
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+# One process more than there are processors, at most four: tests of Kafka wait a lot. Each has a broker of its own. A file stays in
+# one process; tests/conftest.py has the order.
+PROCESSES ?= $(shell processors=$$(getconf _NPROCESSORS_ONLN); echo $$((processors < 4 ? processors + 1 : 4)))
+PYTEST := $(BIN)/python -m pytest --numprocesses $(PROCESSES) --dist loadfile --no-loadscope-reorder
 PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help

@@ -26,6 +26,11 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests that wait for brokers and commands first, so that no process is left alone with the longest of them at the end."""
+    items.sort(key=lambda item: item.path.parent.name not in {"deploy", "kafka", "tests"})
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print what faults did, in which process ever the tests ran."""
     calls = [report for reports in terminalreporter.stats.values() for report in reports if getattr(report, "when", None) == "call"]

@@ -13,6 +13,7 @@ from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Final
+from weakref import WeakSet
 
 from engine.events import Message, Topic
 from engine.events.vocabulary import INPUT_TOPICS
@@ -76,6 +77,7 @@ class SqliteLog:
             make_file(self.path, partitions or 1)
         self._file = SqliteFile(self.path, readonly=readonly)
         self._names: dict[int, str] = {}
+        self._held: WeakSet[SqliteShard] = WeakSet()
         self._clock = clock
         found = self._file.one("SELECT partitions FROM log")[0]
         if partitions is not None and partitions != found:
@@ -121,7 +123,9 @@ class SqliteLog:
             LayoutError: the shard was run before with other inputs.
             LogDamagedError: the shard's row does not match its checksum.
         """
-        return SqliteShard(self._file, self._counts, shard, inputs)
+        held = SqliteShard(self._file, self._counts, shard, inputs)
+        self._held.add(held)
+        return held
 
     def look(self, shard: ShardId) -> ShardView | None:
         """Return how a shard stands, without taking it over; `None` if it was never opened.
@@ -210,7 +214,9 @@ class SqliteLog:
         return self._search(partitions, start or {}, condition, tuple(types or ()))
 
     def close(self) -> None:
-        """Release the file. Idempotent."""
+        """Give all shards back, and release the files. Idempotent."""
+        for held in self._held:
+            held.close()
         self._file.close()
 
     def _search(

@@ -14,7 +14,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from socket import create_connection
 from typing import Any, Self
 
 import yaml
@@ -43,7 +45,13 @@ class Process:
     """One container of a service, as a process."""
 
     def __init__(
-        self, name: str, command: list[str], environment: Mapping[str, str], folder: Path, check: list[str] | None
+        self,
+        name: str,
+        command: list[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        check: list[str] | None,
+        port: int | None = None,
     ) -> None:
         """Start it.
 
@@ -53,6 +61,7 @@ class Process:
             environment: all that it sees.
             folder: for its home and its log.
             check: the health check; `None`: it has none.
+            port: on which it listens when it can be healthy; `None`: on none that is known.
         """
         self.name = name
         self.home = folder / name
@@ -60,6 +69,7 @@ class Process:
         self.log = folder / f"{name}.log"
         self._command = command
         self._check = check
+        self._port = port
         self._environment = dict(environment)
         self.start()
 
@@ -86,7 +96,16 @@ class Process:
 
     def wait_until_healthy(self) -> None:
         """Return as soon as the health check succeeds; fail if the process ends first."""
+        # Each check is a process, of which those that start it have less time.
+        until(self._listens, _START_SECONDS, f"{self.name} listens", self.must_run)
         until(self.is_healthy, _START_SECONDS, f"{self.name} is healthy", self.must_run)
+
+    def _listens(self) -> bool:
+        if self._port is None:
+            return True
+        with suppress(OSError), create_connection(("127.0.0.1", self._port), timeout=1):
+            return True
+        return False
 
     def wait(self) -> int:
         """Return its exit code once it has ended."""
@@ -209,7 +228,8 @@ class Stack:
             if service["command"][0] == "worker":
                 command += ["--instance", f"{name}-{number}"]
             check = [elsewhere(word, ports) for word in self._own_check()] if checked else None
-            self.processes[name].append(Process(f"{name}-{number}", command, self.environment(name), self.folder, check))
+            made = Process(f"{name}-{number}", command, self.environment(name), self.folder, check, port if checked else None)
+            self.processes[name].append(made)
 
     def _own_check(self) -> list[str]:
         options, _, command = self._dockerfile["HEALTHCHECK"].partition("CMD ")

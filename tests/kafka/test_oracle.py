@@ -198,7 +198,8 @@ def test_inputs_that_wait_are_found(log: MemoryLog) -> None:
     assert (verdict.lost > 0, verdict.doubled, verdict.differing) == (True, 0, 0)
 
 
-def run_with_little_room() -> tuple[MemoryLog, Processor[Any]]:
+@pytest.fixture(scope="module")
+def little_room() -> tuple[MemoryLog, Processor[Any]]:
     """Run a shard whose log takes no more than 600 bytes a record."""
     log = MemoryLog()
     for topic, message in inputs(80):
@@ -210,8 +211,8 @@ def run_with_little_room() -> tuple[MemoryLog, Processor[Any]]:
     return log, processor
 
 
-def test_what_was_too_large_for_the_log_is_taken_as_said() -> None:
-    log, processor = run_with_little_room()
+def test_what_was_too_large_for_the_log_is_taken_as_said(little_room: tuple[MemoryLog, Processor[Any]]) -> None:
+    log, processor = little_room
     verdict = judge(log, LifecycleStage(), 0, too_large_from=0)
     assert verdict.differences == []
     letters: list[Any] = [decode(record.message).data for record in log.read(Partition("dead-letters", 0), 0, 1_000)]
@@ -219,8 +220,10 @@ def test_what_was_too_large_for_the_log_is_taken_as_said() -> None:
     assert (verdict.state, verdict.outcomes) == (state_hash(processor.stage, processor.state), processor.accounts.outcomes)
 
 
-def test_an_input_that_was_set_aside_though_nothing_was_too_large_is_found() -> None:
-    log, _ = run_with_little_room()
+def test_an_input_that_was_set_aside_though_nothing_was_too_large_is_found(
+    little_room: tuple[MemoryLog, Processor[Any]],
+) -> None:
+    log, _ = little_room
     assert judge(log, LifecycleStage(), 0).differing > 0
     assert judge(log, LifecycleStage(), 0, too_large_from=1_000_000).differing > 0
 

@@ -91,13 +91,16 @@ def survive(log: KafkaLog, settings: KafkaSettings, kills: int, jobs: int) -> No
     dice = random.Random(20_170_807)  # noqa: S311  kills are to be random, not secret
     given = inputs(jobs)
     size = len(given) // kills + 1
+    exported: list[bytes] = []
     cut_short = 0
     for start in range(0, len(given), size):
         with worker(settings, "lifecycle", "--ordinal", "0", "--workers", "1") as first, worker(settings, "scheduling") as second:
             if dice.random() < 0.8:
                 until(lambda: first.is_ready and second.is_ready)
             append(log, given[start : start + size])
-            exported = list(export_log(log))
+            if start + size >= len(given):
+                # It takes a while, in which the last inputs may all be taken.
+                exported = list(export_log(log))
             # Not a sleep: how far into the work the blow falls.
             for process in dice.sample([first, second], 2):
                 select.select([], [], [], dice.uniform(0, 0.4))

@@ -12,6 +12,7 @@ import pytest
 from engine.log import side_file
 from engine.log.lock import RunLock
 from engine.log.mark_file import MarkFile
+from engine.log.port import Partition, ShardId
 from engine.log.sqlite import SqliteLog
 
 ENDINGS = [".lock", "-marks"]
@@ -87,3 +88,20 @@ def test_a_link_in_their_place_is_not_followed(log: Path, ending: str) -> None:
     with pytest.raises(OSError, match="symbolic links"):
         side_file.open_beside(log.with_name(log.name + ending), log)
     assert not other.exists()
+
+
+def test_a_closed_log_leaves_none_of_its_files_open(log: Path) -> None:
+    """Also where whoever has a shard does not close it."""
+
+    def still_open() -> list[str]:
+        links = [entry for entry in Path("/proc/self/fd").iterdir() if entry.is_symlink()]
+        return [name for name in map(str, (link.readlink() for link in links)) if name.startswith(str(log))]
+
+    opened = SqliteLog(log)
+    shard = opened.open(ShardId("lifecycle", 0), [Partition("pods", 0)])
+    shard.mark("pods/0@0")
+    if Path("/proc/self/fd").exists():
+        assert f"{log}-marks" in still_open()
+    opened.close()
+    if Path("/proc/self/fd").exists():
+        assert still_open() == []
