@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from engine.events.pod_shape import PodShape
-from engine.scheduling.model.amounts import Amounts, add, subtract
+from engine.scheduling.model.amounts import PODS, Amounts, add, subtract
 from engine.scheduling.model.budgets import Budget, Quota
 from engine.scheduling.model.entities import EFFECTS, NO_EFFECT, Effect, Job, Node, PodClass, Status, Task
 from engine.scheduling.model.nodes import NodeTable, row_sums
@@ -18,6 +18,8 @@ from engine.scheduling.model.queues import Queue
 __all__ = ["Cluster"]
 
 _ROOT: Final = "root"
+_ANYTHING: Final = np.iinfo(np.int64).min
+_MORE_THAN_THERE_IS: Final = np.iinfo(np.int64).max
 
 
 class Cluster:
@@ -45,7 +47,6 @@ class Cluster:
         self.outdated: Callable[[], None] | None = None
         """Brings `quotas`, `budgets` and `namespace_weights` up to date; `None`: they are."""
         self._unsettled = False
-        self._vectors_of = -1
 
     # Nodes ----------------------------------------------------------------------------------------------------------------
 
@@ -74,26 +75,23 @@ class Cluster:
         if self._unsettled:
             self.table.lay_out(self.nodes.values())
             self.presence.forget()
-            self._set_vectors()
+            for pod_class in self.classes.values():
+                self._set_vector(pod_class)
             for node in self.table.nodes:
                 for task in node.tasks.values():
                     effect = EFFECTS[task.status]
                     self.table.take(node.row, task.pod_class, effect.idle, effect.future)
             self._unsettled = False
-        elif self._vectors_of != len(self.table.resources):
-            self._set_vectors()
-
-    def _set_vectors(self) -> None:
-        for pod_class in self.classes.values():
-            self._set_vector(pod_class)
-        self._vectors_of = len(self.table.resources)
 
     def _set_vector(self, pod_class: PodClass) -> None:
-        rows = self.table.resource_rows(name for name, _ in pod_class.items)
-        pod_class.vector = np.zeros((len(self.table.resources), 1), np.int64)
-        pod_class.vector[rows, 0] = [amount for _, amount in pod_class.items]
-        pod_class.least = np.full((len(self.table.resources), 1), np.iinfo(np.int64).min)
-        pod_class.least[rows] = 0
+        width, rows = len(self.table.resources), self.table.resources
+        pod_class.vector = np.zeros((width, 1), np.int64)
+        pod_class.least = np.full((width, 1), _ANYTHING)
+        for name, amount in pod_class.items:
+            if name in rows:
+                pod_class.vector[rows[name]], pod_class.least[rows[name]] = amount, 0
+        if not pod_class.request.keys() <= rows.keys():  # there is room for it nowhere
+            pod_class.least[rows[PODS]] = _MORE_THAN_THERE_IS
 
     # Queues ---------------------------------------------------------------------------------------------------------------
 
@@ -162,8 +160,6 @@ class Cluster:
         if found is None:
             found = self.classes[shape] = PodClass.of(shape)
             self._set_vector(found)
-            if self._vectors_of != len(self.table.resources):
-                self._set_vectors()
         return found
 
     def add_task(self, task: Task, status: Status = "Pending", node: str = "") -> None:

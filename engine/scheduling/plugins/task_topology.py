@@ -153,7 +153,7 @@ class TaskTopology(Plugin):
             if mate.status != "Pending":
                 continue
             add(used, mate.pod_class.items)
-            if any(amount > table.future[table.resources[name], node.row] for name, amount in used.items()):
+            if any(amount > table.future_of(name)[node.row] for name, amount in used.items()):
                 break
             count += 1
         return count

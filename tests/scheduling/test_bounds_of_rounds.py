@@ -1,0 +1,81 @@
+"""What tenants may send is bounded in what it leaves behind and in what it costs: sizes and calls are counted, never time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clusters import SECOND, configuration, recounted
+
+from engine.events.pod_shape import PodShape, pairs
+from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.entities import Job, Node, Task
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.scheduler import Scheduler
+
+
+def cluster_of(nodes: int = 2, **more: int) -> Cluster:
+    """Nodes with plenty of everything, and the queue `q`."""
+    cluster = Cluster()
+    for at in range(nodes):
+        cluster.set_node(Node(f"n{at:03}", {"cpu": 10**9, "memory": 10**12, "pods": 10**9, **more}, {"zone": "a"}))
+    cluster.set_queue(Queue("q"))
+    return cluster
+
+
+def add(cluster: Cluster, name: str, shape: PodShape, size: int = 1, **fields: Any) -> Job:
+    job = Job(f"ns/{name}", "ns", "q", phase="Inqueue", **fields)
+    cluster.add_job(job)
+    for index in range(size):
+        cluster.add_task(Task(f"{job.key}/w/{index}", job, cluster.class_of(shape), "w", index))
+    return job
+
+
+# --- names ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_names_that_no_node_offers_leave_nothing_behind():
+    cluster = cluster_of()
+    scheduler = Scheduler(cluster, configuration("proportion", actions="enqueue allocate preempt reclaim"))
+    unlimited = Scheduler(cluster, configuration(actions="allocate"))
+    for at in range(50):
+        shape = PodShape(pairs({"cpu": 1000, f"example.com/x{at}": 2000}), node_selector=pairs({f"label{at}": "a"}))
+        job = add(cluster, f"j{at}", shape, min_member=1)
+        reason = scheduler.round((at + 1) * SECOND).reasons[job.key]
+        assert (reason.code, reason.missing) == ("QueueLimit", {f"example.com/x{at}": 2000})
+        reason = unlimited.round((at + 1) * SECOND).reasons[job.key]
+        assert (reason.code, reason.nodes) == ("NodeSelector", {"NodeSelector": 2})
+        cluster.remove_job(job.key)
+    table, queue = cluster.table, cluster.queues["q"]
+    assert list(table.resources) == ["cpu", "memory", "pods"]
+    assert len(table.idle) == 3
+    assert list(table._columns) == []
+    assert (queue.requested, queue.allocated, cluster.allocated_by_namespace) == ({}, {}, {})
+
+
+def test_a_name_is_missing_until_a_node_offers_it():
+    cluster = cluster_of()
+    scheduler = Scheduler(cluster, configuration(actions="allocate backfill preempt reclaim"))
+    job = add(cluster, "j", PodShape(pairs({"example.com/x": 2000})), min_member=1)
+    reason = scheduler.round(SECOND).reasons[job.key]
+    assert (reason.code, reason.nodes, reason.missing) == (
+        "InsufficientResource",
+        {"InsufficientResource/example.com/x": 2},
+        {"example.com/x": 2000},
+    )
+    cluster.set_node(Node("x", {"cpu": 1, "memory": 1, "pods": 10**6, "example.com/x": 3000}))
+    assert [node for _, node in scheduler.round(2 * SECOND).bound] == ["x"]
+    assert recounted(cluster) == []
+    cluster.remove_node("x")
+    cluster.settle()
+    assert list(cluster.table.resources) == ["cpu", "memory", "pods"]
+
+
+def test_what_others_take_of_a_name_counts_once_a_node_offers_it():
+    cluster = cluster_of(1)
+    job = add(cluster, "other", PodShape(pairs({"example.com/x": 2000})))
+    (task,) = job.tasks.values()
+    cluster.move(task, "Running", cluster.nodes["n000"])
+    cluster.settle()
+    cluster.set_node(Node("n000", {"cpu": 1000, "memory": 1, "pods": 10**6, "example.com/x": 3000}))
+    cluster.settle()
+    assert cluster.table.future_of("example.com/x").tolist() == [1000]
