@@ -294,7 +294,7 @@ class Session:
         return all(function(job) for tier in self._points["job_ready"] for function in tier) and self._sub_groups_ready(job)
 
     def _sub_groups_ready(self, job: Job) -> bool:
-        if not job.sub_groups:
+        if job.sub_groups is None:
             return True
         return all(function(job) for tier in self._points["sub_group_ready"] for function in tier)
 

@@ -13,10 +13,11 @@ from engine.events.times import Micros
 from engine.kubernetes.observation.cluster_facts import Thing
 from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import ONE_POD, Job, SubGroupPolicy, Task
+from engine.scheduling.model.entities import ONE_POD, Job, Task
+from engine.scheduling.model.sub_groups import SubGroupPolicy, SubGroups
 from engine.scheduling.objects import GPU, Priorities, budgets_of, node_of, queue_of, quotas_of, weights_of
 from engine.scheduling.state import Attempt, ClusterState, Group, KnownJob, State
-from statemachines.podgroup import GroupTask, min_resources, podgroup_spec
+from statemachines.podgroup import GroupTask, PodGroupSpec, min_resources, podgroup_spec
 
 __all__ = ["forget_job", "place", "remove", "revise", "shape_of", "stand", "update_thing"]
 
@@ -40,7 +41,9 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
         return
     cluster = state.cluster(head.cluster)
     if known.model is None:
-        known.model = Job(known.id, head.namespace, group.spec.queue, created=head.created)
+        known.model = Job(
+            known.id, head.namespace, group.spec.queue, created=head.created, sub_groups=_sub_groups(podgroup_spec(group.spec))
+        )
         _ask(state, head.cluster, known.model, group)
         cluster.model.add_job(known.model)
         cluster.jobs += 1
@@ -75,7 +78,6 @@ def _ask(state: State, cluster: str, job: Job, group: Group) -> None:
     job.min_member, job.role_minimum = made.min_member, made.min_task_member
     job.priority = priorities.value(spec.priority_class) or 0
     job.annotations, job.labels = group.annotations, group.labels
-    job.sub_groups = tuple(SubGroupPolicy(one.name, one.size, one.min_sub_groups, partition=one.size) for one in made.sub_groups)
     tasks = [
         GroupTask(
             task.replicas,
@@ -87,6 +89,12 @@ def _ask(state: State, cluster: str, job: Job, group: Group) -> None:
         if (shape := group.shapes.get(task.name)) is not None
     ]
     job.min_resources = _amounts(min_resources(tasks, spec.min_available))
+
+
+def _sub_groups(made: PodGroupSpec) -> SubGroups | None:
+    """Return the partitions of a job's tasks, which never change."""
+    policies = [SubGroupPolicy(one.name, one.size, one.min_sub_groups, partition=one.size) for one in made.sub_groups]
+    return SubGroups(policies) if policies else None
 
 
 def _amounts(resources: dict[str, Fraction]) -> Amounts:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from clusters import SECOND, configuration, recounted
+import pytest
+from clusters import SECOND, configuration, recounted, work
 
 from engine.events.pod_shape import PodShape, pairs
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Node, Task
 from engine.scheduling.model.queues import Queue
+from engine.scheduling.model.sub_groups import SubGroupPolicy, SubGroups
 from engine.scheduling.scheduler import Scheduler
 
 
@@ -79,3 +81,42 @@ def test_what_others_take_of_a_name_counts_once_a_node_offers_it():
     cluster.set_node(Node("n000", {"cpu": 1000, "memory": 1, "pods": 10**6, "example.com/x": 3000}))
     cluster.settle()
     assert cluster.table.future_of("example.com/x").tolist() == [1000]
+
+
+# --- sub-groups -----------------------------------------------------------------------------------------------------------------
+
+
+def pairs_of(cluster: Cluster, pods: int, minimum: int) -> Job:
+    """A job of gangs of two, of which some must be complete."""
+    policy = SubGroupPolicy("w", 2, minimum, partition=2)
+    return add(cluster, "j", PodShape(pairs({"cpu": 1000})), pods, min_member=2 * minimum, sub_groups=SubGroups([policy]))
+
+
+@pytest.mark.parametrize("minimum", [lambda pods: 1, lambda pods: pods // 2], ids=["one", "all"])
+@pytest.mark.parametrize("room", [10**9, 3000])
+def test_twice_as_many_sub_groups_cost_twice_as_much(minimum, room):
+    def cost(pods: int) -> int:
+        cluster = cluster_of(0)
+        for at in range(2):
+            cluster.set_node(Node(f"n{at}", {"cpu": room, "memory": 1, "pods": 10**9}))
+        job = pairs_of(cluster, pods, minimum(pods))
+        scheduler = Scheduler(cluster, configuration("proportion"))
+        found = work(lambda: scheduler.round(SECOND))
+        assert job.count("Binding") == (pods if room > 3000 else 6 if minimum(pods) == 1 else 0)
+        return found
+
+    assert cost(800) <= 2.2 * cost(400)
+
+
+def test_sub_groups_are_bound_whole_and_go_on_where_they_ended():
+    cluster = cluster_of(0)
+    for at in range(3):
+        cluster.set_node(Node(f"n{at}", {"cpu": 3000, "memory": 1, "pods": 10**9}))
+    job = pairs_of(cluster, 10, 1)
+    scheduler = Scheduler(cluster, configuration())
+    placed = [task.index for task, _ in scheduler.round(SECOND).bound]
+    assert sorted(placed) == list(range(8))
+    cluster.move(job.tasks["ns/j/w/0"], "Failed", None)
+    assert job.sub_groups is not None
+    assert (job.sub_groups.enough(), job.sub_groups.needed("w/0"), job.sub_groups.needed("w/4")) == (True, 1, 2)
+    assert [task.index for task, _ in scheduler.round(2 * SECOND).bound] == [8, 9]

@@ -173,8 +173,8 @@ class Cluster:
         job = task.job
         job.tasks[task.key] = task
         task.pod_class.users += 1
-        for policy in job.sub_groups:
-            task.sub_group = task.sub_group or policy.key_of(task)
+        if job.sub_groups is not None:
+            task.sub_group = next((key for _, key in job.sub_groups.of(task.role, task.index, task.pod_class.labels)), "")
         task.status = status
         task.node = self.nodes.get(node)
         if task.node is not None:
@@ -233,10 +233,14 @@ class Cluster:
             by = new.ready - old.ready
             job.ready += by
             job.role_ready[task.role] = job.role_ready.get(task.role, 0) + by
-        if pod_class.best_effort and new.waiting != old.waiting:
+        if new.waiting != old.waiting:
             by = new.waiting - old.waiting
-            job.waiting_best_effort += by
-            job.role_best_effort[task.role] = job.role_best_effort.get(task.role, 0) + by
+            job.role_pending[task.role] = job.role_pending.get(task.role, 0) + by
+            if pod_class.best_effort:
+                job.waiting_best_effort += by
+                job.role_best_effort[task.role] = job.role_best_effort.get(task.role, 0) + by
+        if job.sub_groups is not None:
+            job.sub_groups.count(task.role, task.index, pod_class.labels, new.placed - old.placed, new.ready - old.ready)
         if new.counted != old.counted:
             change = add if new.counted else subtract
             change(job.allocated, pod_class.items)
