@@ -120,3 +120,49 @@ def test_sub_groups_are_bound_whole_and_go_on_where_they_ended():
     assert job.sub_groups is not None
     assert (job.sub_groups.enough(), job.sub_groups.needed("w/0"), job.sub_groups.needed("w/4")) == (True, 1, 2)
     assert [task.index for task, _ in scheduler.round(2 * SECOND).bound] == [8, 9]
+
+
+# --- task-topology --------------------------------------------------------------------------------------------------------------
+
+
+def topology_cost(roles: list[str], pods: int, nodes: int = 4, **annotations: str) -> int:
+    """The work of a round that places a job of some roles with such annotations."""
+    cluster = cluster_of(nodes)
+    stated = {f"volcano.sh/task-topology-{name.replace('_', '-')}": text for name, text in annotations.items()}
+    job = Job("ns/j", "ns", "q", phase="Inqueue", min_member=pods, annotations=stated)
+    cluster.add_job(job)
+    for index in range(pods):
+        role = roles[index % len(roles)]
+        cluster.add_task(Task(f"ns/j/{role}/{index}", job, cluster.class_of(PodShape(pairs({"cpu": 1000}))), role, index))
+    scheduler = Scheduler(cluster, configuration("task-topology", actions="allocate"))
+    found = work(lambda: scheduler.round(SECOND))
+    assert job.count("Binding") == pods
+    return found
+
+
+@pytest.mark.parametrize(
+    "annotations",
+    [
+        {"affinity": "ps,worker"},
+        {"anti_affinity": "ps;worker"},
+        {"anti_affinity": "ps", "affinity": "ps,worker"},
+        {"task_order": "ps"},
+    ],
+    ids=",".join,
+)
+def test_twice_as_many_tasks_that_belong_together_or_apart_cost_twice_as_much(annotations):
+    roles = ["ps", "worker"]
+    assert topology_cost(roles, 400, **annotations) <= 2.3 * topology_cost(roles, 200, **annotations)
+
+
+def test_tasks_of_a_topology_cost_the_same_on_any_number_of_nodes():
+    roles = ["ps", "worker"]
+    few, many = (topology_cost(roles, 100, nodes, affinity="ps,worker", anti_affinity="ps") for nodes in (10, 100))
+    assert many <= 1.5 * few
+
+
+def test_however_many_roles_an_annotation_groups_it_costs_little():
+    roles = [f"role{at}" for at in range(200)]
+    plain = topology_cost(roles, 400)
+    for text in (",".join(roles), ";".join(roles), ",".join(roles * 50), ";".join([",".join(roles)] * 50)):
+        assert topology_cost(roles, 400, affinity=text, anti_affinity=text) <= 8 * plain

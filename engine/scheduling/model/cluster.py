@@ -38,8 +38,8 @@ class Cluster:
         """Namespace → weight of its share (label `volcano.sh/namespace.weight` of a quota); absent: 1."""
         self.touched: dict[str, Job] = {}
         """Jobs that changed since the last round ended, by key."""
-        self.moved: list[Job] = []
-        """Jobs whose tasks moved since the last round ended, in that order, so that sums can follow one change at a time."""
+        self.moved: list[Task] = []
+        """Tasks that moved since the last round ended, in that order, so that sums can follow one change at a time."""
         self.allocated_by_namespace: dict[str, Amounts] = {}
         """Namespace → sum over its jobs."""
         self.revision = 0
@@ -228,7 +228,7 @@ class Cluster:
         """Bring the sums of a task's job and of the queues above up to date."""
         job, pod_class = task.job, task.pod_class
         self.touched[job.key] = job
-        self.moved.append(job)
+        self.moved.append(task)
         if new.ready != old.ready:
             by = new.ready - old.ready
             job.ready += by
