@@ -41,7 +41,8 @@ def absorb(state: State, event: Event[Data]) -> None:
             _open(state, event, data)
         elif isinstance(data, AttemptStarted):
             # of a job that was over and goes on; we schedule none of those
-            known = state.jobs[event.subject] = KnownJob(event.subject, Head(event.clusterid, "", event.time))
+            known = KnownJob(event.subject, Head(event.clusterid, "", event.time))
+            state.enter(known)
             _start(state, known, event, data)
         elif isinstance(data, JobForgotten) and state.closed.pop(event.subject, None) is not None:
             state.touched[closed_record(event.subject)] = None
@@ -62,6 +63,12 @@ def _absorb_fact(state: State, event: Event[Data]) -> None:
         if update_thing(state, cluster, thing):
             cluster.changed(event.recordedtime, event.id, own=False)
             state.touched[cluster_record(cluster.id)] = None
+        _drop_if_empty(state, cluster.id)
+
+
+def _drop_if_empty(state: State, cluster: str) -> None:
+    if state.drop_if_empty(cluster):
+        state.touched[cluster_record(cluster)] = None
 
 
 def touch(state: State, known: KnownJob) -> None:
@@ -87,7 +94,8 @@ def _changed(state: State, known: KnownJob, event: Event[Data]) -> None:
 
 def _open(state: State, event: Event[Data], data: JobOpened) -> None:
     head = Head(event.clusterid, data.namespace, event.time)
-    known = state.jobs[event.subject] = KnownJob(event.subject, head)
+    known = KnownJob(event.subject, head)
+    state.enter(known)
     if data.managed and data.spec.scheduler_name == SCHEDULER:
         tasks = [replace(task, template=None, policies=[]) for task in data.spec.tasks]
         spec = replace(data.spec, tasks=tasks, policies=[], custom_events={}, raise_rules=[])
@@ -146,8 +154,8 @@ def _parked(state: State, known: KnownJob, event: Event[JobParked | JobUnparked]
 
 
 def _forgotten(state: State, known: KnownJob, event: Event[JobForgotten]) -> None:
-    _forget(state, known)
     _changed(state, known, event)
+    _forget(state, known)
 
 
 def _close_if_over(state: State, known: KnownJob) -> None:
@@ -166,7 +174,8 @@ def _forget(state: State, known: KnownJob) -> None:
     for attempt in known.attempts.values():
         state.touched[page_record(known.id, attempt.place)] = None
     forget_job(state, known)
-    del state.jobs[known.id]
+    state.leave(known)
+    _drop_if_empty(state, known.head.cluster)
 
 
 # --- attempts -------------------------------------------------------------------------------------------------------------------

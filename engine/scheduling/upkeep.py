@@ -55,10 +55,7 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
         cluster.model.touched[model.key] = model
         cluster.model.revision += 1
     note_waiting(cluster, known)
-    if head.retry or head.patience:
-        cluster.retries[known.id] = min(filter(None, (head.retry, head.patience)))
-    else:
-        cluster.retries.pop(known.id, None)
+    cluster.leave_alone(known.id, min(filter(None, (head.retry, head.patience)), default=0))
 
 
 def revise(state: State, known: KnownJob) -> None:
@@ -128,7 +125,8 @@ def forget_job(state: State, known: KnownJob) -> None:
         cluster.model.remove_job(known.id)
         known.model = None
         cluster.jobs -= 1
-    for table in (cluster.waiting, cluster.explained, cluster.retries):
+    cluster.leave_alone(known.id, 0)
+    for table in (cluster.waiting, cluster.explained):
         table.pop(known.id, None)
 
 
@@ -241,6 +239,7 @@ def _index(cluster: ClusterState, known: KnownJob, attempt: Attempt, name: str) 
 def update_thing(state: State, cluster: ClusterState, thing: Thing) -> bool:
     """Bring the model up to date with what is known of an object; returns whether that matters to scheduling."""
     _, kind, name = thing
+    (cluster.things.add if state.facts.is_there(thing) else cluster.things.discard)(thing)
     match kind:
         case "Node":
             return _update_node(state, cluster, name)
