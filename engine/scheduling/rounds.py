@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from math import ceil
 from typing import Any, Final
 
@@ -41,6 +42,8 @@ _AT_ONCE: Final = 250
 _AHEAD: Final = 3
 _FIRST: Final = 8
 """Places in a queue each of which is told; of those behind, a change of their magnitude."""
+_NAMES: Final = 50
+"""Resources, and words for nodes, that one reason names: a pod may ask for thousands."""
 _FAILED: Final = 100
 """Jobs on which plugins may fail in one round before it is given up."""
 _OF_CLASSES: Final = frozenset({"predicate", "pod_predicate", "node_order", "batch_node_order"})
@@ -260,7 +263,8 @@ def _by_job(places: Iterable[tuple[Task, str]]) -> dict[str, list[Placement]]:
 
 
 def _of_nodes(nodes: dict[str, int]) -> str:
-    return "" if not nodes else "no node takes its pods: " + ", ".join(f"{count} {word}" for word, count in nodes.items())
+    words = [f"{count} {word}" for word, count in islice(nodes.items(), _NAMES)]
+    return f"no node takes its pods: {', '.join(words)}" if words else ""
 
 
 # --- reasons --------------------------------------------------------------------------------------------------------------------
@@ -278,8 +282,8 @@ def _explanations(state: State, cluster: ClusterState, outcome: Outcome) -> Iter
                 reason.action,
                 reason.plugin,
                 reason.subject,
-                {name: ceil(amount) for name, amount in reason.missing.items()},
-                reason.nodes,
+                {name: ceil(amount) for name, amount in islice(reason.missing.items(), _NAMES)},
+                dict(islice(reason.nodes.items(), _NAMES)),
                 queue,
                 at + 1,
                 len(waiting),

@@ -10,7 +10,7 @@ from engine.scheduling.actions import ACTIONS
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, PodClass
+from engine.scheduling.model.entities import Job, PodClass, Task
 from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Candidates, Placement
 from engine.scheduling.plugins import make_plugin
@@ -161,11 +161,14 @@ def close(session: Session) -> None:
     cluster, outcome = session.cluster, session.outcome
     concerned = cluster.touched | {key: cluster.jobs[key] for key in outcome.reasons}
     for job in [job for job in concerned.values() if not job.held]:
+        promised: list[tuple[Task, str]] = []
         for task in [*job.with_status("Pipelined").values()]:
             if task.node is not None:
-                outcome.pipelined.append((task, task.node.name))
+                if len(promised) < session.sizes.most(job):
+                    promised.append((task, task.node.name))
                 outcome.reasons.pop(job.key, None)
             cluster.move(task, "Pending", None)
+        outcome.pipelined += promised
         for task in [*job.with_status("Allocated").values()]:
             cluster.move(task, "Pending", None)
         unschedulable = bool(job.tasks) and not session.job_ready(job) and not only_terminating(job)

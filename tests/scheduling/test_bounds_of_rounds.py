@@ -6,13 +6,23 @@ from typing import Any
 
 import pytest
 from clusters import SECOND, configuration, recounted, work
+from deployment import Deployment, task, vcjob
 
+from engine.events import Event, encode
+from engine.events.bounds import INT32
+from engine.events.decisions import DecidedBound, DecidedPipelined, DecisionAccepted, Placement
 from engine.events.pod_shape import PodShape, pairs
+from engine.events.scheduling import JobExplained
+from engine.log.port import size_of
+from engine.scheduling import decision_size
+from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Node, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.model.sub_groups import SubGroupPolicy, SubGroups
 from engine.scheduling.scheduler import Scheduler
+from engine.scheduling.stage import SchedulingStage
+from streams.topics import TOPICS
 
 
 def cluster_of(nodes: int = 2, **more: int) -> Cluster:
@@ -166,3 +176,99 @@ def test_however_many_roles_an_annotation_groups_it_costs_little():
     plain = topology_cost(roles, 400)
     for text in (",".join(roles), ";".join(roles), ",".join(roles * 50), ";".join([",".join(roles)] * 50)):
         assert topology_cost(roles, 400, affinity=text, anti_affinity=text) <= 8 * plain
+
+
+# --- decisions ------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def four_at_once(monkeypatch):
+    """A decision has room for four places of pods of task `w`, on nodes with names of four characters."""
+    monkeypatch.setattr(decision_size, "DECISION_BYTES", 4 * (64 + len('"w"') + len('"n000"')))
+
+
+@pytest.mark.usefixtures("four_at_once")
+def test_a_gang_that_is_too_large_for_one_decision_says_so_and_others_go_on():
+    cluster = cluster_of()
+    too_large = add(cluster, "a", PodShape(pairs({"cpu": 1000})), 5, min_member=5)
+    just = add(cluster, "b", PodShape(pairs({"cpu": 1000})), 4, min_member=4)
+    scheduler = Scheduler(cluster, configuration("proportion"))
+    outcome = scheduler.round(SECOND)
+    assert {task.job for task, _ in outcome.bound} == {just}
+    reason = outcome.reasons[too_large.key]
+    assert (reason.code, reason.message) == (
+        "GangTooLarge",
+        "one decision can place 4 of its pods, and more must be placed together",
+    )
+
+
+@pytest.mark.usefixtures("four_at_once")
+def test_a_sub_group_that_is_too_large_for_one_decision_says_so():
+    cluster = cluster_of()
+    policies = SubGroups([SubGroupPolicy("w", 5, 1, partition=5)])
+    job = add(cluster, "j", PodShape(pairs({"cpu": 1000})), 5, min_member=1, sub_groups=policies)
+    outcome = Scheduler(cluster, configuration()).round(SECOND)
+    assert (outcome.bound, outcome.reasons[job.key].code, recounted(cluster)) == ([], "GangTooLarge", [])
+
+
+@pytest.mark.usefixtures("four_at_once")
+@pytest.mark.parametrize("request_", [{"cpu": 1000}, {}], ids=["allocate", "backfill"])
+def test_pods_beyond_one_decision_are_bound_in_the_next_rounds(request_):
+    cluster = cluster_of()
+    job = add(cluster, "j", PodShape(pairs(request_)), 10, min_member=2)
+    scheduler = Scheduler(cluster, configuration())
+    outcomes = [scheduler.round(at * SECOND) for at in (1, 2, 3)]
+    assert [len(outcome.bound) for outcome in outcomes] == [4, 4, 2]
+    assert [outcome.reasons[job.key].code for outcome in outcomes[:2]] == ["Waiting", "Waiting"]
+
+
+@pytest.mark.usefixtures("four_at_once")
+def test_no_more_is_promised_than_a_decision_can_say():
+    cluster = cluster_of(0)
+    cluster.set_node(Node("n000", {"cpu": 6000, "memory": 1, "pods": 10**9}))
+    low = add(cluster, "low", PodShape(pairs({"cpu": 1000})), 6, min_member=0)
+    for running in [*low.tasks.values()]:
+        cluster.move(running, "Running", cluster.nodes["n000"])
+    add(cluster, "high", PodShape(pairs({"cpu": 1000})), 6, min_member=1, priority=9)
+    outcome = Scheduler(cluster, Configuration(("preempt",), ((PluginOption("priority"),), (PluginOption("predicates"),)))).round(
+        SECOND
+    )
+    assert (len(outcome.evicted), len(outcome.pipelined)) == (6, 4)
+
+
+@pytest.mark.parametrize("kind", [DecidedBound, DecidedPipelined, DecisionAccepted])
+@pytest.mark.parametrize(("role", "node"), [("w", "n"), ("w" * 63, "n" * 253), ("w", '"\n' * 200)], ids=["short", "long", "odd"])
+def test_the_largest_decision_and_its_answer_are_records_that_topics_take(kind, role, node):
+    cluster = cluster_of(0)
+    cluster.set_node(Node(node, {"cpu": 1}))
+    cluster.settle()
+    job = Job("j" * 500, "ns", "q")
+    cluster.add_job(job)
+    cluster.add_task(Task(f"{job.key}/{role}/0", job, cluster.class_of(PodShape()), role))
+    most = decision_size.DecisionSizes(cluster).most(job)
+    places = [Placement(role, INT32, INT32, node)] * most
+    data = kind("d" * 500, "bound", places) if kind is DecisionAccepted else kind(INT32, places)
+    event = Event("i" * 500, "lahar/scheduling", data.TYPE, job.key, 2**60, 2**60, INT32, job.key, "c" * 500, "c" * 500, data)
+    assert size_of(encode(event)) < int(TOPICS["decisions"].config()["max.message.bytes"])
+
+
+def test_a_reason_names_some_of_what_is_missing():
+    deployment = Deployment()
+    deployment.node("n1")
+    made = task("w", 1)
+    resources = made["template"]["spec"]["containers"][0]["resources"]
+    resources["limits"] = {f"example.com/x{at}": "1" for at in range(80)}
+    resources["requests"].update(resources["limits"])
+    for plugins in (("gang",), ("gang", "proportion")):
+        deployment.stage = lambda plugins=plugins: SchedulingStage(
+            Configuration(("enqueue", "allocate"), (tuple(PluginOption(name) for name in plugins),))
+        )
+        deployment.restart()
+        deployment.submit(plugins[-1], vcjob(plugins[-1], made))
+        deployment.settle()
+        deployment.wait(4)
+    said = [event.data for event in deployment.events(JobExplained)]
+    assert {(one.reason, len(one.missing), len(one.nodes)) for one in said} == {
+        ("InsufficientResource", 1, 1),
+        ("QueueLimit", 50, 0),
+    }

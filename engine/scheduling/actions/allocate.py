@@ -91,6 +91,14 @@ def _place(session: Session, placement: Placement, queue: Queue, job: Job, group
             groups.pop()
     ready = session.job_ready(job)
     _explain(session, placement, job, refused, ready=ready, placed=len(statement))
+    if ready and len(statement) > session.sizes.most(job) - session.outcome.bound_of.get(job.key, 0):
+        too_large = len(statement) > session.sizes.most(job)
+        statement.discard()
+        if too_large:
+            session.explain_size(job)
+        else:  # it goes on in the next round
+            session.explain(job, "Waiting", subject=queue.name)
+        return False
     if ready:
         statement.commit()
     elif not session.job_pipelined(job):
