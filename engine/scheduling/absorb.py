@@ -16,7 +16,7 @@ from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevi
 from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import SECOND, Micros
 from engine.kubernetes.observation.fact_records import thing_record
-from engine.scheduling.persist import closed_record, cluster_record, group_record, head_record, page_record
+from engine.scheduling.persist import cluster_record, group_record, head_record, page_record
 from engine.scheduling.state import Attempt, Group, Head, KnownJob, Open, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -44,8 +44,6 @@ def absorb(state: State, event: Event[Data]) -> None:
             known = KnownJob(event.subject, Head(event.clusterid, "", event.time))
             state.enter(known)
             _start(state, known, event, data)
-        elif isinstance(data, JobForgotten) and state.closed.pop(event.subject, None) is not None:
-            state.touched[closed_record(event.subject)] = None
         return
     if known.group is not None:
         known.head.seen = event.sequence
@@ -117,6 +115,8 @@ def _revised(state: State, known: KnownJob, event: Event[JobRevised]) -> None:
             if task.name in replicas
         ]
         group.spec = replace(group.spec, tasks=tasks, min_available=spec.min_available, priority_class=spec.priority_class)
+        for attempt in [one for one in known.attempts.values() if not one.live and _surplus(group, one)]:
+            _drop(state, known, attempt)
         state.touched[group_record(known.id)] = None
         revise(state, known)
         _changed(state, known, event)
@@ -159,12 +159,9 @@ def _forgotten(state: State, known: KnownJob, event: Event[JobForgotten]) -> Non
 
 
 def _close_if_over(state: State, known: KnownJob) -> None:
-    """Keep of a job that is over, with all its pods, but how many records were written about it."""
+    """Forget a job that is over, with all its pods: nothing is decided about it any more."""
     if known.head.finished and not known.live:
         _forget(state, known)
-        if known.head.written or known.head.noted:
-            state.closed[known.id] = (known.head.written, known.head.noted)
-            state.touched[closed_record(known.id)] = None
 
 
 def _forget(state: State, known: KnownJob) -> None:
@@ -228,10 +225,15 @@ def _start(state: State, known: KnownJob, event: Event[Data], data: AttemptStart
 def _end(state: State, known: KnownJob, attempt: Attempt, data: AttemptEnded) -> None:
     attempt.phase, attempt.claim = data.phase, None
     known.live -= 1
-    if known.group is None:
+    if known.group is None or _surplus(known.group, attempt):
         _drop(state, known, attempt)
     else:
         touch_attempt(state, known, attempt)
+
+
+def _surplus(group: Group, attempt: Attempt) -> bool:
+    """Whether the job has been scaled to fewer replicas, so that nobody takes the place of an attempt."""
+    return any(task.name == attempt.task and attempt.index >= task.replicas for task in group.spec.tasks)
 
 
 def _drop(state: State, known: KnownJob, attempt: Attempt) -> None:

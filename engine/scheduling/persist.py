@@ -13,12 +13,11 @@ from engine.kubernetes.observation.fact_records import dump_thing, load_thing, t
 from engine.scheduling.state import PAGE, Attempt, ClusterState, Group, Head, KnownJob, State
 from engine.scheduling.upkeep import place, stand, update_thing
 
-__all__ = ["closed_record", "cluster_record", "dump", "group_record", "head_record", "load", "page_record", "records"]
+__all__ = ["cluster_record", "dump", "group_record", "head_record", "load", "page_record", "records"]
 
 _HEAD: Final = "head/"
 _GROUP: Final = "group/"
 _PAGE: Final = "attempts/"
-_CLOSED: Final = "closed/"
 _CLUSTER: Final = "cluster/"
 
 
@@ -42,7 +41,6 @@ _write: Final = msgpack.Encoder().encode
 _read_head: Final = msgpack.Decoder(Head).decode
 _read_group: Final = msgpack.Decoder(Group).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
-_read_closed: Final = msgpack.Decoder(tuple[int, int]).decode
 _read_cluster: Final[Callable[[bytes], _Cluster | int]] = msgpack.Decoder(_Cluster | int).decode
 """A number: rounds that have ended in a cluster of which nothing is known any more."""
 
@@ -62,11 +60,6 @@ def page_record(job: str, place: int) -> str:
     return f"{_PAGE}{place // PAGE}/{job}"
 
 
-def closed_record(job: str) -> str:
-    """Name the record of a job that is over."""
-    return _CLOSED + job
-
-
 def cluster_record(cluster: str) -> str:
     """Name the record of a cluster."""
     return _CLUSTER + cluster
@@ -79,7 +72,6 @@ def records(state: State) -> Iterator[str]:
         if known.group is not None:
             yield group_record(ident)
         yield from (page_record(ident, page * PAGE) for page in known.pages)
-    yield from map(closed_record, state.closed)
     yield from map(cluster_record, (*state.clusters, *state.ended))
     yield from map(thing_record, state.facts.things())
 
@@ -91,8 +83,6 @@ def dump(state: State, record: str) -> bytes | None:
         return dump_thing(state.facts, thing)
     kind, _, name = record.partition("/")
     match f"{kind}/":
-        case "closed/":
-            return None if name not in state.closed else _write(state.closed[name])
         case "cluster/":
             found = state.clusters.get(name)
             rounds = state.ended.get(name)
@@ -132,8 +122,6 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
             groups[name] = _read_group(content)
         elif kind == "attempts":
             pages.setdefault(name.partition("/")[2], []).extend(_read_page(content))
-        elif kind == "closed":
-            state.closed[name] = _read_closed(content)
         elif isinstance(cluster := _read_cluster(content), int):
             state.ended[name] = cluster
         else:

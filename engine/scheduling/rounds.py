@@ -132,6 +132,8 @@ def _search(state: State, cluster: ClusterState, now: Micros, limit: int) -> _Fo
     """
     scheduler, memory = cluster.scheduler, cluster.scheduler.memory
     waited = [state.jobs[ident] for ident, at in cluster.retries.items() if at <= now]
+    if waited:  # what stands as their reasons may do so no more
+        cluster.model.revision += 1
     failed: dict[str, Reason] = {}
     guarded = False
     while True:
@@ -195,7 +197,7 @@ def _summary(state: State, cluster: ClusterState, found: _Found) -> RoundEnded:
         len(outcome.bound),
         len(outcome.pipelined),
         len(outcome.evicted),
-        *_pending(state, cluster.explained if outcome.skipped else outcome.reasons),
+        *((cluster.pending, cluster.oldest) if outcome.skipped else _pending(state, outcome.reasons)),
         outcome.more,
         found.next,
         found.memory,

@@ -34,7 +34,7 @@ class SchedulingStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 1
+    state_version: Final = 2
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "all"))
     outputs: Final[tuple[Topic, ...]] = ("scheduling", "decisions", "dead-letters")
 
@@ -134,8 +134,9 @@ class SchedulingStage:
         if isinstance(event.data, RoundEnded):
             return event.sequence <= state.rounds(event.subject)
         known = state.jobs.get(event.subject)
-        written, noted = state.closed.get(event.subject, (0, 0)) if known is None else (known.head.written, known.head.noted)
-        return event.sequence <= (written if event.data.TOPIC == "decisions" else noted)
+        if known is None:  # it is over: events about it change nothing
+            return True
+        return event.sequence <= (known.head.written if event.data.TOPIC == "decisions" else known.head.noted)
 
     def touched(self, state: State) -> list[str]:
         """Return the records changed since the last call."""

@@ -315,8 +315,6 @@ class State:
     jobs: dict[str, KnownJob] = field(default_factory=dict)
     ended: dict[str, int] = field(default_factory=dict)
     """Cluster of which nothing is known any more → rounds that have ended there."""
-    closed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Jobs that are over and not forgotten: decisions and records written about them."""
     unanswered: list[tuple[Micros, str, str]] = field(default_factory=list)
     """Heap of decisions: when they count as late, job, id. Derived; those that were answered stay until they come first."""
     touched: dict[str, None] = field(default_factory=dict)

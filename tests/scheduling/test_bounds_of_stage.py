@@ -8,8 +8,9 @@ from typing import Any
 from clusters import work
 from deployment import SECOND, START, Deployment, task, vcjob
 
-from engine.events import Event
-from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
+from engine.events import Event, Message
+from engine.events.decisions import DecidedBound
+from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted, PodDeleted, PodObserved
 from engine.events.jobs import JobForgotten, JobOpened
 from engine.events.scheduling import RoundEnded
 from engine.scheduling.stage import SchedulingStage
@@ -111,3 +112,69 @@ def test_timers_that_are_outdated_do_not_heap_up():
         cluster.own, cluster.wake = (None, START + 10**9 * SECOND) if at % 2 else ((START + at, ""), None)
         stage.due(state)
     assert len(state.rounds_due) < 100
+
+
+# --- jobs -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_an_attempt_that_ended_goes_with_its_replica():
+    deployment = Deployment()
+    deployment.node("n1", cpu=8)
+    manifest = vcjob("train", task("w", 4, minAvailable=1), minAvailable=1)
+    deployment.submit("j1", manifest)
+    deployment.settle()
+    deployment.wait(4)
+    for index in (1, 3):
+        deployment.end(f"j1-w-{index}-1")
+        deployment.gone(f"j1-w-{index}-1")
+    deployment.settle()
+    known = deployment.scheduling.state.jobs["j1"]
+    assert len(known.attempts) == len(known.tasks) == 4
+    deployment.update("j1", vcjob("train", task("w", 2, minAvailable=1), minAvailable=1))
+    deployment.settle()
+    assert sorted(known.attempts) == [("w", 0, 1), ("w", 1, 1)]
+    assert len(restarted(deployment.scheduling.state).jobs["j1"].attempts) == 2
+
+
+# --- replays --------------------------------------------------------------------------------------------------------------------
+
+
+def others(deployment: Deployment, at: int) -> None:
+    """A pod of another scheduler that has no node comes and goes: it changes nothing that rounds look at."""
+    seen = PodObserved(f"p{at}", f"p{at}", f"p{at}", "Pending", deployment.now)
+    deployment.give("pods", seen, seen.job)
+    gone = replace(seen, phase="Failed", version="9", ended=deployment.now, reason="DeletedByApi")
+    deployment.give("pods", PodDeleted(gone), seen.job)
+
+
+def test_rounds_that_find_nothing_changed_say_the_same_after_a_restart():
+    def told(*, restarts: bool) -> list[Message]:
+        deployment = Deployment()
+        deployment.node("n1", cpu=1)
+        deployment.submit("j1", vcjob("train", task("w", 3, minAvailable=1), minAvailable=1))
+        deployment.settle()
+        deployment.wait()
+        for _ in range(5):  # refused again and again, it is left alone for a while
+            deployment.deaf = True
+            before = len(deployment.events(DecidedBound))
+            while len(deployment.events(DecidedBound)) == before:
+                deployment.wait()
+            deployment.node("n1", cpu=1, unschedulable=True)
+            deployment.deaf = False
+            deployment.settle()
+            deployment.node("n1", cpu=1)
+            deployment.settle()
+        deployment.submit("j2", vcjob("wide", task("w", 1, nodeSelector={"zone": "none"})))
+        deployment.settle()
+        deployment.wait(3)
+        rounds = len(deployment.events(RoundEnded))
+        for at in range(4):
+            if restarts:
+                deployment.restart()
+            others(deployment, at)
+            deployment.settle()
+            deployment.wait()
+        assert len(deployment.events(RoundEnded)) == rounds + 4
+        return deployment.messages("scheduling", "decisions")
+
+    assert told(restarts=True) == told(restarts=False)
