@@ -155,6 +155,7 @@ class Head(Struct, array_like=True):
     unschedulable: str = ""
     """Reason of the last such decision, until the job is given nodes."""
     reason: JobExplained | None = None
+    """Why it waits, as was written down last."""
     refusals: int = 0
     """Decisions refused, and bindings failed, since the last that was carried out."""
     retry: Micros = 0
@@ -163,6 +164,10 @@ class Head(Struct, array_like=True):
     """Rounds in a row that have evicted pods for it, each at most `CALM` after the one before."""
     evicted: Micros = 0
     """When the last of them was."""
+    since: Micros = 0
+    """When that reason was first written down, whatever its figures."""
+    told: Micros = 0
+    """When it was last."""
     patience: Micros = 0
     """Until when nobody else is evicted for it: whoever has left may have come back before it."""
 
