@@ -13,8 +13,9 @@ from engine.scheduling.configuration import Arguments, Configuration, PluginOpti
 from engine.scheduling.model.amounts import Amounts, read_amounts
 from engine.scheduling.model.budgets import Quota
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Node, Status, SubGroupPolicy, Taint, Task
+from engine.scheduling.model.entities import Job, Node, Status, Taint, Task
 from engine.scheduling.model.queues import Queue, QueueState
+from engine.scheduling.model.sub_groups import SubGroupPolicy, SubGroups
 
 __all__ = ["NOW", "read_cluster", "read_job", "read_tiers", "read_time"]
 
@@ -117,16 +118,21 @@ def _group(group: Content, classes: Mapping[str, Content]) -> Job:
         created=_created(group),
         annotations=dict(group.get("annotations") or {}),
         labels=dict(group.get("labels") or {}),
-        sub_groups=tuple(
-            SubGroupPolicy(
-                policy.get("name") or "",
-                policy.get("sub_group_size") or 0,
-                policy.get("min_sub_groups") or 0,
-                tuple(policy.get("match_label_keys") or ()),
-            )
-            for policy in group.get("sub_group_policy") or ()
-        ),
+        sub_groups=_sub_groups(group.get("sub_group_policy") or ()),
     )
+
+
+def _sub_groups(policies: Sequence[Content]) -> SubGroups | None:
+    found = [
+        SubGroupPolicy(
+            policy.get("name") or "",
+            policy.get("sub_group_size") or 0,
+            policy.get("min_sub_groups") or 0,
+            tuple(policy.get("match_label_keys") or ()),
+        )
+        for policy in policies
+    ]
+    return SubGroups(found) if found else None
 
 
 def _minimum(resources: Content) -> Amounts:

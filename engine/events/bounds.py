@@ -14,6 +14,7 @@ __all__ = [
     "CHECK_NESTING",
     "CHECK_STEPS",
     "CUSTOM_EVENTS",
+    "DECISION_BYTES",
     "EVENT_DATA_BYTES",
     "EVENT_DATA_NESTING",
     "EXPORT_LINE_BYTES",
@@ -152,6 +153,9 @@ TASKS: Final = 500
 
 POLICIES: Final = 100
 """Policies of a job, and of each of its tasks."""
+
+DECISION_BYTES: Final = 3 << 20
+"""Places for pods in one decision about a job, as JSON: a topic takes records of 4 MiB. A gang is bound in one decision."""
 
 RAISE_RULES: Final = 100
 """`raise` rules of a job."""

@@ -40,7 +40,8 @@ class RoundEnded(Data):
     more: bool = False
     """It stopped at the limit of placements of one round: the next one goes on at once."""
     next: Micros | None = None
-    """When time alone may change what plugins answer; `None`: never."""
+    """When a round may find something else though nothing happens: by time alone, or figures of reasons that are to be told by
+    then; `None`: never."""
     memory: dict[str, dict[str, int]] = field(default_factory=dict)
     """Plugin → what it remembers from round to round."""
     error: str = ""
@@ -60,7 +61,7 @@ class GroupPhaseChanged(Data):
 
 @event("lahar.job.explained.v1", topic="scheduling")
 class JobExplained(Data):
-    """Why the job, or some of its pods, wait. Made when the answer changes."""
+    """Why the job, or some of its pods, wait. Made when the answer changes; if only its figures do, from time to time."""
 
     reason: str = ""
     """One word of the list in scheduling.md; empty: nothing holds it up any more."""

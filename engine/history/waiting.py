@@ -50,6 +50,10 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
     "NotEnoughSubGroups": ("too few partitions of task {about} have all their pods", "see what the pods of the task wait for"),
     "SchedulingGated": ("pods of task {about} have scheduling gates", "their owner has to remove the gates"),
     "GangNotComplete": ("some of its pods found a node, but fewer than its gang needs", "free or add what the nodes lack"),
+    "GangTooLarge": (
+        "its gang is too large: {message}",
+        "waiting does not help: lower minAvailable, or the size of its partitions, or shorten the names of its tasks",
+    ),
     "InsufficientResource": (
         "no node has enough left for a pod of task {about}",
         "free or add what the nodes lack, or ask for less",

@@ -16,7 +16,7 @@ from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevi
 from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import SECOND, Micros
 from engine.kubernetes.observation.fact_records import thing_record
-from engine.scheduling.persist import closed_record, cluster_record, group_record, head_record, page_record
+from engine.scheduling.persist import cluster_record, group_record, head_record, page_record
 from engine.scheduling.state import Attempt, Group, Head, KnownJob, Open, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
@@ -41,10 +41,9 @@ def absorb(state: State, event: Event[Data]) -> None:
             _open(state, event, data)
         elif isinstance(data, AttemptStarted):
             # of a job that was over and goes on; we schedule none of those
-            known = state.jobs[event.subject] = KnownJob(event.subject, Head(event.clusterid, "", event.time))
+            known = KnownJob(event.subject, Head(event.clusterid, "", event.time))
+            state.enter(known)
             _start(state, known, event, data)
-        elif isinstance(data, JobForgotten) and state.closed.pop(event.subject, None) is not None:
-            state.touched[closed_record(event.subject)] = None
         return
     if known.group is not None:
         known.head.seen = event.sequence
@@ -62,6 +61,12 @@ def _absorb_fact(state: State, event: Event[Data]) -> None:
         if update_thing(state, cluster, thing):
             cluster.changed(event.recordedtime, event.id, own=False)
             state.touched[cluster_record(cluster.id)] = None
+        _drop_if_empty(state, cluster.id)
+
+
+def _drop_if_empty(state: State, cluster: str) -> None:
+    if state.drop_if_empty(cluster):
+        state.touched[cluster_record(cluster)] = None
 
 
 def touch(state: State, known: KnownJob) -> None:
@@ -87,7 +92,8 @@ def _changed(state: State, known: KnownJob, event: Event[Data]) -> None:
 
 def _open(state: State, event: Event[Data], data: JobOpened) -> None:
     head = Head(event.clusterid, data.namespace, event.time)
-    known = state.jobs[event.subject] = KnownJob(event.subject, head)
+    known = KnownJob(event.subject, head)
+    state.enter(known)
     if data.managed and data.spec.scheduler_name == SCHEDULER:
         tasks = [replace(task, template=None, policies=[]) for task in data.spec.tasks]
         spec = replace(data.spec, tasks=tasks, policies=[], custom_events={}, raise_rules=[])
@@ -109,6 +115,8 @@ def _revised(state: State, known: KnownJob, event: Event[JobRevised]) -> None:
             if task.name in replicas
         ]
         group.spec = replace(group.spec, tasks=tasks, min_available=spec.min_available, priority_class=spec.priority_class)
+        for attempt in [one for one in known.attempts.values() if not one.live and _surplus(group, one)]:
+            _drop(state, known, attempt)
         state.touched[group_record(known.id)] = None
         revise(state, known)
         _changed(state, known, event)
@@ -146,17 +154,14 @@ def _parked(state: State, known: KnownJob, event: Event[JobParked | JobUnparked]
 
 
 def _forgotten(state: State, known: KnownJob, event: Event[JobForgotten]) -> None:
-    _forget(state, known)
     _changed(state, known, event)
+    _forget(state, known)
 
 
 def _close_if_over(state: State, known: KnownJob) -> None:
-    """Keep of a job that is over, with all its pods, but how many records were written about it."""
+    """Forget a job that is over, with all its pods: nothing is decided about it any more."""
     if known.head.finished and not known.live:
         _forget(state, known)
-        if known.head.written or known.head.noted:
-            state.closed[known.id] = (known.head.written, known.head.noted)
-            state.touched[closed_record(known.id)] = None
 
 
 def _forget(state: State, known: KnownJob) -> None:
@@ -166,7 +171,8 @@ def _forget(state: State, known: KnownJob) -> None:
     for attempt in known.attempts.values():
         state.touched[page_record(known.id, attempt.place)] = None
     forget_job(state, known)
-    del state.jobs[known.id]
+    state.leave(known)
+    _drop_if_empty(state, known.head.cluster)
 
 
 # --- attempts -------------------------------------------------------------------------------------------------------------------
@@ -219,10 +225,15 @@ def _start(state: State, known: KnownJob, event: Event[Data], data: AttemptStart
 def _end(state: State, known: KnownJob, attempt: Attempt, data: AttemptEnded) -> None:
     attempt.phase, attempt.claim = data.phase, None
     known.live -= 1
-    if known.group is None:
+    if known.group is None or _surplus(known.group, attempt):
         _drop(state, known, attempt)
     else:
         touch_attempt(state, known, attempt)
+
+
+def _surplus(group: Group, attempt: Attempt) -> bool:
+    """Whether the job has been scaled to fewer replicas, so that nobody takes the place of an attempt."""
+    return any(task.name == attempt.task and attempt.index >= task.replicas for task in group.spec.tasks)
 
 
 def _drop(state: State, known: KnownJob, attempt: Attempt) -> None:

@@ -16,6 +16,7 @@ from engine.events.decisions import (
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND, Micros
 from engine.scheduling.absorb import await_answer, pause, touch, touch_attempt
+from engine.scheduling.explanations import changed
 from engine.scheduling.persist import cluster_record
 from engine.scheduling.state import CALM, Claim, KnownJob, Open, State, next_mark
 from engine.scheduling.upkeep import stand
@@ -120,6 +121,9 @@ def _noted(state: State, known: KnownJob, event: Event[Data]) -> None:
             head.phase = data.phase
             stand(state, known)
         case JobExplained():
+            if changed(data, head.reason):
+                head.since = event.recordedtime
+            head.told = event.recordedtime
             head.reason = data if data.reason else None
             if data.reason:
                 cluster.explained[known.id] = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify
 from typing import Final
 
@@ -13,12 +13,11 @@ from engine.kubernetes.observation.fact_records import dump_thing, load_thing, t
 from engine.scheduling.state import PAGE, Attempt, ClusterState, Group, Head, KnownJob, State
 from engine.scheduling.upkeep import place, stand, update_thing
 
-__all__ = ["closed_record", "cluster_record", "dump", "group_record", "head_record", "load", "page_record", "records"]
+__all__ = ["cluster_record", "dump", "group_record", "head_record", "load", "page_record", "records"]
 
 _HEAD: Final = "head/"
 _GROUP: Final = "group/"
 _PAGE: Final = "attempts/"
-_CLOSED: Final = "closed/"
 _CLUSTER: Final = "cluster/"
 
 
@@ -42,8 +41,8 @@ _write: Final = msgpack.Encoder().encode
 _read_head: Final = msgpack.Decoder(Head).decode
 _read_group: Final = msgpack.Decoder(Group).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
-_read_closed: Final = msgpack.Decoder(tuple[int, int]).decode
-_read_cluster: Final = msgpack.Decoder(_Cluster).decode
+_read_cluster: Final[Callable[[bytes], _Cluster | int]] = msgpack.Decoder(_Cluster | int).decode
+"""A number: rounds that have ended in a cluster of which nothing is known any more."""
 
 
 def head_record(job: str) -> str:
@@ -61,11 +60,6 @@ def page_record(job: str, place: int) -> str:
     return f"{_PAGE}{place // PAGE}/{job}"
 
 
-def closed_record(job: str) -> str:
-    """Name the record of a job that is over."""
-    return _CLOSED + job
-
-
 def cluster_record(cluster: str) -> str:
     """Name the record of a cluster."""
     return _CLUSTER + cluster
@@ -78,8 +72,7 @@ def records(state: State) -> Iterator[str]:
         if known.group is not None:
             yield group_record(ident)
         yield from (page_record(ident, page * PAGE) for page in known.pages)
-    yield from map(closed_record, state.closed)
-    yield from map(cluster_record, state.clusters)
+    yield from map(cluster_record, (*state.clusters, *state.ended))
     yield from map(thing_record, state.facts.things())
 
 
@@ -90,11 +83,10 @@ def dump(state: State, record: str) -> bytes | None:
         return dump_thing(state.facts, thing)
     kind, _, name = record.partition("/")
     match f"{kind}/":
-        case "closed/":
-            return None if name not in state.closed else _write(state.closed[name])
         case "cluster/":
             found = state.clusters.get(name)
-            return None if found is None else _write(_cluster(found))
+            rounds = state.ended.get(name)
+            return _write(_cluster(found)) if found is not None else None if rounds is None else _write(rounds)
         case "attempts/":
             page, _, name = name.partition("/")
             known = state.jobs.get(name)
@@ -116,6 +108,7 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
     """Restore records into an initial state."""
     groups: dict[str, Group] = {}
     pages: dict[str, list[Attempt]] = {}
+    heads: dict[str, Head] = {}
     clusters: dict[str, _Cluster] = {}
     for record, content in stored:
         thing = thing_named(record)
@@ -124,30 +117,31 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
             continue
         kind, _, name = record.partition("/")
         if kind == "head":
-            state.jobs[name] = KnownJob(name, _read_head(content))
+            heads[name] = _read_head(content)
         elif kind == "group":
             groups[name] = _read_group(content)
         elif kind == "attempts":
             pages.setdefault(name.partition("/")[2], []).extend(_read_page(content))
-        elif kind == "closed":
-            state.closed[name] = _read_closed(content)
+        elif isinstance(cluster := _read_cluster(content), int):
+            state.ended[name] = cluster
         else:
-            clusters[name] = _read_cluster(content)
-    for thing in sorted(state.facts.things()):
+            clusters[name] = cluster
+    for thing in sorted(filter(state.facts.is_there, state.facts.things())):
         update_thing(state, state.cluster(thing[0]), thing)
     for name, kept in clusters.items():
-        cluster = state.cluster(name)
-        cluster.rounds, cluster.own, cluster.other = kept.rounds, kept.own, kept.other
-        cluster.wake, cluster.floor = kept.wake, kept.floor
-        cluster.scheduler.memory, cluster.counts, cluster.refused = kept.memory, kept.counts, kept.refused
-        cluster.late, cluster.pending, cluster.oldest = kept.late, kept.pending, kept.oldest
-    for name in sorted(state.jobs):
-        _restore(state, state.jobs[name], groups.get(name), pages.get(name, []))
+        found = state.cluster(name)
+        found.rounds, found.own, found.other = kept.rounds, kept.own, kept.other
+        found.wake, found.floor = kept.wake, kept.floor
+        found.scheduler.memory, found.counts, found.refused = kept.memory, kept.counts, kept.refused
+        found.late, found.pending, found.oldest = kept.late, kept.pending, kept.oldest
+    for name, head in sorted(heads.items()):
+        known = KnownJob(name, head, groups.get(name))
+        state.enter(known)
+        _restore(state, known, pages.get(name, []))
     heapify(state.unanswered)
 
 
-def _restore(state: State, known: KnownJob, group: Group | None, attempts: list[Attempt]) -> None:
-    known.group = group
+def _restore(state: State, known: KnownJob, attempts: list[Attempt]) -> None:
     stand(state, known)
     for attempt in sorted(attempts, key=lambda attempt: attempt.place):
         known.enter(attempt)

@@ -218,7 +218,7 @@ class Placement:
                 left &= verdict.passes
         missing: dict[str, float] = {}
         for name, amount in task.pod_class.items:
-            future = self._table.future[self._table.resources[name]]
+            future = self._table.future_of(name)
             failed = left & (future < amount)
             if failed.any():
                 counts[f"InsufficientResource/{name}"] = int(failed.sum())

@@ -21,6 +21,7 @@ ReasonCode = Literal[
     "NotEnoughSubGroups",
     "SchedulingGated",
     "GangNotComplete",
+    "GangTooLarge",
     "InsufficientResource",
     "NodeUnschedulable",
     "NodeSelector",
@@ -44,7 +45,8 @@ ReasonCode = Literal[
   has been let in already. `ClusterTooSmall`: it would be let in by an empty cluster no more.
 - `NotEnoughPods`, `NotEnoughPodsOfTask`, `NotEnoughSubGroups`: the job has fewer pods, pods of a task, or complete sub-groups than
   its gang needs. `SchedulingGated`: its pods have scheduling gates.
-- `GangNotComplete`: some of its pods found a place, but fewer than its gang needs.
+- `GangNotComplete`: some of its pods found a place, but fewer than its gang needs. `GangTooLarge`: its gang, or one of its
+  sub-groups, needs more places than one decision can give.
 - Of nodes: `InsufficientResource` (too little of a resource is left), `NodeUnschedulable` (cordoned), `NodeSelector`,
   `NodeAffinity`, `Taint` (not tolerated), `HostPort` (taken), `PodAffinity`, `PodAntiAffinity`, `TopologySpread` (too many in
   the domain), `RevocableZone` (outside its hours, or not for this pod).

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from math import ceil
+from itertools import islice
 from typing import Any, Final
 
 from engine.events import Data, Event
@@ -25,6 +25,7 @@ from engine.events.ids import output_id
 from engine.events.scheduling import DecisionTimedOut, GroupPhase, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND, Micros
 from engine.scheduling.errors import PluginError
+from engine.scheduling.explanations import NAMES, due_at, explanations
 from engine.scheduling.model.entities import Task
 from engine.scheduling.reasons import Reason
 from engine.scheduling.session import Outcome
@@ -38,9 +39,6 @@ _SOURCE: Final = "lahar/scheduling"
 _EVICTED_BY: Final[dict[str, EvictionReason]] = {"preempt": "Preempted", "reclaim": "Reclaimed", "shuffle": "Shuffled"}
 _AT_ONCE: Final = 250
 """Attempts that one decision may evict."""
-_AHEAD: Final = 3
-_FIRST: Final = 8
-"""Places in a queue each of which is told; of those behind, a change of their magnitude."""
 _FAILED: Final = 100
 """Jobs on which plugins may fail in one round before it is given up."""
 _OF_CLASSES: Final = frozenset({"predicate", "pod_predicate", "node_order", "batch_node_order"})
@@ -83,6 +81,8 @@ class _Found:
     memory: dict[str, dict[str, int]]
     phases: dict[str, GroupPhase] = field(default_factory=dict)
     """Job → phase of its group from now on."""
+    said: dict[str, JobExplained] = field(default_factory=dict)
+    """Job → why it waits."""
 
 
 def run_round(turn: Turn, cluster: ClusterState, limit: int) -> Iterator[Event[Any]]:
@@ -103,7 +103,7 @@ def run_round(turn: Turn, cluster: ClusterState, limit: int) -> Iterator[Event[A
     jobs = turn.state.jobs
     for ident, data in _decisions(turn.state, found):
         yield turn.about(jobs[ident], data, ended.id)
-    for ident, explained in _explanations(turn.state, cluster, found.outcome):
+    for ident, explained in _explained(turn.state, cluster, found, turn.now):
         yield turn.about(jobs[ident], explained, ended.id)
 
 
@@ -129,6 +129,8 @@ def _search(state: State, cluster: ClusterState, now: Micros, limit: int) -> _Fo
     """
     scheduler, memory = cluster.scheduler, cluster.scheduler.memory
     waited = [state.jobs[ident] for ident, at in cluster.retries.items() if at <= now]
+    if waited:  # what stands as their reasons may do so no more
+        cluster.model.revision += 1
     failed: dict[str, Reason] = {}
     guarded = False
     while True:
@@ -139,7 +141,10 @@ def _search(state: State, cluster: ClusterState, now: Micros, limit: int) -> _Fo
         moved: Iterable[str] = state.jobs
         try:
             outcome = scheduler.round(now, limit, failed=failed, guarded=guarded)
-            found = _Found(outcome, scheduler.next_change(now), scheduler.memory)
+            said = explanations(outcome)
+            if not outcome.skipped:
+                scheduler.again = _again(state, said, now)
+            found = _Found(outcome, scheduler.next_change(now), scheduler.memory, said=said)
             changed = [*outcome.enqueued, *(job for job, _ in outcome.phases)]
             found.phases = {job.key: job.phase for job in changed}
             moved = {*failed, *(job.key for job in changed), *(task.job.key for task, _ in (*outcome.bound, *outcome.evicted))}
@@ -192,7 +197,7 @@ def _summary(state: State, cluster: ClusterState, found: _Found) -> RoundEnded:
         len(outcome.bound),
         len(outcome.pipelined),
         len(outcome.evicted),
-        *_pending(state, cluster.explained if outcome.skipped else outcome.reasons),
+        *((cluster.pending, cluster.oldest) if outcome.skipped else _pending(state, outcome.reasons)),
         outcome.more,
         found.next,
         found.memory,
@@ -260,44 +265,28 @@ def _by_job(places: Iterable[tuple[Task, str]]) -> dict[str, list[Placement]]:
 
 
 def _of_nodes(nodes: dict[str, int]) -> str:
-    return "" if not nodes else "no node takes its pods: " + ", ".join(f"{count} {word}" for word, count in nodes.items())
+    words = [f"{count} {word}" for word, count in islice(nodes.items(), NAMES)]
+    return f"no node takes its pods: {', '.join(words)}" if words else ""
 
 
 # --- reasons --------------------------------------------------------------------------------------------------------------------
 
 
-def _explanations(state: State, cluster: ClusterState, outcome: Outcome) -> Iterator[tuple[str, JobExplained]]:
+def _again(state: State, said: dict[str, JobExplained], now: Micros) -> Micros | None:
+    """Return when the first of the reasons is worth a record that is not worth one now (microseconds); `None`: none ever is."""
+    dues = (due_at(one, state.jobs[ident].head) for ident, one in said.items())
+    return min((due for due in dues if due is not None and due > now), default=None)
+
+
+def _explained(state: State, cluster: ClusterState, found: _Found, now: Micros) -> Iterator[tuple[str, JobExplained]]:
     """Yield why jobs wait, where that has changed."""
-    if outcome.skipped:
+    if found.outcome.skipped:
         return
-    for queue, waiting in sorted(outcome.waiting.items()):
-        for at, ident in enumerate(waiting):
-            reason = outcome.reasons[ident]
-            said = JobExplained(
-                reason.code,
-                reason.action,
-                reason.plugin,
-                reason.subject,
-                {name: ceil(amount) for name, amount in reason.missing.items()},
-                reason.nodes,
-                queue,
-                at + 1,
-                len(waiting),
-                waiting[max(at - _AHEAD, 0) : at],
-                reason.message,
-            )
-            if _differs(said, state.jobs[ident].head.reason):
-                yield ident, said
-    if not outcome.more:
+    for ident, one in found.said.items():
+        due = due_at(one, state.jobs[ident].head)
+        if due is not None and due <= now:
+            yield ident, one
+    if not found.outcome.more:
         for ident in sorted(cluster.explained):
-            if ident not in outcome.reasons and not state.jobs[ident].head.retry:
+            if ident not in found.outcome.reasons and not state.jobs[ident].head.retry:
                 yield ident, JobExplained()
-
-
-def _differs(said: JobExplained, before: JobExplained | None) -> bool:
-    return before is None or _essence(said) != _essence(before)
-
-
-def _essence(said: JobExplained) -> tuple[object, ...]:
-    place = said.place if said.place <= _FIRST else -said.place.bit_length()
-    return said.reason, said.action, said.plugin, said.about, said.missing, said.nodes, said.message, said.queue, place

@@ -10,7 +10,7 @@ from engine.scheduling.actions import ACTIONS
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, PodClass
+from engine.scheduling.model.entities import Job, PodClass, Task
 from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Candidates, Placement
 from engine.scheduling.plugins import make_plugin
@@ -53,8 +53,10 @@ class Scheduler:
         self._cluster = cluster
         self._configuration = configuration
         self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
-        self._unchanged: tuple[int, int | None] | None = None
-        """Revision of the cluster after a round that decided nothing, and when time alone can change that."""
+        self._unchanged: tuple[int, int] | None = None
+        """Revision of the cluster after a round that decided nothing, and that round's time."""
+        self.again: int | None = None
+        """When whoever runs rounds wants one though nothing has changed (microseconds); `None`: never."""
         self._stopwatch = stopwatch
         self.seconds = dict.fromkeys(("open", *configuration.actions, "close"), 0.0)
         """Action → what it took of all rounds by the stopwatch; `open` and `close`: what came before and after the actions.
@@ -107,8 +109,8 @@ class Scheduler:
             PluginError: a plugin fails, if `guarded`; what was moved by then stays so.
         """
         if self._unchanged is not None:
-            revision, until = self._unchanged
-            if revision == self._cluster.revision and (until is None or now < until):
+            revision, last = self._unchanged
+            if revision == self._cluster.revision and ((until := self.next_change(last)) is None or now < until):
                 return Outcome(skipped=True)
         with self._timed("open"):
             session, placement = self.open(now, guarded=guarded)
@@ -120,12 +122,14 @@ class Scheduler:
         outcome = session.outcome
         self._unchanged = None
         if not (outcome.enqueued or outcome.bound or outcome.evicted or outcome.phases):
-            self._unchanged = (self._cluster.revision, self.next_change(now))
+            self._unchanged = (self._cluster.revision, now)
         return outcome
 
     def next_change(self, now: int) -> int | None:
-        """Return when time alone may change what plugins answer, after the round at `now`; `None`: never (microseconds)."""
+        """Return when a round may find something else by time alone, after the one at `now` (microseconds); `None`: never."""
         changes = [at for tier in self._tiers for plugin in tier if (at := plugin.next_change(now)) is not None]
+        if self.again is not None and self.again > now:
+            changes.append(self.again)
         return min(changes, default=None)
 
     @property
@@ -161,11 +165,14 @@ def close(session: Session) -> None:
     cluster, outcome = session.cluster, session.outcome
     concerned = cluster.touched | {key: cluster.jobs[key] for key in outcome.reasons}
     for job in [job for job in concerned.values() if not job.held]:
+        promised: list[tuple[Task, str]] = []
         for task in [*job.with_status("Pipelined").values()]:
             if task.node is not None:
-                outcome.pipelined.append((task, task.node.name))
+                if len(promised) < session.sizes.most(job):
+                    promised.append((task, task.node.name))
                 outcome.reasons.pop(job.key, None)
             cluster.move(task, "Pending", None)
+        outcome.pipelined += promised
         for task in [*job.with_status("Allocated").values()]:
             cluster.move(task, "Pending", None)
         unschedulable = bool(job.tasks) and not session.job_ready(job) and not only_terminating(job)

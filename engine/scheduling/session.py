@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, Literal
 from engine.events.scheduling import GroupPhase
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, QueueShare, Vote
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
+from engine.scheduling.decision_size import DecisionSizes
 from engine.scheduling.errors import PluginError
 from engine.scheduling.kinds import Kinds
 from engine.scheduling.model.amounts import Amounts
@@ -92,6 +93,8 @@ class Outcome:
     """Queue → keys of its jobs that have a reason, the first one first."""
     preemptors: dict[str, str] = field(default_factory=dict)
     """Key of an evicted task → key of the job that is promised its place; absent: none in particular."""
+    bound_of: dict[str, int] = field(default_factory=dict)
+    """Key of a job → how many of its tasks are bound: they are one decision."""
     skipped: bool = False
     """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
 
@@ -156,6 +159,8 @@ class Session:
         self.now = now
         self.total = cluster.total()
         self.outcome = Outcome()
+        self.sizes = DecisionSizes(cluster)
+        self._too_large: set[str] = set()
         self.limit: int | None = None
         """How many tasks are bound and evicted before actions stop; a gang that goes beyond is decided whole. `None`: all."""
         self.failed_roles: dict[str, set[str]] = {}
@@ -212,9 +217,10 @@ class Session:
         subject: str = "",
         missing: Mapping[str, float] | None = None,
         nodes: Mapping[str, int] | None = None,
+        message: str = "",
     ) -> None:
         """Say why a job stays pending."""
-        self.outcome.reasons[job.key] = Reason(self._action, code, plugin, subject, dict(missing or {}), dict(nodes or {}))
+        self.outcome.reasons[job.key] = Reason(self._action, code, plugin, subject, dict(missing or {}), dict(nodes or {}), message)
 
     def schedulable(self) -> Iterable[Job]:
         """Return the jobs that have been let in, have a queue, are valid and wait for places, and say of the others why not."""
@@ -223,10 +229,19 @@ class Session:
             if job.held or job.phase in {"", "Pending"} or not (tasks.get("Pending") or tasks.get("Pipelined")):
                 continue
             invalid = self.job_valid(job) if job.path else Invalid("QueueNotFound", job.queue)
-            if invalid is None:
+            if invalid is None and (job.key in self._too_large or job.min_member - job.ready > self.sizes.most(job)):
+                self.explain_size(job)
+            elif invalid is None:
                 yield job
             elif job.with_status("Pending"):
                 self.explain(job, invalid.reason, "gang" if job.path else "", invalid.subject)
+
+    def explain_size(self, job: Job) -> None:
+        """Say that what must be bound of a job together is too much for one decision; it takes part in the session no more."""
+        self._too_large.add(job.key)
+        most = self.sizes.most(job)
+        message = f"one decision can place {most:,} of its pods, and more must be placed together"
+        self.explain(job, "GangTooLarge", message=message)
 
     # Orders ---------------------------------------------------------------------------------------------------------------
 
@@ -294,7 +309,7 @@ class Session:
         return all(function(job) for tier in self._points["job_ready"] for function in tier) and self._sub_groups_ready(job)
 
     def _sub_groups_ready(self, job: Job) -> bool:
-        if not job.sub_groups:
+        if job.sub_groups is None:
             return True
         return all(function(job) for tier in self._points["sub_group_ready"] for function in tier)
 

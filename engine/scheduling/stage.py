@@ -34,7 +34,7 @@ class SchedulingStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 1
+    state_version: Final = 2
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "all"))
     outputs: Final[tuple[Topic, ...]] = ("scheduling", "decisions", "dead-letters")
 
@@ -132,10 +132,11 @@ class SchedulingStage:
     def contains(self, state: State, event: Event[Data]) -> bool:
         """Tell whether the state holds an event of this stage."""
         if isinstance(event.data, RoundEnded):
-            return event.sequence <= state.cluster(event.subject).rounds
+            return event.sequence <= state.rounds(event.subject)
         known = state.jobs.get(event.subject)
-        written, noted = state.closed.get(event.subject, (0, 0)) if known is None else (known.head.written, known.head.noted)
-        return event.sequence <= (written if event.data.TOPIC == "decisions" else noted)
+        if known is None:  # it is over: events about it change nothing
+            return True
+        return event.sequence <= (known.head.written if event.data.TOPIC == "decisions" else known.head.noted)
 
     def touched(self, state: State) -> list[str]:
         """Return the records changed since the last call."""
@@ -169,14 +170,8 @@ _Timer = tuple[Micros, ClusterState | KnownJob, str]
 
 def _first(state: State) -> _Timer | None:
     """Return the timer that fires first; of those at one time a late decision, then the cluster that is first by name."""
-    found = _late(state)
-    for cluster in state.clusters.values():
-        due = cluster.due()
-        if due is None or (found is not None and due > found[0]):
-            continue
-        if found is None or due < found[0] or (isinstance(found[1], ClusterState) and cluster.id < found[1].id):
-            found = due, cluster, ""
-    return found
+    late, due = _late(state), state.first_round()
+    return late if due is None or (late is not None and late[0] <= due[0]) else (*due, "")
 
 
 def _late(state: State) -> _Timer | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -17,7 +18,7 @@ from engine.events.attempts import AttemptEvent
 from engine.events.pod_shape import PodShape
 from engine.events.scheduling import GroupPhase, JobExplained
 from engine.events.times import SECOND, Micros
-from engine.kubernetes.observation.cluster_facts import ClusterFacts
+from engine.kubernetes.observation.cluster_facts import ClusterFacts, Thing
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Status, Task
 from engine.scheduling.model.queues import Queue
@@ -33,6 +34,9 @@ PAGE: Final = 64
 
 CALM: Final = 128 * SECOND
 """Evictions for a job that are further apart than that have nothing to do with each other."""
+
+_OUTDATED: Final = 64
+"""Outdated timers that may stand in a heap beside as many as there are clusters."""
 
 Slot = tuple[str, int, int]
 """Task, index, number of the attempt."""
@@ -151,6 +155,7 @@ class Head(Struct, array_like=True):
     unschedulable: str = ""
     """Reason of the last such decision, until the job is given nodes."""
     reason: JobExplained | None = None
+    """Why it waits, as was written down last."""
     refusals: int = 0
     """Decisions refused, and bindings failed, since the last that was carried out."""
     retry: Micros = 0
@@ -159,6 +164,10 @@ class Head(Struct, array_like=True):
     """Rounds in a row that have evicted pods for it, each at most `CALM` after the one before."""
     evicted: Micros = 0
     """When the last of them was."""
+    since: Micros = 0
+    """When that reason was first written down, whatever its figures."""
+    told: Micros = 0
+    """When it was last."""
     patience: Micros = 0
     """Until when nobody else is evicted for it: whoever has left may have come back before it."""
 
@@ -240,6 +249,12 @@ class ClusterState:
     """Queue → when the first submitted of those jobs was submitted."""
     jobs: int = 0
     """Jobs that we schedule. Derived, as all that follows."""
+    known: int = 0
+    """Jobs of `State.jobs` in it."""
+    things: set[Thing] = field(default_factory=set)
+    """Its nodes and other objects that there are."""
+    timer: Micros | None = None
+    """When its next round is due, as it stands in `State.rounds_due`."""
     others: dict[str, Job] = field(default_factory=dict)
     """Namespace → stands for its pods that others place."""
     waiting: dict[str, None] = field(default_factory=dict)
@@ -247,7 +262,10 @@ class ClusterState:
     explained: dict[str, None] = field(default_factory=dict)
     """Jobs about which a reason stands."""
     retries: dict[str, Micros] = field(default_factory=dict)
-    """Jobs that are left alone for a while after a refusal, or evict nobody for a while: when the first of both ends."""
+    """Jobs that are left alone for a while after a refusal, or evict nobody for a while: when the first of both ends. Written by
+    `leave_alone` only."""
+    retries_due: list[tuple[Micros, str]] = field(default_factory=list)
+    """The same as a heap; what has changed since stays in it until it comes first."""
     on_node: dict[str, dict[tuple[str, Slot], None]] = field(default_factory=dict)
     """Node → attempts that are there, or are to be."""
 
@@ -263,12 +281,24 @@ class ClusterState:
         """Return when a round is due because something changed (microseconds); `None`: nothing has."""
         if not self.jobs:
             return None
-        marks = list(self.retries.values())
+        marks = []
+        while self.retries_due and self.retries.get(self.retries_due[0][1]) != self.retries_due[0][0]:
+            heappop(self.retries_due)
+        if self.retries_due:
+            marks.append(self.retries_due[0][0])
         if self.own is not None:
             marks.append(self.own[0])
         if self.other is not None and self.waiting:
             marks.append(self.other[0])
         return max(min(marks), self.floor) if marks else None
+
+    def leave_alone(self, job: str, until: Micros) -> None:
+        """Note until when a job is left alone, or evicts nobody (microseconds); 0: it does not wait."""
+        if not until:
+            self.retries.pop(job, None)
+        elif self.retries.get(job) != until:
+            self.retries[job] = until
+            heappush(self.retries_due, (until, job))
 
     def changed(self, moment: Micros, event: str, *, own: bool) -> None:
         """Note that something changed: a round is due at the next whole second. The first change stands, whatever their order."""
@@ -288,17 +318,68 @@ class State:
     facts: ClusterFacts = field(default_factory=ClusterFacts)
     clusters: dict[str, ClusterState] = field(default_factory=dict)
     jobs: dict[str, KnownJob] = field(default_factory=dict)
-    closed: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Jobs that are over and not forgotten: decisions and records written about them."""
+    ended: dict[str, int] = field(default_factory=dict)
+    """Cluster of which nothing is known any more → rounds that have ended there."""
     unanswered: list[tuple[Micros, str, str]] = field(default_factory=list)
     """Heap of decisions: when they count as late, job, id. Derived; those that were answered stay until they come first."""
     touched: dict[str, None] = field(default_factory=dict)
+    stirred: set[str] = field(default_factory=set)
+    """Clusters that were looked up since a timer was asked for: their next rounds may be due at another time. Derived, too."""
+    rounds_due: list[tuple[Micros, str]] = field(default_factory=list)
+    """Heap of clusters by their next rounds; what is outdated stays until it comes first."""
 
     def cluster(self, name: str) -> ClusterState:
-        """Return a cluster, which begins to be known with the first fact about it."""
+        """Return a cluster, to be changed; it begins to be known with the first fact about it."""
+        self.stirred.add(name)
         found = self.clusters.get(name)
         if found is None:
             model = Cluster()
             found = self.clusters[name] = ClusterState(name, model, self.scheduler(model), Priorities(self.facts, name))
+            found.rounds = self.ended.pop(name, 0)
             model.set_queue(Queue(DEFAULT_QUEUE))
         return found
+
+    def rounds(self, name: str) -> int:
+        """Return how many rounds of a cluster have ended."""
+        found = self.clusters.get(name)
+        return self.ended.get(name, 0) if found is None else found.rounds
+
+    def enter(self, known: KnownJob) -> None:
+        """Add a job."""
+        self.jobs[known.id] = known
+        self.cluster(known.head.cluster).known += 1
+
+    def leave(self, known: KnownJob) -> None:
+        """Forget a job."""
+        del self.jobs[known.id]
+        self.cluster(known.head.cluster).known -= 1
+
+    def drop_if_empty(self, name: str) -> bool:
+        """Forget a cluster without jobs, nodes and other objects, but for the number of its rounds: anybody can name one."""
+        cluster = self.clusters[name]
+        if cluster.known or cluster.things:
+            return False
+        del self.clusters[name]
+        if cluster.rounds:
+            self.ended[name] = cluster.rounds
+        return True
+
+    def first_round(self) -> tuple[Micros, ClusterState] | None:
+        """Return when the next round is due (microseconds), and where; of those at one time the cluster that is first by name."""
+        for name in self.stirred:
+            cluster = self.clusters.get(name)
+            if cluster is not None and cluster.timer != (due := cluster.due()):
+                cluster.timer = due
+                if due is not None:
+                    heappush(self.rounds_due, (due, name))
+        self.stirred.clear()
+        if len(self.rounds_due) > 2 * len(self.clusters) + _OUTDATED:
+            self.rounds_due = [(cluster.timer, name) for name, cluster in self.clusters.items() if cluster.timer is not None]
+            heapify(self.rounds_due)
+        while self.rounds_due:
+            due, name = self.rounds_due[0]
+            cluster = self.clusters.get(name)
+            if cluster is not None and cluster.timer == due:
+                return due, cluster
+            heappop(self.rounds_due)
+        return None

@@ -82,6 +82,7 @@ class Statement:
             if task.status == "Allocated" and node is not None:
                 self._session.cluster.move(task, "Binding", node)
                 outcome.bound.append((task, node.name))
+                outcome.bound_of[task.job.key] = outcome.bound_of.get(task.job.key, 0) + 1
             elif task.status == "Releasing":
                 outcome.evicted.append((task, self._session.action))
         self._moves = []

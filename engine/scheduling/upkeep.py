@@ -13,10 +13,11 @@ from engine.events.times import Micros
 from engine.kubernetes.observation.cluster_facts import Thing
 from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import ONE_POD, Job, SubGroupPolicy, Task
+from engine.scheduling.model.entities import ONE_POD, Job, Task
+from engine.scheduling.model.sub_groups import SubGroupPolicy, SubGroups
 from engine.scheduling.objects import GPU, Priorities, budgets_of, node_of, queue_of, quotas_of, weights_of
 from engine.scheduling.state import Attempt, ClusterState, Group, KnownJob, State
-from statemachines.podgroup import GroupTask, min_resources, podgroup_spec
+from statemachines.podgroup import GroupTask, PodGroupSpec, min_resources, podgroup_spec
 
 __all__ = ["forget_job", "place", "remove", "revise", "shape_of", "stand", "update_thing"]
 
@@ -40,7 +41,9 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
         return
     cluster = state.cluster(head.cluster)
     if known.model is None:
-        known.model = Job(known.id, head.namespace, group.spec.queue, created=head.created)
+        known.model = Job(
+            known.id, head.namespace, group.spec.queue, created=head.created, sub_groups=_sub_groups(podgroup_spec(group.spec))
+        )
         _ask(state, head.cluster, known.model, group)
         cluster.model.add_job(known.model)
         cluster.jobs += 1
@@ -52,10 +55,7 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
         cluster.model.touched[model.key] = model
         cluster.model.revision += 1
     note_waiting(cluster, known)
-    if head.retry or head.patience:
-        cluster.retries[known.id] = min(filter(None, (head.retry, head.patience)))
-    else:
-        cluster.retries.pop(known.id, None)
+    cluster.leave_alone(known.id, min(filter(None, (head.retry, head.patience)), default=0))
 
 
 def revise(state: State, known: KnownJob) -> None:
@@ -75,7 +75,6 @@ def _ask(state: State, cluster: str, job: Job, group: Group) -> None:
     job.min_member, job.role_minimum = made.min_member, made.min_task_member
     job.priority = priorities.value(spec.priority_class) or 0
     job.annotations, job.labels = group.annotations, group.labels
-    job.sub_groups = tuple(SubGroupPolicy(one.name, one.size, one.min_sub_groups, partition=one.size) for one in made.sub_groups)
     tasks = [
         GroupTask(
             task.replicas,
@@ -87,6 +86,12 @@ def _ask(state: State, cluster: str, job: Job, group: Group) -> None:
         if (shape := group.shapes.get(task.name)) is not None
     ]
     job.min_resources = _amounts(min_resources(tasks, spec.min_available))
+
+
+def _sub_groups(made: PodGroupSpec) -> SubGroups | None:
+    """Return the partitions of a job's tasks, which never change."""
+    policies = [SubGroupPolicy(one.name, one.size, one.min_sub_groups, partition=one.size) for one in made.sub_groups]
+    return SubGroups(policies) if policies else None
 
 
 def _amounts(resources: dict[str, Fraction]) -> Amounts:
@@ -120,7 +125,8 @@ def forget_job(state: State, known: KnownJob) -> None:
         cluster.model.remove_job(known.id)
         known.model = None
         cluster.jobs -= 1
-    for table in (cluster.waiting, cluster.explained, cluster.retries):
+    cluster.leave_alone(known.id, 0)
+    for table in (cluster.waiting, cluster.explained):
         table.pop(known.id, None)
 
 
@@ -233,6 +239,7 @@ def _index(cluster: ClusterState, known: KnownJob, attempt: Attempt, name: str) 
 def update_thing(state: State, cluster: ClusterState, thing: Thing) -> bool:
     """Bring the model up to date with what is known of an object; returns whether that matters to scheduling."""
     _, kind, name = thing
+    (cluster.things.add if state.facts.is_there(thing) else cluster.things.discard)(thing)
     match kind:
         case "Node":
             return _update_node(state, cluster, name)

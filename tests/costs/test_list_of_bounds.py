@@ -11,13 +11,14 @@ from engine.kubernetes.observation import cluster_facts
 from engine.lifecycle import held_inputs, indexes, stage, steps
 from engine.log import port, producer_time
 from engine.processor import shard_run as run
+from engine.scheduling.plugins import task_topology
 from statemachines import raising
 
 ROOT = Path(__file__).parents[2]
 SECTION = (
     (ROOT / "docs/reliability.md").read_text(encoding="utf-8").partition("## What one input may cost")[2].partition("\n## ")[0]
 )
-HOMES = [bounds, cluster_facts, held_inputs, indexes, stage, steps, port, producer_time, run, raising, runs]
+HOMES = [bounds, cluster_facts, held_inputs, indexes, stage, steps, port, producer_time, run, raising, runs, task_topology]
 
 
 def test_every_bound_is_listed_and_every_listed_one_is_there() -> None:

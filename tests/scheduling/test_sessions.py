@@ -284,6 +284,25 @@ def test_the_order_in_which_jobs_came_spares_nobody():
     assert evicted("ab") == evicted("ba") == ["ns/a-0"]
 
 
+def test_when_a_period_of_tdm_ends_it_is_asked_again():
+    """Else it would remember another time after a restart, since the first round of a process asks it."""
+    cluster = cluster_of()
+    cluster.set_node(Node("n0", {"cpu": 1000, "memory": 9, "pods": 9000}, {REVOCABLE_ZONE: "z"}))
+    scheduler = Scheduler(
+        cluster,
+        Configuration(
+            ("shuffle",),
+            ((PluginOption("tdm", arguments=Arguments({"tdm.revocable-zone.z": "8:00-9:00", "tdm.evict.period": "10s"})),),),
+        ),
+    )
+    scheduler.round(5 * SECOND)
+    assert (scheduler.memory, scheduler.next_change(5 * SECOND)) == ({}, 60 * SECOND)
+    add(cluster, "j", 100, on="n0", phase="Running")
+    assert len(scheduler.round(6 * SECOND).evicted) == 1
+    assert (scheduler.memory, scheduler.next_change(6 * SECOND)) == ({"tdm": {"evicted_at": 6 * SECOND}}, 16 * SECOND)
+    assert scheduler.next_change(16 * SECOND) == 60 * SECOND
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [("2", 2), ("25%", 3), ("1/0%", 0), ("1e999999999%", 0), ("9" * 5000, 0), ("-1", 0), ("many", 0)],

@@ -363,7 +363,7 @@ def test_a_pod_that_is_taken_away_counts_for_its_gang_no_more(deployment):
     assert (group.ready, group.count("Succeeded")) == (2, 0)
 
 
-def test_what_is_over_is_kept_as_two_numbers(deployment):
+def test_nothing_is_kept_of_what_is_over(deployment):
     deployment.submit("j1", vcjob("train", task("w", 2)))
     deployment.settle()
     deployment.wait(4)
@@ -372,7 +372,7 @@ def test_what_is_over_is_kept_as_two_numbers(deployment):
     deployment.settle()
     deployment.wait(2)
     state = deployment.scheduling.state
-    assert (list(state.jobs), list(state.closed)) == ([], ["j1"])
+    assert state.jobs == {}
     assert state.clusters["c1"].model.jobs == {}
     stage = SchedulingStage()
-    assert sorted(record.partition("/")[0] for record in stage.records(state)) == ["closed", "cluster", "node"]
+    assert sorted(record.partition("/")[0] for record in stage.records(state)) == ["cluster", "node"]

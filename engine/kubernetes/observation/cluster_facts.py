@@ -115,6 +115,11 @@ class ClusterFacts:
         standing = self.nodes.get((cluster, name)) if kind == NODE else self.objects.get(thing)
         return standing or self.deleted.get(thing)
 
+    def is_there(self, thing: Thing) -> bool:
+        """Return whether an object is known and was not deleted."""
+        cluster, kind, name = thing
+        return (cluster, name) in self.nodes if kind == NODE else thing in self.objects
+
     def know(self, thing: Thing, known: Known | None, former: Former | None) -> None:
         """Replace the known state of an object and its former lives; `None`: delete it."""
         cluster, kind, name = thing

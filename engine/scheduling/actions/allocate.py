@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import cast
 
 from engine.scheduling.actions.enqueue import let_in
-from engine.scheduling.model.entities import EFFECTS, Job, Task
+from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
+from engine.scheduling.model.sub_groups import SubGroups
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.placement import Placement
 from engine.scheduling.reasons import ReasonCode
@@ -34,7 +35,7 @@ def allocate(session: Session, placement: Placement) -> None:
             waiting.setdefault(job.queue, []).append(job)
     jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
-    tasks: dict[str, list[Task]] = {}
+    left: dict[str, list[list[Task]]] = {}
     while queues:
         if session.at_limit():
             return
@@ -47,26 +48,28 @@ def allocate(session: Session, placement: Placement) -> None:
         if not jobs[queue.name]:
             continue
         job = jobs[queue.name].pop()
-        if job.key not in tasks:
-            tasks[job.key] = _pending(session, job)
-        if tasks[job.key] and _place(session, placement, queue, job, tasks[job.key]) and tasks[job.key]:
+        if job.key not in left:
+            left[job.key] = _pending(session, job)
+        if left[job.key] and _place(session, placement, queue, job, left[job.key]) and left[job.key]:
             jobs[queue.name].push(job)
         queues.push(queue)
 
 
-def _pending(session: Session, job: Job) -> list[Task]:
-    """Return a job's tasks that allocate places, the first one last."""
+def _pending(session: Session, job: Job) -> list[list[Task]]:
+    """Return a job's tasks that allocate places, by sub-group, those of none as the last one: in each list the first one last."""
     found = []
     for task in job.with_status("Pending").values():
         if task.pod_class.shape.scheduling_gates:
             session.explain(job, "SchedulingGated", subject=task.role)
         elif not task.pod_class.best_effort:
             found.append(task)
-    found.sort(key=session.task_key, reverse=True)
-    return found
+    groups: dict[str, list[Task]] = {}
+    for task in session.in_order(found):
+        groups.setdefault(task.sub_group, []).append(task)
+    return [groups[key][::-1] for key in sorted(groups, key=lambda key: not key)][::-1]
 
 
-def _place(session: Session, placement: Placement, queue: Queue, job: Job, tasks: list[Task]) -> bool:
+def _place(session: Session, placement: Placement, queue: Queue, job: Job, groups: list[list[Task]]) -> bool:
     """Place a job's tasks until it is ready; decide if it is, keep what it is promised if it may, else undo everything.
 
     Returns whether the job is ready.
@@ -76,16 +79,26 @@ def _place(session: Session, placement: Placement, queue: Queue, job: Job, tasks
         placement: finds nodes.
         queue: the job's queue.
         job: the job.
-        tasks: those that are left; those that were tried are taken out.
+        groups: its tasks that are left, at least one; those that were tried are taken out.
     """
     statement = Statement(session)
-    if job.sub_groups:
-        refused = _place_sub_groups(session, placement, queue, job, tasks, statement)
+    if job.sub_groups is not None:
+        refused = _place_sub_groups(session, placement, queue, job, job.sub_groups, groups, statement)
     else:
         failed = session.failed_roles.setdefault(job.key, set())
-        refused = _place_tasks(session, placement, queue, job, tasks, statement, failed, lambda: session.job_ready(job))
+        refused = _place_tasks(session, placement, queue, job, groups[-1], statement, failed, lambda: session.job_ready(job))
+        if not groups[-1]:
+            groups.pop()
     ready = session.job_ready(job)
     _explain(session, placement, job, refused, ready=ready, placed=len(statement))
+    if ready and len(statement) > session.sizes.most(job) - session.outcome.bound_of.get(job.key, 0):
+        too_large = len(statement) > session.sizes.most(job)
+        statement.discard()
+        if too_large:
+            session.explain_size(job)
+        else:  # it goes on in the next round
+            session.explain(job, "Waiting", subject=queue.name)
+        return False
     if ready:
         statement.commit()
     elif not session.job_pipelined(job):
@@ -144,36 +157,34 @@ def _place_tasks(
 
 
 def _place_sub_groups(
-    session: Session, placement: Placement, queue: Queue, job: Job, tasks: list[Task], statement: Statement
+    session: Session,
+    placement: Placement,
+    queue: Queue,
+    job: Job,
+    needs: SubGroups,
+    groups: list[list[Task]],
+    statement: Statement,
 ) -> Task | None:
-    """Place a job's sub-groups one after the other, each whole or not at all; tasks of none come last."""
-    groups: dict[str, list[Task]] = {}
-    while tasks:
-        task = tasks.pop()
-        groups.setdefault(task.sub_group, []).append(task)
-    for group in groups.values():
-        group.reverse()
-    sizes = {policy.name: policy.size for policy in job.sub_groups}
+    """Place a job's sub-groups one after the other, each whole or not at all, until the job is ready; tasks of none come last."""
     refused: Task | None = None
-    for key in sorted(groups, key=lambda key: not key):
-        own = Statement(session)
-        placed = sum(
-            task.sub_group == key and (EFFECTS[task.status].future or EFFECTS[task.status].ready) for task in job.tasks.values()
-        )
-        needed = max(sizes.get(key.partition("/")[0], 0) - placed, 1)
+    for at in range(len(groups) - 1, -1, -1):
+        tasks = groups[at]
+        key, own = tasks[-1].sub_group, Statement(session)
+        needed = needs.needed(key)
 
         def whole(key: str = key, own: Statement = own, needed: int = needed) -> bool:
             return len(own) >= needed if key else session.job_ready(job)
 
-        found = _place_tasks(session, placement, queue, job, groups[key], own, set(), whole)
+        found = _place_tasks(session, placement, queue, job, tasks, own, set(), whole)
         refused = refused or found
+        if not tasks:
+            del groups[at]
         if whole() or not key:
             statement.merge(own)
         else:
             own.discard()
         if session.job_ready(job):
             break
-    tasks += [task for key in reversed(list(groups)) for task in groups[key]]
     return refused
 
 
@@ -195,6 +206,6 @@ def may_still_be_ready(job: Job, failed: set[str]) -> bool:
     failed must have its minimum already.
     """
     if job.min_member < job.role_minimum_total:
-        left = sum(task.role not in failed for task in job.with_status("Pending").values())
-        return job.ready + left >= job.min_member
+        lost = sum(job.role_pending.get(role, 0) for role in failed)
+        return job.ready + len(job.with_status("Pending")) - lost >= job.min_member
     return all(job.role_ready.get(role, 0) >= job.role_minimum.get(role, 0) for role in failed)

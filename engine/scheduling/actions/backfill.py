@@ -28,7 +28,9 @@ def backfill(session: Session, placement: Placement) -> None:
             session.explain(task.job, "InsufficientResource", subject=task.role, missing=missing, nodes=nodes)
             continue
         node, at_once = best
-        if at_once:
+        if session.outcome.bound_of.get(task.job.key, 0) >= session.sizes.most(task.job):
+            session.explain(task.job, "Waiting", subject=task.job.queue)
+        elif at_once:
             statement.allocate(task, node)
             statement.commit()
 

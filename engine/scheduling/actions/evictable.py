@@ -128,5 +128,6 @@ class Evictable:
         """Return on which nodes evicting so much makes room for a task, and gives its queue back what it lacks."""
         found: Mask = (self._table.future + freed - task.pod_class.vector >= task.pod_class.least).all(axis=0)
         for name, amount in lacking.items():
-            found &= freed[self._table.resources[name]] >= amount - TOLERANCE
+            if name in self._table.resources:  # else no node was found for the task
+                found &= freed[self._table.resources[name]] >= amount - TOLERANCE
         return found

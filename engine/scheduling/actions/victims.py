@@ -62,7 +62,10 @@ def could_fit(table: NodeTable, task: Task, node: Node, victims: Sequence[Task],
         if given.get(name, 0) < amount - TOLERANCE:
             return False
     future, rows = table.future[:, node.row], table.resources
-    return all(amount < float(future[rows[name]]) + given.get(name, 0) + TOLERANCE for name, amount in task.pod_class.items)
+    return all(
+        name in rows and amount < float(future[rows[name]]) + given.get(name, 0) + TOLERANCE
+        for name, amount in task.pod_class.items
+    )
 
 
 def make_room(

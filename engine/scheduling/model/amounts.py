@@ -67,9 +67,13 @@ def add(total: Amounts, part: Part) -> None:
 
 
 def subtract(total: Amounts, part: Part) -> None:
-    """Take from a total, in place."""
+    """Take from a total, in place; of what is nothing then not even the name stays, since names are anybody's."""
     for name, amount in part:
-        total[name] = total.get(name, 0) - amount
+        left = total.get(name, 0) - amount
+        if left:
+            total[name] = left
+        else:
+            total.pop(name, None)
 
 
 def is_nothing(amounts: Mapping[str, float]) -> bool:

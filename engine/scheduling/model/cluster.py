@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from engine.events.pod_shape import PodShape
-from engine.scheduling.model.amounts import Amounts, add, subtract
+from engine.scheduling.model.amounts import PODS, Amounts, add, subtract
 from engine.scheduling.model.budgets import Budget, Quota
 from engine.scheduling.model.entities import EFFECTS, NO_EFFECT, Effect, Job, Node, PodClass, Status, Task
 from engine.scheduling.model.nodes import NodeTable, row_sums
@@ -18,6 +18,8 @@ from engine.scheduling.model.queues import Queue
 __all__ = ["Cluster"]
 
 _ROOT: Final = "root"
+_ANYTHING: Final = np.iinfo(np.int64).min
+_MORE_THAN_THERE_IS: Final = np.iinfo(np.int64).max
 
 
 class Cluster:
@@ -36,8 +38,8 @@ class Cluster:
         """Namespace → weight of its share (label `volcano.sh/namespace.weight` of a quota); absent: 1."""
         self.touched: dict[str, Job] = {}
         """Jobs that changed since the last round ended, by key."""
-        self.moved: list[Job] = []
-        """Jobs whose tasks moved since the last round ended, in that order, so that sums can follow one change at a time."""
+        self.moved: list[Task] = []
+        """Tasks that moved since the last round ended, in that order, so that sums can follow one change at a time."""
         self.allocated_by_namespace: dict[str, Amounts] = {}
         """Namespace → sum over its jobs."""
         self.revision = 0
@@ -45,7 +47,6 @@ class Cluster:
         self.outdated: Callable[[], None] | None = None
         """Brings `quotas`, `budgets` and `namespace_weights` up to date; `None`: they are."""
         self._unsettled = False
-        self._vectors_of = -1
 
     # Nodes ----------------------------------------------------------------------------------------------------------------
 
@@ -74,26 +75,23 @@ class Cluster:
         if self._unsettled:
             self.table.lay_out(self.nodes.values())
             self.presence.forget()
-            self._set_vectors()
+            for pod_class in self.classes.values():
+                self._set_vector(pod_class)
             for node in self.table.nodes:
                 for task in node.tasks.values():
                     effect = EFFECTS[task.status]
                     self.table.take(node.row, task.pod_class, effect.idle, effect.future)
             self._unsettled = False
-        elif self._vectors_of != len(self.table.resources):
-            self._set_vectors()
-
-    def _set_vectors(self) -> None:
-        for pod_class in self.classes.values():
-            self._set_vector(pod_class)
-        self._vectors_of = len(self.table.resources)
 
     def _set_vector(self, pod_class: PodClass) -> None:
-        rows = self.table.resource_rows(name for name, _ in pod_class.items)
-        pod_class.vector = np.zeros((len(self.table.resources), 1), np.int64)
-        pod_class.vector[rows, 0] = [amount for _, amount in pod_class.items]
-        pod_class.least = np.full((len(self.table.resources), 1), np.iinfo(np.int64).min)
-        pod_class.least[rows] = 0
+        width, rows = len(self.table.resources), self.table.resources
+        pod_class.vector = np.zeros((width, 1), np.int64)
+        pod_class.least = np.full((width, 1), _ANYTHING)
+        for name, amount in pod_class.items:
+            if name in rows:
+                pod_class.vector[rows[name]], pod_class.least[rows[name]] = amount, 0
+        if not pod_class.request.keys() <= rows.keys():  # there is room for it nowhere
+            pod_class.least[rows[PODS]] = _MORE_THAN_THERE_IS
 
     # Queues ---------------------------------------------------------------------------------------------------------------
 
@@ -162,8 +160,6 @@ class Cluster:
         if found is None:
             found = self.classes[shape] = PodClass.of(shape)
             self._set_vector(found)
-            if self._vectors_of != len(self.table.resources):
-                self._set_vectors()
         return found
 
     def add_task(self, task: Task, status: Status = "Pending", node: str = "") -> None:
@@ -177,8 +173,8 @@ class Cluster:
         job = task.job
         job.tasks[task.key] = task
         task.pod_class.users += 1
-        for policy in job.sub_groups:
-            task.sub_group = task.sub_group or policy.key_of(task)
+        if job.sub_groups is not None:
+            task.sub_group = next((key for _, key in job.sub_groups.of(task.role, task.index, task.pod_class.labels)), "")
         task.status = status
         task.node = self.nodes.get(node)
         if task.node is not None:
@@ -232,15 +228,19 @@ class Cluster:
         """Bring the sums of a task's job and of the queues above up to date."""
         job, pod_class = task.job, task.pod_class
         self.touched[job.key] = job
-        self.moved.append(job)
+        self.moved.append(task)
         if new.ready != old.ready:
             by = new.ready - old.ready
             job.ready += by
             job.role_ready[task.role] = job.role_ready.get(task.role, 0) + by
-        if pod_class.best_effort and new.waiting != old.waiting:
+        if new.waiting != old.waiting:
             by = new.waiting - old.waiting
-            job.waiting_best_effort += by
-            job.role_best_effort[task.role] = job.role_best_effort.get(task.role, 0) + by
+            job.role_pending[task.role] = job.role_pending.get(task.role, 0) + by
+            if pod_class.best_effort:
+                job.waiting_best_effort += by
+                job.role_best_effort[task.role] = job.role_best_effort.get(task.role, 0) + by
+        if job.sub_groups is not None:
+            job.sub_groups.count(task.role, task.index, pod_class.labels, new.placed - old.placed, new.ready - old.ready)
         if new.counted != old.counted:
             change = add if new.counted else subtract
             change(job.allocated, pod_class.items)

@@ -13,6 +13,7 @@ from engine.events.pod_shape import PREEMPTABLE, PodShape, parse_bool
 from engine.events.scheduling import GroupPhase
 from engine.scheduling.model.amounts import PODS, Amounts, is_nothing
 from engine.scheduling.model.queues import Queue
+from engine.scheduling.model.sub_groups import SubGroups
 
 __all__ = [
     "EFFECTS",
@@ -23,7 +24,6 @@ __all__ = [
     "Node",
     "PodClass",
     "Status",
-    "SubGroupPolicy",
     "Taint",
     "Task",
 ]
@@ -50,6 +50,11 @@ class Effect(NamedTuple):
     """It counts for its gang (Volcano `ReadyTaskNum`, without best-effort ones that are pending)."""
     waiting: bool = False
     """It is pending."""
+
+    @property
+    def placed(self) -> bool:
+        """It counts for the places that its sub-group has or is promised."""
+        return self.future or self.ready
 
 
 EFFECTS: Final[dict[Status, Effect]] = {
@@ -153,29 +158,6 @@ class Task:
     """Key of its gang within the job; empty: none."""
 
 
-@dataclass(slots=True, frozen=True)
-class SubGroupPolicy:
-    """Gangs within a job (Volcano `subGroupPolicy`): tasks that agree in all of the named labels, or a role's partitions."""
-
-    name: str
-    size: int = 0
-    """Tasks that a gang needs; 0: none."""
-    min_groups: int = 0
-    """Gangs that must be complete; 0: not set."""
-    label_keys: tuple[str, ...] = ()
-    partition: int = 0
-    """Replicas of each partition of the role that is called as the policy is; 0: gangs are told apart by labels."""
-
-    def key_of(self, task: Task) -> str:
-        """Return the gang that a task belongs to; empty: it lacks one of the labels, or is of another role."""
-        if self.partition:
-            return f"{self.name}/{task.index // self.partition}" if task.role == self.name else ""
-        labels = task.pod_class.labels
-        if not all(key in labels for key in self.label_keys):
-            return ""
-        return "/".join([self.name, *[labels[key] for key in self.label_keys]])
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class Job:
     """A pod group."""
@@ -194,7 +176,8 @@ class Job:
     """Microseconds."""
     annotations: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    sub_groups: tuple[SubGroupPolicy, ...] = ()
+    sub_groups: SubGroups | None = None
+    """Gangs within it; `None`: there are none."""
     held: bool = False
     """Nothing is decided about it: its pods only take what they take."""
     patient: bool = False
@@ -214,6 +197,7 @@ class Job:
     waiting_best_effort: int = 0
     """Pending tasks that ask for nothing; they count as ready, since they find a place anywhere (Volcano)."""
     role_best_effort: dict[str, int] = field(default_factory=dict)
+    role_pending: dict[str, int] = field(default_factory=dict)
 
     def with_status(self, status: Status) -> Mapping[str, Task]:
         """Return the tasks in a state, by key; not to be kept over a change."""

@@ -32,37 +32,26 @@ class NodeTable:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         """In order of their names: as the arrays are."""
-        self.resources: dict[str, int] = {name: row for row, name in enumerate(_FIRST)}
-        """Resource → row of the arrays."""
-        self._set_arrays(np.zeros((len(_FIRST), 0), np.int64))
+        self.resources: dict[str, int] = {}
+        """Resource that a node states → row of the arrays. CPU, memory and pods are the first ones, stated or not."""
         self.changed = np.zeros(0, np.int64)
         """When each node's resources last changed, by `clock`."""
         self.clock = 0
         """Counts changes of resources."""
         self.layout = 0
-        """Counts changes of the nodes themselves: names, labels, taints, what they have, the resources that are known."""
+        """Counts changes of the nodes themselves: names, labels, taints, what they have."""
         self._columns: dict[str, Column] = {}
+        """Label that a node has → column, once somebody has asked."""
         self._taints: tuple[list[tuple[Taint, ...]], NDArray[np.intp]] | None = None
-
-    def resource_rows(self, names: Iterable[str]) -> list[int]:
-        """Return the rows of resources; those that are new get one, which is nothing on every node."""
-        rows = []
-        for name in names:
-            if name not in self.resources:
-                self.resources[name] = len(self.resources)
-                room = self._room
-                self._set_arrays(np.vstack([self.allocatable, np.zeros((1, self.idle.shape[1]), np.int64)]))
-                self._room[:, :-1] = room
-                self.layout += 1
-            rows.append(self.resources[name])
-        return rows
+        self.lay_out(())
 
     def lay_out(self, nodes: Iterable[Node]) -> None:
         """Build the arrays of the nodes anew, with what their tasks take; needed after nodes came, went or changed."""
         for node in self.nodes:
             node.row = -1
         self.nodes = sorted(nodes, key=lambda node: node.name)
-        self.resource_rows(name for node in self.nodes for name in node.allocatable)
+        names = dict.fromkeys((*_FIRST, *(name for node in self.nodes for name in node.allocatable)))
+        self.resources = {name: row for row, name in enumerate(names)}
         allocatable = np.zeros((len(self.resources), len(self.nodes)), np.int64)
         for row, node in enumerate(self.nodes):
             node.row = row
@@ -73,6 +62,7 @@ class NodeTable:
         self.changed = np.full(len(self.nodes), self.clock, np.int64)
         self.layout += 1
         self._columns.clear()
+        self._labels = {key for node in self.nodes for key in node.labels}
         self._taints = None
 
     def _set_arrays(self, allocatable: NDArray[np.int64]) -> None:
@@ -103,8 +93,15 @@ class NodeTable:
         self.clock += 1
         self.changed[row] = self.clock
 
+    def future_of(self, name: str) -> NDArray[np.int64]:
+        """Return what will be idle of a resource on all nodes: nothing of one that no node states."""
+        row = self.resources.get(name)
+        return np.zeros(len(self.nodes), np.int64) if row is None else self.future[row]
+
     def column(self, key: str) -> Column:
-        """Return a label of all nodes."""
+        """Return a label of all nodes; a name that none of them has costs nothing that lasts."""
+        if key not in self._labels:
+            return Column([None], np.zeros(len(self.nodes), np.intp))
         found = self._columns.get(key)
         if found is None:
             found = self._columns[key] = _column([node.labels.get(key) for node in self.nodes])

@@ -66,6 +66,6 @@ class BinPack(Plugin):
 
     def _weigh(self, pod_class: PodClass) -> list[tuple[int, float]]:
         rows = self.session.cluster.table.resources
-        found = [(rows[name], weight) for name, _ in pod_class.items if (weight := self._resources.get(name, 0))]
+        found = [(rows[name], weight) for name, _ in pod_class.items if name in rows and (weight := self._resources.get(name, 0))]
         total = sum(weight for _, weight in found)
         return [(row, weight / total) for row, weight in found]

@@ -81,7 +81,7 @@ class Drf(Plugin):
         if self._tree is None:
             self._tree = build_tree(cluster, self._total)
         else:
-            for job in dict.fromkeys(cluster.moved[self._followed :]):
+            for job in dict.fromkeys(task.job for task in cluster.moved[self._followed :]):
                 self._tree.follow(job)
         self._followed = len(cluster.moved)
         return self._tree

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
-from engine.scheduling.model.entities import EFFECTS, Job, Status, SubGroupPolicy, Task
+from engine.scheduling.model.entities import Job, Status, Task
+from engine.scheduling.model.sub_groups import SubGroups
 from engine.scheduling.session import Plugin
 
 __all__ = ["Gang", "is_ready", "only_terminating", "surplus"]
@@ -21,7 +22,7 @@ class Gang(Plugin):
 
     def job_valid(self, job: Job) -> Invalid | None:
         """Return why a job can never be complete: too few pods of a task, sub-groups, or pods."""
-        if job.role_minimum or job.sub_groups:
+        if job.role_minimum or job.sub_groups is not None:
             invalid = _invalid_part(job)
             if invalid is not None:
                 return invalid
@@ -37,7 +38,7 @@ class Gang(Plugin):
 
     def sub_group_ready(self, job: Job) -> bool:
         """Return whether enough sub-groups are complete."""
-        return all(_complete(policy, _placed(job)) >= policy.min_groups for policy in job.sub_groups)
+        return job.sub_groups is None or job.sub_groups.enough()
 
     def job_pipelined(self, job: Job) -> Vote:
         """Permit a job to keep its promised places if with them it would be ready."""
@@ -77,9 +78,12 @@ def _invalid_part(job: Job) -> Invalid | None:
         for role, minimum in job.role_minimum.items():
             if by_role.get(role, 0) < minimum:
                 return Invalid("NotEnoughPodsOfTask", role)
-    for policy in job.sub_groups:
-        if _complete(policy, valid) < policy.min_groups:
-            return Invalid("NotEnoughSubGroups", policy.name)
+    if job.sub_groups is not None:
+        groups = SubGroups(job.sub_groups.policies)
+        for task in valid:
+            groups.count(task.role, task.index, task.pod_class.labels, 0, 1)
+        if lacking := groups.lacking():
+            return Invalid("NotEnoughSubGroups", lacking)
     return None
 
 
@@ -107,20 +111,6 @@ def surplus(candidates: list[Task]) -> list[Task]:
             left[job.key] = ready - 1
             found.append(victim)
     return found
-
-
-def _placed(job: Job) -> list[Task]:
-    return [task for status, effect in EFFECTS.items() if effect.ready for task in job.with_status(status).values()]
-
-
-def _complete(policy: SubGroupPolicy, tasks: list[Task]) -> int:
-    """Return how many sub-groups of a policy have as many of the tasks as they need."""
-    sizes: dict[str, int] = {}
-    for task in tasks:
-        key = policy.key_of(task)
-        if key:
-            sizes[key] = sizes.get(key, 0) + 1
-    return sum(size >= policy.size for size in sizes.values())
 
 
 def only_terminating(job: Job) -> bool:

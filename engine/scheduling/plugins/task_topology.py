@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from typing import ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from engine.scheduling.answers import Scores
-from engine.scheduling.model.amounts import Amounts, add
-from engine.scheduling.model.entities import EFFECTS, Job, Node, Task
+from engine.scheduling.model.entities import EFFECTS, Job, PodClass, Task
+from engine.scheduling.model.nodes import NodeTable
 from engine.scheduling.session import Plugin, Session
 
-__all__ = ["TaskTopology"]
+__all__ = ["ROLES", "TaskTopology"]
 
+ROLES: Final = 16
+"""Roles of a job that its annotations may name, the first ones: what placing a pod costs grows with their number."""
+
+_CHARACTERS: Final = 4096
+"""Of an annotation, from its beginning."""
 _AFFINITY: Final = "volcano.sh/task-topology-affinity"
 _ANTI_AFFINITY: Final = "volcano.sh/task-topology-anti-affinity"
 _ORDER: Final = "volcano.sh/task-topology-task-order"
@@ -21,87 +29,161 @@ _BEST: Final = 100.0
 _ANTI_INTER, _SELF, _INTER, _ANTI_SELF = 1, 2, 3, 4
 """Roles with stronger demands are put into buckets first (Volcano)."""
 
+_Roles = dict[str, set[str]]
+"""Role → roles that one annotation groups with it; itself among them, if it stands in a group alone or twice."""
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, eq=False)
 class _Bucket:
     """Tasks that should share a node."""
 
     number: int
-    tasks: dict[str, Task] = field(default_factory=dict)
-    """Those without a node, by key."""
+    size: int = 0
+    """Members, with and without a node; `roles`: by role."""
     roles: dict[str, int] = field(default_factory=dict)
-    """Members by role, with and without a node."""
-    nodes: dict[str, int] = field(default_factory=dict)
-    """Node → members there."""
+    waiting: dict[PodClass, int] = field(default_factory=dict)
+    """Class → members that came without a node and have none yet."""
+    there: dict[int, int] = field(default_factory=dict)
+    """Row of a node → members on it."""
 
 
 class _Topology:
     """What a job's annotations demand, and its tasks in buckets by it."""
 
-    def __init__(self, job: Job) -> None:
-        self.affine = _pairs(job, _AFFINITY)
-        self.apart = _pairs(job, _ANTI_AFFINITY)
-        order = [role.strip() for role in job.annotations.get(_ORDER, "").split(",") if role.strip()]
-        self._rank = {role: at for at, role in enumerate(order)}
-        self.buckets: list[_Bucket] = []
+    def __init__(self, job: Job, table: NodeTable) -> None:
+        own = {task.role for task in job.tasks.values()}
+        groups = [_groups(job, annotation) for annotation in (_AFFINITY, _ANTI_AFFINITY)]
+        mentioned = (role for found in groups for group in found for role in group if role in own)
+        named = set(list(dict.fromkeys(mentioned))[:ROLES])
+        self._affine, self._apart = (_pairs(found, named) for found in groups)
+        self._rank = {role: at for at, role in enumerate(dict.fromkeys(_names(_cut(job, _ORDER), ",")))}
+        self._strength = {role: self._demand(role) for role in named}
+        self._table = table
+        self._ranked: dict[str, list[tuple[int, int]]] = {role: [] for role in named}
+        """Role → heap of the buckets that it may join, the one that it goes with best first; outdated entries among them."""
+        self._buckets: list[_Bucket] = []
         self.of_task: dict[str, _Bucket] = {}
+        self._where: dict[str, int] = {}
+        """Task → row of its node."""
+        self._waits: dict[str, bool] = {}
+        """Task that came without a node → whether it still has none."""
+        self._against: dict[str, NDArray[np.int64]] = {}
+        """Role → by node, tasks that it keeps apart from."""
+        self._mates: tuple[_Bucket | None, NDArray[np.int64]] = (None, np.zeros(0, np.int64))
+        """By node, members of the bucket that was asked about last."""
+        on_node: dict[str, _Bucket] = {}
         for task in sorted(job.tasks.values(), key=self.first):
             if task.node is not None and EFFECTS[task.status].idle:
-                self._enter(task, self._on_node(task.node.name))
+                bucket = on_node.get(task.node.name) or self._new_bucket()
+                on_node[task.node.name] = bucket
+                self._enter(task, bucket)
         for task in sorted(job.with_status("Pending").values(), key=self.first):
-            self._enter(task, self._best(task))
-        self.largest = max([len(bucket.tasks) + sum(bucket.nodes.values()) for bucket in self.buckets], default=0)
+            bucket = self._best(task.role) or self._new_bucket()
+            bucket.waiting.setdefault(task.pod_class, 0)
+            self._waits[task.key] = False
+            self._enter(task, bucket)
+        self._largest = max([bucket.size for bucket in self._buckets], default=1)
+
+    def _demand(self, role: str) -> int:
+        affine, apart = self._affine[role], self._apart[role]
+        stated = (
+            (role in apart, _ANTI_SELF),
+            (bool(affine - {role}), _INTER),
+            (role in affine, _SELF),
+            (bool(apart - {role}), _ANTI_INTER),
+        )
+        return next((worth for demanded, worth in stated if demanded), 0)
 
     def first(self, task: Task) -> tuple[object, ...]:
         """Return a task's place: in the stated order of roles, then by how strong their demands are."""
         role = task.role
-        pairs = (
-            (self.apart, True, _ANTI_SELF),
-            (self.affine, False, _INTER),
-            (self.affine, True, _SELF),
-            (self.apart, False, _ANTI_INTER),
-        )
-        strength = max(
-            [worth for found, own, worth in pairs if any(role in pair and (len(pair) == 1) == own for pair in found)] or [0]
-        )
-        return (self._rank.get(role, len(self._rank)), -strength, task.index, task.created, task.key)
+        return (self._rank.get(role, len(self._rank)), -self._strength.get(role, 0), task.index, task.created, task.key)
 
-    def affinity(self, role: str, members: dict[str, int]) -> int:
-        """Return how many members a role goes with, less those that it keeps apart from."""
-        near = sum(count for other, count in members.items() if frozenset((role, other)) in self.affine)
-        return near - sum(count for other, count in members.items() if frozenset((role, other)) in self.apart)
+    # Buckets --------------------------------------------------------------------------------------------------------------
 
-    def _on_node(self, name: str) -> _Bucket | None:
-        return next((bucket for bucket in self.buckets if name in bucket.nodes), None)
+    def _new_bucket(self) -> _Bucket:
+        bucket = _Bucket(len(self._buckets))
+        self._buckets.append(bucket)
+        return bucket
 
-    def _best(self, task: Task) -> _Bucket | None:
-        """Return the bucket that a task goes with best; `None`: none, it starts one."""
-        best: tuple[int, _Bucket] | None = None
-        for bucket in self.buckets:
-            if any(frozenset((task.role, other)) in self.apart for other in bucket.roles):
-                continue
-            worth = self.affinity(task.role, bucket.roles)
-            if worth > 0 and (best is None or worth > best[0]):
-                best = (worth, bucket)
-        return None if best is None else best[1]
+    def _worth(self, role: str, bucket: _Bucket) -> int:
+        """Return how many members a role goes with; 0 if it keeps apart from one of them."""
+        if any(other in bucket.roles for other in self._apart[role]):
+            return 0
+        return sum(bucket.roles.get(other, 0) for other in self._affine[role])
 
-    def _enter(self, task: Task, bucket: _Bucket | None) -> None:
-        if bucket is None:
-            bucket = _Bucket(len(self.buckets))
-            self.buckets.append(bucket)
-        bucket.roles[task.role] = bucket.roles.get(task.role, 0) + 1
-        if task.node is None:
-            bucket.tasks[task.key] = task
-        else:
-            bucket.nodes[task.node.name] = bucket.nodes.get(task.node.name, 0) + 1
+    def _best(self, role: str) -> _Bucket | None:
+        """Return the bucket that a role goes with best, the first of equals; `None`: it goes with none."""
+        ranked = self._ranked.get(role, ())
+        while ranked:
+            worth, number = ranked[0]
+            if self._worth(role, self._buckets[number]) == -worth:
+                return self._buckets[number]
+            heappop(ranked)
+        return None
+
+    def _enter(self, task: Task, bucket: _Bucket) -> None:
+        role = task.role
+        bucket.size += 1
+        bucket.roles[role] = bucket.roles.get(role, 0) + 1
         self.of_task[task.key] = bucket
+        for other in self._affine.get(role, ()):
+            worth = self._worth(other, bucket)
+            if worth:
+                heappush(self._ranked[other], (-worth, bucket.number))
+        self.follow(task)
+
+    # Places ---------------------------------------------------------------------------------------------------------------
+
+    def follow(self, task: Task) -> None:
+        """Take over where a task is now, and whether it waits."""
+        bucket = self.of_task.get(task.key)
+        if bucket is None:
+            return
+        before, effect = self._where.pop(task.key, -1), EFFECTS[task.status]
+        row = task.node.row if task.node is not None and (effect.idle or effect.future) else -1
+        if row >= 0:
+            self._where[task.key] = row
+        if row != before:
+            self._move(task.role, bucket, before, -1)
+            self._move(task.role, bucket, row, 1)
+        waits = task.status == "Pending"
+        if self._waits.get(task.key, waits) != waits:
+            self._waits[task.key] = waits
+            bucket.waiting[task.pod_class] += 1 if waits else -1
+
+    def _move(self, role: str, bucket: _Bucket, row: int, by: int) -> None:
+        if row < 0:
+            return
+        bucket.there[row] = bucket.there.get(row, 0) + by
+        if self._mates[0] is bucket:
+            self._mates[1][row] += by
+        for other in self._apart.get(role, ()):
+            if other not in self._against:
+                self._against[other] = np.zeros(len(self._table.nodes), np.int64)
+            self._against[other][row] += by
+
+    def scores(self, role: str, bucket: _Bucket) -> Scores:
+        """Score all nodes for a member of a bucket: by the members that are there and would still fit, less whom it avoids."""
+        found = self._there(bucket) + _fitting(self._table, bucket.waiting.items())
+        if role in self._against:
+            found = found - self._against[role]
+        return found.astype(np.float64) * (_BEST / self._largest)
+
+    def _there(self, bucket: _Bucket) -> NDArray[np.int64]:
+        if self._mates[0] is not bucket:
+            counts = np.zeros(len(self._table.nodes), np.int64)
+            counts[list(bucket.there)] = list(bucket.there.values())
+            self._mates = (bucket, counts)
+        return self._mates[1]
 
 
 class TaskTopology(Plugin):
     """Buckets of tasks by the annotations of their job (Volcano `task-topology`).
 
     `volcano.sh/task-topology-affinity`, `…-anti-affinity`: groups of roles as `ps,worker;worker`;
-    `volcano.sh/task-topology-task-order`: roles with commas.
+    `volcano.sh/task-topology-task-order`: roles with commas. Of each, 4,096 characters are read; of the job's roles, the first
+    `ROLES` that are named count.
     """
 
     NAME: ClassVar[str] = "task-topology"
@@ -109,13 +191,14 @@ class TaskTopology(Plugin):
     def open(self, session: Session) -> None:
         """Put the tasks of jobs with such annotations into buckets when they are first asked about."""
         super().open(session)
-        self._topologies: dict[str, _Topology] = {}
+        self._topologies: dict[str, _Topology | None] = {}
+        self._followed = len(session.cluster.moved)
+        """How much of `Cluster.moved` the topologies know."""
 
     def _topology(self, job: Job) -> _Topology | None:
-        if not (job.annotations.keys() & {_AFFINITY, _ANTI_AFFINITY, _ORDER}):
-            return None
         if job.key not in self._topologies:
-            self._topologies[job.key] = _Topology(job)
+            stated = job.annotations.keys() & {_AFFINITY, _ANTI_AFFINITY, _ORDER}
+            self._topologies[job.key] = _Topology(job, self.session.cluster.table) if stated else None
         return self._topologies[job.key]
 
     def task_order(self, task: Task) -> tuple[object, ...]:
@@ -124,47 +207,60 @@ class TaskTopology(Plugin):
         bucket = topology.of_task.get(task.key) if topology is not None else None
         if topology is None or bucket is None:
             return ()
-        return (-sum(bucket.roles.values()), bucket.number, topology.first(task))
+        return (-bucket.size, bucket.number, topology.first(task))
 
     def task_node_order(self, task: Task) -> Scores | None:
         """Score nodes by the mates that are there and would still fit, less those to keep apart from."""
         topology = self._topology(task.job)
         bucket = topology.of_task.get(task.key) if topology is not None else None
-        if topology is None or bucket is None or not topology.largest:
+        if topology is None or bucket is None:
             return None
-        table = self.session.cluster.table
-        return np.array([self._score(topology, bucket, task, node) for node in table.nodes]) * (_BEST / topology.largest)
-
-    def _score(self, topology: _Topology, bucket: _Bucket, task: Task, node: Node) -> float:
-        roles: dict[str, int] = {}
-        for other in node.tasks.values():
-            if other.job is task.job:
-                roles[other.role] = roles.get(other.role, 0) + 1
-        bound = sum(other.job is task.job and topology.of_task.get(other.key) is bucket for other in node.tasks.values())
-        apart = sum(count for role, count in roles.items() if frozenset((task.role, role)) in topology.apart)
-        return float(bound + self._fitting(bucket, node) - apart)
-
-    def _fitting(self, bucket: _Bucket, node: Node) -> int:
-        """Return how many of a bucket's waiting tasks fit on a node together."""
-        table = self.session.cluster.table
-        used: Amounts = {}
-        count = 0
-        for mate in bucket.tasks.values():
-            if mate.status != "Pending":
-                continue
-            add(used, mate.pod_class.items)
-            if any(amount > table.future[table.resources[name], node.row] for name, amount in used.items()):
-                break
-            count += 1
-        return count
+        moved = self.session.cluster.moved
+        for other in moved[self._followed :]:
+            known = self._topologies.get(other.job.key)
+            if known is not None:
+                known.follow(other)
+        self._followed = len(moved)
+        return topology.scores(task.role, bucket)
 
 
-def _pairs(job: Job, annotation: str) -> set[frozenset[str]]:
-    """Return the pairs of roles that an annotation groups; a group of one role is that role with itself."""
-    found = set()
-    for group in job.annotations.get(annotation, "").split(";"):
-        roles = [role.strip() for role in group.split(",") if role.strip()]
-        if len(roles) == 1:
-            found.add(frozenset(roles))
-        found |= {frozenset((one, other)) for at, one in enumerate(roles) for other in roles[at + 1 :]}
+def _fitting(table: NodeTable, waiting: Iterable[tuple[PodClass, int]]) -> NDArray[np.int64]:
+    """Return how many of some pods fit on each node together, one class after the other until a pod does not fit."""
+    fits = np.zeros(len(table.nodes), np.int64)
+    going, left = np.ones(len(table.nodes), np.bool_), table.future
+    for pod_class, count in waiting:
+        if not count:
+            continue
+        rows = [(table.resources.get(name), amount) for name, amount in pod_class.items]
+        taken = np.where(going, count, 0)
+        for row, amount in rows:
+            taken = np.minimum(taken, 0 if row is None else np.maximum(left[row] // int(amount), 0))
+        fits += taken
+        going = going & (taken == count)
+        if not going.any():
+            break
+        left = left - pod_class.vector * taken
+    return fits
+
+
+def _cut(job: Job, annotation: str) -> str:
+    return job.annotations.get(annotation, "")[:_CHARACTERS]
+
+
+def _names(text: str, by: str) -> list[str]:
+    return [name.strip() for name in text.split(by) if name.strip()]
+
+
+def _groups(job: Job, annotation: str) -> list[list[str]]:
+    """Return the groups of roles that an annotation states."""
+    return [_names(group, ",") for group in _cut(job, annotation).split(";")]
+
+
+def _pairs(groups: list[list[str]], named: set[str]) -> _Roles:
+    """Return for each role that is named those that it is grouped with; a group of one role is that role with itself."""
+    found: _Roles = {role: set() for role in named}
+    for group in groups:
+        roles = named.intersection(group)
+        for role in roles:
+            found[role] |= roles if len(group) == 1 or group.count(role) > 1 else roles - {role}
     return found

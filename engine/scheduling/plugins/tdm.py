@@ -110,7 +110,8 @@ class Tdm(Plugin):
             zone = task.node.labels.get(REVOCABLE_ZONE) if task.node is not None else None
             if zone is not None and zone in self._hours and not self._lent(zone) and task.pod_class.preemptable:
                 by_job.setdefault(task.job.key, []).append(task)
-        self.memory[_EVICTED_AT] = now
+        if by_job:
+            self.memory[_EVICTED_AT] = now
         return [victim for victims in by_job.values() for victim in self._tolerable(victims[0].job, victims)]
 
     def _tolerable(self, job: Job, victims: list[Task]) -> list[Task]:
@@ -119,8 +120,12 @@ class Tdm(Plugin):
         return ordered[: spared(job)]
 
     def next_change(self, now: int) -> int | None:
-        """Return when the next minute begins, if there are zones: hours are of whole minutes."""
-        return (now // _MINUTE + 1) * _MINUTE if self._hours else None
+        """Return when the next minute begins, if there are zones, since hours are of whole minutes; or a period ends before."""
+        if not self._hours:
+            return None
+        minute = (now // _MINUTE + 1) * _MINUTE
+        period = self.memory.get(_EVICTED_AT, now - self._period) + self._period
+        return min(minute, period) if period > now else minute
 
 
 def spared(job: Job) -> int:
