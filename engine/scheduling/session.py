@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, Final, Literal
+from typing import Any
 
 from engine.events.scheduling import GroupPhase
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, QueueShare, Vote
-from engine.scheduling.configuration import Arguments, Configuration, PluginOption
+from engine.scheduling.configuration import Arguments, Configuration
 from engine.scheduling.decision_size import DecisionSizes
 from engine.scheduling.errors import PluginError
 from engine.scheduling.kinds import Kinds
@@ -17,57 +17,10 @@ from engine.scheduling.model.amounts import Amounts
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
+from engine.scheduling.plugin import Plugin, functions_by_tier
 from engine.scheduling.reasons import Reason, ReasonCode
 
-__all__ = ["POINTS", "Outcome", "Plugin", "Session"]
-
-
-POINTS: Final[dict[str, str]] = {
-    "job_order": "job_order",
-    "queue_order": "queue_order",
-    "task_order": "task_order",
-    "sub_group_ready": "sub_job_ready",
-    "job_valid": "",
-    "job_ready": "job_ready",
-    "job_pipelined": "job_pipelined",
-    "job_starving": "job_starving",
-    "predicate": "predicate",
-    "pod_predicate": "predicate",
-    "node_order": "node_order",
-    "batch_node_order": "node_order",
-    "task_node_order": "node_order",
-    "preemptable": "preemptable",
-    "reclaimable": "reclaimable",
-    "overused": "overused",
-    "allocatable": "allocatable",
-    "preemptive": "preemptive",
-    "lacking": "",
-    "share_of": "",
-    "job_enqueueable": "job_enqueued",
-    "job_enqueued": "job_enqueued",
-    "victims": "victim",
-    "protected": "victim",
-    "victim_queue_order": "",
-}
-"""Method of a plugin → the switch that turns it off; empty: none does.
-
-- `job_order(job)`, `queue_order(queue)`, `task_order(task)` → `Key`; `victim_queue_order(queue, preemptor)` → `Key`, smaller is
-  evicted from first.
-- `job_valid(job)` → `Invalid | None`; `job_ready(job)`, `job_starving(job)` → `bool`; `job_pipelined(job)` → `Vote`;
-  `sub_group_ready(job, key)` → `bool`.
-- `predicate(pod_class)` → `Iterable[Verdict]`, from what nodes and classes are; `pod_predicate(pod_class, namespace, without)`
-  → the same, from which pods are where, as if the tasks `without` were gone.
-- `node_order(pod_class, rows)` → `Scores | None` of those rows, from what is left of them;
-  `batch_node_order(pod_class, namespace)` → `Iterable[Preference]`, which are scaled over the nodes that come into question;
-  `task_node_order(task)` → `Scores | None` of all nodes, for one task among its job's.
-- `preemptable(task, candidates)`, `reclaimable(task, candidates)` → the candidates that may be evicted for the task, or `None`: it
-  abstains; `victims(running)` → tasks to evict for no task at all; `protected(victims)` → those of them
-  that may go.
-- `overused(queue)`, `allocatable(queue, task)`, `preemptive(queue, task)` → `bool`; `lacking(queue, task)` → the plugin's
-  name and `Amounts` by which the queue's limit is too small for the task: so much the queue must give up before it is allocatable;
-  `share_of(queue)` → `QueueShare | None`, asked by operators only.
-- `job_enqueueable(job)` → `Vote`; `job_enqueued(job)` → nothing, it accounts for the job.
-"""
+__all__ = ["Outcome", "Session"]
 
 
 @dataclass(slots=True)
@@ -97,39 +50,6 @@ class Outcome:
     """Key of a job → how many of its tasks are bound: they are one decision."""
     skipped: bool = False
     """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
-
-
-class Plugin:
-    """Base of plugins."""
-
-    NAME: ClassVar[str]
-    COUNTS_VICTIMS_BY: ClassVar[Literal["", "job", "queue"]] = ""
-    """Where it is not empty, the plugin is asked about one pod of each job (or queue) and class before nodes are looked at.
-
-    `job`: it names victims by their job and class alone, counting down what each job can spare; `queue`: by their queue and
-    class, counting down what each queue can spare. Whom it does not name alone, or for one task of a job, it does not name among
-    others or for the job's later tasks. Empty: it may name anybody.
-    """
-    session: Session
-
-    def __init__(self, option: PluginOption) -> None:
-        """Read the arguments.
-
-        Raises:
-            ConfigurationError: an argument cannot be used.
-        """
-        self.option = option
-        self.memory: dict[str, int] = {}
-        """What it remembers from session to session: whole numbers, by names of its own. All else is made anew."""
-
-    def open(self, session: Session) -> None:
-        """Prepare for a session. Called in the order of the tiers, before any other method."""
-        self.session = session
-
-    def next_change(self, now: int) -> int | None:
-        """Return when an answer may change by time alone (microseconds); `None`: never."""
-        del now
-        return None
 
 
 class Session:
@@ -170,7 +90,7 @@ class Session:
         self.about = ""
         """Key of the job for which classes of pods are judged."""
         self._action = ""
-        self._points = _collect(tiers)
+        self._points = functions_by_tier(tiers)
         self._counts_by = {
             getattr(plugin, point): plugin.COUNTS_VICTIMS_BY
             for tier in tiers
@@ -428,21 +348,6 @@ class Session:
     def enabled(self, plugin: str, switch: str) -> bool:
         """Return whether a plugin is there with a switch on."""
         return any(option.name == plugin and switch in option.enabled for tier in self.configuration.tiers for option in tier)
-
-
-def _collect(tiers: Sequence[Sequence[Plugin]]) -> dict[str, list[list[Callable[..., Any]]]]:
-    points: dict[str, list[list[Callable[..., Any]]]] = {}
-    for point, switch in POINTS.items():
-        by_tier = [
-            [
-                getattr(plugin, point)
-                for plugin in tier
-                if hasattr(plugin, point) and (not switch or switch in plugin.option.enabled)
-            ]
-            for tier in tiers
-        ]
-        points[point] = [functions for functions in by_tier if functions]
-    return points
 
 
 def _guarded(session: Session, point: str, function: Callable[..., Any], *arguments: Any) -> Any:  # noqa: ANN401

@@ -7,7 +7,8 @@ from typing import ClassVar
 from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.model.amounts import Amounts, add
 from engine.scheduling.model.entities import Job
-from engine.scheduling.session import Plugin, Session
+from engine.scheduling.plugin import Plugin
+from engine.scheduling.session import Session
 
 __all__ = ["ResourceQuota"]
 
