@@ -99,9 +99,6 @@ def simulate_command(
             machines = sample_of(machines, gpus)
         objects = objects_of(queues) if queues is not None else []
         happenings = read_incidents(incidents) if incidents is not None else []
-    if workload.left_out:
-        first = workload.left_out[0]
-        output.warn(f"{len(workload.left_out):,} rows are not simulated; the first: line {first.line}: {first.reason}")
     with output.progress("jobs") as progress:
         task = progress.add_task("simulating", total=len(workload.jobs))
         results = simulate(
@@ -111,6 +108,10 @@ def simulate_command(
             warn=output.warn,
             on_progress=lambda over: progress.update(task, completed=over),
         )
+    for key, what in (("left_out", "rows make no simulated job"), ("rejected", "jobs were rejected")):
+        fault = results.document[key]
+        if fault["rows"]:
+            output.warn(f"{fault['rows']:,} {what}; the first: line {fault['line']}: {fault['reason']}")
     _write(results, out, f"{cluster} on {len(machines):,} nodes")
     if output.as_json:
         output.line(dumps(results.document))

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from engine.events import Data, Event
 from engine.events.attempts import AttemptBound, AttemptEnded, AttemptEvent, AttemptRunning
+from engine.events.outcomes import JobRejected
 from engine.events.times import Micros
 from engine.history.facts import JobFacts
 from engine.history.summary import SUMMARISED, Summary
@@ -41,14 +42,16 @@ class Stay:
 class Ledger(Summary):
     """The summary of a simulation with every stay on a node."""
 
+    types: Final = (*SUMMARISED, JobRejected.TYPE)
+    """Event types that it takes."""
+
     def __init__(self) -> None:
         super().__init__()
         self.stays: list[Stay] = []
         """In the order in which they began."""
+        self.rejections: dict[str, str] = {}
+        """Id of a job that was rejected → its first fault."""
         self._open: dict[tuple[str, str, int, int], Stay] = {}
-
-    types: Final = SUMMARISED
-    """Event types that it takes."""
 
     @property
     def jobs(self) -> Mapping[str, JobFacts]:
@@ -71,6 +74,10 @@ class Ledger(Summary):
             self._open[event.subject, *slot] = stay
         elif isinstance(data, AttemptRunning | AttemptEnded):
             self._change(event.subject, cast("Event[AttemptRunning | AttemptEnded]", event))
+        elif isinstance(data, JobRejected):
+            fault = data.faults[0]
+            self.rejections.setdefault(event.subject, f"{fault.path}: {fault.message}")
+            return
         super().add(event)
 
     def _change(self, job: str, event: Event[AttemptRunning | AttemptEnded]) -> None:

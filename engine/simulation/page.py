@@ -64,7 +64,7 @@ def page(title: str, document: Mapping[str, Any], figures: Figures, nodes: Mappi
         "<h2>Fairness</h2><p>Jain's index of GPUs over weight, among queues with jobs: 100% is equal.</p>",
         lines("Fairness", times, {"fairness": figures.fairness}, share=True),
         "<h2>Busiest nodes</h2><p>A lane for each GPU, coloured by queue; pods that would hide each other are drawn once.</p>",
-        gantt(nodes, times[-1]),
+        gantt(nodes, figures.shares, times[-1]),
     ]
     if document["waiting"]:
         parts += ["<h2>Jobs that wait at the end</h2>", _waiting(document["waiting"])]

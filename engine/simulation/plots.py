@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Final
-from zlib import crc32
 
-__all__ = ["COLOURS", "Bar", "gantt", "lines"]
+__all__ = ["Bar", "gantt", "lines"]
 
-COLOURS: Final = (
+_COLOURS: Final = (
     "#2f7d5b", "#d9822b", "#3b6fb6", "#b23a48", "#7b5ea7", "#8c6d46", "#4aa3a2", "#6b7a8f",
     "#9aa53b", "#c0629f", "#1f4e5f", "#e0b13c", "#5c8a3a", "#94443f", "#5f6caf", "#3f3f3f",
 )  # fmt: skip
 _LEFT: Final = 56
-_RIGHT: Final = 948
+_RIGHT: Final = 932
 _TOP: Final = 10
 _BOTTOM: Final = 170
 _LANE: Final = 5
@@ -31,8 +30,8 @@ class Bar:
     end: float
     gpu: int
     label: str
-    kind: str
-    """Chooses the colour."""
+    series: str
+    """Chooses the colour: that of this name's line in `lines`."""
 
 
 def lines(what: str, times: Sequence[float], series: Mapping[str, Sequence[float]], *, share: bool = False) -> str:
@@ -66,7 +65,7 @@ def _key(names: Iterable[str]) -> str:
 
 
 def _colour(number: int) -> str:
-    return COLOURS[number % len(COLOURS)]
+    return _COLOURS[number % len(_COLOURS)]
 
 
 def _x(time: float, length: float) -> float:
@@ -103,27 +102,30 @@ def _time_axis(length: float, bottom: int) -> str:
     return "".join(marks)
 
 
-def gantt(nodes: Mapping[str, tuple[int, Sequence[Bar]]], length: float) -> str:
-    """Return which pods were on some nodes, a lane for each GPU.
+def gantt(nodes: Mapping[str, tuple[int, Sequence[Bar]]], series: Iterable[str], length: float) -> str:
+    """Return which pods were on some nodes, a lane for each GPU, with a key.
 
     Args:
         nodes: name → number of GPUs, and the pods in the order in which they began.
+        series: names in the order of their colours.
         length: of the time axis (seconds).
     """
-    parts: list[str] = []
+    names = list(series)
+    colours = {name: _colour(number) for number, name in enumerate(names)}
+    bottom = _TOP + sum(max(gpus, 1) * _LANE + 24 for gpus, _ in nodes.values())
+    parts = [_time_axis(length, bottom)]
     y = _TOP
     for name, (gpus, bars) in nodes.items():
         height = max(gpus, 1) * _LANE
         parts.append(f"<text x={_LEFT} y={y + 10}>{escape(name)}, {gpus} GPUs</text>")
         y += 14
-        parts.append(f'<rect x={_LEFT} y={y} width={_RIGHT - _LEFT} height={height} fill="#f0f3f5" />')
-        parts += _lanes(bars, gpus, length, y)
+        parts.append(f'<rect x={_LEFT} y={y} width={_RIGHT - _LEFT} height={height} fill="#f0f3f5" fill-opacity=.7 />')
+        parts += _lanes(bars, gpus, colours, length, y)
         y += height + 10
-    parts.append(_time_axis(length, y))
-    return f'<svg viewBox="0 0 960 {y + 24}" role=img aria-label="Pods on nodes">{"".join(parts)}</svg>'
+    return f'<svg viewBox="0 0 960 {bottom + 24}" role=img aria-label="Pods on nodes">{"".join(parts)}</svg>{_key(names)}'
 
 
-def _lanes(bars: Sequence[Bar], gpus: int, length: float, y: int) -> Iterable[str]:
+def _lanes(bars: Sequence[Bar], gpus: int, colours: Mapping[str, str], length: float, y: int) -> Iterable[str]:
     """Yield the bars of a node, each in the first lanes that are free; what would hide in one column of pixels is drawn once."""
     free = [0.0] * max(gpus, 1)
     drawn = [-1.0] * max(gpus, 1)
@@ -137,7 +139,7 @@ def _lanes(bars: Sequence[Bar], gpus: int, length: float, y: int) -> Iterable[st
                 drawn[lane] = end
             yield (
                 f"<rect x={begin:.1f} y={y + first * _LANE} width={max(end - begin, 0.7):.1f} height={count * _LANE - 0.6:.1f} "
-                f'fill="{_colour(crc32(bar.kind.encode()))}"><title>{escape(bar.label)}</title></rect>'
+                f'fill="{colours[bar.series]}"><title>{escape(bar.label)}</title></rect>'
             )
 
 

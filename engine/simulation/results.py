@@ -78,7 +78,7 @@ def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros)
     waiting = _waiting(log, ledger, workload)
     summary = ledger.result()
     present = {machine.name: machine.gpu for machine in machines}
-    rejected = sum(job.id not in ledger.jobs for job in workload.jobs)
+    rejected = [(job, ledger.rejections[job.id]) for job in workload.jobs if job.id in ledger.rejections]
     document = {
         "begin": format_time(begin),
         "end": format_time(end),
@@ -86,16 +86,14 @@ def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros)
         "totals": {
             "jobs": len(workload.jobs),
             "finished": sum(job.ended is not None for job in ledger.jobs.values()),
-            "rejected": rejected,
+            "rejected": len(rejected),
             "waiting": len(waiting),
             "nodes": len(present),
             "gpus": sum(present.values()),
             "preemptions": preempted.total(),
         },
-        "left_out": {
-            "rows": len(workload.left_out),
-            "first": None if not workload.left_out else {"line": workload.left_out[0].line, "reason": workload.left_out[0].reason},
-        },
+        "left_out": _first([(row.line, row.reason) for row in workload.left_out]),
+        "rejected": _first([(job.row.line, fault) for job, fault in rejected]),
         "means": {
             "utilisation": figures.mean_utilisation,
             "imbalance": figures.mean_imbalance,
@@ -111,6 +109,12 @@ def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros)
     }
     rows = [_row(job, ledger, preempted[job.id]) for job in workload.jobs]
     return Results(document, figures, rows, _busiest(ledger, present, begin, end))
+
+
+def _first(faults: Sequence[tuple[int, str]]) -> dict[str, Any]:
+    """Return the number of rows with a fault, and the first of them: line and fault."""
+    line, reason = faults[0] if faults else (None, None)
+    return {"rows": len(faults), "line": line, "reason": reason}
 
 
 def _weights(facts: Sequence[Event[Any]]) -> Iterator[tuple[str, float]]:

@@ -91,12 +91,11 @@ class Simulation:
         return max(min(dues), self._agenda.now)
 
     def _settle(self) -> None:
-        """Let everything happen that follows at this moment: lifecycle until quiet, then the next stage, then the cluster."""
+        """Let everything happen that follows at this moment: a stage takes its turn when those before it and the cluster rest."""
         while True:
             for topic, messages in self._cluster.inputs():
                 self._log.append(topic, messages)
-            worked = [self._work(processor) for processor in self._processors]
-            if not any(worked):
+            if not any(self._work(processor) for processor in self._processors):
                 return
             self._obey()
 
