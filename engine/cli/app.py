@@ -29,7 +29,7 @@ from engine.cli.output import Output
 if TYPE_CHECKING:
     from engine.runtime.settings import Settings
 
-__all__ = ["ErrorsToExitCodes", "JsonOption", "LogOption", "Panel", "app", "group", "output_of", "settings_of"]
+__all__ = ["ErrorsToExitCodes", "JsonOption", "LogOption", "Panel", "app", "group", "named_log", "output_of", "settings_of"]
 
 
 LogOption = Annotated[
@@ -191,7 +191,13 @@ def settings_of(context: typer.Context, log: str | None) -> Settings:
     from engine.runtime.settings import load_settings  # noqa: PLC0415 - its models need what not every command does
 
     before: _Shared = context.find_object(_Shared) or _Shared(None, as_json=False)
-    return load_settings(log or before.log, os.environ, Path.cwd(), before.config)
+    return load_settings(named_log(context, log), os.environ, Path.cwd(), before.config)
+
+
+def named_log(context: typer.Context, log: str | None) -> str | None:
+    """Return the log that the command line names; `log` is the option after the command's name and takes precedence."""
+    before: _Shared = context.find_object(_Shared) or _Shared(None, as_json=False)
+    return log or before.log
 
 
 def output_of(context: typer.Context, as_json: bool) -> Output:

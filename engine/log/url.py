@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from engine.log.errors import LogUnavailableError
 from engine.log.memory import MemoryLog
+from engine.log.producer_time import wall_clock
 from engine.log.sqlite import SqliteLog
 
 __all__ = ["must_name_no_login", "open_log"]
@@ -22,7 +25,14 @@ def must_name_no_login(url: str) -> None:
         )
 
 
-def open_log(url: str, partitions: int | None = None, *, create: bool = True, readonly: bool = False) -> MemoryLog | SqliteLog:
+def open_log(
+    url: str,
+    partitions: int | None = None,
+    *,
+    create: bool = True,
+    readonly: bool = False,
+    clock: Callable[[], int] = wall_clock,
+) -> MemoryLog | SqliteLog:
     """Open the log that a URL names.
 
     Args:
@@ -31,6 +41,7 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
             one.
         create: make the file if it is not there.
         readonly: only read.
+        clock: gives the time at which something is appended (microseconds).
 
     Raises:
         ValueError: the URL is of no known form or holds a password, or the number of partitions is below 1.
@@ -42,9 +53,9 @@ def open_log(url: str, partitions: int | None = None, *, create: bool = True, re
     must_name_no_login(url)
     scheme, colon, rest = url.partition(":")
     if colon and scheme == "sqlite" and rest:
-        return SqliteLog(rest, partitions, create=create, readonly=readonly)
+        return SqliteLog(rest, partitions, create=create, readonly=readonly, clock=clock)
     if colon and scheme == "memory" and not rest:
-        return MemoryLog(partitions or 1)
+        return MemoryLog(partitions or 1, clock=clock)
     if url.startswith("kafka://"):
         raise LogUnavailableError(f"{url}: a log on Kafka is opened by the command alone; use sqlite:PATH")
     raise ValueError(f"{url!r} names no log; write sqlite:PATH (a file), memory: (nothing is kept) or kafka://HOST:PORT")

@@ -97,6 +97,7 @@ class ShardRun(Generic[S]):
         position = held.position
         self.stage: Final[Stage[S]] = stage
         self._outcome: Final = stage.outcome
+        self._counting: Final = stage if isinstance(stage, Counting) else None  # a look at all members: too slow for each commit
         self.shard: Final = shard
         self.held: Final = held
         self.state: Final = recovered.state
@@ -331,7 +332,7 @@ class ShardRun(Generic[S]):
         self.due = self.stage.due(self.state)
 
     def _figures(self) -> tuple[Figure, ...]:
-        return tuple(self.stage.figures(self.state)) if isinstance(self.stage, Counting) else ()
+        return () if self._counting is None else tuple(self._counting.figures(self.state))
 
     def _emit(self, event: Event[Data]) -> None:
         self.stage.evolve(self.state, event)

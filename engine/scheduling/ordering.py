@@ -37,9 +37,10 @@ class Ordered(Generic[T]):
         Raises:
             IndexError: there is none.
         """
-        while True:
+        while len(self._heap) > 1:
             stored, item = self._heap[0]
             present = self._key(item)
-            if present <= stored or len(self._heap) == 1:
+            if present <= stored:
                 return heappop(self._heap)[1]
             heapreplace(self._heap, (present, item))
+        return self._heap.pop()[1]

@@ -25,7 +25,8 @@ def enqueue(session: Session, placement: Placement) -> None:
                 waiting.setdefault(job.queue, []).append(job)
             else:
                 session.explain(job, "QueueNotFound", subject=job.queue)
-    jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
+    # No list is reordered meanwhile: keys grow with what is placed, and nothing is placed here.
+    jobs = {name: sorted(found, key=session.job_key, reverse=True) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
     while queues:
         queue = queues.pop()

@@ -34,6 +34,9 @@ class Overcommit(Plugin):
         """Sum up what is free and what is claimed when it is first needed."""
         super().open(session)
         self._sums: tuple[Amounts, Amounts, Amounts] | None = None
+        self._refused: dict[tuple[tuple[str, float], ...], tuple[bool, Amounts]] = {}
+        """What was asked for in vain since a job was last let in → whether the cluster is too small for it, and what is missing.
+        Of thousands that wait most ask for the same."""
 
     def _room(self) -> tuple[Amounts, Amounts, Amounts]:
         """Return what has been let in, what may be, and what an empty cluster would let in."""
@@ -52,17 +55,19 @@ class Overcommit(Plugin):
         """Permit a job whose minimum resources still fit."""
         if job.min_resources is None:
             return PERMIT
-        inqueue, limit, whole = self._room()
-        asked = job.min_resources.items()
-        if within(inqueue, asked, limit):
-            return PERMIT
-        if too_much := missing({}, asked, whole):
-            self.session.explain(job, "ClusterTooSmall", self.NAME, missing=too_much)
-        else:
-            self.session.explain(job, "ClusterOvercommitted", self.NAME, missing=missing(inqueue, asked, limit))
+        asked = tuple(job.min_resources.items())
+        if asked not in self._refused:
+            inqueue, limit, whole = self._room()
+            if within(inqueue, asked, limit):
+                return PERMIT
+            too_much = missing({}, asked, whole)
+            self._refused[asked] = bool(too_much), too_much or missing(inqueue, asked, limit)
+        too_small, lacking = self._refused[asked]
+        self.session.explain(job, "ClusterTooSmall" if too_small else "ClusterOvercommitted", self.NAME, missing=lacking)
         return REJECT
 
     def job_enqueued(self, job: Job) -> None:
         """Count what a job has been let in for."""
         if job.min_resources is not None:
             add(self._room()[0], job.min_resources.items())
+            self._refused.clear()

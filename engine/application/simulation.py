@@ -1,0 +1,224 @@
+"""A simulation from its parts: a trace, nodes, queues, a configuration of scheduling, and the log that keeps the history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, closing, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from engine.application.files import read_objects
+from engine.events import Data, decode
+from engine.events.inputs import NodeObserved, ObjectApplied
+from engine.events.vocabulary import INPUT_TOPICS
+from engine.kubernetes.edge import Ignored, Refused, to_inputs
+from engine.log.port import Partition, SearchableLog
+from engine.log.url import open_log
+from engine.processor.partitions import shard_count, takes_inputs
+from engine.processor.processor import SNAPSHOT_EVERY, Processor
+from engine.processor.stage import Stage
+from engine.runtime.collector import freeze_live_objects
+from engine.runtime.engine import run_lock
+from engine.runtime.opening import is_shared
+from engine.runtime.settings import Settings
+from engine.runtime.stages import stages_of
+from engine.simulation import SimulationError
+from engine.simulation.agenda import Agenda
+from engine.simulation.cluster import Conduct, SimulatedCluster
+from engine.simulation.fitting import misfits
+from engine.simulation.incidents import Incident, arrange
+from engine.simulation.ledger import Ledger
+from engine.simulation.machines import read_nodes
+from engine.simulation.results import Results, results_of
+from engine.simulation.simulation import Simulation
+from engine.simulation.workload import Workload
+
+__all__ = ["Scenario", "nodes_of", "objects_of", "simulate", "simulate_on"]
+
+_IN_MEMORY: Final = "memory:"
+_NEVER: Final = 1 << 60
+"""Inputs after which a log that ends with the process has a snapshot."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """What is simulated."""
+
+    cluster: str
+    workload: Workload
+    nodes: Sequence[NodeObserved]
+    objects: Sequence[ObjectApplied] = ()
+    """Queues, tenants, priority classes, …; queues of the trace that are not among them get weight 1."""
+    incidents: Sequence[Incident] = ()
+    conduct: Conduct = field(default_factory=Conduct)
+
+
+def nodes_of(path: Path) -> list[NodeObserved]:
+    """Read nodes: a table of machines (`.csv`, `.csv.gz`), or Node objects as YAML or JSON.
+
+    Raises:
+        SimulationError: a row of the table makes no sense, or there is no node.
+        ValueError: an object cannot be read, or is no Node.
+        OSError: the file cannot be read.
+    """
+    if path.name.removesuffix(".gz").endswith(".csv"):
+        nodes: list[NodeObserved] = read_nodes(path)
+    else:
+        nodes = [fact for fact in _facts(path, "Node") if isinstance(fact, NodeObserved)]
+    if not nodes:
+        raise SimulationError(f"{path}: holds no node")
+    return nodes
+
+
+def objects_of(path: Path) -> list[ObjectApplied]:
+    """Read objects of the cluster other than nodes and jobs.
+
+    Raises:
+        ValueError: an object cannot be read, or is of another kind.
+        OSError: the file cannot be read.
+    """
+    return [fact for fact in _facts(path, "Queue, Tenant or PriorityClass") if isinstance(fact, ObjectApplied)]
+
+
+def _facts(path: Path, wanted: str) -> list[Data]:
+    found: list[Data] = []
+    for document in read_objects(path):
+        outcome = to_inputs(document, "", 0)
+        if isinstance(outcome, Refused | Ignored):
+            raise ValueError(f"{path}: {outcome.reason}")  # noqa: TRY004 - a bad file, not a bad type
+        if outcome.topic != "cluster":
+            raise ValueError(f"{path}: {document.place}: {document.kind} is no {wanted}")
+        found += [decode(message).data for message in outcome.messages]
+    return found
+
+
+def simulate(
+    scenario: Scenario,
+    settings: Settings,
+    *,
+    keep: bool,
+    warn: Callable[[str], object] = lambda _: None,
+    on_progress: Callable[[int], object] = lambda _: None,
+) -> Results:
+    """Simulate.
+
+    Args:
+        scenario: what.
+        settings: configure the stages, and name the log if it is kept.
+        keep: leave the whole history, bills included, in the log of the settings, which must be empty; else it is in memory.
+        warn: called with each warning.
+        on_progress: called after each simulated moment with the number of jobs that are over.
+
+    Raises:
+        SimulationError: the cluster takes none of the jobs, an incident names what is not there, or the log is not empty or on
+            Kafka.
+        ConfigurationError: the configuration of scheduling cannot be used.
+        LogError: the log cannot be used.
+    """
+    _must_fit(scenario, warn)
+    settings = settings if keep else settings.model_copy(update={"log": _IN_MEMORY, "billing": False})
+    if is_shared(settings.log):
+        raise SimulationError(f"{settings.log}: a simulation leaves its history in sqlite:PATH")
+    agenda, stages = Agenda(), stages_of(settings)
+    with ExitStack() as stack:
+        lock = run_lock(settings)
+        stack.enter_context(lock.hold() if lock is not None else nullcontext())
+        log = stack.enter_context(closing(open_log(settings.log, clock=agenda.clock)))
+        if any(log.end(Partition(topic, number)) for topic in INPUT_TOPICS for number in range(log.partitions(topic))):
+            raise SimulationError(f"{settings.log}: the log is not empty; a simulation begins a new one")
+        collector = stack.enter_context(freeze_live_objects())
+
+        def after(over: int) -> None:
+            collector.tick()
+            on_progress(over)
+
+        return simulate_on(log, stages, scenario, agenda, snapshots=keep, on_progress=after)
+
+
+def simulate_on(
+    log: SearchableLog,
+    stages: Sequence[Stage[Any]],
+    scenario: Scenario,
+    agenda: Agenda,
+    *,
+    snapshots: bool = False,
+    on_progress: Callable[[int], object] = lambda _: None,
+) -> Results:
+    """Simulate on a log.
+
+    Args:
+        log: an empty log whose clock is that of the agenda.
+        stages: in the order in which they take turns; those that only follow the others come when all is over.
+        scenario: what.
+        agenda: virtual time, at its beginning.
+        snapshots: write snapshots: the log is used after the simulation.
+        on_progress: called after each simulated moment with the number of jobs that are over.
+
+    Raises:
+        SimulationError: an incident names what is not there.
+        LogError: the log failed.
+    """
+    workload, ledger = scenario.workload, Ledger()
+    cluster = SimulatedCluster(scenario.cluster, agenda, scenario.conduct)
+    agenda.at(workload.start, partial(_furnish, cluster, scenario))
+    for job in workload.jobs:
+        agenda.at(job.submit, partial(cluster.submit, job))
+    arrange(scenario.incidents, agenda, cluster, scenario.nodes, workload)
+    with ExitStack() as stack:
+
+        def opened(stages: Sequence[Stage[Any]]) -> list[Processor[Any]]:
+            every = SNAPSHOT_EVERY if snapshots else _NEVER
+            shards = [(stage, number) for stage in stages for number in range(shard_count(log, stage))]
+            processors = [Processor[Any](log, stage, number, snapshot_every=every) for stage, number in shards]
+            for processor in processors:
+                processor.open()
+                stack.callback(processor.close)
+            return processors
+
+        deciding = _deciding(stages)
+        processors = opened(deciding)
+        simulation = Simulation(log, processors, cluster, agenda, dict.fromkeys(Ledger.types, ledger.add))
+        simulation.run(on_progress)
+        # What only follows the others costs less at the end, in large transactions.
+        processors += opened([stage for stage in stages if stage not in deciding])
+        for processor in processors[0 if snapshots else len(deciding) :]:
+            processor.run_until_quiet()
+    return results_of(log, ledger, workload, simulation.acted)
+
+
+def _deciding(stages: Sequence[Stage[Any]]) -> list[Stage[Any]]:
+    """Return the stages that take producers' inputs, and those that these hear: on what they write depends what happens."""
+    first = [stage for stage in stages if takes_inputs(stage)]
+    heard = {topic for stage in first for topic, _ in stage.inputs}
+    return [stage for stage in stages if stage in first or not heard.isdisjoint(stage.outputs)]
+
+
+def _furnish(cluster: SimulatedCluster, scenario: Scenario) -> None:
+    """Give the cluster its objects and nodes."""
+    given = {fact.name for fact in scenario.objects if fact.kind == "Queue"}
+    for fact in scenario.objects:
+        cluster.apply(fact)
+    for name in scenario.workload.queues:
+        if name not in given:
+            cluster.apply(ObjectApplied("Queue", name, {"weight": 1}))
+    for node in scenario.nodes:
+        cluster.add_node(node)
+
+
+def _must_fit(scenario: Scenario, warn: Callable[[str], object]) -> None:
+    """Warn of jobs for which the cluster is too small.
+
+    Raises:
+        SimulationError: it is for all of them.
+    """
+    jobs = scenario.workload.jobs
+    found = list(misfits(jobs, scenario.nodes))
+    if not found:
+        return
+    first, why = found[0]
+    told = f"line {first.row.line}: {first.row.name} fits no node: {why}"
+    if len(found) == len(jobs):
+        raise SimulationError(f"the cluster takes none of the {len(jobs):,} jobs; the first: {told}")
+    warn(f"{len(found):,} of {len(jobs):,} jobs will wait for ever; the first: {told}")

@@ -1,0 +1,54 @@
+"""Jobs of a trace for which a cluster is too small, found before anything is simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from engine.events.inputs import NodeObserved
+from engine.simulation.workload import PlannedJob
+from statemachines.spec import Requests
+
+__all__ = ["misfits"]
+
+
+def misfits(jobs: Iterable[PlannedJob], nodes: Sequence[NodeObserved]) -> Iterator[tuple[PlannedJob, str]]:
+    """Yield the jobs that no empty cluster of these nodes takes, each with the reason.
+
+    Args:
+        jobs: the jobs.
+        nodes: all nodes, empty.
+    """
+    most = max((node.gpu for node in nodes), default=0)
+    total = sum(node.gpu for node in nodes)
+    known: dict[tuple[int, int, int], bool] = {}
+    for job in jobs:
+        for _, requests, _ in job.tasks():
+            shape = (requests.gpu, requests.cpu_milli, requests.memory_bytes)
+            if shape not in known:
+                known[shape] = any(_takes(node, requests) for node in nodes)
+            if not known[shape]:
+                yield job, f"a pod asks for {_told(requests)}; {_largest(nodes, requests, most)}"
+                break
+        else:
+            if job.gpus > total:
+                yield job, f"its pods ask for {job.gpus} GPUs; all nodes together have {total}"
+
+
+def _takes(node: NodeObserved, requests: Requests) -> bool:
+    return node.gpu >= requests.gpu and node.cpu_milli >= requests.cpu_milli and node.memory_bytes >= requests.memory_bytes
+
+
+def _told(requests: Requests) -> str:
+    parts = {"GPUs": requests.gpu, "thousandths of a core": requests.cpu_milli, "bytes of memory": requests.memory_bytes}
+    return ", ".join(f"{amount} {what}" for what, amount in parts.items() if amount)
+
+
+def _largest(nodes: Sequence[NodeObserved], requests: Requests, most: int) -> str:
+    """Say what nodes lack for a pod."""
+    if requests.gpu and not most:
+        return "no node has a GPU"
+    if requests.gpu > most:
+        return f"no node has more than {most}"
+    if requests.cpu_milli > max((node.cpu_milli for node in nodes), default=0):
+        return "no node has as many cores"
+    return "no node has all of it"

@@ -1,0 +1,98 @@
+"""What happens to a simulated cluster beside its jobs: nodes are lost, drained and restored, jobs are resized, stopped and fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final, Literal, cast, get_args
+
+from engine.events.inputs import NodeObserved
+from engine.events.times import Micros
+from engine.simulation.agenda import Agenda
+from engine.simulation.cluster import SimulatedCluster
+from engine.simulation.errors import RowError, TraceError
+from engine.simulation.traces.files import read_lines
+from engine.simulation.traces.rows import Fields, csv_fields
+from engine.simulation.workload import Workload
+
+__all__ = ["Incident", "arrange", "read_incidents"]
+
+_COLUMNS: Final = ("seconds", "what", "name", "replicas")
+
+What = Literal["lose", "drain", "restore", "resize", "stop", "fail"]
+"""lose, drain, restore: a node. resize, stop, fail: a job."""
+_OF_NODES: Final = frozenset({"lose", "drain", "restore"})
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """One thing that happens."""
+
+    line: int
+    after: Micros
+    """Since the first job is submitted."""
+    what: What
+    name: str
+    """Of the node, or of the job as the trace names it."""
+    replicas: int | None = None
+    """For `resize`: pods of the job's first task from then on."""
+
+
+def read_incidents(path: Path) -> list[Incident]:
+    """Read a table `seconds,what,name,replicas`, plain or gzip'd.
+
+    Raises:
+        TraceError: the file cannot be read, is no such table, or has a row that makes no sense, which the text names.
+    """
+    found = []
+    try:
+        for fields in csv_fields(read_lines(path), "incidents", _COLUMNS):
+            try:
+                found.append(_incident(fields))
+            except RowError as error:
+                raise TraceError(f"line {fields.line}: {error}") from None
+    except TraceError as error:
+        raise TraceError(f"{path}: {error}") from None
+    return found
+
+
+def _incident(fields: Fields) -> Incident:
+    what = fields.text("what")
+    if what not in get_args(What):
+        raise RowError(f"what is none of {', '.join(get_args(What))}: {what[:40]!r}")
+    replicas = fields.count("replicas", least=1) if what == "resize" else None
+    return Incident(fields.line, fields.seconds("seconds"), cast("What", what), fields.key("name"), replicas)
+
+
+def arrange(
+    incidents: Iterable[Incident], agenda: Agenda, cluster: SimulatedCluster, nodes: Sequence[NodeObserved], workload: Workload
+) -> None:
+    """Note incidents in the agenda of a cluster.
+
+    Raises:
+        TraceError: one names a node or a job that the simulation does not have.
+    """
+    by_name = {node.name: node for node in nodes}
+    ids = {job.row.name: job for job in workload.jobs}
+    for incident in incidents:
+        known = by_name if incident.what in _OF_NODES else ids
+        if incident.name not in known:
+            kind = "node" if known is by_name else "job"
+            raise TraceError(f"incidents: line {incident.line}: the simulation has no {kind} {incident.name!r}")
+        time = workload.start + incident.after
+        match incident.what:
+            case "lose":
+                agenda.at(time, partial(cluster.lose_node, incident.name))
+            case "drain":
+                agenda.at(time, partial(cluster.drain_node, incident.name))
+            case "restore":
+                agenda.at(time, partial(cluster.add_node, by_name[incident.name]))
+            case "stop":
+                agenda.at(time, partial(cluster.stop_job, ids[incident.name].id))
+            case "fail":
+                agenda.at(time, partial(cluster.fail_job, ids[incident.name].id))
+            case "resize":
+                job = ids[incident.name]
+                agenda.at(time, partial(cluster.resize_job, job.id, job.tasks()[0][0], incident.replicas or 1))

@@ -1,0 +1,153 @@
+"""Plots as SVG: lines over time, and which pod was on which node when. No script, no file beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Final
+
+__all__ = ["Bar", "gantt", "lines"]
+
+_COLOURS: Final = (
+    "#2f7d5b", "#d9822b", "#3b6fb6", "#b23a48", "#7b5ea7", "#8c6d46", "#4aa3a2", "#6b7a8f",
+    "#9aa53b", "#c0629f", "#1f4e5f", "#e0b13c", "#5c8a3a", "#94443f", "#5f6caf", "#3f3f3f",
+)  # fmt: skip
+_LEFT: Final = 56
+_RIGHT: Final = 932
+_TOP: Final = 10
+_BOTTOM: Final = 170
+_LANE: Final = 5
+"""Height of a GPU in a Gantt plot."""
+_DAY: Final = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """A pod on a node. Times are seconds since the begin."""
+
+    begin: float
+    end: float
+    gpu: int
+    label: str
+    series: str
+    """Chooses the colour: that of this name's line in `lines`."""
+
+
+def lines(what: str, times: Sequence[float], series: Mapping[str, Sequence[float]], *, share: bool = False) -> str:
+    """Return a plot of lines, with a key if there are several.
+
+    Args:
+        what: title, for those who do not see the plot.
+        times: end of each step, in seconds.
+        series: name → one value a step.
+        share: values are shares of 1, shown as percent up to 100.
+    """
+    highest = 1.0 if share else max((value for values in series.values() for value in values), default=0.0)
+    top = _round_up(highest) if not share else 1.0
+    length = times[-1] if times else 1.0
+    paths = []
+    for number, values in enumerate(series.values()):
+        points = " ".join(
+            f"{_x(time, length):.1f},{_BOTTOM - min(value, top) / top * (_BOTTOM - _TOP):.1f}"
+            for time, value in zip(times, values, strict=True)
+        )
+        paths.append(f'<polyline points="{points}" fill=none stroke="{_colour(number)}" stroke-width=1.4 />')
+    return (
+        f'<svg viewBox="0 0 960 196" role=img aria-label="{escape(what)}">{_axes(top, length, share=share)}{"".join(paths)}</svg>'
+        + (_key(series) if len(series) > 1 else "")
+    )
+
+
+def _key(names: Iterable[str]) -> str:
+    spans = (f'<span style="background:{_colour(number)}"></span>{escape(name)}' for number, name in enumerate(names))
+    return f"<p class=key>{''.join(spans)}</p>"
+
+
+def _colour(number: int) -> str:
+    return _COLOURS[number % len(_COLOURS)]
+
+
+def _x(time: float, length: float) -> float:
+    return _LEFT + time / length * (_RIGHT - _LEFT)
+
+
+def _round_up(value: float) -> float:
+    """Return the next number that is 1, 2 or 5 times a power of ten."""
+    if value <= 0:
+        return 1.0
+    power = 10.0 ** len(str(int(value)))
+    return next(step * power for step in (0.1, 0.2, 0.5, 1.0) if value <= step * power)
+
+
+def _axes(top: float, length: float, *, share: bool, bottom: int = _BOTTOM) -> str:
+    parts = []
+    for part in (0.0, 0.5, 1.0) if top else ():
+        y = bottom - part * (bottom - _TOP)
+        label = f"{part:.0%}" if share else f"{part * top:g}"
+        parts.append(
+            f"<path d='M{_LEFT} {y:.1f}H{_RIGHT}' class=grid /><text x={_LEFT - 6} y={y + 4:.1f} text-anchor=end>{label}</text>"
+        )
+    return "".join(parts) + _time_axis(length, bottom)
+
+
+def _time_axis(length: float, bottom: int) -> str:
+    unit, name = next(((unit, name) for unit, name in ((_DAY, "d"), (3600, "h"), (60, "min")) if length >= 2 * unit), (1, "s"))
+    every = _round_up(length / unit / 8)
+    marks = []
+    for number in range(int(length / unit / every) + 1):
+        x = _x(number * every * unit, length)
+        marks.append(f"<path d='M{x:.1f} {_TOP}V{bottom}' class=grid />")
+        marks.append(f"<text x={x:.1f} y={bottom + 16} text-anchor=middle>{number * every:g} {name}</text>")
+    return "".join(marks)
+
+
+def gantt(nodes: Mapping[str, tuple[int, Sequence[Bar]]], series: Iterable[str], length: float) -> str:
+    """Return which pods were on some nodes, a lane for each GPU, with a key.
+
+    Args:
+        nodes: name → number of GPUs, and the pods in the order in which they began.
+        series: names in the order of their colours.
+        length: of the time axis (seconds).
+    """
+    names = list(series)
+    colours = {name: _colour(number) for number, name in enumerate(names)}
+    bottom = _TOP + sum(max(gpus, 1) * _LANE + 24 for gpus, _ in nodes.values())
+    parts = [_time_axis(length, bottom)]
+    y = _TOP
+    for name, (gpus, bars) in nodes.items():
+        height = max(gpus, 1) * _LANE
+        parts.append(f"<text x={_LEFT} y={y + 10}>{escape(name)}, {gpus} GPUs</text>")
+        y += 14
+        parts.append(f'<rect x={_LEFT} y={y} width={_RIGHT - _LEFT} height={height} fill="#f0f3f5" fill-opacity=.7 />')
+        parts += _lanes(bars, gpus, colours, length, y)
+        y += height + 10
+    return f'<svg viewBox="0 0 960 {bottom + 24}" role=img aria-label="Pods on nodes">{"".join(parts)}</svg>{_key(names)}'
+
+
+def _lanes(bars: Sequence[Bar], gpus: int, colours: Mapping[str, str], length: float, y: int) -> Iterable[str]:
+    """Yield the bars of a node, each in the first lanes that are free; what would hide in one column of pixels is drawn once."""
+    free = [0.0] * max(gpus, 1)
+    drawn = [-1.0] * max(gpus, 1)
+    for bar in bars:
+        lanes = [lane for lane, until in enumerate(free) if until <= bar.begin][: bar.gpu]
+        begin, end = _x(bar.begin, length), _x(bar.end, length)
+        for lane in lanes:
+            free[lane] = bar.end
+        for first, count in _runs([lane for lane in lanes if end - drawn[lane] >= 1.0]):
+            for lane in range(first, first + count):
+                drawn[lane] = end
+            yield (
+                f"<rect x={begin:.1f} y={y + first * _LANE} width={max(end - begin, 0.7):.1f} height={count * _LANE - 0.6:.1f} "
+                f'fill="{colours[bar.series]}"><title>{escape(bar.label)}</title></rect>'
+            )
+
+
+def _runs(lanes: Sequence[int]) -> Iterable[tuple[int, int]]:
+    """Yield first and number of neighbouring lanes."""
+    first = None
+    for place, lane in enumerate(lanes):
+        first = lane if first is None else first
+        if place + 1 == len(lanes) or lanes[place + 1] != lane + 1:
+            yield first, lane - first + 1
+            first = None

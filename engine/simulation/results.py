@@ -1,0 +1,200 @@
+"""Results of a simulation: a document for programs, a table of jobs, a page for people."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from engine.events import Event, decode
+from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied
+from engine.events.scheduling import JobExplained
+from engine.events.times import SECOND, Micros, format_time
+from engine.history.exact_numbers import distribution, seconds
+from engine.history.reading import cluster_facts
+from engine.history.resource_use import Use
+from engine.history.waiting import Waiting
+from engine.log.port import Searchable
+from engine.simulation.figures import Figures, Machine, figures_of
+from engine.simulation.ledger import Ledger
+from engine.simulation.page import page
+from engine.simulation.plots import Bar
+from engine.simulation.workload import PlannedJob, Workload
+
+__all__ = ["Results", "results_of"]
+
+_BUSIEST: Final = 6
+"""Nodes whose pods are plotted."""
+_UNEXPLAINED: Final = "no stage has written down why"
+_COLUMNS: Final = (
+    "job", "name", "line", "queue", "user", "pods", "gpus", "phase", "submitted", "started", "ended",
+    "wait_seconds", "run_seconds", "attempts", "preempted",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """What came of a simulation."""
+
+    document: dict[str, Any]
+    """For JSON; seconds are exact decimals, shares have six decimals."""
+    figures: Figures
+    jobs: list[tuple[object, ...]]
+    """One row a job, in order of submission."""
+    busiest: dict[str, tuple[int, list[Bar]]]
+
+    def table(self) -> str:
+        """Return the jobs as CSV."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(_COLUMNS)
+        writer.writerows(self.jobs)
+        return text.getvalue()
+
+    def page(self, title: str) -> str:
+        """Return the report as a page of HTML."""
+        return page(title, self.document, self.figures, self.busiest)
+
+
+def results_of(log: Searchable, ledger: Ledger, workload: Workload, end: Micros) -> Results:
+    """Return the results of a simulation that is over.
+
+    Args:
+        log: with the whole history.
+        ledger: has taken all job events.
+        workload: what was simulated.
+        end: when something last happened.
+    """
+    begin = workload.start
+    facts = [event for event in cluster_facts(log) if event.recordedtime <= end]
+    machines = list(_machines(facts, end))
+    weights = dict(_weights(facts))
+    sizes = Counter(pod.gpu for job in workload.jobs for pod in job.row.pods if pod.gpu)
+    figures = figures_of(ledger.stays, ledger.jobs.values(), machines, sizes, weights, (begin, end))
+    preempted = Counter(stay.job for stay in ledger.stays if stay.preempted)
+    waiting = _waiting(log, ledger, workload)
+    summary = ledger.result()
+    present = {machine.name: machine.gpu for machine in machines}
+    rejected = [(job, ledger.rejections[job.id]) for job in workload.jobs if job.id in ledger.rejections]
+    document = {
+        "begin": format_time(begin),
+        "end": format_time(end),
+        "simulated_seconds": seconds(end - begin),
+        "totals": {
+            "jobs": len(workload.jobs),
+            "finished": sum(job.ended is not None for job in ledger.jobs.values()),
+            "rejected": len(rejected),
+            "waiting": len(waiting),
+            "nodes": len(present),
+            "gpus": sum(present.values()),
+            "preemptions": preempted.total(),
+        },
+        "left_out": _first([(row.line, row.reason) for row in workload.left_out]),
+        "rejected": _first([(job.row.line, fault) for job, fault in rejected]),
+        "means": {
+            "utilisation": figures.mean_utilisation,
+            "imbalance": figures.mean_imbalance,
+            "fragmentation": figures.mean_fragmentation,
+            "fairness": figures.mean_fairness,
+        },
+        "gpu_seconds_held": figures.gpu_seconds_held,
+        "gpu_seconds_lost": figures.gpu_seconds_lost,
+        "summary": summary,
+        "queues": _queues(ledger, workload, weights),
+        "waiting": waiting,
+        "series": {name: value for name, value in asdict(figures).items() if isinstance(value, list | dict)},
+    }
+    rows = [_row(job, ledger, preempted[job.id]) for job in workload.jobs]
+    return Results(document, figures, rows, _busiest(ledger, present, begin, end))
+
+
+def _first(faults: Sequence[tuple[int, str]]) -> dict[str, Any]:
+    """Return the number of rows with a fault, and the first of them: line and fault."""
+    line, reason = faults[0] if faults else (None, None)
+    return {"rows": len(faults), "line": line, "reason": reason}
+
+
+def _weights(facts: Sequence[Event[Any]]) -> Iterator[tuple[str, float]]:
+    """Yield the weights of queues, the last one of each last."""
+    for event in facts:
+        if isinstance(event.data, ObjectApplied) and event.data.kind == "Queue":
+            yield event.data.name, float(event.data.spec.get("weight", 1))
+
+
+def _machines(facts: Sequence[Event[Any]], end: Micros) -> Iterator[Machine]:
+    """Yield nodes while they were there."""
+    there: dict[str, tuple[Micros, int]] = {}
+    for event in facts:
+        match event.data:
+            case NodeObserved():
+                there.setdefault(event.data.name, (event.recordedtime, event.data.gpu))
+            case NodeDeleted() if event.data.name in there:
+                since, gpu = there.pop(event.data.name)
+                yield Machine(event.data.name, gpu, since, event.recordedtime)
+    for name, (since, gpu) in there.items():
+        yield Machine(name, gpu, since, end)
+
+
+def _waiting(log: Searchable, ledger: Ledger, workload: Workload) -> list[dict[str, Any]]:
+    """Return the jobs that are neither over nor rejected, each with what it waits for."""
+    left = {job.id: job for job in workload.jobs if job.id in ledger.jobs and ledger.jobs[job.id].ended is None}
+    said: dict[str, Event[JobExplained]] = {}
+    for record in log.scan(("scheduling",), {JobExplained.TYPE}) if left else ():
+        if record.message.subject in left:
+            said[record.message.subject] = decode(record.message)  # type: ignore[assignment]  # of that type only
+    found = []
+    for ident, job in left.items():
+        reason = said.get(ident)
+        why = _UNEXPLAINED if reason is None or not reason.data.reason else Waiting(reason, {}).sentences()[0]
+        line = ledger.jobs[ident]
+        place = {"job": ident, "name": job.row.name, "line": job.row.line, "queue": line.queue, "gpus": job.gpus}
+        found.append({**place, "phase": line.phase, "reason": reason.data.reason if reason else None, "why": why})
+    return found
+
+
+def _queues(ledger: Ledger, workload: Workload, weights: Mapping[str, float]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in workload.queues:
+        jobs = [job for job in ledger.jobs.values() if job.queue == name]
+        waits = [job.first_running - job.submitted for job in jobs if job.first_running is not None]
+        use = Use()
+        for job in jobs:
+            use.add(job.use)
+        found[name] = {
+            "weight": weights.get(name, 1.0),
+            "jobs": len(jobs),
+            "wait_seconds": distribution(waits),
+            "gpu_seconds": use.result()["gpu_seconds"],
+        }
+    return found
+
+
+def _row(plan: PlannedJob, ledger: Ledger, preempted: int) -> tuple[object, ...]:
+    row, job = plan.row, ledger.jobs.get(plan.id)
+    known = (plan.id, row.name, row.line, row.queue, row.user, len(row.pods), plan.gpus)
+    if job is None:
+        return (*known, "Rejected", format_time(plan.submit), "", "", "", "", 0, 0)
+    began, ended = job.first_running, job.ended
+    wait = "" if began is None else seconds(began - job.submitted)
+    run = "" if began is None or job.last_end is None or ended is None else seconds(job.last_end - began)
+    times = (format_time(job.submitted), "" if began is None else format_time(began), "" if ended is None else format_time(ended))
+    return (*known, job.phase, *times, wait, run, job.attempts, preempted)
+
+
+def _busiest(ledger: Ledger, present: Mapping[str, int], begin: Micros, end: Micros) -> dict[str, tuple[int, list[Bar]]]:
+    """Return the nodes with the most GPU time, and the pods on them."""
+    held: Counter[str] = Counter()
+    for stay in ledger.stays:
+        held[stay.node] += stay.gpu * ((end if stay.end is None else stay.end) - stay.bound)
+    names = sorted((name for name in held if held[name]), key=lambda name: (-held[name], name))[:_BUSIEST]
+    found: dict[str, tuple[int, list[Bar]]] = {name: (present[name], []) for name in names}
+    for stay in ledger.stays:
+        if stay.node in found:
+            until = (end if stay.end is None else stay.end) - begin
+            label = f"{ledger.jobs[stay.job].name}, queue {stay.queue}, {stay.gpu} GPUs"
+            bar = Bar((stay.bound - begin) / SECOND, until / SECOND, stay.gpu, label, stay.queue)
+            found[stay.node][1].append(bar)
+    return found

@@ -1,0 +1,132 @@
+"""The loop of a simulation: the stages decide on a log, the cluster acts, and the clock goes to what is due next.
+
+The stages are those of production, behind their processors. Nothing here knows what they decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from engine.events import Data, Event, decode
+from engine.events.actions import EffectRequested
+from engine.events.jobs import JobPhaseChanged
+from engine.events.outcomes import JobRejected
+from engine.events.times import SECOND, Micros
+from engine.log.port import Log, Partition
+from engine.processor.processor import Processor
+from engine.simulation.agenda import Agenda
+from engine.simulation.cluster import SimulatedCluster
+from statemachines.vocabulary import FINISHED_JOB_PHASES
+
+__all__ = ["STILL", "Simulation"]
+
+STILL: Final = 7 * 86_400 * SECOND
+"""A simulation ends when nothing has happened in the cluster for so long and nothing is to happen: timers alone move nothing."""
+_READ: Final = 4_000
+
+Watch = Callable[[Event[Any]], object]
+
+
+class Simulation:
+    """A log, the processors of its stages, and a cluster."""
+
+    def __init__(
+        self,
+        log: Log,
+        processors: Sequence[Processor[Any]],
+        cluster: SimulatedCluster,
+        agenda: Agenda,
+        watches: Mapping[str, Watch],
+    ) -> None:
+        """Begin at the end of the log.
+
+        Args:
+            log: takes the inputs of the cluster.
+            processors: of all shards of all stages, in the order in which the stages take turns; opened.
+            cluster: acts on what the stages request.
+            agenda: of the cluster: the clock, and what is to come from outside.
+            watches: event type → called with each job event of this type, in the order of its partition.
+        """
+        self.over: set[str] = set()
+        """Jobs that have finished or were rejected."""
+        self.acted: Micros = 0
+        """When something last happened in the cluster."""
+        self._log = log
+        self._processors = processors
+        self._cluster = cluster
+        self._agenda = agenda
+        own: dict[str, Watch] = {
+            EffectRequested.TYPE: cluster.act,
+            JobPhaseChanged.TYPE: self._phase_changed,
+            JobRejected.TYPE: self._rejected,
+        }
+        self._watches = {kind: [watch for part in (own, watches) if (watch := part.get(kind))] for kind in {**own, **watches}}
+        partitions = [Partition("job-events", number) for number in range(log.partitions("job-events"))]
+        self._read = {partition: log.end(partition) for partition in partitions}
+
+    def run(self, on_progress: Callable[[int], object] = lambda _over: None) -> None:
+        """Simulate until nothing is left to happen.
+
+        Args:
+            on_progress: called after each simulated moment with the number of jobs that are over.
+
+        Raises:
+            LogError: the log failed.
+        """
+        while (moment := self._next()) is not None:
+            if self._agenda.advance(moment):
+                self.acted = moment
+            self._settle()
+            on_progress(len(self.over))
+
+    def _next(self) -> Micros | None:
+        """Return the next time at which something is due; `None`: the simulation is over."""
+        dues = [due for processor in self._processors if (due := processor.timer_due) is not None]
+        due = self._agenda.due
+        if due is not None:
+            return max(min([due, *dues]), self._agenda.now)
+        if not dues or min(dues) > self.acted + STILL or len(self.over) == self._cluster.submitted:
+            return None
+        return max(min(dues), self._agenda.now)
+
+    def _settle(self) -> None:
+        """Let everything happen that follows at this moment: a stage takes its turn when those before it and the cluster rest."""
+        while True:
+            for topic, messages in self._cluster.inputs():
+                self._log.append(topic, messages)
+            if not any(self._work(processor) for processor in self._processors):
+                return
+            self._obey()
+
+    def _work(self, processor: Processor[Any]) -> bool:
+        """Let a shard take what waits and fire what is due; return whether there was anything."""
+        worked = False
+        while True:
+            while processor.lag():
+                worked = True
+                processor.step()
+            due = processor.timer_due
+            if due is None or due > self._agenda.now:
+                return worked
+            worked = True
+            processor.fire_due(self._agenda.now)
+
+    def _obey(self) -> None:
+        """Hand the new job events to those who watch them."""
+        for partition in self._read:
+            while records := self._log.read(partition, self._read[partition], _READ):
+                self._read[partition] = records[-1].offset + 1
+                for record in records:
+                    watches = self._watches.get(record.message.type)
+                    if watches:
+                        event = decode(record.message, bounded=False)
+                        for watch in watches:
+                            watch(event)
+
+    def _phase_changed(self, event: Event[JobPhaseChanged]) -> None:
+        if event.data.phase in FINISHED_JOB_PHASES:
+            self.over.add(event.subject)
+
+    def _rejected(self, event: Event[Data]) -> None:
+        self.over.add(event.subject)

@@ -1,0 +1,138 @@
+"""The jobs of a trace as their users submit them: a manifest each, how long it runs once it has nodes, how it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from math import isfinite
+from typing import Any, Final
+
+from engine.events.decisions import SCHEDULER
+from engine.events.ids import imported_job_id
+from engine.events.times import Micros
+from engine.simulation.errors import SimulationError
+from engine.simulation.traces.rows import BadRow, TraceRow
+from statemachines.spec import Requests
+
+__all__ = ["NO_RUN_TIME", "NoJobsError", "PlannedJob", "Workload", "plan"]
+
+NO_RUN_TIME: Final = "the trace tells no run time"
+"""Why a row that `import-trace` takes is left out of a simulation."""
+_TASK: Final = "main"
+
+
+class NoJobsError(SimulationError):
+    """Raised when nothing is left of a trace to simulate."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedJob:
+    """A row of a trace, to be submitted at a simulated time."""
+
+    id: str
+    """As `import-trace` names the job of the row."""
+    row: TraceRow
+    submit: Micros
+
+    @property
+    def run(self) -> Micros | None:
+        """How long each of its pods runs (microseconds); `None`: in the trace it never ran, its user stopped it waiting."""
+        return None if self.row.start is None else self.row.end - self.row.start
+
+    @property
+    def patience(self) -> Micros:
+        """How long the user of a job that never ran waited before stopping it (microseconds)."""
+        return self.row.end - self.row.submit
+
+    @property
+    def gpus(self) -> int:
+        """Devices of all its pods."""
+        return sum(pod.gpu for pod in self.row.pods)
+
+    def tasks(self) -> list[tuple[str, Requests, int]]:
+        """Return its tasks: name, requests of a pod, number of pods. Neighbouring pods that ask for the same are one task."""
+        found: list[tuple[str, Requests, int]] = []
+        for requests, alike in groupby(self.row.pods):
+            found.append((_TASK if not found else f"{_TASK}-{len(found) + 1}", requests, len(list(alike))))
+        return found
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the vcjob: a gang of all its pods, which starts over as a whole when one of several pods is evicted."""
+        row = self.row
+        tasks = [{"name": name, "replicas": count, "template": _template(requests)} for name, requests, count in self.tasks()]
+        labels = {"lahar/user": row.user, "lahar/tenant": row.tenant}
+        return {
+            "apiVersion": "batch.volcano.sh/v1alpha1",
+            "kind": "Job",
+            "metadata": {"name": row.name, "namespace": "default", "labels": {key: name for key, name in labels.items() if name}},
+            "spec": {
+                "schedulerName": SCHEDULER,
+                "queue": row.queue,
+                "minAvailable": len(row.pods),
+                "tasks": tasks,
+                **({"policies": [{"event": "PodEvicted", "action": "RestartJob"}]} if len(row.pods) > 1 else {}),
+            },
+        }
+
+
+def _template(requests: Requests) -> dict[str, Any]:
+    asked = {"cpu": f"{requests.cpu_milli}m" if requests.cpu_milli else "", "memory": str(requests.memory_bytes or "")}
+    devices = {"nvidia.com/gpu": str(requests.gpu)} if requests.gpu else {}
+    resources = {"requests": {name: amount for name, amount in asked.items() if amount} | devices, "limits": devices}
+    return {"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "trace", "resources": resources}]}}
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is simulated of a trace."""
+
+    jobs: Sequence[PlannedJob]
+    """In order of submission, those of one moment by their rows."""
+    left_out: Sequence[BadRow]
+    """Rows that are not simulated."""
+
+    @property
+    def start(self) -> Micros:
+        """When the first job is submitted."""
+        return self.jobs[0].submit
+
+    @property
+    def queues(self) -> list[str]:
+        """Names of the jobs' queues, sorted."""
+        return sorted({job.row.queue for job in self.jobs})
+
+
+def plan(
+    rows: Sequence[TraceRow | BadRow], source_format: str, cluster: str, *, speed_up: float = 1.0, most: int | None = None
+) -> Workload:
+    """Return what is simulated of the rows of a trace.
+
+    Args:
+        rows: as they were read.
+        source_format: the format of the trace; with cluster and row key it makes the ids of jobs.
+        cluster: name of the simulated cluster.
+        speed_up: submissions follow each other so many times faster than in the trace, which raises the load; run times stay.
+        most: simulate only so many jobs, those submitted first; `None`: all.
+
+    Raises:
+        SimulationError: `speed_up` is no positive number.
+        NoJobsError: no row is left; the text has the first fault.
+    """
+    if not (isfinite(speed_up) and speed_up > 0):
+        raise SimulationError(f"the speed-up is {speed_up:g}; it must be more than 0: 2 halves the time between submissions")
+    left_out = [row for row in rows if isinstance(row, BadRow)]
+    left_out += [BadRow(row.line, row.submit, NO_RUN_TIME) for row in rows if isinstance(row, TraceRow) and row.without_end]
+    left_out.sort(key=lambda row: row.line)
+    kept = [row for row in rows if isinstance(row, TraceRow) and not row.without_end]
+    kept.sort(key=lambda row: (row.submit, row.line))
+    kept = kept[:most]
+    if not kept:
+        first = f": line {left_out[0].line}: {left_out[0].reason}" if left_out else ""
+        raise NoJobsError(f"the trace has no job to simulate{first}")
+    begin = kept[0].submit
+    jobs = [
+        PlannedJob(imported_job_id(cluster, source_format, row.key), row, begin + int((row.submit - begin) / speed_up))
+        for row in kept
+    ]
+    return Workload(jobs, left_out)

@@ -1,0 +1,155 @@
+"""`lahar simulate`, as a user sees it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.log.sqlite import SqliteLog
+
+Lahar = Callable[..., Any]
+
+HEAD = "timestamp,duration,num_gpus,gpu_time,cluster\n"
+ROWS = """\
+2017-10-09 07:00:00,600,4,2400,a
+2017-10-09 07:00:00,60,8,480,b
+2017-10-09 07:10:00,120,12,1440,a
+2017-10-09 07:20:00,0,1,0,a
+"""
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,32000,262144,8,G2\nn2,32000,262144,8,G2\n"
+GOLDEN = Path(__file__).parent / "golden" / "simulate"
+FILES = ("results.json", "jobs.csv", "report.html")
+
+
+@pytest.fixture
+def simulate(lahar: Lahar, folder: Path) -> Lahar:
+    """Simulate the rows above on the nodes above, unless told otherwise."""
+    (folder / "trace.csv").write_text(HEAD + ROWS)
+    (folder / "nodes.csv").write_text(NODES)
+
+    def run(*options: str, code: int = 0) -> Any:
+        given = {"--trace": "trace.csv", "--format": "philly", "--nodes": "nodes.csv"}
+        missing = [part for option, value in given.items() if option not in options for part in (option, value)]
+        return lahar("simulate", *missing, *options, code=code)
+
+    return run
+
+
+def test_results_are_files_and_an_answer_in_json(simulate: Lahar, folder: Path) -> None:
+    answer = simulate("--json").record
+    assert answer == json.loads((folder / "simulation" / "results.json").read_text())
+    assert answer["totals"] == {
+        "jobs": 4,
+        "finished": 4,
+        "rejected": 0,
+        "waiting": 0,
+        "nodes": 2,
+        "gpus": 16,
+        "preemptions": 0,
+    }
+    assert answer["summary"]["gpu_seconds"] == 4 * 600 + 8 * 60 + 12 * 120
+    jobs = list(csv.DictReader((folder / "simulation" / "jobs.csv").read_text().splitlines()))
+    assert [(job["name"], job["gpus"], job["phase"], job["run_seconds"]) for job in jobs] == [
+        ("philly-1", "4", "Completed", "600"),
+        ("philly-2", "8", "Completed", "60"),
+        ("philly-3", "12", "Completed", "120"),
+        ("philly-4", "1", "Completed", "0"),
+    ]
+
+
+def test_the_files_are_what_they_were(simulate: Lahar, folder: Path) -> None:
+    """After a wanted change: LAHAR_WRITE_GOLDEN=1 writes them anew."""
+    (folder / "lost.csv").write_text("seconds,what,name,replicas\n100,lose,n1,\n400,restore,n1,\n")
+    simulate("--incidents", "lost.csv", "--out", "found")
+    for name in FILES:
+        found = (folder / "found" / name).read_text()
+        if os.environ.get("LAHAR_WRITE_GOLDEN"):
+            GOLDEN.mkdir(parents=True, exist_ok=True)
+            (GOLDEN / name).write_text(found)
+        assert found == (GOLDEN / name).read_text(), name
+
+
+def test_the_history_stays_in_a_log(simulate: Lahar, lahar: Lahar, folder: Path) -> None:
+    simulate("--out", "without")
+    simulate("--log", "sqlite:simulated.db", "--out", "kept")
+    assert [(folder / "kept" / name).read_bytes() for name in FILES] == [(folder / "without" / name).read_bytes() for name in FILES]
+    assert (
+        lahar("--log", "sqlite:simulated.db", "summary", "--json").record
+        == json.loads((folder / "kept" / "results.json").read_text())["summary"]
+    )
+    assert all(record["ok"] for record in lahar("--log", "sqlite:simulated.db", "verify", "--json").records)
+    again = simulate("--log", "sqlite:simulated.db", code=2)
+    assert "the log is not empty; a simulation begins a new one" in again.err
+    log = SqliteLog("simulated.db", readonly=True)
+    times = [record.message.recordedtime for record in log.scan(("pods",))]
+    log.close()
+    assert times == sorted(times)
+
+
+def test_submissions_follow_each_other_faster(simulate: Lahar) -> None:
+    slow, fast = simulate("--json").record, simulate("--speed-up", "10", "--json").record
+    assert fast["simulated_seconds"] < slow["simulated_seconds"]
+    assert fast["summary"]["gpu_seconds"] == slow["summary"]["gpu_seconds"]
+
+
+@pytest.mark.parametrize("given", ["0", "-2", "nan", "inf"])
+def test_a_speed_up_is_more_than_nothing(simulate: Lahar, given: str) -> None:
+    assert "it must be more than 0" in simulate("--speed-up", given, code=2).err
+
+
+def test_rows_that_make_no_sense_are_left_out_and_the_first_is_named(simulate: Lahar, folder: Path) -> None:
+    (folder / "trace.csv").write_text(HEAD + "2017-10-09 07:00:00,,1,0,a\n" + ROWS + "2017-10-09 07:00:00,5,x,0,a\n")
+    done = simulate()
+    assert "2 rows make no simulated job; the first: line 2: duration is empty" in done.err
+    (folder / "trace.csv").write_text(HEAD + "2017-10-09 07:00:00,,1,0,a\n")
+    assert "the trace has no job to simulate: line 2: duration is empty" in simulate(code=2).err
+
+
+def test_jobs_that_fit_no_node_are_named_before_anything_is_simulated(simulate: Lahar, folder: Path) -> None:
+    (folder / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,32000,262144,0,\n")
+    assert (
+        "the cluster takes none of the 4 jobs; the first: line 2: philly-1 fits no node: a pod asks for 4 GPUs; no node has a GPU"
+        in simulate(code=2).err
+    )
+    (folder / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,32000,262144,4,\n")
+    done = simulate(code=1)
+    assert "2 of 4 jobs will wait for ever; the first: line 3: philly-2 fits no node: a pod asks for 8 GPUs" in done.err
+    assert "philly-2 (line 3) waits: It waits for the scheduler since" in done.out
+
+
+def test_rows_of_a_table_of_nodes_are_named(simulate: Lahar, folder: Path) -> None:
+    (folder / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nn1,32000,262144,8,G2\nn2,32000,,8,G2\n")
+    assert "nodes.csv: line 3: memory_mib is empty" in simulate(code=2).err
+
+
+def test_a_configuration_that_places_nothing_ends_with_what_jobs_wait_for(simulate: Lahar, folder: Path) -> None:
+    (folder / "scheduler.yaml").write_text('actions: "enqueue"\n')
+    done = simulate("--scheduler", "scheduler.yaml", code=1)
+    assert "philly-1 (line 2) waits: " in done.out
+    (folder / "scheduler.yaml").write_text('actions: "sleep"\n')
+    assert "scheduler.yaml: unknown action 'sleep'" in simulate("--scheduler", "scheduler.yaml", code=2).err
+
+
+def test_incidents_name_what_is_there(simulate: Lahar, folder: Path) -> None:
+    (folder / "incidents.csv").write_text("seconds,what,name,replicas\n1,lose,n1,\n2,lose,n9,\n")
+    done = simulate("--incidents", "incidents.csv", code=2)
+    assert "incidents: line 3: the simulation has no node 'n9'" in done.err
+    (folder / "incidents.csv").write_text("seconds,what,name,replicas\n1,explode,n1,\n")
+    done = simulate("--incidents", "incidents.csv", code=2)
+    assert "incidents.csv: line 2: what is none of lose, drain, restore, resize, stop, fail: 'explode'" in done.err
+
+
+def test_queues_and_nodes_are_given_as_objects(simulate: Lahar, folder: Path) -> None:
+    (folder / "nodes.yaml").write_text(
+        "kind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 32, memory: 64Gi, pods: 20, nvidia.com/gpu: 16}}\n"
+    )
+    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: a}\nspec: {weight: 3}\n"
+    (folder / "queues.yaml").write_text(queue)
+    answer = simulate("--nodes", "nodes.yaml", "--queues", "queues.yaml", "--json").record
+    assert {name: found["weight"] for name, found in answer["queues"].items()} == {"a": 3.0, "b": 1.0}
