@@ -10,8 +10,8 @@ from typing import Any, Final
 from engine.kubernetes.reading.yaml_values import UnreadableYamlError, read_yaml
 from engine.scheduling.configuration import DEFAULT, Configuration, read_configuration
 from engine.scheduling.errors import ConfigurationError
-from engine.scheduling.plugin import Plugin
 from engine.scheduling.plugins import PLUGINS
+from engine.scheduling.session import Plugin
 
 __all__ = ["GROUP", "load_configuration", "load_plugins"]
 

@@ -13,11 +13,10 @@ from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, PodClass, Task
 from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Candidates, Placement
-from engine.scheduling.plugin import Plugin
 from engine.scheduling.plugins import make_plugin
 from engine.scheduling.plugins.gang import only_terminating
 from engine.scheduling.reasons import Reason
-from engine.scheduling.session import Outcome, Session
+from engine.scheduling.session import Outcome, Plugin, Session
 
 __all__ = ["Scheduler"]
 

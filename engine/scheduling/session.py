@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 from engine.events.scheduling import GroupPhase
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, QueueShare, Vote
-from engine.scheduling.configuration import Arguments, Configuration
+from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.decision_size import DecisionSizes
 from engine.scheduling.errors import PluginError
+from engine.scheduling.extension_points import functions_by_tier
 from engine.scheduling.kinds import Kinds
 from engine.scheduling.model.amounts import Amounts
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugin import Plugin, functions_by_tier
 from engine.scheduling.reasons import Reason, ReasonCode
 
-__all__ = ["Outcome", "Session"]
+__all__ = ["Outcome", "Plugin", "Session"]
 
 
 @dataclass(slots=True)
@@ -50,6 +50,39 @@ class Outcome:
     """Key of a job → how many of its tasks are bound: they are one decision."""
     skipped: bool = False
     """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
+
+
+class Plugin:
+    """Base of plugins."""
+
+    NAME: ClassVar[str]
+    COUNTS_VICTIMS_BY: ClassVar[Literal["", "job", "queue"]] = ""
+    """Where it is not empty, the plugin is asked about one pod of each job (or queue) and class before nodes are looked at.
+
+    `job`: it names victims by their job and class alone, counting down what each job can spare; `queue`: by their queue and
+    class, counting down what each queue can spare. Whom it does not name alone, or for one task of a job, it does not name among
+    others or for the job's later tasks. Empty: it may name anybody.
+    """
+    session: Session
+
+    def __init__(self, option: PluginOption) -> None:
+        """Read the arguments.
+
+        Raises:
+            ConfigurationError: an argument cannot be used.
+        """
+        self.option = option
+        self.memory: dict[str, int] = {}
+        """What it remembers from session to session: whole numbers, by names of its own. All else is made anew."""
+
+    def open(self, session: Session) -> None:
+        """Prepare for a session. Called in the order of the tiers, before any other method."""
+        self.session = session
+
+    def next_change(self, now: int) -> int | None:
+        """Return when an answer may change by time alone (microseconds); `None`: never."""
+        del now
+        return None
 
 
 class Session:

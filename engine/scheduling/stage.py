@@ -17,9 +17,9 @@ from engine.events.times import Micros
 from engine.scheduling import absorb, evolve, persist
 from engine.scheduling.configuration import DEFAULT, Configuration
 from engine.scheduling.figures import figures
-from engine.scheduling.plugin import Plugin
 from engine.scheduling.rounds import STAGE, Turn, given_up, run_round, timed_out
 from engine.scheduling.scheduler import Scheduler
+from engine.scheduling.session import Plugin
 from engine.scheduling.state import ClusterState, KnownJob, State
 
 __all__ = ["ROUND_LIMIT", "STAGE", "SchedulingStage"]

@@ -9,7 +9,7 @@ import numpy as np
 from engine.scheduling.answers import Rows, Scores
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.model.entities import PodClass
-from engine.scheduling.plugin import Plugin
+from engine.scheduling.session import Plugin
 
 
 class Cheapest(Plugin):

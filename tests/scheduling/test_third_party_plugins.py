@@ -12,7 +12,7 @@ from engine.events.scheduling import JobExplained, RoundEnded
 from engine.runtime.scheduler_config import load_configuration, load_plugins
 from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.errors import ConfigurationError
-from engine.scheduling.plugin import Plugin
+from engine.scheduling.session import Plugin
 from engine.scheduling.stage import SchedulingStage
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scheduling-plugin"

@@ -7,7 +7,6 @@ from typing import Final
 
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.errors import UnknownPluginError
-from engine.scheduling.plugin import Plugin
 from engine.scheduling.plugins.binpack import BinPack
 from engine.scheduling.plugins.capacity import Capacity
 from engine.scheduling.plugins.conformance import Conformance
@@ -25,6 +24,7 @@ from engine.scheduling.plugins.resourcequota import ResourceQuota
 from engine.scheduling.plugins.sla import Sla
 from engine.scheduling.plugins.task_topology import TaskTopology
 from engine.scheduling.plugins.tdm import Tdm
+from engine.scheduling.session import Plugin
 
 __all__ = ["PLUGINS", "make_plugin"]
 

@@ -12,7 +12,7 @@ from engine.scheduling.configuration import PluginOption
 from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.model.amounts import CPU, MEMORY
 from engine.scheduling.model.entities import PodClass
-from engine.scheduling.plugin import Plugin
+from engine.scheduling.session import Plugin
 
 __all__ = ["BinPack"]
 

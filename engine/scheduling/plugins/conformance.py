@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Final
 
 from engine.scheduling.model.entities import Task
-from engine.scheduling.plugin import Plugin
+from engine.scheduling.session import Plugin
 
 __all__ = ["Conformance"]
 

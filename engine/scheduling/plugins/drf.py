@@ -7,9 +7,8 @@ from typing import ClassVar, Final
 from engine.scheduling.model.amounts import Amounts, add, dominant_share, subtract
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugin import Plugin
 from engine.scheduling.plugins.hdrf import Tree, build_tree
-from engine.scheduling.session import Session
+from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Drf"]
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from engine.scheduling.model.amounts import dominant_share
 from engine.scheduling.model.entities import Job
-from engine.scheduling.plugin import Plugin
+from engine.scheduling.session import Plugin
 
 __all__ = ["FairShare"]
 

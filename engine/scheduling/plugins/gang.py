@@ -7,7 +7,7 @@ from typing import ClassVar
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, Vote
 from engine.scheduling.model.entities import Job, Status, Task
 from engine.scheduling.model.sub_groups import SubGroups
-from engine.scheduling.plugin import Plugin
+from engine.scheduling.session import Plugin
 
 __all__ = ["Gang", "is_ready", "only_terminating", "surplus"]
 

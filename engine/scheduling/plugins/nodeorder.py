@@ -13,7 +13,7 @@ from engine.scheduling.configuration import PluginOption
 from engine.scheduling.model.entities import PodClass
 from engine.scheduling.model.presence import by_domain
 from engine.scheduling.model.selectors import node_terms, pod_term_matches, tolerated
-from engine.scheduling.plugin import Plugin
+from engine.scheduling.session import Plugin
 
 __all__ = ["NodeOrder"]
 

@@ -8,9 +8,8 @@ from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.model.amounts import PODS, Amounts, add, missing, within
 from engine.scheduling.model.entities import Job
-from engine.scheduling.plugin import Plugin
 from engine.scheduling.plugins.admission import claimed
-from engine.scheduling.session import Session
+from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Overcommit"]
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 from engine.scheduling.model.budgets import Budget
 from engine.scheduling.model.entities import Task
 from engine.scheduling.model.selectors import selects
-from engine.scheduling.plugin import Plugin
+from engine.scheduling.session import Plugin
 
 __all__ = ["Pdb"]
 

@@ -11,9 +11,8 @@ from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, mis
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugin import Plugin
 from engine.scheduling.plugins.admission import claimed, elastic
-from engine.scheduling.session import Session
+from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Claims", "LimitsQueues", "real_capability", "without_places"]
 

@@ -7,8 +7,7 @@ from typing import ClassVar
 from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.model.amounts import Amounts, add
 from engine.scheduling.model.entities import Job
-from engine.scheduling.plugin import Plugin
-from engine.scheduling.session import Session
+from engine.scheduling.session import Plugin, Session
 
 __all__ = ["ResourceQuota"]
 

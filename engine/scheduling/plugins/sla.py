@@ -9,7 +9,7 @@ from engine.kubernetes.reading.durations import parse_duration
 from engine.scheduling.answers import ABSTAIN, PERMIT, Vote
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.model.entities import Job
-from engine.scheduling.plugin import Plugin
+from engine.scheduling.session import Plugin
 
 __all__ = ["Sla"]
 

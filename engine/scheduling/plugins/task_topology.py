@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from engine.scheduling.answers import Scores
 from engine.scheduling.model.entities import EFFECTS, Job, PodClass, Task
 from engine.scheduling.model.nodes import NodeTable
-from engine.scheduling.plugin import Plugin
-from engine.scheduling.session import Session
+from engine.scheduling.session import Plugin, Session
 
 __all__ = ["ROLES", "TaskTopology"]
 

@@ -13,7 +13,7 @@ from engine.scheduling.answers import PERMIT, REJECT, Mask, Rows, Scores, Verdic
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.errors import ConfigurationError
 from engine.scheduling.model.entities import Job, PodClass, Task
-from engine.scheduling.plugin import Plugin
+from engine.scheduling.session import Plugin
 
 __all__ = ["Tdm"]
 

@@ -1,16 +1,13 @@
-"""What a plugin is, and the extension points where sessions ask plugins (Volcano `framework.Plugin`)."""
+"""Extension points, at which sessions ask plugins (Volcano `framework`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import Any, Final, Protocol
 
 from engine.scheduling.configuration import PluginOption
 
-if TYPE_CHECKING:  # a session asks plugins, and a plugin the session
-    from engine.scheduling.session import Session
-
-__all__ = ["POINTS", "Plugin", "functions_by_tier"]
+__all__ = ["POINTS", "functions_by_tier"]
 
 POINTS: Final[dict[str, str]] = {
     "job_order": "job_order",
@@ -60,40 +57,11 @@ POINTS: Final[dict[str, str]] = {
 """
 
 
-class Plugin:
-    """Base of plugins."""
-
-    NAME: ClassVar[str]
-    COUNTS_VICTIMS_BY: ClassVar[Literal["", "job", "queue"]] = ""
-    """Where it is not empty, the plugin is asked about one pod of each job (or queue) and class before nodes are looked at.
-
-    `job`: it names victims by their job and class alone, counting down what each job can spare; `queue`: by their queue and
-    class, counting down what each queue can spare. Whom it does not name alone, or for one task of a job, it does not name among
-    others or for the job's later tasks. Empty: it may name anybody.
-    """
-    session: Session
-
-    def __init__(self, option: PluginOption) -> None:
-        """Read the arguments.
-
-        Raises:
-            ConfigurationError: an argument cannot be used.
-        """
-        self.option = option
-        self.memory: dict[str, int] = {}
-        """What it remembers from session to session: whole numbers, by names of its own. All else is made anew."""
-
-    def open(self, session: Session) -> None:
-        """Prepare for a session. Called in the order of the tiers, before any other method."""
-        self.session = session
-
-    def next_change(self, now: int) -> int | None:
-        """Return when an answer may change by time alone (microseconds); `None`: never."""
-        del now
-        return None
+class _Configured(Protocol):
+    option: PluginOption
 
 
-def functions_by_tier(tiers: Sequence[Sequence[Plugin]]) -> dict[str, list[list[Callable[..., Any]]]]:
+def functions_by_tier(tiers: Sequence[Sequence[_Configured]]) -> dict[str, list[list[Callable[..., Any]]]]:
     """Return for each extension point the methods of the plugins that take part in it, by tier; tiers without any are left out."""
     points: dict[str, list[list[Callable[..., Any]]]] = {}
     for point, switch in POINTS.items():
