@@ -79,7 +79,7 @@ def simulate_command(
     log: LogOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Simulate the jobs of a trace on a cluster that exists in memory.
+    """Simulate the jobs of a trace on a cluster in memory, by the same stages.
 
     The stages are those of production; the clock and the cluster are simulated. The same inputs give the same bytes. Without --log
     the history ends with the command; with it, it stays in that log, which must be new. Exit code 1 if jobs wait at the end.
