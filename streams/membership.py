@@ -89,9 +89,9 @@ class GroupMembership:
     ) -> None:
         """Describe the membership; nothing is sent before `start`.
 
-        background: loop in which it runs.
-        settings: of the cluster; includes the session time-out.
-            settings: of the cluster; length of a session.
+        Args:
+            background: loop in which it runs.
+            settings: of the cluster; includes the session time-out.
             stage: the stage of the group.
             topic: the number of a shard is that of a partition of this topic.
             instance: name of the process in the group; the same after a restart.
@@ -134,8 +134,8 @@ class GroupMembership:
     def shards(self) -> frozenset[int]:
         """Return the shards last assigned to this process.
 
-        MembershipError: another process has taken over its membership, or the group rejects it.
-            MembershipError: another process has taken its membership, or the group refuses it.
+        Raises:
+            MembershipError: another process has taken over its membership, or the group rejects it.
         """
         if self._failure is not None:
             raise self._failure

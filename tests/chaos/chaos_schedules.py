@@ -4,20 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 from aiokafka.errors import KafkaError
-from broker import Broker
+from broker import Broker, Cluster
 from chaos_workers import Worker
 from chaos_world import SESSION_SECONDS, SHARDS, TRANSACTION_SECONDS, World
 from topics_of_tests import administered
 
 from engine.log.port import Partition
+from streams.log import KafkaLog
+from streams.settings import KafkaSettings
 from streams.topics import declared
 
 __all__ = ["freeze_workers", "kill_workers", "leader", "lose_brokers", "until_in_sync"]
 
 _INTERNAL = ["__consumer_offsets", "__transaction_state"]
+
+
+class OnBrokers(Protocol):
+    """A log on a cluster, and somebody who waits."""
+
+    cluster: Cluster
+    log: KafkaLog
+    settings: KafkaSettings
+
+    def until(self, true: Callable[[], bool], what: str) -> None:
+        """Return as soon as something holds."""
 
 
 def kill_workers(here: World, kills: int) -> None:
@@ -127,7 +141,7 @@ def lose_brokers(here: World, share: int, *, roll: bool) -> None:
         until_in_sync(here)
 
 
-def leader(here: World, partition: Partition) -> Broker:
+def leader(here: OnBrokers, partition: Partition) -> Broker:
     """Return the broker that leads a partition."""
     here.log.background.run(_heard(here.log.wire._client))
     return here.cluster.broker(here.log.wire._leader(here.log.name(partition)))
@@ -137,7 +151,7 @@ async def _heard(client: Any) -> None:
     await client.force_metadata_update()
 
 
-def until_in_sync(here: World) -> None:
+def until_in_sync(here: OnBrokers) -> None:
     """Return when every partition has three copies that are in step: another broker may be lost then."""
     names = [topic.name for topic in declared(here.settings, 1)] + _INTERNAL
 

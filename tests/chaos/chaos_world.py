@@ -32,7 +32,7 @@ from streams.log import KafkaLog
 from streams.settings import KafkaSettings
 from streams.topics import apply, declared
 
-__all__ = ["SESSION_SECONDS", "SHARDS", "TRANSACTION_SECONDS", "World"]
+__all__ = ["SESSION_SECONDS", "SHARDS", "TRANSACTION_SECONDS", "World", "fleet_of", "settings_of"]
 
 SHARDS = 4
 SESSION_SECONDS = 6.0
@@ -41,6 +41,29 @@ _DEADLINE_SECONDS = 600.0
 _PAUSE_SECONDS = 0.02
 _QUIET_SECONDS = 1.5
 """Longer than an idle worker takes to look at its timers, and to commit what follows."""
+
+
+def settings_of(cluster: Cluster, schedule: str) -> KafkaSettings:
+    """Return the settings of a schedule's log."""
+    return KafkaSettings(
+        bootstrap_servers=cluster.bootstrap,
+        topic_prefix="".join(letter for letter in schedule if letter.isalnum())[:40] + "-",
+        request_seconds=15,
+        transaction_seconds=TRANSACTION_SECONDS,
+        session_seconds=SESSION_SECONDS,
+    )
+
+
+def fleet_of(settings: KafkaSettings, folder: Path, stage: str) -> Fleet:
+    """Return the workers of a stage, none yet, that have these settings."""
+    environment = {
+        "LAHAR_LOG": f"kafka://{settings.bootstrap_servers}",
+        "KAFKA_TOPIC_PREFIX": settings.topic_prefix,
+        "KAFKA_REQUEST_SECONDS": f"{settings.request_seconds:g}",
+        "KAFKA_TRANSACTION_SECONDS": f"{settings.transaction_seconds:g}",
+        "KAFKA_SESSION_SECONDS": f"{settings.session_seconds:g}",
+    }
+    return Fleet(folder, environment, stage)
 
 
 class World:
@@ -82,31 +105,14 @@ class World:
         self.seed = seed
         self.dice = dice(seed)
         self.given = workload(events) if given is None else given
-        prefix = "".join(letter for letter in schedule if letter.isalnum())[:40] + "-"
-        self.settings = KafkaSettings(
-            bootstrap_servers=cluster.bootstrap,
-            topic_prefix=prefix,
-            request_seconds=15,
-            transaction_seconds=TRANSACTION_SECONDS,
-            session_seconds=SESSION_SECONDS,
-        )
+        self.settings = settings_of(cluster, schedule)
         asyncio.run(apply(self.settings, declared(self.settings, SHARDS, 3)))
         self.log = KafkaLog(self.settings)
         self.too_large_from = too_large_from
         self.total = sum(SHARDS if topic == "cluster" else 1 for topic, _ in self.given)
         self.taken = 0
         """Inputs that shards have taken, as of the last look; one of `cluster` is taken by each."""
-        self.fleet = Fleet(
-            folder,
-            {
-                "LAHAR_LOG": f"kafka://{cluster.bootstrap}",
-                "KAFKA_TOPIC_PREFIX": prefix,
-                "KAFKA_REQUEST_SECONDS": "15",
-                "KAFKA_TRANSACTION_SECONDS": str(TRANSACTION_SECONDS),
-                "KAFKA_SESSION_SECONDS": str(SESSION_SECONDS),
-            },
-            self.stage.name,
-        )
+        self.fleet = fleet_of(self.settings, folder, self.stage.name)
         self.shared_ids = 0
         """Outputs that follow, but have the id of another one."""
         self.delivered_again = 0
