@@ -6,7 +6,7 @@ out, with the phases and reasons of the pod table. It decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -210,6 +210,7 @@ class SimulatedCluster:
             effect.pod or "",
             "Pending",
             self._agenda.now,
+            namespace=job.manifest["metadata"]["namespace"],
             kind="VCJob",
             owner=job.plan.row.name,
             managed=True,
@@ -239,8 +240,26 @@ class SimulatedCluster:
         if pod is None or pod.leaving:
             return
         self._show(pod, phase="Running", reason=None, running=self._agenda.now)
-        if pod.job.run is not None:
+        if pod.job.together:
+            self._begin_together(pod.job)
+        elif pod.job.run is not None:
             self._agenda.at(self._agenda.now + pod.job.run, partial(self._end, uid, failed=pod.job.row.phase == "Failed"))
+
+    def _begin_together(self, job: PlannedJob) -> None:
+        """Let the pods of a job work once all of them run; one that goes before the end takes the work of all with it."""
+        running = {uid: pod.seen for uid, pod in self._pods.items() if pod.job is job and self._works(uid)}
+        if len(running) == len(job.row.pods):
+            work = job.work([(seen.task or "", seen.node or "") for seen in running.values()])
+            self._agenda.at(self._agenda.now + work, partial(self._end_together, list(running)))
+
+    def _end_together(self, uids: Sequence[str]) -> None:
+        if all(self._works(uid) for uid in uids):
+            for uid in uids:
+                self._end(uid, failed=False)
+
+    def _works(self, uid: str) -> bool:
+        pod = self._pods.get(uid)
+        return pod is not None and not pod.leaving and pod.seen.phase == "Running"
 
     def _end(self, uid: str, *, failed: bool) -> None:
         """End a pod as its trace says: it succeeds, it fails (no exit code is invented), or its job's user stops the job."""

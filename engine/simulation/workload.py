@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import isfinite
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from engine.events.decisions import SCHEDULER
 from engine.events.ids import imported_job_id
@@ -34,6 +34,16 @@ class PlannedJob:
     """As `import-trace` names the job of the row."""
     row: TraceRow
     submit: Micros
+    together: ClassVar[bool] = False
+    """Whether its pods work only while all of them run, for the time that `work` tells; else each works from its own start."""
+
+    def work(self, places: Sequence[tuple[str, str]]) -> Micros:
+        """Return how long the pods of a job work together (microseconds).
+
+        Args:
+            places: task and node of each pod.
+        """
+        raise NotImplementedError
 
     @property
     def run(self) -> Micros | None:

@@ -336,3 +336,17 @@ def test_a_node_scores_the_same_alone_and_among_others():
         together = scorer(task.pod_class, Rows(cluster.table, task.pod_class, slice(0, 100)))
         alone = [scorer(task.pod_class, Rows(cluster.table, task.pod_class, slice(row, row + 1))) for row in range(100)]
         assert together.tolist() == [score for (score,) in alone]
+
+
+def test_tasks_that_go_with_several_buckets_equally_well_are_spread_over_them():
+    """Volcano balances buckets by what they ask for: each parameter server gets as many workers as the other."""
+    cluster = cluster_of(9000, 9000)
+    affinity = {"volcano.sh/task-topology-affinity": "ps,worker", "volcano.sh/task-topology-anti-affinity": "ps"}
+    job = add(cluster, "tf", phase="Inqueue", annotations=affinity)
+    for role, count in (("ps", 2), ("worker", 4)):
+        for index in range(count):
+            shape = PodShape(requests=pairs({"cpu": 1000}))
+            cluster.add_task(Task(f"{role}-{index}", job, cluster.class_of(shape), index=index, role=role), "Pending", "")
+    found = dict(bound(Scheduler(cluster, configuration("task-topology")).round(SECOND)))
+    on_nodes = [sorted(key[:-2] for key, node in found.items() if node == name) for name in ("n0", "n1")]
+    assert on_nodes == [["ps", "worker", "worker"]] * 2

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.scheduling.answers import Scores
+from engine.scheduling.model.amounts import MEMORY
 from engine.scheduling.model.entities import EFFECTS, Job, PodClass, Task
 from engine.scheduling.model.nodes import NodeTable
 from engine.scheduling.session import Plugin, Session
@@ -28,6 +29,7 @@ _ORDER: Final = "volcano.sh/task-topology-task-order"
 _BEST: Final = 100.0
 _ANTI_INTER, _SELF, _INTER, _ANTI_SELF = 1, 2, 3, 4
 """Roles with stronger demands are put into buckets first (Volcano)."""
+_GIBIBYTE, _ONE = 1 << 30, 1000
 
 _Roles = dict[str, set[str]]
 """Role → roles that one annotation groups with it; itself among them, if it stands in a group alone or twice."""
@@ -45,6 +47,8 @@ class _Bucket:
     """Class → members that came without a node and have none yet."""
     there: dict[int, int] = field(default_factory=dict)
     """Row of a node → members on it."""
+    asked: float = 0.0
+    """What all members ask for: a core, a GiB and one of any other resource count the same (Volcano `reqScore`)."""
 
 
 class _Topology:
@@ -59,7 +63,7 @@ class _Topology:
         self._rank = {role: at for at, role in enumerate(dict.fromkeys(_names(_cut(job, _ORDER), ",")))}
         self._strength = {role: self._demand(role) for role in named}
         self._table = table
-        self._ranked: dict[str, list[tuple[int, int]]] = {role: [] for role in named}
+        self._ranked: dict[str, list[tuple[int, float, int]]] = {role: [] for role in named}
         """Role → heap of the buckets that it may join, the one that it goes with best first; outdated entries among them."""
         self._buckets: list[_Bucket] = []
         self.of_task: dict[str, _Bucket] = {}
@@ -113,24 +117,29 @@ class _Topology:
         return sum(bucket.roles.get(other, 0) for other in self._affine[role])
 
     def _best(self, role: str) -> _Bucket | None:
-        """Return the bucket that a role goes with best, the first of equals; `None`: it goes with none."""
-        ranked = self._ranked.get(role, ())
+        """Return the bucket that a role goes with best, of equals the one that asks for least; `None`: it goes with none."""
+        ranked = self._ranked.get(role, [])
         while ranked:
-            worth, number = ranked[0]
-            if self._worth(role, self._buckets[number]) == -worth:
-                return self._buckets[number]
-            heappop(ranked)
+            worth, asked, number = ranked[0]
+            bucket = self._buckets[number]
+            if self._worth(role, bucket) != -worth:
+                heappop(ranked)
+            elif bucket.asked != asked:  # it asks for more by now
+                heapreplace(ranked, (worth, bucket.asked, number))
+            else:
+                return bucket
         return None
 
     def _enter(self, task: Task, bucket: _Bucket) -> None:
         role = task.role
         bucket.size += 1
         bucket.roles[role] = bucket.roles.get(role, 0) + 1
+        bucket.asked += sum(amount / (_GIBIBYTE if name == MEMORY else _ONE) for name, amount in task.pod_class.items)
         self.of_task[task.key] = bucket
         for other in self._affine.get(role, ()):
             worth = self._worth(other, bucket)
             if worth:
-                heappush(self._ranked[other], (-worth, bucket.number))
+                heappush(self._ranked[other], (-worth, bucket.asked, bucket.number))
         self.follow(task)
 
     # Places ---------------------------------------------------------------------------------------------------------------

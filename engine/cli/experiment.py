@@ -1,0 +1,52 @@
+"""The command `experiment`: published claims beside what the simulated cluster shows."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Final
+
+import typer
+from rich.table import Table
+
+from engine.cli.app import JsonOption, Panel, app, output_of
+from engine.experiments import EXPERIMENTS
+from engine.runtime.errors import FINDING
+
+__all__ = ["experiment"]
+
+_ALL: Final = "all"
+
+
+@app.command(
+    "experiment",
+    rich_help_panel=Panel.TOOLS,
+    examples=["lahar experiment gang", "lahar experiment all --json"],
+)
+def experiment(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One of " + ", ".join([*EXPERIMENTS, _ALL]) + ".")],
+    as_json: JsonOption = False,
+) -> None:
+    """Reproduce published experiments on the simulated cluster, by the stages of production.
+
+    Each experiment runs with a feature and without it (docs/experiments.md). A row has what the report says (seed), what is
+    measured (ours), and whether the claim holds with the feature or fails without it. Exit code 1 if a row is not ok.
+    """
+    output = output_of(context, as_json)
+    if name != _ALL and name not in EXPERIMENTS:
+        raise ValueError(f"no experiment {name!r}; there are {', '.join([*EXPERIMENTS, _ALL])}")
+    rows = []
+    for one in EXPERIMENTS if name == _ALL else [name]:
+        for row in EXPERIMENTS[one].rows():
+            rows.append(row)
+            if output.as_json:
+                output.record(asdict(row))
+    if not output.as_json:
+        table = Table(box=None, pad_edge=False)
+        for column in ("EXPERIMENT", "MEASURE", "SEED", "OURS", "OK"):
+            table.add_column(column)
+        for row in rows:
+            table.add_row(row.name, row.measure, row.seed, row.ours, "yes" if row.ok else "NO")
+        output.console.print(table)
+    if not all(row.ok for row in rows):
+        raise typer.Exit(FINDING)

@@ -1,0 +1,30 @@
+"""All experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from engine.experiments import binpack, fair_share, gang, task_topology
+from engine.experiments.rows import Row
+
+__all__ = ["EXPERIMENTS", "Experiment"]
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An experiment."""
+
+    about: str
+    """What it shows, one line."""
+    rows: Callable[[], Iterable[Row]]
+
+
+EXPERIMENTS: Final[dict[str, Experiment]] = {
+    "gang": Experiment("Jobs whose pods need each other, on a cluster too small for all of them", gang.rows),
+    "fair-share": Experiment("Shares of jobs, of namespaces and of queues", fair_share.rows),
+    "binpack": Experiment("One node is filled before the next one", binpack.rows),
+    "task-topology": Experiment("Parameter servers and workers beside each other", task_topology.rows),
+}
+"""Name → experiment."""

@@ -1,0 +1,98 @@
+"""One run of an experiment: jobs on nodes under a configuration of scheduling, by the stages of production, on a log in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from engine.application.simulation import Scenario, simulate_on
+from engine.events import decode
+from engine.events.inputs import NodeObserved, ObjectApplied
+from engine.events.times import SECOND
+from engine.experiments.jobs import BEGIN, CLUSTER, TrainingJob
+from engine.lifecycle.stage import LifecycleStage
+from engine.log.memory import MemoryLog
+from engine.processor.stage import Stage
+from engine.scheduling.configuration import read_configuration
+from engine.scheduling.stage import SchedulingStage
+from engine.simulation.agenda import Agenda
+from engine.simulation.ledger import Ledger
+from engine.simulation.workload import Workload
+
+__all__ = ["Trial", "node", "run", "tiers"]
+
+_GIBIBYTE: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """A run that is over."""
+
+    ledger: Ledger
+    jobs: Mapping[str, TrainingJob]
+    """By id."""
+
+    def finished(self) -> dict[str, float]:
+        """Return job → seconds from its submission to its end, of those that ended."""
+        found = {}
+        for ident, job in self.jobs.items():
+            facts = self.ledger.jobs[ident]
+            if facts.ended is not None:
+                found[job.row.name] = (facts.ended - facts.submitted) / SECOND
+        return found
+
+    def pods(self, by: Literal["job", "queue", "node"], after: int) -> Counter[str]:
+        """Return job, queue or node → pods that held a node so many seconds after the first submission."""
+        moment = BEGIN + after * SECOND
+        there = [stay for stay in self.ledger.stays if stay.bound <= moment and (stay.end is None or stay.end > moment)]
+        return Counter(self.jobs[stay.job].row.name if by == "job" else getattr(stay, by) for stay in there)
+
+
+def run(
+    jobs: Sequence[TrainingJob],
+    nodes: Sequence[NodeObserved],
+    scheduler: Mapping[str, Any],
+    objects: Sequence[ObjectApplied] = (),
+) -> Trial:
+    """Run jobs until nothing happens any more.
+
+    Args:
+        jobs: in order of submission.
+        nodes: all there from the beginning.
+        scheduler: a configuration of scheduling in Volcano's format.
+        objects: queues and quotas.
+    """
+    agenda, ledger = Agenda(), Ledger()
+    log = MemoryLog(clock=agenda.clock)
+    stages: list[Stage[Any]] = [LifecycleStage(), SchedulingStage(read_configuration(scheduler))]
+    simulate_on(log, stages, Scenario(CLUSTER, Workload(jobs, ()), nodes, objects), agenda)
+    for record in log.scan(("job-events",), Ledger.types):
+        ledger.add(decode(record.message))
+    return Trial(ledger, {job.id: job for job in jobs})
+
+
+def tiers(*plugins: str, without: Collection[str] = (), **arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return a tier of plugins for a configuration of scheduling.
+
+    Args:
+        plugins: in order.
+        without: those that are switched off.
+        arguments: plugin → its arguments.
+    """
+    kept = [name for name in plugins if name not in without]
+    return [{"plugins": [{"name": name, "arguments": dict(arguments.get(name, {}))} for name in kept]}]
+
+
+def node(name: str, cores: int, gpu: int = 0, memory: int = 256) -> NodeObserved:
+    """Return a node; memory in GiB."""
+    return NodeObserved(
+        name,
+        cpu_milli=cores * 1000,
+        memory_bytes=memory * _GIBIBYTE,
+        gpu=gpu,
+        pods=110,
+        labels={"kubernetes.io/hostname": name},
+        resources={"nvidia.com/gpu": gpu * 1000} if gpu else {},
+    )

@@ -1,0 +1,57 @@
+"""The experiments' table: every claim holds with its feature and fails without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from engine.experiments import EXPERIMENTS
+
+OURS = {
+    "gang": {
+        "1 job: seconds": "604",
+        "2 jobs: finished, seconds": "2 of 2, 1207",
+        "5 jobs: finished, seconds": "5 of 5, 3016",
+        "1 job: seconds, without gang": "604",
+        "2 jobs: finished, seconds, without gang": "0 of 2: deadlock",
+        "5 jobs: finished, seconds, without gang": "0 of 5: deadlock",
+        "A and B: finished, GPUs at first": "2 of 2, 0 and 4",
+        "A and B: finished, GPUs at first, without gang": "0 of 2, 2 and 2",
+    },
+    "fair-share": {
+        "jobs of 300 and 60: pods": "20 and 20",
+        "jobs of 300 and 60: pods, without drf": "1 and 39",
+        "namespaces 3 : 1: pods": "30 and 10",
+        "namespaces 3 : 1: pods, without fairshare": "1 and 39",
+        "queues 1 : 3 : 4, c asks for 4: pods": "9 : 27 : 4",
+        "queues 1 : 3 : 4, c asks for 4: pods, without proportion": "40 : 0 : 0",
+        "queues 1 : 3 : 4, c asks for nothing: pods": "10 : 30 : 0",
+        "queues 1 : 3 : 4, c now asks for 40: pods": "5 : 15 : 20",
+        "queues 1 : 3 : 4, c asks for nothing: pods, without reclaim": "10 : 30 : 0",
+        "queues 1 : 3 : 4, c now asks for 40: pods, without reclaim": "10 : 30 : 0",
+    },
+    "binpack": {
+        "job of 16: pods by node": "16",
+        "job of 24: pods by node": "20 and 4",
+        "job of 16: pods by node, without binpack": "8 and 8",
+        "job of 24: pods by node, without binpack": "12 and 12",
+    },
+    "task-topology": {
+        "mean seconds, with and without": "1204, 1604 (-25 %)",
+        "their deviation, with and without": "0, 267",
+        "mean seconds, without annotations": "1604, 1604 (+0 %)",
+    },
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_an_experiment_shows_what_is_claimed(name: str):
+    rows = list(EXPERIMENTS[name].rows())
+    assert {row.measure: row.ours for row in rows} == OURS[name]
+    assert {row.name for row in rows} == {name}
+    assert [row for row in rows if not row.ok] == []
+
+
+def test_a_feature_that_does_nothing_is_found(monkeypatch: pytest.MonkeyPatch):
+    """The checks can fail: with a plugin that scores no node, the claims about it do not hold."""
+    monkeypatch.setattr("engine.scheduling.plugins.binpack.BinPack.node_order", lambda *_: None)
+    assert [row.ok for row in EXPERIMENTS["binpack"].rows()] == [False, False, True, True]

@@ -1,0 +1,61 @@
+"""Jobs whose pods work together."""
+
+from __future__ import annotations
+
+import pytest
+from simulated import configuration, incident, machine
+
+from engine.application.simulation import Scenario, simulate_on
+from engine.experiments.jobs import CLUSTER, Role, TrainingJob, training
+from engine.experiments.task_topology import slowdown
+from engine.lifecycle.stage import LifecycleStage
+from engine.log.memory import MemoryLog
+from engine.scheduling.stage import SchedulingStage
+from engine.simulation.agenda import Agenda
+from engine.simulation.workload import Workload
+from statemachines.spec import Requests
+
+PAIR = (Role("ps", 1, Requests(gpu=8)), Role("worker", 1, Requests(gpu=8)))
+
+
+def document(job: TrainingJob, *incidents, nodes=3):
+    agenda = Agenda()
+    stages = [LifecycleStage(), SchedulingStage(configuration())]
+    scenario = Scenario(CLUSTER, Workload([job], ()), [machine(f"n{at}") for at in range(nodes)], incidents=incidents)
+    return simulate_on(MemoryLog(clock=agenda.clock), stages, scenario, agenda).document
+
+
+def test_the_work_begins_when_all_pods_run_and_takes_as_long_as_their_places_cost():
+    done = document(training(1, PAIR, run=600, cost=lambda places: len({node for _, node in places})))
+    assert (done["totals"]["finished"], float(done["simulated_seconds"])) == (1, 4 + 1200)
+
+
+def test_a_pod_that_is_lost_takes_the_work_of_all_with_it():
+    done = document(training(1, PAIR, run=600), incident(300, "lose", "n0"))
+    assert done["totals"]["finished"] == 1
+    assert 900 < float(done["simulated_seconds"]) < 930
+
+
+def test_pods_that_wait_for_others_hold_their_nodes_and_do_nothing():
+    done = document(training(1, PAIR, run=600, minimum=1), nodes=1)
+    assert (done["totals"]["finished"], done["totals"]["waiting"]) == (0, 1)
+    assert float(done["gpu_seconds_held"]) > 0
+
+
+def test_jobs_are_in_the_namespace_that_they_name():
+    done = document(training(1, PAIR, run=600, namespace="nlp"))
+    assert done["summary"]["jobs"] == done["totals"]["finished"] == 1
+
+
+@pytest.mark.parametrize(
+    ("places", "factor"),
+    [
+        ([("ps", "a"), ("ps", "a"), ("worker", "a"), ("worker", "a")], 1),
+        ([("ps", "a"), ("ps", "b"), ("worker", "a"), ("worker", "b")], 2),
+        ([("ps", "a"), ("ps", "a"), ("worker", "a"), ("worker", "b")], 1.5),
+        ([("ps", "a"), ("ps", "b"), ("worker", "c"), ("worker", "d")], 3),
+    ],
+)
+def test_exchanges_over_the_network_slow_a_job_down(places, factor):
+    """Of the third: two workers, at 1 and 1/3 of a step a second, do together 2/3 of what they would on one node."""
+    assert slowdown(places) == pytest.approx(factor)
