@@ -29,6 +29,16 @@ def figures(state: State) -> Iterator[_Figure]:
             yield "scheduling_decided", "Jobs enqueued; attempts bound, pipelined, evicted.", "counter", (of, ("kind", kind)), count
         for reason, count in cluster.refused.items():
             yield "scheduling_refused", "Decisions that lifecycle refused.", "counter", (of, ("reason", reason)), count
+        open_notices = sum(notice.reserved is None for notice in cluster.model.notices.values())
+        yield "scheduling_open_notices", "Notices of preemption that are open.", "gauge", (of,), open_notices
+        for end, count in cluster.notices.items():
+            yield (
+                "scheduling_notices",
+                "Notices of preemption and reservations, by their end.",
+                "counter",
+                (of, ("end", end)),
+                count,
+            )
         yield "scheduling_late", "Decisions that were not answered in time.", "counter", (of,), cluster.late
         if not cluster.jobs:  # the last one that waited is gone, and no round follows
             continue

@@ -20,7 +20,17 @@ from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.reasons import Reason, ReasonCode
 
-__all__ = ["Outcome", "Plugin", "Session"]
+__all__ = ["NoticeReview", "Outcome", "Plugin", "Session"]
+
+
+@dataclass(slots=True, frozen=True)
+class NoticeReview:
+    """What a session says of an open notice."""
+
+    spared: Sequence[str] = ()
+    """Keys of the victims that are not needed."""
+    enough: bool = True
+    """The victims that are left free enough."""
 
 
 @dataclass(slots=True)
@@ -48,6 +58,12 @@ class Outcome:
     """Key of an evicted task → key of the job that is promised its place; absent: none in particular."""
     bound_of: dict[str, int] = field(default_factory=dict)
     """Key of a job → how many of its tasks are bound: they are one decision."""
+    notice: tuple[Job, list[Job]] | None = None
+    """A privileged job for which others are given notice, and those victims; the next one in the next round."""
+    reviews: dict[str, NoticeReview] = field(default_factory=dict)
+    """By id of the notice."""
+    look_again: int | None = None
+    """When time alone lets somebody be given notice (microseconds); `None`: never."""
     skipped: bool = False
     """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
 
@@ -175,6 +191,11 @@ class Session:
         """Say why a job stays pending."""
         self.outcome.reasons[job.key] = Reason(self._action, code, plugin, subject, dict(missing or {}), dict(nodes or {}), message)
 
+    def look_again(self, at: int) -> None:
+        """Have another session decide at a time (microseconds), though nothing changes until then."""
+        found = self.outcome.look_again
+        self.outcome.look_again = at if found is None else min(found, at)
+
     def schedulable(self) -> Iterable[Job]:
         """Return the jobs that have been let in, have a queue, are valid and wait for places, and say of the others why not."""
         for job in self.cluster.jobs.values():
@@ -292,6 +313,19 @@ class Session:
         for tier in self._points["job_starving"]:
             return all(function(job) for function in tier)
         return False
+
+    def is_privileged(self, job: Job) -> bool:
+        """Return whether jobs may be given notice for a job: it asks for that, its tenant may, and its queue gives notice."""
+        tenant = self.cluster.tenants.get(job.preemption.tenant)
+        return (
+            job.preemption.privileged
+            and tenant is not None
+            and tenant.may_preempt
+            and bool(job.path)
+            and job.path[0].open
+            and job.path[0].preemption == "notice"
+            and "preempt" in self.configuration.actions
+        )
 
     def job_enqueued(self, job: Job) -> None:
         """Let plugins account for a job that has been let in."""

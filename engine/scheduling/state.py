@@ -15,6 +15,7 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from engine.events.attempts import AttemptEvent
+from engine.events.jobs import NoticeAnswer
 from engine.events.pod_shape import PodShape
 from engine.events.scheduling import GroupPhase, JobExplained
 from engine.events.times import SECOND, Micros
@@ -25,9 +26,23 @@ from engine.scheduling.model.queues import Queue
 from engine.scheduling.objects import DEFAULT_QUEUE, Priorities
 from engine.scheduling.scheduler import Scheduler
 from statemachines.spec import JobSpec
-from statemachines.vocabulary import AttemptPhase
+from statemachines.vocabulary import AttemptPhase, JobPhase
 
-__all__ = ["CALM", "PAGE", "Attempt", "Claim", "ClusterState", "Group", "Head", "KnownJob", "Open", "Slot", "State", "next_mark"]
+__all__ = [
+    "CALM",
+    "PAGE",
+    "AnsweredKind",
+    "Attempt",
+    "Claim",
+    "ClusterState",
+    "Group",
+    "Head",
+    "KnownJob",
+    "Open",
+    "Slot",
+    "State",
+    "next_mark",
+]
 
 PAGE: Final = 64
 """Attempts of a job in one record."""
@@ -47,10 +62,14 @@ def next_mark(moment: Micros) -> Micros:
     return (moment // SECOND + 1) * SECOND
 
 
+AnsweredKind = Literal["enqueued", "bound", "evicted", "noticed", "notice_ended"]
+"""Decisions whose answer changes what the stage knows."""
+
+
 class Open(Struct, array_like=True):
     """A decision that lifecycle has not answered yet."""
 
-    kind: Literal["enqueued", "bound", "evicted"]
+    kind: AnsweredKind
     due: Micros
     """When it counts as late."""
     late: bool = False
@@ -170,6 +189,25 @@ class Head(Struct, array_like=True):
     """When it was last."""
     patience: Micros = 0
     """Until when nobody else is evicted for it: whoever has left may have come back before it."""
+    tenant: str = ""
+    job_phase: JobPhase = "Pending"
+    phase_since: Micros = 0
+    """Start of that phase; WillEvicted goes on with Running."""
+    moved: str = ""
+    """Id of the event that changed the phase, or refused a notice."""
+    notice: str = ""
+    """The open notice of preemption that it is part of."""
+    noticing: str = ""
+    """Id of the decision to make it part of it, until that is answered."""
+    answered: tuple[NoticeAnswer, str] | None = None
+    """The last answer to the notice that was not looked at yet, and its event."""
+    declined: bool = False
+    """Somebody has withdrawn a notice for it: it is given no other."""
+
+    @property
+    def left_notice(self) -> bool:
+        """Whether it is in a notice by this stage's records, but in neither of the two phases, nor about to be."""
+        return bool(self.notice) and not self.noticing and self.job_phase not in {"Privileged", "WillEvicted"}
 
 
 @dataclass(slots=True)
@@ -247,6 +285,10 @@ class ClusterState:
     """Queue → jobs that wait in it, at the end of the last round."""
     oldest: dict[str, Micros] = field(default_factory=dict)
     """Queue → when the first submitted of those jobs was submitted."""
+    opened: int = 0
+    """Number of the last notice of preemption that was opened: that of its round."""
+    notices: dict[str, int] = field(default_factory=dict)
+    """What became of them (`executed`, `withdrawn`, and the ends of reservations) → how many."""
     jobs: int = 0
     """Jobs that we schedule. Derived, as all that follows."""
     known: int = 0
@@ -271,15 +313,17 @@ class ClusterState:
 
     def due(self) -> Micros | None:
         """Return when the next round is due (microseconds); `None`: nothing asks for one."""
-        pressing = self.pressing()
-        if self.wake is None or not self.jobs:
-            return pressing
-        wake = max(self.wake, self.floor)
-        return wake if pressing is None else min(wake, pressing)
+        marks = [notice.due for notice in self.model.notices.values()]
+        if self.wake is not None and self.jobs:
+            marks.append(self.wake)
+        marks = [max(min(marks), self.floor)] if marks else []
+        if (pressing := self.pressing()) is not None:
+            marks.append(pressing)
+        return min(marks, default=None)
 
     def pressing(self) -> Micros | None:
         """Return when a round is due because something changed (microseconds); `None`: nothing has."""
-        if not self.jobs:
+        if not self.jobs and not self.model.notices:
             return None
         marks = []
         while self.retries_due and self.retries.get(self.retries_due[0][1]) != self.retries_due[0][0]:
@@ -335,7 +379,7 @@ class State:
         if found is None:
             model = Cluster()
             found = self.clusters[name] = ClusterState(name, model, self.scheduler(model), Priorities(self.facts, name))
-            found.rounds = self.ended.pop(name, 0)
+            found.rounds = found.opened = self.ended.pop(name, 0)
             model.set_queue(Queue(DEFAULT_QUEUE))
         return found
 
@@ -343,6 +387,11 @@ class State:
         """Return how many rounds of a cluster have ended."""
         found = self.clusters.get(name)
         return self.ended.get(name, 0) if found is None else found.rounds
+
+    def notices(self, name: str) -> int:
+        """Return the number of the last notice that was opened in a cluster; the round that opened it has the same."""
+        found = self.clusters.get(name)
+        return self.ended.get(name, 0) if found is None else found.opened
 
     def enter(self, known: KnownJob) -> None:
         """Add a job."""
@@ -357,7 +406,7 @@ class State:
     def drop_if_empty(self, name: str) -> bool:
         """Forget a cluster without jobs, nodes and other objects, but for the number of its rounds: anybody can name one."""
         cluster = self.clusters[name]
-        if cluster.known or cluster.things:
+        if cluster.known or cluster.things or cluster.model.notices:
             return False
         del self.clusters[name]
         if cluster.rounds:
