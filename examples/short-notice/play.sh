@@ -16,5 +16,5 @@ lahar why nlp/release-check
 lahar preemptions ack nlp/train --at 2026-03-09T10:02:00 --id ack-train-1 --by ann --reason 'checkpoint 1200 is written'
 lahar ingest --recorded train-2.jsonl
 lahar ingest --recorded check-2.jsonl
-lahar preemptions show prod-1/1
+lahar preemptions show prod-1/9
 lahar timeline nlp/train

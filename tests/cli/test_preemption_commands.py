@@ -24,36 +24,36 @@ def noticed(lahar, monkeypatch):
 
 def test_an_open_notice_is_listed_with_its_jobs(noticed):
     (notice,) = noticed("preemptions", "list", "--json").records
-    assert (notice["notice"], notice["state"], notice["deadline"]) == ("prod-1/1", "Open", "2026-03-09T10:05:03.000000Z")
+    assert (notice["notice"], notice["state"], notice["deadline"]) == ("prod-1/9", "Open", "2026-03-09T10:05:03.000000Z")
     assert notice["preemptor"]["name"] == "nlp/release-check"
     assert [(victim["name"], victim["state"]) for victim in notice["victims"]] == [("nlp/train", "told")]
     assert noticed("preemptions", "list", "--queue", "other", "--json").records == []
-    assert noticed("preemptions", "show", "prod-1/1", "--json").record == notice
+    assert noticed("preemptions", "show", "prod-1/9", "--json").record == notice
 
 
 def test_a_withdrawn_notice_is_listed_only_if_all_are(noticed):
-    noticed("preemptions", "withdraw", "prod-1/1", "--by", "ann", "--reason", "it can wait", "--at", LATER)
+    noticed("preemptions", "withdraw", "prod-1/9", "--by", "ann", "--reason", "it can wait", "--at", LATER)
     assert noticed("preemptions", "list", "--json").records == []
     (notice,) = noticed("preemptions", "list", "--all", "--json").records
     assert (notice["state"], notice["change"]) == ("Withdrawn", "WithdrawCommanded")
     assert [victim["state"] for victim in notice["victims"]] == ["spared"]
     assert noticed("job", "show", "nlp/train", "--json").record["phase"] == "Running"
-    assert "withdrawn (WithdrawCommanded); nlp/train spared" in noticed("preemptions", "show", "prod-1/1").out
+    assert "withdrawn (WithdrawCommanded); nlp/train spared" in noticed("preemptions", "show", "prod-1/9").out
 
 
 def test_an_acknowledgement_by_command_stops_the_job(noticed):
     noticed("preemptions", "ack", "nlp/train", "--by", "ann", "--at", LATER)
-    assert noticed("preemptions", "show", "prod-1/1", "--json").record["change"] == "Acknowledged"
+    assert noticed("preemptions", "show", "prod-1/9", "--json").record["change"] == "Acknowledged"
     assert noticed("job", "show", "nlp/train", "--json").record["phase"] == "Restarting"
 
 
 def test_why_names_the_other_side(noticed):
-    assert "It is to be stopped at 2026-03-09 10:05:03Z for nlp/release-check (notice prod-1/1)." in noticed("why", "nlp/train").out
+    assert "It is to be stopped at 2026-03-09 10:05:03Z for nlp/release-check (notice prod-1/9)." in noticed("why", "nlp/train").out
     answer = noticed("why", "nlp/release-check", "--json").record
-    assert answer["notice"]["notice"] == "prod-1/1"
-    assert answer["advice"] == ["NoticeGiven: wait, or take it back: `lahar preemptions withdraw prod-1/1`"]
+    assert answer["notice"]["notice"] == "prod-1/9"
+    assert answer["advice"] == ["NoticeGiven: wait, or take it back: `lahar preemptions withdraw prod-1/9`"]
 
 
 def test_a_notice_that_does_not_exist_is_not_found(noticed):
-    assert noticed("preemptions", "show", "prod-1/9", code=3).err.startswith("lahar: no notice 'prod-1/9'")
-    assert noticed("preemptions", "withdraw", "prod-1/9", code=3).err.startswith("lahar: no notice 'prod-1/9'")
+    assert noticed("preemptions", "show", "prod-1/1", code=3).err.startswith("lahar: no notice 'prod-1/1'")
+    assert noticed("preemptions", "withdraw", "prod-1/1", code=3).err.startswith("lahar: no notice 'prod-1/1'")

@@ -173,7 +173,7 @@ def _of_lifecycle(state: ShardState, now: int) -> tuple[object, ...]:
         (
             ident,
             job.phase,
-            job.notice.rpartition("/")[2],
+            bool(job.notice),
             job.grouped,
             job.enqueued,
             job.requeued,
@@ -200,7 +200,7 @@ def _of_scheduling(state: State, now: int) -> tuple[object, ...]:
             head.grouped,
             head.enqueued,
             bool(head.enqueuing),
-            head.notice.rpartition("/")[2],
+            bool(head.notice),
             bool(head.noticing),
             head.answered and head.answered[0],
             head.declined,
@@ -219,7 +219,7 @@ def _of_scheduling(state: State, now: int) -> tuple[object, ...]:
         (one.preemptor, sorted(one.victims.items()), one.deadline - now, one.reserved and one.reserved - now)
         for one in cluster.model.notices.values()
     ]
-    return str((marks, max(cluster.floor - now, 0), jobs, notices)), cluster.opened
+    return (str((marks, max(cluster.floor - now, 0), jobs, notices)),)
 
 
 def _message(event: Event[Any], now: int) -> tuple[object, ...]:

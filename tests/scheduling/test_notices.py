@@ -21,7 +21,7 @@ from engine.events.preemptions import (
     NoticeWithdrawn,
     ReservationEnded,
 )
-from engine.events.scheduling import JobExplained
+from engine.events.scheduling import JobExplained, RoundEnded
 from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.stage import SchedulingStage
 
@@ -102,12 +102,13 @@ def victim_of(deployment: Deployment) -> str:
 
 def test_a_notice_is_announced_and_both_sides_enter_their_phases(full):
     (opened,) = full.events(NoticeOpened)
-    assert (opened.subject, opened.sequence, opened.data.preemptor) == ("c1/1", 1, "urgent")
+    (ended,) = [event for event in full.events(RoundEnded) if event.id == opened.causationid]
+    assert (opened.subject, opened.sequence, opened.data.preemptor) == (f"c1/{ended.sequence}", 1, "urgent")
     assert opened.data.deadline - opened.recordedtime == DELAY * SECOND
     victim = victim_of(full)
     assert (phase(full, "urgent"), phase(full, victim)) == ("Privileged", "WillEvicted")
     change = full.events(JobPhaseChanged, job=victim)[-1].data
-    assert (change.notice, change.deadline, change.reason) == ("c1/1", opened.data.deadline, "NoticeOpened")
+    assert (change.notice, change.deadline, change.reason) == (opened.subject, opened.data.deadline, "NoticeOpened")
     assert full.events(JobExplained, job="urgent")[-1].data.reason == "NoticeGiven"
     assert len(full.running()) == 2
 
