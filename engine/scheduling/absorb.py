@@ -16,9 +16,10 @@ from engine.events.jobs import JobForgotten, JobNoticeAnswered, JobOpened, JobPh
 from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import SECOND, Micros
 from engine.kubernetes.observation.fact_records import thing_record
+from engine.scheduling.job_records import AnsweredKind, Attempt, Group, Head, Open
 from engine.scheduling.notices.membership import confirm, note_phase
 from engine.scheduling.persist import cluster_record, group_record, head_record, page_record
-from engine.scheduling.state import CALM, AnsweredKind, Attempt, Group, Head, KnownJob, Open, State
+from engine.scheduling.state import CALM, KnownJob, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 

@@ -20,9 +20,10 @@ from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExp
 from engine.events.times import SECOND
 from engine.scheduling.absorb import await_answer, be_patient, touch, touch_attempt
 from engine.scheduling.explanations import changed
+from engine.scheduling.job_records import Claim, Open
 from engine.scheduling.notices.evolve import evolve_notice
 from engine.scheduling.persist import cluster_record
-from engine.scheduling.state import Claim, KnownJob, Open, State, next_mark
+from engine.scheduling.state import KnownJob, State, next_mark
 from engine.scheduling.upkeep import stand
 
 __all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]

@@ -10,8 +10,9 @@ from msgspec import Struct, msgpack
 
 from engine.events.times import Micros
 from engine.kubernetes.observation.fact_records import dump_thing, load_thing, thing_named, thing_record
+from engine.scheduling.job_records import Attempt, Group, Head
 from engine.scheduling.model.notices import Notice, cluster_of, number_of
-from engine.scheduling.state import PAGE, Attempt, ClusterState, Group, Head, KnownJob, State
+from engine.scheduling.state import PAGE, ClusterState, KnownJob, State
 from engine.scheduling.upkeep import place, stand, update_thing
 
 __all__ = ["cluster_record", "dump", "group_record", "head_record", "load", "page_record", "records"]

@@ -25,11 +25,12 @@ from engine.events.scheduling import DecisionTimedOut, GroupPhase, GroupPhaseCha
 from engine.events.times import SECOND, Micros
 from engine.scheduling.errors import PluginError
 from engine.scheduling.explanations import NAMES, due_at, explanations
+from engine.scheduling.job_records import Slot
 from engine.scheduling.model.entities import Task
 from engine.scheduling.notices.following import follow
+from engine.scheduling.outcome import Outcome
 from engine.scheduling.reasons import Reason
-from engine.scheduling.session import Outcome
-from engine.scheduling.state import ClusterState, KnownJob, Slot, State
+from engine.scheduling.state import ClusterState, KnownJob, State
 from engine.scheduling.turn import Turn
 from engine.scheduling.upkeep import place, stand
 

@@ -11,12 +11,13 @@ from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, PodClass, Task
+from engine.scheduling.outcome import Outcome
 from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Candidates, Placement
 from engine.scheduling.plugins import make_plugin
 from engine.scheduling.plugins.gang import only_terminating
 from engine.scheduling.reasons import Reason
-from engine.scheduling.session import Outcome, Plugin, Session
+from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Scheduler"]
 

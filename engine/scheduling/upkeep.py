@@ -11,13 +11,14 @@ from engine.events.attempts import AttemptStarted
 from engine.events.pod_shape import HostPort, PodShape, pairs
 from engine.events.times import Micros
 from engine.kubernetes.observation.cluster_facts import Thing
+from engine.scheduling.job_records import Attempt, Group, Head
 from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import ONE_POD, Job, Task
 from engine.scheduling.model.notices import Preemption
 from engine.scheduling.model.sub_groups import SubGroupPolicy, SubGroups
 from engine.scheduling.objects import GPU, Priorities, budgets_of, micros, node_of, queue_of, quotas_of, tenants_of, weights_of
-from engine.scheduling.state import Attempt, ClusterState, Group, Head, KnownJob, State
+from engine.scheduling.state import ClusterState, KnownJob, State
 from statemachines.podgroup import GroupTask, PodGroupSpec, min_resources, podgroup_spec
 
 __all__ = ["forget_job", "place", "remove", "revise", "shape_of", "stand", "update_thing"]

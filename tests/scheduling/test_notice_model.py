@@ -8,9 +8,9 @@ import pytest
 from notice_search import search
 
 from engine.lifecycle.pods import evict
+from engine.scheduling.job_records import Head
 from engine.scheduling.notices import following
 from engine.scheduling.notices.following import _Part
-from engine.scheduling.state import Head
 from statemachines.notice import NoticeFacts, next_state
 
 

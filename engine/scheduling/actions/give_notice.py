@@ -14,8 +14,9 @@ from engine.scheduling.model.notices import Notice
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.objects import GPU
 from engine.scheduling.ordering import Ordered
+from engine.scheduling.outcome import NoticeReview
 from engine.scheduling.placement import Placement
-from engine.scheduling.session import NoticeReview, Session
+from engine.scheduling.session import Session
 from engine.scheduling.statement import Statement
 
 __all__ = ["fewest", "give_notice"]

@@ -22,8 +22,8 @@ from engine.events.preemptions import (
 from engine.events.times import SECOND
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.notices import Notice
+from engine.scheduling.outcome import Outcome
 from engine.scheduling.plugins.gang import is_ready
-from engine.scheduling.session import Outcome
 from engine.scheduling.state import ClusterState, KnownJob
 from engine.scheduling.turn import Turn
 from statemachines.notice import NoticeChange, NoticeFacts, next_state

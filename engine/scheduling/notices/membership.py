@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from engine.events import Event
 from engine.events.decisions import DecisionAccepted
 from engine.events.jobs import JobPhaseChanged
-from engine.scheduling.state import Attempt, Head, KnownJob
+from engine.scheduling.job_records import Attempt, Head
+from engine.scheduling.state import KnownJob
 
 __all__ = ["confirm", "note_phase"]
 
