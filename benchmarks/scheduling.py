@@ -21,8 +21,8 @@ from engine.scheduling.configuration import DEFAULT, Configuration, PluginOption
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Node, Taint, Task
 from engine.scheduling.model.queues import Queue
+from engine.scheduling.outcome import Outcome
 from engine.scheduling.scheduler import Scheduler
-from engine.scheduling.session import Outcome
 
 GIB = 2**30
 GANGS = (1, 1, 1, 2, 4, 8, 16, 32, 64)

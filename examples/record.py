@@ -477,12 +477,40 @@ def lent_queue() -> Cluster:
     return cluster
 
 
+def short_notice() -> Cluster:
+    """A privileged job needs the node, and the training on it is given notice."""
+    cluster = Cluster("short-notice", "2026-03-09", "train.yaml")
+    cluster.to("train-1.jsonl")
+    workers = [cluster.pod("worker", index) for index in range(2)]
+    for worker in workers:
+        worker.created("08:00:02")
+    for worker in workers:
+        worker.scheduled("08:00:04", "gpu-1")
+    for worker in workers:
+        worker.running("08:00:20")
+    cluster.of("check.yaml")
+    cluster.to("check-1.jsonl")
+    check = cluster.pod("check", 0).created("10:00:02")
+    cluster.of("train.yaml")
+    cluster.to("train-2.jsonl")
+    for worker in workers:
+        worker.deleting("10:02:02")
+    for worker in workers:
+        worker.ended("10:02:14", 143)
+        worker.gone()
+    cluster.to("check-2.jsonl")
+    cluster.of("check.yaml")
+    check.scheduled("10:02:16", "gpu-1").running("10:02:28")
+    return cluster
+
+
 STORIES = {
     "ensemble": ensemble,
     "out-of-memory": out_of_memory,
     "lost-node": lost_node,
     "last-gpu": last_gpu,
     "lent-queue": lent_queue,
+    "short-notice": short_notice,
 }
 
 

@@ -16,6 +16,7 @@ from engine.application.client import Lahar
 from engine.application.feed import Taken
 from engine.application.ingestion import Ingested
 from engine.application.opening import open_lahar as open  # noqa: A004 - `lahar.open` reads as what it does
+from engine.application.preemptions import Preemptions
 from engine.application.scheduling import Scheduling
 from engine.application.subscription import Events
 from engine.billing.invoice import Invoice
@@ -28,6 +29,7 @@ from engine.history.budgets import BudgetStanding
 from engine.history.errors import AmbiguousError, HistoryError, NotFoundError, TokenError, UnopenedError
 from engine.history.letters import Letter
 from engine.history.listing import Filter, JobLine
+from engine.history.preemptions import NoticeView
 from engine.history.timeline import Timeline
 from engine.history.view import JobView
 from engine.history.why import Explanation
@@ -57,8 +59,10 @@ __all__ = [
     "LogError",
     "NodeStanding",
     "NotFoundError",
+    "NoticeView",
     "PeriodError",
     "PodStanding",
+    "Preemptions",
     "QueueStanding",
     "QuotaStanding",
     "Record",

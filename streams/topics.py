@@ -94,7 +94,7 @@ TOPICS: Final[dict[Topic, Kept]] = {
     "decisions": Kept(_FOREVER),
     "billing": Kept(_FOREVER),
     "budgets": Kept(_FOREVER),
-    "preemptions": Kept(30 * _DAY_MS),
+    "preemptions": Kept(_FOREVER),
     # A dead letter is an output as all others: without it a shard's output has a gap, and could neither be folded from its
     # beginning nor be restored from an export.
     "dead-letters": Kept(_FOREVER),

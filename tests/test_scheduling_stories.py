@@ -17,7 +17,7 @@ from engine.history.reading import job_events
 from engine.log.url import open_log
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-STORIES = ("last-gpu", "lent-queue", "over-quota")
+STORIES = ("last-gpu", "lent-queue", "over-quota", "short-notice")
 BLOCKS = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 

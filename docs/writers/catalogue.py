@@ -59,7 +59,7 @@ Every input and output of Lahar is such an event, a [CloudEvent 1.0](https://clo
 | `time` | When it happened (RFC 3339, UTC, microseconds). |
 | `recordedtime` | When Lahar recorded it. It never falls within a shard; `time` may lie far before it. |
 | `sequence` | Position within (topic, subject), gapless from 1, 20 digits so that it sorts as text. Inputs have none. |
-| `correlationid` | Job id; empty for events without a job. |
+| `correlationid` | Job id; the notice of a notice's records; empty for other events without a job. |
 | `causationid` | Id of the direct cause: an input or another event. |
 | `clusterid` | The cluster. |
 | `partitionkey` | The key of the record. On Kafka always; in JSON Lines only if it is not `correlationid`. |

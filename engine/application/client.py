@@ -16,6 +16,7 @@ from engine.application.billing import Bills, close_period
 from engine.application.feed import Feed, Taken
 from engine.application.ingestion import Ingested, append_objects, ingested
 from engine.application.job_inputs import command_message, submission
+from engine.application.preemptions import Preemptions
 from engine.application.questions import Questions
 from engine.application.queue_state import change_queue_state
 from engine.application.scheduling import Scheduling
@@ -169,7 +170,7 @@ class Lahar:
     def command(
         self,
         job: str,
-        action: Literal[Action, "Unpark"],
+        action: Literal[Action, "Unpark", "AcknowledgeNotice", "WithdrawNotice"],
         *,
         task: str | None = None,
         index: int | None = None,
@@ -182,7 +183,8 @@ class Lahar:
 
         Args:
             job: which job.
-            action: `AbortJob`, `RestartTask`, …, or `Unpark`.
+            action: `AbortJob`, `RestartTask`, …, or `Unpark`; `AcknowledgeNotice` of a job that is WillEvicted, `WithdrawNotice`
+                of one that is Privileged.
             task: the task, for RestartTask, RestartPod and RestartPartition.
             index: the replica, for RestartPod.
             partition: the partition, for RestartPartition.
@@ -374,6 +376,11 @@ class Lahar:
     def bills(self) -> Bills:
         """The recorded use of resources: records, invoices, quotes, and their verification."""
         return Bills(self._questions, self.log)
+
+    @property
+    def preemptions(self) -> Preemptions:
+        """The notices of preemption."""
+        return Preemptions(self._questions, self.log)
 
     @property
     def scheduling(self) -> Scheduling:

@@ -37,6 +37,9 @@ COMMANDS: Final[dict[str, Place]] = {
     "node": Place("scheduling_groups", Panel.ASK, "Nodes: what they have, what is used, and by whom."),
     "tenant": Place("scheduling_groups", Panel.ASK, "Tenants: namespaces, weights, quotas and use."),
     "podgroup": Place("scheduling_groups", Panel.ASK, "Pod groups of jobs that Lahar schedules: phase, members, why they wait."),
+    "preemptions": Place(
+        "preemptions_group", Panel.ASK, "Notices of preemption: who is to be stopped for whom and when; answer them."
+    ),
     "billing": Place("billing_group", Panel.ASK, "What was used, what it costs, and which events say so."),
     "prices": Place("prices_group", Panel.ASK, "The price book: check, show and compare."),
     "verify": Place("operate", Panel.OPERATE, "Check that snapshots equal the history, and that each input taken has one outcome."),
@@ -50,7 +53,7 @@ COMMANDS: Final[dict[str, Place]] = {
     "simulate": Place("simulate", Panel.TOOLS, "Simulate the jobs of a trace on a cluster in memory, by the same stages."),
     "experiment": Place("experiment", Panel.TOOLS, "Reproduce published experiments on a cluster in memory, by the same stages."),
     "bench": Place("bench", Panel.TOOLS, "Measure speed, memory and pauses beside their budgets; exit code 1 if one is not met."),
-    "diagram": Place("machines", Panel.TOOLS, "Draw the state machines of job, task and replica as Mermaid."),
+    "diagram": Place("machines", Panel.TOOLS, "Draw the state machines of job, task, replica and notice as Mermaid."),
     "conform": Place("tools", Panel.TOOLS, "Run conformance cases by the engine's own rules."),
     "schema": Place("vocabulary", Panel.TOOLS, "Show the event types, or the JSON Schema of one."),
     "inspect": Place("tools", Panel.TOOLS, "Show what Lahar reads in Kubernetes objects."),

@@ -39,7 +39,7 @@ from engine.log.producer_time import wall_clock as now
 from engine.runtime.engine import opened
 from statemachines.vocabulary import JOB_PHASES, USER_ACTIONS
 
-__all__ = ["jobs"]
+__all__ = ["issue", "jobs"]
 
 jobs = group("job", Panel.ASK, "List and show jobs; submit, command and release them.")
 
@@ -195,7 +195,7 @@ def command(
     if action not in USER_ACTIONS:
         raise ValueError(f"{action!r} is no action; use one of {', '.join(sorted(USER_ACTIONS))}")
     data = CommandIssued(action, by, reason, task, index, partition)  # type: ignore[arg-type]  # one of USER_ACTIONS
-    _issue(context, log, job, data, by_id, at, as_json=as_json, process=not no_process)
+    issue(context, log, job, data, by_id, at, as_json=as_json, process=not no_process)
 
 
 @jobs.command("unpark")
@@ -210,7 +210,7 @@ def unpark(
     as_json: JsonOption = False,
 ) -> None:
     """Resume a parked job: its inputs are decided again, in order."""
-    _issue(context, log, job, CommandIssued("Unpark", by), by_id, at, as_json=as_json, process=not no_process)
+    issue(context, log, job, CommandIssued("Unpark", by), by_id, at, as_json=as_json, process=not no_process)
 
 
 @jobs.command("raise", examples=["""lahar job raise default/train Checkpointed --data '{"step": 1200}'"""])
@@ -229,7 +229,7 @@ def raise_event(
 ) -> None:
     """Raise a custom event of a job from outside."""
     content = decode_object(data)
-    _issue(context, log, job, CustomEventRaised(event, content, task, by), by_id, at, as_json=as_json, process=not no_process)
+    issue(context, log, job, CustomEventRaised(event, content, task, by), by_id, at, as_json=as_json, process=not no_process)
 
 
 def decode_object(text: str) -> dict[str, object]:
@@ -251,7 +251,7 @@ def decode_object(text: str) -> dict[str, object]:
     return content
 
 
-def _issue(
+def issue(
     context: typer.Context,
     log: str | None,
     job: str,
@@ -262,6 +262,7 @@ def _issue(
     as_json: bool,
     process: bool,
 ) -> None:
+    """Append a command or a custom event of a job, and show what became of it."""
     output = output_of(context, as_json)
     settings = settings_of(context, log)
     recorded = now() if at is None else moment(at)

@@ -1,4 +1,4 @@
-"""`lahar diagram`: the three state machines as Mermaid, and the page of the documentation that shows them."""
+"""`lahar diagram`: the state machines as Mermaid, and the page of the documentation that shows them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from engine.cli.app import JsonOption, Panel, app, output_of
 from statemachines import machine
 from statemachines.job import JOB
 from statemachines.machine import MachineTable
+from statemachines.notice import NOTICE
 from statemachines.replica import REPLICA
 from statemachines.task import TASK
 
 __all__ = ["MACHINES", "diagram", "page"]
 
-MACHINES: Final[dict[str, MachineTable[Any]]] = {"job": JOB, "task": TASK, "replica": REPLICA}
+MACHINES: Final[dict[str, MachineTable[Any]]] = {"job": JOB, "task": TASK, "replica": REPLICA, "notice": NOTICE}
 
 _HEAD: Final = """\
 # State machines
@@ -24,12 +25,13 @@ _HEAD: Final = """\
 *Written from the tables in `statemachines/` by `make docs`; edit those, not this page.*
 
 A job has tasks, a task has replicas, a replica has attempts (pods) one after another. Each level is one table of
-transitions; what stands in brackets is the condition under which a row is taken.
+transitions; what stands in brackets is the condition under which a row is taken. A notice of preemption is about several jobs, and
+has a table of its own.
 """
 
 
 def page() -> str:
-    """Return the page with all three diagrams and what is true in each phase, as Markdown."""
+    """Return the page with all diagrams and what is true in each phase, as Markdown."""
     return "\n".join([_HEAD, *(_section(table) for table in MACHINES.values())])
 
 
@@ -41,22 +43,23 @@ def _section(table: MachineTable[Any]) -> str:
 @app.command(rich_help_panel=Panel.TOOLS, examples=["lahar diagram job", "lahar diagram --out docs/machines.md"])
 def diagram(
     context: typer.Context,
-    level: Annotated[
-        Literal["job", "task", "replica"] | None, typer.Argument(metavar="LEVEL", help="Only this machine: job, task or replica.")
+    name: Annotated[
+        Literal["job", "task", "replica", "notice"] | None,
+        typer.Argument(metavar="MACHINE", help="Only this machine: job, task, replica or notice."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FILE", help="Write a Markdown page with all three to this file.")
+        Path | None, typer.Option("--out", metavar="FILE", help="Write a Markdown page with all of them to this file.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw the state machines of job, task and replica as Mermaid."""
+    """Draw the state machines of job, task, replica and notice as Mermaid."""
     output = output_of(context, as_json)
     if out is not None:
         out.write_text(page(), encoding="utf-8")
-    for name, table in MACHINES.items():
-        if level not in (None, name):
+    for machine_name, table in MACHINES.items():
+        if name not in (None, machine_name):
             continue
         if output.as_json:
-            output.record({"machine": name, "phases": list(table.states), "mermaid": machine.diagram(table)})
+            output.record({"machine": machine_name, "phases": list(table.states), "mermaid": machine.diagram(table)})
         elif out is None:
             output.line(machine.diagram(table))

@@ -1,7 +1,8 @@
 """The vocabulary: event types, their names and encoding.
 
 `inputs` come from outside. `jobs`, `attempts`, `actions` and `outcomes` are events of the lifecycle stage, `decisions` those of the
-scheduling stage and the answers to them, `scheduling` its other records; `billing` and `budgets` belong to the stages so named.
+scheduling stage and the answers to them, `scheduling` and `preemptions` its other records; `billing` and `budgets` belong to the
+stages so named.
 """
 
 # The order of these imports is the order of the types in documents.
@@ -21,6 +22,9 @@ from engine.events import decisions
 
 # isort: split
 from engine.events import scheduling
+
+# isort: split
+from engine.events import preemptions
 
 # isort: split
 from engine.events import billing, budgets
@@ -51,6 +55,7 @@ __all__ = [
     "inputs",
     "jobs",
     "outcomes",
+    "preemptions",
     "raw_message",
     "scheduling",
     "to_cloudevent",

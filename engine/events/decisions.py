@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Final, Literal
 
+from engine.events.times import Micros
 from engine.events.vocabulary import Data, event, part
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "DecidedBound",
     "DecidedEnqueued",
     "DecidedEvicted",
+    "DecidedNoticeEnded",
+    "DecidedNoticed",
     "DecidedPipelined",
     "DecidedUnschedulable",
     "DecisionAccepted",
@@ -32,7 +35,7 @@ __all__ = [
 SCHEDULER: Final = "lahar"
 """The `schedulerName` of jobs that the scheduling stage places."""
 
-DecisionKind = Literal["enqueued", "bound", "pipelined", "evicted", "unschedulable"]
+DecisionKind = Literal["enqueued", "bound", "pipelined", "evicted", "unschedulable", "noticed", "notice_ended"]
 
 EvictionReason = Literal["Preempted", "Reclaimed", "Shuffled"]
 """Preempted: for a job of its queue. Reclaimed: for another queue. Shuffled: to be placed better, or to free its node."""
@@ -52,6 +55,8 @@ Refusal = Literal[
     "AttemptPlaced",
     "NodeGone",
     "NodeCordoned",
+    "OtherPhase",
+    "NoNotice",
 ]
 """Why a decision cannot be carried out, tested in this order.
 
@@ -60,7 +65,8 @@ not `lahar`. Ended: the job is finished. Stale: its specification or group has c
 is being stopped or restarted. AlreadyEnqueued; NotEnqueued: its group is Pending, so it has no pods to be placed. TooMany: more
 attempts than one decision may evict. AttemptGone: the replica has no such current attempt, or it has ended. AttemptStopping: its
 deletion was requested. AttemptPlaced: it has a node, or one was decided on. NodeGone: the cluster has no such node. NodeCordoned:
-it takes no new pods.
+it takes no new pods. OtherPhase: only a Pending job becomes a preemptor, and only a Running one a victim. NoNotice: the job is no
+longer part of the notice.
 """
 
 
@@ -128,6 +134,30 @@ class DecidedUnschedulable(DecisionEvent):
     message: str = ""
 
 
+@event("lahar.decision.noticed.v1", topic="decisions")
+class DecidedNoticed(DecisionEvent):
+    """The job is part of a notice of preemption: a preemptor becomes Privileged, a victim WillEvicted."""
+
+    notice: str
+    """Subject of the notice's records in `preemptions`."""
+    role: Literal["preemptor", "victim"]
+    """Whether others are to be stopped for it, or it for another."""
+    deadline: Micros
+    """When the victims are stopped, unless all have acknowledged before."""
+
+
+@event("lahar.decision.notice_ended.v1", topic="decisions")
+class DecidedNoticeEnded(DecisionEvent):
+    """The notice has ended for the job. A victim of an executed one is stopped as its `onPreempted` says; no retry is used up."""
+
+    notice: str
+    """Subject of the notice's records in `preemptions`."""
+    outcome: Literal["executed", "withdrawn"]
+    """`withdrawn`: as a whole, or for this victim alone."""
+    preemptor: str = ""
+    """The job for which a victim is stopped; empty: it is not stopped."""
+
+
 @event("lahar.decision.accepted.v1", topic="job-events")
 class DecisionAccepted(Data):
     """A decision takes effect, with its content; its consequences have this event as their cause."""
@@ -139,9 +169,9 @@ class DecisionAccepted(Data):
     attempts: list[AttemptKey] = field(default_factory=list)
     """For `evicted`; empty: the whole job."""
     reason: str | None = None
-    """For `evicted` and `unschedulable`."""
+    """For `evicted` and `unschedulable`. For `notice_ended`: `executed` or `withdrawn`."""
     preemptor: str = ""
-    """The job that gets the place of evicted attempts; empty: none in particular."""
+    """The job that gets the place of evicted attempts, or of the stopped victim; empty: none in particular."""
     message: str = ""
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.events import actions, attempts, billing, budgets, decisions, ids, inputs, jobs, outcomes, scheduling
+from engine.events import actions, attempts, billing, budgets, decisions, ids, inputs, jobs, outcomes, preemptions, scheduling
 from engine.events.envelope import Event
 from engine.events.times import SECOND, parse_time
 from engine.events.topics import level
@@ -21,6 +21,8 @@ _CLUSTER: Final = "prod-1"
 _POD: Final = "9a4e1c52-6f0b-4d0a-8f6e-2b7f5a3c1d90"
 _POD_NAME: Final = "llama-finetune-worker-1"
 _JOB: Final = ids.submitted_job_id(_CLUSTER, "ml", "llama-finetune", "submit-llama-finetune-1")
+_NOTICE: Final = f"{_CLUSTER}/12"
+_VICTIM: Final = ids.submitted_job_id(_CLUSTER, "ml", "bert-sweep", "submit-bert-sweep-1")
 _WORKER: Final = Requests(cpu_milli=16_000, memory_bytes=128 * 2**30, gpu=8)
 _SERVER: Final = Requests(cpu_milli=8_000, memory_bytes=32 * 2**30)
 
@@ -89,6 +91,7 @@ _KEPT: Final = {
     "subject": _JOB,
     "data": {"uid": _POD, "job": _JOB, "name": _POD_NAME, "phase": "Running", "created": _START + 4 * SECOND},
 }
+_SCHEDULING: Final = frozenset({"decisions", "scheduling", "preemptions"})
 _TIMER: Final = ids.output_id("lifecycle", "submit-llama-finetune-1", 3)
 _EFFECT: Final = ids.output_id("lifecycle", "submit-llama-finetune-1", 5)
 
@@ -110,6 +113,7 @@ _DATA: Final[tuple[Data, ...]] = (
     jobs.JobOpened("VCJob", "llama-finetune", managed=True, spec=_SPEC, namespace="ml", tenant="ml", user="ada"),
     jobs.JobRevised(labels={"lahar/tenant": "ml"}),
     jobs.JobPhaseChanged("Running", "Pending", reason="minAvailable reached"),
+    jobs.JobNoticeAnswered(_NOTICE, "acknowledged", by="ada", reason="checkpoint 1200 is written"),
     jobs.TaskPhaseChanged("worker", "Running", "Pending"),
     attempts.AttemptStarted("worker", 1, 1, uid=_POD, pod=_POD_NAME, requests=_WORKER),
     attempts.AttemptBound("worker", 1, 1, node="gpu-07", gpu_model="A100-80GB"),
@@ -163,6 +167,8 @@ _DATA: Final[tuple[Data, ...]] = (
     decisions.DecidedPipelined(9, [decisions.Placement("worker", 1, 1, "gpu-07")]),
     decisions.DecidedEvicted(31, "Preempted", [decisions.AttemptKey("worker", 1, 1)]),
     decisions.DecidedUnschedulable(9, "NotEnoughResources", "2/3 nodes have not enough nvidia.com/gpu"),
+    decisions.DecidedNoticed(31, _NOTICE, "victim", _START + 2_160 * SECOND),
+    decisions.DecidedNoticeEnded(33, _NOTICE, "withdrawn"),
     decisions.DecisionAccepted("bound-llama-finetune-1", "bound", [decisions.Placement("worker", 1, 1, "gpu-07")]),
     decisions.DecisionRefused("bound-llama-finetune-2", "bound", "NodeGone", "cluster prod-1 has no node gpu-07"),
     scheduling.RoundEnded(enqueued=1, bound=2, pending={"research": 3}, oldest={"research": _START}),
@@ -179,6 +185,14 @@ _DATA: Final[tuple[Data, ...]] = (
         ahead=["0b0f0d2c-7f0b-4f57-9d0e-7f1a1c4f2b11"],
     ),
     scheduling.DecisionTimedOut("bound-llama-finetune-1", "bound"),
+    preemptions.NoticeOpened(
+        _JOB, [_VICTIM], "research", "1 job of lower priority runs in the queue", _START + 2_160 * SECOND, 300 * SECOND
+    ),
+    preemptions.NoticeAcknowledged(_VICTIM),
+    preemptions.NoticeNarrowed(_VICTIM, "VictimLeft"),
+    preemptions.NoticeWithdrawn("PreemptorPlaced", [_VICTIM]),
+    preemptions.NoticeExecuted("DeadlinePassed", [_VICTIM], _START + 2_220 * SECOND),
+    preemptions.ReservationEnded("bound"),
     billing.UsageRecorded(
         "worker",
         1,
@@ -249,12 +263,12 @@ def example(name: str) -> Event[Data]:
     data = EXAMPLES[name]
     position = list(EXAMPLES).index(name)
     time = _START + position * 45 * SECOND
-    subject = {"cluster": _CLUSTER, "shard": "lifecycle/0", "tenant": "ml"}.get(level(type(data)), _JOB)
+    subject = {"cluster": _CLUSTER, "shard": "lifecycle/0", "tenant": "ml", "notice": _NOTICE}.get(level(type(data)), _JOB)
     if data.TOPIC in INPUT_TOPICS:
         return Event(_input_id(data), _source(data), name, subject, time, time + SECOND, 0, subject, "", _CLUSTER, data)
     cause = ids.observation_id(_POD, "81734", deleted=False)
     # A shard's account has no job; an unreadable record has a key, but neither id nor cluster.
-    of_shard, stage = level(type(data)) == "shard", "scheduling" if data.TOPIC in {"decisions", "scheduling"} else "lifecycle"
+    of_shard, stage = level(type(data)) == "shard", "scheduling" if data.TOPIC in _SCHEDULING else "lifecycle"
     of_no_job = level(type(data)) in {"shard", "tenant", "cluster"}
     correlation = data.key if isinstance(data, outcomes.DeadLettered) else "" if of_no_job else subject
     return Event(

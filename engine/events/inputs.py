@@ -192,10 +192,12 @@ class JobObserved(Data):
 class CommandIssued(Data):
     """A user or an operator requests an action on a job. Answered by `lahar.job.action_taken` or `lahar.command.refused`.
 
-    `Discard` is about a dead letter, whose id is the subject. Answered by `lahar.dead_letter.discarded`.
+    `Discard` is about a dead letter, whose id is the subject. Answered by `lahar.dead_letter.discarded`. `AcknowledgeNotice` (to a
+    victim) and `WithdrawNotice` (to the preemptor) are about the notice of preemption that the job is part of. Answered by
+    `lahar.job.notice_answered`.
     """
 
-    action: Literal[Action, "Unpark", "Discard"]
+    action: Literal[Action, "Unpark", "Discard", "AcknowledgeNotice", "WithdrawNotice"]
     by: Text = ""
     """Stated sender."""
     reason: Text = ""

@@ -7,6 +7,7 @@ it, keyed by job id; within a job its events are ordered and gapless (`sequence`
 from __future__ import annotations
 
 from dataclasses import field
+from typing import Literal
 
 from engine.events.pod_shape import PodShape
 from engine.events.times import Micros
@@ -14,7 +15,19 @@ from engine.events.vocabulary import Data, event
 from statemachines.spec import JobSpec
 from statemachines.vocabulary import JobPhase, TaskPhase
 
-__all__ = ["JobForgotten", "JobObjectDeleted", "JobOpened", "JobPhaseChanged", "JobRevised", "TaskPhaseChanged"]
+__all__ = [
+    "JobForgotten",
+    "JobNoticeAnswered",
+    "JobObjectDeleted",
+    "JobOpened",
+    "JobPhaseChanged",
+    "JobRevised",
+    "NoticeAnswer",
+    "TaskPhaseChanged",
+]
+
+NoticeAnswer = Literal["acknowledged", "withdraw"]
+"""acknowledged: a victim may be stopped before the deadline. withdraw: nobody is to be stopped for this preemptor."""
 
 
 @event("lahar.job.opened.v1", topic="job-events")
@@ -89,6 +102,22 @@ class JobPhaseChanged(Data):
     without_end: bool = False
     message: str = ""
     """An excerpt of the owner's message about the phase."""
+    notice: str = ""
+    """For Privileged and WillEvicted: the notice of preemption, subject of its records in `preemptions`."""
+    deadline: Micros | None = None
+    """For WillEvicted: when the job is stopped, unless it has acknowledged before. For Privileged: when its victims are."""
+
+
+@event("lahar.job.notice_answered.v1", topic="job-events")
+class JobNoticeAnswered(Data):
+    """Somebody answers the notice of preemption that the job is part of."""
+
+    notice: str
+    """Subject of its records in `preemptions`."""
+    answer: NoticeAnswer
+    """`acknowledged`: the job may be stopped before the deadline. `withdraw`: nobody is to be stopped for it."""
+    by: str = ""
+    reason: str = ""
 
 
 @event("lahar.task.phase_changed.v1", topic="job-events")

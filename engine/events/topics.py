@@ -9,7 +9,7 @@ from engine.events.vocabulary import TYPES, Data, Topic
 
 __all__ = ["LEVELS", "TOPICS", "About", "level", "types_by_topic"]
 
-Scope = Literal["job", "task", "replica", "job, task or replica", "tenant", "cluster", "shard"]
+Scope = Literal["job", "task", "replica", "job, task or replica", "tenant", "cluster", "notice", "shard"]
 """Level of an event."""
 
 
@@ -47,6 +47,12 @@ TOPICS: Final[dict[Topic, About]] = {
         text="Rounds of the scheduling stage, the phases of pod groups, and why jobs wait. One partition; "
         "ordered and gapless within a job or a cluster.",
     ),
+    "preemptions": About(
+        "Preemptions",
+        "notice",
+        text="Notices of preemption: opened, acknowledged, narrowed, then executed or withdrawn, and what became of the place. "
+        "Ordered and gapless within a notice.",
+    ),
     "job-events": About(
         "Job events",
         "job id",
@@ -80,6 +86,8 @@ _BY_PREFIX: Final[dict[str, Scope]] = {
     "shard": "shard",
     "usage": "replica",
     "round": "cluster",
+    "notice": "notice",
+    "reservation": "notice",
 }
 
 

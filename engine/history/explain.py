@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.history.errors import NotFoundError
+from engine.history.noticed import noticed_of
 from engine.history.reading import JobHistory, find_event, history_of
 from engine.history.waiting import waiting_of
 from engine.history.why import Explanation, why_event, why_job
@@ -42,7 +43,10 @@ def explain(
     history = history_of(log, job)
     if known is not None:
         history = JobHistory([event for event in history.events if event.recordedtime <= known], history.inputs)
-    answer = why_job(history, waiting_of(log, job, known)) if slot is None else why_replica(history, *slot)
+    if slot is None:
+        answer = why_job(history, waiting_of(log, job, known), noticed_of(log, job, history.events, known))
+    else:
+        answer = why_replica(history, *slot)
     if answer is None:
         raise NotFoundError("job", what) if replica is None else NotFoundError("replica", replica)
     return answer

@@ -18,7 +18,17 @@ from engine.lifecycle import INPUTS
 from engine.log.port import Record, Searchable, SearchableLog
 from engine.processor.partitions import read_partitions
 
-__all__ = ["JobHistory", "cluster_facts", "cluster_of", "events_of", "find_event", "history_of", "inputs_behind", "job_events"]
+__all__ = [
+    "JobHistory",
+    "cluster_facts",
+    "cluster_of",
+    "events_of",
+    "find_event",
+    "history_of",
+    "inputs_behind",
+    "job_called",
+    "job_events",
+]
 
 _PASSED: Final = 200
 """Records that a scan passes in the time of one seek, roughly: on SQLite 100, on Kafka several hundred."""
@@ -48,6 +58,12 @@ def cluster_facts(log: Searchable) -> Iterator[Event[Data]]:
 def events_of(log: Searchable, job: str) -> list[Event[Data]]:
     """Return all events of one job, in order; empty if the log has no such job."""
     return [decode(record.message) for record in log.records_of(job, ("job-events",))]
+
+
+def job_called(log: Searchable, job: str) -> str:
+    """Return namespace and name of a job, or its id if the log has no such job."""
+    opened = next((event.data for event in events_of(log, job) if isinstance(event.data, JobOpened)), None)
+    return job if opened is None else f"{opened.namespace}/{opened.name}"
 
 
 def cluster_of(log: Searchable, job: str) -> str:

@@ -32,6 +32,8 @@ from engine.events.decisions import (
     DecidedBound,
     DecidedEnqueued,
     DecidedEvicted,
+    DecidedNoticed,
+    DecidedNoticeEnded,
     DecidedPipelined,
     DecidedUnschedulable,
     DecisionAccepted,
@@ -51,7 +53,15 @@ from engine.events.inputs import (
     PodObserved,
     RowUnreadable,
 )
-from engine.events.jobs import JobForgotten, JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
+from engine.events.jobs import (
+    JobForgotten,
+    JobNoticeAnswered,
+    JobObjectDeleted,
+    JobOpened,
+    JobPhaseChanged,
+    JobRevised,
+    TaskPhaseChanged,
+)
 from engine.events.outcomes import (
     Anomaly,
     CommandRefused,
@@ -110,7 +120,8 @@ def _revised(data: JobRevised, at: str) -> str:
 def _phase(data: JobPhaseChanged, at: str) -> str:
     guess = ", as its attempts show" if data.inferred else ""
     reason = data.reason if data.reason != data.phase else None
-    return f"the job went from {data.previous} to {data.phase}{_because(reason)} {at}{guess}{quoted(data.message)}"
+    until = f", until {moment(data.deadline)}" if data.deadline is not None else ""
+    return f"the job went from {data.previous} to {data.phase}{_because(reason)} {at}{until}{guess}{quoted(data.message)}"
 
 
 def _task_phase(data: TaskPhaseChanged, at: str) -> str:
@@ -250,12 +261,22 @@ def _accepted(data: DecisionAccepted, at: str) -> str:
         return f"the scheduler let {plural(len(data.placements), 'pod')} wait for room on {nodes} {at}"
     if data.kind == "unschedulable":
         return f"the scheduler could not place the job {at}{_because(data.reason)}{quoted(data.message)}"
+    if data.kind == "noticed":
+        return f"the job became part of a notice of preemption {at}"
+    if data.kind == "notice_ended":
+        stopped = f", and the job is stopped for job {data.preemptor}" if data.preemptor else ""
+        return f"the notice of preemption was {data.reason} {at}{stopped}"
     what = plural(len(data.attempts), "pod") if data.attempts else "the job"
     return f"the scheduler evicted {what} {at}{_because(data.reason)}{f' for job {data.preemptor}' if data.preemptor else ''}"
 
 
 def _not_accepted(data: DecisionRefused, at: str) -> str:
     return f"the decision {data.kind} was refused {at}: {data.message or data.reason}"
+
+
+def _notice_answered(data: JobNoticeAnswered, at: str) -> str:
+    what = "let the job go before the deadline of" if data.answer == "acknowledged" else "asked for the withdrawal of"
+    return f"{_by(data.by)} {what} notice {data.notice} {at}{_because(data.reason)}"
 
 
 def _settled(data: EffectSettled, at: str) -> str:
@@ -332,6 +353,9 @@ _CLAUSES: Final[dict[type[Data], Teller]] = {
     DecidedBound: lambda data, at: f"the scheduler decided on nodes for {plural(len(data.placements), 'pod')} {at}",
     DecidedPipelined: lambda data, at: f"the scheduler let {plural(len(data.placements), 'pod')} wait for room {at}",
     DecidedEvicted: lambda data, at: f"the scheduler decided on an eviction {at}{_because(data.reason)}",
+    DecidedNoticed: lambda data, at: f"the scheduler gave notice {at}: the job is a {data.role} of notice {data.notice}",
+    DecidedNoticeEnded: lambda data, at: f"the scheduler ended notice {data.notice} for the job {at}: {data.outcome}",
+    JobNoticeAnswered: _notice_answered,
     DecidedUnschedulable: lambda data, at: f"the scheduler found no place {at}{_because(data.reason)}",
     EffectRequested: _requested,
     EffectSettled: _settled,

@@ -9,11 +9,10 @@ from typing import Any, Final
 from engine.events import Data, Event, decode
 from engine.events.attempts import AttemptBound, AttemptEnded
 from engine.events.decisions import DecisionAccepted
-from engine.events.jobs import JobOpened
 from engine.events.scheduling import JobExplained
 from engine.events.times import format_time
 from engine.history.formatting import amount, brief, listed, moment, plural, sentence
-from engine.history.reading import events_of
+from engine.history.reading import job_called
 from engine.log.port import SearchableLog
 
 __all__ = ["Waiting", "promise_of", "waiting_of"]
@@ -59,6 +58,10 @@ _REASONS: Final[dict[str, tuple[str, str]]] = {
         "free or add what the nodes lack, or ask for less",
     ),
     "NoVictims": ("no node becomes free enough by evicting whom it may evict", "wait, or add nodes"),
+    "NoticeGiven": (
+        "jobs of queue {about} have been given notice for it",
+        "wait for the deadline, or have the victims acknowledge: `lahar preemptions list`",
+    ),
     "PluginFailed": ("{message}", "correct the plugin, or take it out of the configuration"),
     "Waiting": ("nothing stops it, its turn has not come", "wait"),
 }
@@ -158,7 +161,7 @@ def waiting_of(log: SearchableLog, job: str, known: int | None = None) -> Waitin
             found = decode(message)
     if found is None or not found.data.reason:
         return None
-    return Waiting(found, {ahead: _name(log, ahead) for ahead in found.data.ahead})
+    return Waiting(found, {ahead: job_called(log, ahead) for ahead in found.data.ahead})
 
 
 def promise_of(events: Iterable[Event[Data]]) -> list[str]:
@@ -181,8 +184,3 @@ def promise_of(events: Iterable[Event[Data]]) -> list[str]:
         return []
     nodes = listed(sorted(set(promised.values())))
     return [sentence(f"The scheduler has promised {plural(len(promised), 'pod')} the places that others are leaving on {nodes}")]
-
-
-def _name(log: SearchableLog, job: str) -> str:
-    opened = next((event.data for event in events_of(log, job) if isinstance(event.data, JobOpened)), None)
-    return job if opened is None else f"{opened.namespace}/{opened.name}"

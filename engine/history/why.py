@@ -20,6 +20,7 @@ from engine.events.times import format_time
 from engine.history.advice import advice
 from engine.history.fold import fold
 from engine.history.formatting import NAMED, agree, brief, length, listed, moment, plural, sentence
+from engine.history.noticed import Noticed
 from engine.history.phrases import attempt_of, exit_words, fate, limit, quoted
 from engine.history.reading import JobHistory
 from engine.history.replicas import GROUPS, Group, groups_of, needs, refusals, waiting_tasks
@@ -65,6 +66,8 @@ class Explanation:
     """Advice for the reasons described, where there is some."""
     waiting: Waiting | None = None
     """Why the job waits for the scheduler of this engine."""
+    notice: Noticed | None = None
+    """The open notice of preemption that the job is part of."""
 
     def sentences(self) -> list[str]:
         """Return the whole answer as sentences, in reading order."""
@@ -79,6 +82,7 @@ class Explanation:
             "headline": self.headline,
             "details": self.details,
             "waiting": None if self.waiting is None else self.waiting.document(),
+            "notice": None if self.notice is None else self.notice.document(),
             "replicas": [group.document() for group in self.replicas],
             "advice": self.advice,
             "causes": [
@@ -99,12 +103,13 @@ def why_event(history: JobHistory, event: Event[Data]) -> Explanation:
     return Explanation(sentence(describe(event)), details, links)
 
 
-def why_job(history: JobHistory, waiting: Waiting | None = None) -> Explanation | None:
+def why_job(history: JobHistory, waiting: Waiting | None = None, notice: Noticed | None = None) -> Explanation | None:
     """Explain why a job is in its phase; `None` if the history holds no job.
 
     Args:
         history: its events.
         waiting: why it waits for the scheduler of this engine, where it does.
+        notice: the open notice of preemption that it is part of, where there is one.
 
     The details depend on the phase: what the job waits for, who or what stopped it, which attempts failed first, and always what
     happened on the way; the causes end with a report of its owner or a person's command.
@@ -120,6 +125,7 @@ def why_job(history: JobHistory, waiting: Waiting | None = None) -> Explanation 
     if job.parked:
         details.append(_parked(job.parked))
     details += of_object(job)
+    details += notice.sentences() if notice is not None else []
     if job.phase not in _ACTIVE:
         waiting = None
     promise = promise_of(history.events) if waiting is None and job.phase in _ACTIVE else []
@@ -140,9 +146,9 @@ def why_job(history: JobHistory, waiting: Waiting | None = None) -> Explanation 
     reasons = [(job.reason, "", None), *needs(groups[:GROUPS])]
     if waiting is not None or promise:  # its pods are Queued until the scheduler gives them nodes
         reasons = [reason for reason in reasons if reason[0] != "Queued"]
-    told = [waiting.advice()] if waiting is not None else []
+    told = [notice.advice()] if notice is not None else [waiting.advice()] if waiting is not None else []
     told += advice(reasons, job.namespace)
-    return Explanation(_headline(job), details, links, groups[:GROUPS], told, waiting)
+    return Explanation(_headline(job), details, links, groups[:GROUPS], told, waiting, notice)
 
 
 def of_object(job: JobView) -> list[str]:

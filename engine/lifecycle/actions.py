@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from engine.events.actions import ActionDeferred, ActionTaken, DelaysCancelled, EventRaised, TimerCancelled, TimerSet
+from engine.events.decisions import DecidedNoticed
 from engine.events.jobs import JobPhaseChanged
 from engine.events.outcomes import Anomaly
 from engine.lifecycle.errors import InvariantError
@@ -29,7 +30,7 @@ from statemachines.raising import fires, matching, subject_of, too_deep
 from statemachines.sync import pod_name
 from statemachines.vocabulary import ACTIONS, FINISHED_JOB_PHASES, INTERNAL_ACTIONS, USER_ACTIONS, FailureClass, failure_class
 
-__all__ = ["cancel", "delays", "execute", "failure_behind", "raise_event", "settle"]
+__all__ = ["cancel", "change_phase", "delays", "execute", "failure_behind", "raise_event", "settle"]
 
 _MANY: Final = 64
 """Rounds after which a job that is not stable is parked; every phase is left at most a few times."""
@@ -83,7 +84,7 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
     reason = "StoppedByUser" if order.commanded and order.action in _STOPS else "KilledByAction"
     if order.action == "RequeueJob":
         reason = EVICTED
-    yield from kill(turn, job, plan, scope, order, reason)
+    yield from kill(turn, job, plan, scope, order, order.ends or reason)
     counts, tasks = when_killed(job)
     answer = next_phase(
         phase,
@@ -97,7 +98,7 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
         requeued=job.requeued,
     )
     if answer.phase != job.phase:
-        yield from _change_phase(
+        yield from change_phase(
             turn,
             job,
             answer.phase,
@@ -107,16 +108,38 @@ def _take(turn: Turn, job: Job, order: Order) -> Events:
         )
 
 
-def _change_phase(turn: Turn, job: Job, phase: str, *, reason: str | None, retry_count: int, restarts: int) -> Events:
+def change_phase(
+    turn: Turn,
+    job: Job,
+    phase: str,
+    *,
+    reason: str | None,
+    retry_count: int | None = None,
+    restarts: int | None = None,
+    opened: DecidedNoticed | None = None,
+) -> Events:
+    """Change the phase of a job, and end what ends with it.
+
+    Args:
+        turn: the turn.
+        job: the job.
+        phase: the new phase.
+        reason: the action or rule that led to it.
+        retry_count: retries from now on; `None`: as before.
+        restarts: the same of restarts.
+        opened: the notice that the job is part of from now on.
+    """
     changed = turn.event(
         job,
         JobPhaseChanged(
             phase,  # type: ignore[arg-type]  # the phase rule answers with a JobPhase
             job.phase,
             reason=reason,
-            retry_count=retry_count,
-            restarts=restarts,
+            retry_count=job.retry_count if retry_count is None else retry_count,
+            restarts=job.restarts if restarts is None else restarts,
             version=job.version,
+            notice="" if opened is None else opened.notice,
+            deadline=None if opened is None else opened.deadline,
         ),
         max(job.since, turn.time),
     )
@@ -193,7 +216,7 @@ def _sync(turn: Turn, job: Job) -> Events:
     if phase == job.phase == "Aborted" and job.object_deleted is not None:  # nobody can resume a deleted job
         phase, reason = "Terminated", "Deleted"
     if phase != job.phase:
-        yield from _change_phase(turn, job, phase, reason=reason, retry_count=job.retry_count, restarts=job.restarts)
+        yield from change_phase(turn, job, phase, reason=reason)
 
 
 def _why(job: Job, phase: str) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from engine.events.actions import EventRaised
 from engine.events.inputs import CommandIssued, CustomEventRaised
 from engine.kubernetes.manifests.event_schemas import data_fault
+from engine.lifecycle import notices
 from engine.lifecycle.actions import execute, raise_event, settle
 from engine.lifecycle.job import Job
 from engine.lifecycle.orders import Order
@@ -19,6 +20,8 @@ def objection(job: Job, command: CommandIssued) -> str | None:
     """Return why a command cannot be carried out in the job's present state; `None`: it can."""
     if not job.managed:
         return "the job is only observed: somebody else controls it"
+    if command.action in notices.ANSWERS:
+        return notices.objection_to_answer(job, command.action)
     if command.action not in USER_ACTIONS:
         return f"{command.action} is internal; use one of {', '.join(sorted(USER_ACTIONS))}"
     if job.phase in FINISHED_JOB_PHASES:
@@ -51,6 +54,9 @@ def _objection_to_target(job: Job, command: CommandIssued) -> str | None:
 
 def commanded(turn: Turn, job: Job, command: CommandIssued) -> Events:
     """Carry out a command without an objection."""
+    if command.action in notices.ANSWERS:
+        yield from notices.answer(turn, job, command)
+        return
     order = Order(
         command.action,  # type: ignore[arg-type]  # `objection` lets only user actions pass
         task=command.task,

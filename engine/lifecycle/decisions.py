@@ -15,6 +15,8 @@ from engine.events.decisions import (
     DecidedBound,
     DecidedEnqueued,
     DecidedEvicted,
+    DecidedNoticed,
+    DecidedNoticeEnded,
     DecidedPipelined,
     DecidedUnschedulable,
     DecisionAccepted,
@@ -26,6 +28,7 @@ from engine.events.decisions import (
 )
 from engine.lifecycle.actions import execute, settle
 from engine.lifecycle.job import Attempt, Job
+from engine.lifecycle.notices import objection_to_decision, open_notice, take_end
 from engine.lifecycle.orders import Order
 from engine.lifecycle.pods import bind_decided, evict, group_phase
 from engine.lifecycle.refused_inputs import is_known, say
@@ -42,6 +45,8 @@ _KINDS: Final[dict[type[DecisionEvent], DecisionKind]] = {
     DecidedPipelined: "pipelined",
     DecidedEvicted: "evicted",
     DecidedUnschedulable: "unschedulable",
+    DecidedNoticed: "noticed",
+    DecidedNoticeEnded: "notice_ended",
 }
 
 _Objection = tuple[Refusal, str]
@@ -72,6 +77,8 @@ def _accepted(decision: str, kind: DecisionKind, data: DecisionEvent) -> Decisio
             return DecisionAccepted(decision, kind, attempts=data.attempts, reason=data.reason, preemptor=data.preemptor)
         case DecidedUnschedulable():
             return DecisionAccepted(decision, kind, reason=data.reason, message=data.message)
+        case DecidedNoticeEnded():
+            return DecisionAccepted(decision, kind, reason=data.outcome, preemptor=data.preemptor)
         case _:
             return DecisionAccepted(decision, kind)
 
@@ -87,6 +94,10 @@ def _follow(turn: Turn, job: Job, data: DecisionEvent) -> Events:
         case DecidedEvicted():
             yield from evict(turn, job, [job.tasks[one.task].slots[one.index] for one in data.attempts])
             yield from settle(turn, job)
+        case DecidedNoticed():
+            yield from open_notice(turn, job, data)
+        case DecidedNoticeEnded():
+            yield from take_end(turn, job, data)
         case _:
             pass
 
@@ -101,6 +112,8 @@ def _objection(state: ShardState, job: Job, event: Event[DecisionEvent]) -> _Obj
         return "OtherScheduler", f"the job names the scheduler {job.spec.scheduler_name}"
     if job.phase in FINISHED_JOB_PHASES:
         return "Ended", f"the job is {job.phase}, which is final"
+    if isinstance(data, DecidedNoticeEnded):  # also if the specification has changed since: nobody else would end the phase
+        return objection_to_decision(job, data)
     if data.seen < job.settled:
         return "Stale", f"it was made on event {data.seen} of the job, whose specification or group changed with {job.settled}"
     phase = group_phase(job)
@@ -120,6 +133,8 @@ def _objection(state: ShardState, job: Job, event: Event[DecisionEvent]) -> _Obj
                     f"{len(data.attempts)} attempts, of at most {PODS}: evict them in several decisions, or the whole job",
                 )
             return _to_attempts(job, data.attempts, placed=False)
+        case DecidedNoticed():
+            return objection_to_decision(job, data)
         case _:
             return None
 

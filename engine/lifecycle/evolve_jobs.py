@@ -21,7 +21,7 @@ from engine.events.actions import (
 from engine.events.decisions import DecisionAccepted, DecisionRefused
 from engine.events.excerpts import gist
 from engine.events.ids import is_separate_job_id
-from engine.events.jobs import JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
+from engine.events.jobs import JobNoticeAnswered, JobObjectDeleted, JobOpened, JobPhaseChanged, JobRevised, TaskPhaseChanged
 from engine.events.outcomes import (
     Anomaly,
     CommandRefused,
@@ -119,7 +119,7 @@ def _job_phase_changed(state: ShardState, job: Job, data: JobPhaseChanged, event
     job.phase, job.reason, job.since = data.phase, data.reason, event.time
     job.gist = gist(data.message)
     job.retry_count, job.restarts = data.retry_count, data.restarts
-    job.inferred = data.inferred
+    job.inferred, job.notice = data.inferred, data.notice
     if data.phase == "Pending":
         if not job.grouped:
             job.grouped, job.settled = True, event.sequence
@@ -371,6 +371,7 @@ JOBS: Final[dict[type[Data], Handler]] = {
     TimerFired: _timer_gone,
     EffectSettled: _effect_settled,
     CommandRefused: _refused,
+    JobNoticeAnswered: _marks_input,
     RowRejected: _row_rejected,
     LetterDiscarded: _letter_discarded,
     DecisionAccepted: _decision_accepted,

@@ -12,7 +12,15 @@ from typing import Any, Final, Literal
 
 from engine.events import Data, Event
 from engine.events.actions import EffectSettled, TimerCancelled
-from engine.events.decisions import DecidedBound, DecidedEnqueued, DecidedEvicted, DecidedPipelined, DecidedUnschedulable
+from engine.events.decisions import (
+    DecidedBound,
+    DecidedEnqueued,
+    DecidedEvicted,
+    DecidedNoticed,
+    DecidedNoticeEnded,
+    DecidedPipelined,
+    DecidedUnschedulable,
+)
 from engine.events.inputs import (
     CommandIssued,
     CustomEventRaised,
@@ -336,4 +344,6 @@ _RULES: Final[dict[type[Data], Rule]] = {
     DecidedPipelined: decided,
     DecidedEvicted: decided,
     DecidedUnschedulable: decided,
+    DecidedNoticed: decided,
+    DecidedNoticeEnded: decided,
 }

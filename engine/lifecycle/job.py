@@ -294,6 +294,8 @@ class Job:
     """Sequence of the last event that changed the specification or the group. A decision made on an earlier one is stale."""
     requeued: bool = False
     """The restart under way is a RequeueJob, which does not test the retries."""
+    notice: str = ""
+    """Of Privileged and WillEvicted: the notice of preemption that it is part of."""
     deferred: Deferred | None = None
     object_deleted: int | None = None
     """Recorded time at which the job object was observed gone."""

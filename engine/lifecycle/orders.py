@@ -27,6 +27,8 @@ class Order:
     """Requested by a person or by the deletion of the job, not by a rule."""
     cause: FailureClass | None = None
     """Class of the failure that caused it; `None`: no attempt caused it."""
+    ends: str = ""
+    """Reason of the ends of the attempts that it stops; empty: by the action."""
     depth: int = 0
     """Length of the chain of custom events that led to it."""
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from heapq import heappush
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from engine.events import Data, Event
 from engine.events.actions import ActionTaken, EffectRequested, EffectSettled
 from engine.events.attempts import AttemptBound, AttemptEnded, AttemptEvent, AttemptRunning, AttemptStarted, AttemptTerminating
 from engine.events.decisions import SCHEDULER, DecisionAccepted, DecisionRefused
 from engine.events.inputs import NodeDeleted, NodeObserved, ObjectApplied, ObjectDeleted
-from engine.events.jobs import JobForgotten, JobOpened, JobPhaseChanged, JobRevised
+from engine.events.jobs import JobForgotten, JobNoticeAnswered, JobOpened, JobPhaseChanged, JobRevised
 from engine.events.outcomes import JobParked, JobUnparked
 from engine.events.times import SECOND, Micros
 from engine.kubernetes.observation.fact_records import thing_record
+from engine.scheduling.job_records import AnsweredKind, Attempt, Group, Head, Open
+from engine.scheduling.notices.membership import confirm, note_phase
 from engine.scheduling.persist import cluster_record, group_record, head_record, page_record
-from engine.scheduling.state import Attempt, Group, Head, KnownJob, Open, State
+from engine.scheduling.state import CALM, KnownJob, State
 from engine.scheduling.upkeep import forget_job, place, remove, revise, shape_of, stand, update_thing
 from statemachines.vocabulary import FINISHED_JOB_PHASES
 
-__all__ = ["absorb", "await_answer", "pause", "touch", "touch_attempt"]
+__all__ = ["absorb", "await_answer", "be_patient", "touch", "touch_attempt"]
 
 _FACTS: Final = (NodeObserved, NodeDeleted, ObjectApplied, ObjectDeleted)
 _WHOLE_JOB: Final = frozenset({"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "RequeueJob"})
@@ -91,7 +93,7 @@ def _changed(state: State, known: KnownJob, event: Event[Data]) -> None:
 
 
 def _open(state: State, event: Event[Data], data: JobOpened) -> None:
-    head = Head(event.clusterid, data.namespace, event.time)
+    head = Head(event.clusterid, data.namespace, event.time, tenant=data.tenant, phase_since=event.time)
     known = KnownJob(event.subject, head)
     state.enter(known)
     if data.managed and data.spec.scheduler_name == SCHEDULER:
@@ -126,6 +128,7 @@ def _phase_changed(state: State, known: KnownJob, event: Event[JobPhaseChanged])
     phase, head = event.data.phase, known.head
     head.aborted = phase in {"Aborting", "Aborted"}
     head.finished = phase in FINISHED_JOB_PHASES
+    note_phase(head, event)
     if phase == "Pending":
         head.grouped = True
     if known.group is not None:
@@ -280,7 +283,7 @@ def _effect_settled(state: State, known: KnownJob, event: Event[EffectSettled]) 
 # --- answers --------------------------------------------------------------------------------------------------------------------
 
 
-def await_answer(state: State, known: KnownJob, decision: str, kind: Literal["enqueued", "bound", "evicted"], due: Micros) -> None:
+def await_answer(state: State, known: KnownJob, decision: str, kind: AnsweredKind, due: Micros) -> None:
     """Have a decision count as late if it is not answered in time."""
     known.head.open[decision] = Open(kind, due)
     heappush(state.unanswered, (due, known.id, decision))
@@ -289,6 +292,8 @@ def await_answer(state: State, known: KnownJob, decision: str, kind: Literal["en
 def _free(state: State, known: KnownJob, decision: str) -> None:
     """Free what a decision holds that was refused."""
     head, found = known.head, known.head.open.pop(decision, None)
+    if head.noticing == decision:
+        head.noticing = ""
     if head.enqueuing == decision:
         head.enqueuing = ""
         if head.phase == "Inqueue":
@@ -316,6 +321,12 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
             stand(state, known)
             _changed(state, known, event)
         return
+    if data.kind in {"noticed", "notice_ended"}:
+        for left in confirm(known, event):
+            touch_attempt(state, known, left)
+        stand(state, known)
+        _changed(state, known, event)
+        return
     for placed in data.placements if data.kind == "bound" else ():
         attempt = known.attempts.get((placed.task, placed.index, placed.attempt))
         if attempt is not None and attempt.phase == "Pending":
@@ -328,22 +339,46 @@ def _accepted(state: State, known: KnownJob, event: Event[DecisionAccepted]) -> 
             touch_attempt(state, known, attempt)
 
 
-def pause(times: int) -> Micros:
+def _pause(times: int) -> Micros:
     """Return how long to wait after what was in vain so many times: 1 s, each time twice as long, at most 64 s."""
     return min(SECOND << min(times - 1, 10), _LONGEST_RETRY)
+
+
+def be_patient(state: State, job: str, now: Micros) -> None:
+    """Have nobody evicted for a job for a second, and twice as long after each further round that evicts for it.
+
+    Where those who left are placed before it when their pods are made again, each second would evict them anew.
+    """
+    known = state.jobs.get(job)
+    if known is None or now == known.head.evicted:
+        return
+    head = known.head
+    head.evictions = head.evictions + 1 if now - head.evicted <= CALM else 1
+    head.evicted, head.patience = now, now + _pause(head.evictions)
+    touch(state, known)
+    stand(state, known)
 
 
 def _leave_alone(head: Head, moment: Micros) -> None:
     """Decide nothing about a job for a second after a refusal or a failed binding, and twice as long after each further one."""
     head.refusals += 1
-    head.retry = moment + pause(head.refusals)
+    head.retry = moment + _pause(head.refusals)
+
+
+def _answered(state: State, known: KnownJob, event: Event[JobNoticeAnswered]) -> None:
+    if event.data.notice == known.head.notice:
+        known.head.answered = (event.data.answer, event.id)
+        _changed(state, known, event)
 
 
 def _refused(state: State, known: KnownJob, event: Event[DecisionRefused]) -> None:
     head = known.head
     if known.group is None:
         return
-    _leave_alone(head, event.recordedtime)
+    if event.data.kind in {"noticed", "notice_ended"}:  # the job has gone on meanwhile; nothing is wrong with it
+        head.moved = event.id
+    else:
+        _leave_alone(head, event.recordedtime)
     _free(state, known, event.data.decision)
     refused = state.cluster(head.cluster).refused
     refused[event.data.reason] = refused.get(event.data.reason, 0) + 1
@@ -357,6 +392,7 @@ _JOB: Final[dict[type[Data], Callable[[State, KnownJob, Event[Any]], None]]] = {
     EffectRequested: _effect_requested,
     EffectSettled: _effect_settled,
     JobForgotten: _forgotten,
+    JobNoticeAnswered: _answered,
     JobParked: _parked,
     JobPhaseChanged: _phase_changed,
     JobRevised: _revised,

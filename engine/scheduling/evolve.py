@@ -9,16 +9,21 @@ from engine.events.decisions import (
     DecidedBound,
     DecidedEnqueued,
     DecidedEvicted,
+    DecidedNoticed,
+    DecidedNoticeEnded,
     DecidedPipelined,
     DecidedUnschedulable,
     DecisionEvent,
 )
+from engine.events.preemptions import NoticeRecord
 from engine.events.scheduling import DecisionTimedOut, GroupPhaseChanged, JobExplained, RoundEnded
-from engine.events.times import SECOND, Micros
-from engine.scheduling.absorb import await_answer, pause, touch, touch_attempt
+from engine.events.times import SECOND
+from engine.scheduling.absorb import await_answer, be_patient, touch, touch_attempt
 from engine.scheduling.explanations import changed
+from engine.scheduling.job_records import Claim, Open
+from engine.scheduling.notices.evolve import evolve_notice
 from engine.scheduling.persist import cluster_record
-from engine.scheduling.state import CALM, Claim, KnownJob, Open, State, next_mark
+from engine.scheduling.state import KnownJob, State, next_mark
 from engine.scheduling.upkeep import stand
 
 __all__ = ["ANSWER_WITHIN", "COUNTED", "evolve"]
@@ -34,6 +39,9 @@ def evolve(state: State, event: Event[Data]) -> None:
     data = event.data
     if isinstance(data, RoundEnded):
         _round(state, event, data)
+        return
+    if isinstance(data, NoticeRecord):
+        evolve_notice(state, event)  # type: ignore[arg-type]  # mypy does not narrow the event by its data
         return
     known = state.jobs.get(event.subject)
     if known is None:
@@ -85,9 +93,7 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
                     touch_attempt(state, known, attempt)
         case DecidedEvicted():
             await_answer(state, known, event.id, "evicted", due)
-            preemptor = state.jobs.get(data.preemptor)
-            if preemptor is not None:
-                _evicts(state, preemptor, event.recordedtime)
+            be_patient(state, data.preemptor, event.recordedtime)
             for key in data.attempts:
                 attempt = known.attempts.get((key.task, key.index, key.attempt))
                 if attempt is not None:
@@ -97,20 +103,16 @@ def _decided(state: State, known: KnownJob, event: Event[Data], data: DecisionEv
             head.promised = [(one.task, one.index, one.attempt, one.node) for one in data.placements]
         case DecidedUnschedulable():
             head.unschedulable = data.reason
-
-
-def _evicts(state: State, known: KnownJob, now: Micros) -> None:
-    """Have nobody evicted for a job for a second, and twice as long after each further round that evicts for it.
-
-    Where those who left are placed before it when their pods are made again, each second would evict them anew.
-    """
-    head = known.head
-    if now == head.evicted:
-        return
-    head.evictions = head.evictions + 1 if now - head.evicted <= CALM else 1
-    head.evicted, head.patience = now, now + pause(head.evictions)
-    touch(state, known)
-    stand(state, known)
+        case DecidedNoticed():
+            head.notice, head.noticing = data.notice, event.id
+            await_answer(state, known, event.id, "noticed", due)
+            stand(state, known)
+        case DecidedNoticeEnded():
+            await_answer(state, known, event.id, "notice_ended", due)
+            for attempt in known.attempts.values() if data.preemptor else ():
+                if attempt.live and (attempt.node or attempt.decided):
+                    attempt.claim = Claim(event.id)
+                    touch_attempt(state, known, attempt)
 
 
 def _noted(state: State, known: KnownJob, event: Event[Data]) -> None:

@@ -8,8 +8,8 @@ from typing import Final
 
 from engine.events.scheduling import JobExplained
 from engine.events.times import SECOND, Micros
-from engine.scheduling.session import Outcome
-from engine.scheduling.state import Head
+from engine.scheduling.job_records import Head
+from engine.scheduling.outcome import Outcome
 
 __all__ = ["NAMES", "changed", "due_at", "explanations"]
 

@@ -12,6 +12,8 @@ from engine.scheduling.state import State
 
 __all__ = ["figures"]
 
+_ENDS = ("executed", "withdrawn", "bound", "expired", "void")
+"""Of notices of preemption, and of the places that executed ones reserve."""
 _QUEUES = 100
 """Queues shown by name; anybody can name one that does not exist."""
 
@@ -29,6 +31,17 @@ def figures(state: State) -> Iterator[_Figure]:
             yield "scheduling_decided", "Jobs enqueued; attempts bound, pipelined, evicted.", "counter", (of, ("kind", kind)), count
         for reason, count in cluster.refused.items():
             yield "scheduling_refused", "Decisions that lifecycle refused.", "counter", (of, ("reason", reason)), count
+        open_notices = sum(notice.reserved is None for notice in cluster.model.notices.values())
+        yield "scheduling_open_notices", "Notices of preemption that are open.", "gauge", (of,), open_notices
+        for end in _ENDS:
+            ended = cluster.notices.get(end, 0)
+            yield (
+                "scheduling_notices",
+                "Notices of preemption and reservations, by their end.",
+                "counter",
+                (of, ("end", end)),
+                ended,
+            )
         yield "scheduling_late", "Decisions that were not answered in time.", "counter", (of,), cluster.late
         if not cluster.jobs:  # the last one that waited is gone, and no round follows
             continue

@@ -10,13 +10,26 @@ from typing import Any, Final
 
 from engine.events.inputs import NodeObserved, ObjectApplied
 from engine.events.pod_shape import LabelSelector, Requirement, pairs
+from engine.events.times import SECOND, Micros
 from engine.kubernetes.observation.cluster_facts import ClusterFacts
 from engine.scheduling.model.amounts import CPU, LARGEST, MEMORY, PODS, Amounts, read_amounts
 from engine.scheduling.model.budgets import Budget, Quota
 from engine.scheduling.model.entities import ONE_POD, Node, Taint
+from engine.scheduling.model.notices import Tenant
 from engine.scheduling.model.queues import Queue
 
-__all__ = ["DEFAULT_QUEUE", "GPU", "Priorities", "budgets_of", "node_of", "queue_of", "quotas_of", "weights_of"]
+__all__ = [
+    "DEFAULT_QUEUE",
+    "GPU",
+    "Priorities",
+    "budgets_of",
+    "micros",
+    "node_of",
+    "queue_of",
+    "quotas_of",
+    "tenants_of",
+    "weights_of",
+]
 
 DEFAULT_QUEUE: Final = "default"
 """A queue that is there without being given: jobs that name none are in it (Volcano)."""
@@ -26,6 +39,8 @@ GPU: Final = "nvidia.com/gpu"
 _NOT_READY: Final = Taint("node.kubernetes.io/not-ready")
 _HIERARCHY: Final = "volcano.sh/hierarchy"
 _WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+_LONGEST: Final = 10**9
+"""Seconds."""
 _BROKEN: Final = (ValueError, TypeError, AttributeError, KeyError)
 
 
@@ -55,12 +70,21 @@ def queue_of(name: str, given: ObjectApplied | None) -> Queue | None:
             int(spec.get("priority", 0)),
             spec.get("reclaimable") is not False,
             spec.get("parent") or "",
+            preemption=spec.get("preemption") or "immediate",
+            notice_delay=micros(spec.get("preemptionDelaySeconds", 300)),
+            reservation=micros(spec.get("reservationSeconds", 60)),
+            min_run=micros(spec.get("minRunSeconds") or 0),
             annotations={
                 name: spec[key] for name, key in ((_HIERARCHY, "hierarchy"), (_WEIGHTS, "hierarchyWeights")) if spec.get(key)
             },
         )
     except _BROKEN:
         return None
+
+
+def micros(seconds: int) -> Micros:
+    """Return a length of time in microseconds; what is longer than 31 years is 31 years."""
+    return min(int(seconds), _LONGEST) * SECOND
 
 
 def _objects(facts: ClusterFacts, cluster: str, kind: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -112,6 +136,15 @@ def weights_of(facts: ClusterFacts, cluster: str) -> dict[str, int]:
         weight = spec.get("weight")
         if isinstance(weight, int) and weight > 0:
             found[name] = weight
+    return found
+
+
+def tenants_of(facts: ClusterFacts, cluster: str) -> dict[str, Tenant]:
+    """Return what tenants may do, and before whom; one that is not given has priority 0 and may preempt nobody."""
+    found = {}
+    for name, spec in _objects(facts, cluster, "Tenant"):
+        priority = spec.get("priority")
+        found[name] = Tenant(priority if isinstance(priority, int) else 0, spec.get("mayPreempt") is True)
     return found
 
 

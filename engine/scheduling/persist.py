@@ -10,7 +10,9 @@ from msgspec import Struct, msgpack
 
 from engine.events.times import Micros
 from engine.kubernetes.observation.fact_records import dump_thing, load_thing, thing_named, thing_record
-from engine.scheduling.state import PAGE, Attempt, ClusterState, Group, Head, KnownJob, State
+from engine.scheduling.job_records import Attempt, Group, Head
+from engine.scheduling.model.notices import Notice, cluster_of, number_of
+from engine.scheduling.state import PAGE, ClusterState, KnownJob, State
 from engine.scheduling.upkeep import place, stand, update_thing
 
 __all__ = ["cluster_record", "dump", "group_record", "head_record", "load", "page_record", "records"]
@@ -19,6 +21,7 @@ _HEAD: Final = "head/"
 _GROUP: Final = "group/"
 _PAGE: Final = "attempts/"
 _CLUSTER: Final = "cluster/"
+_NOTICE: Final = "notice/"
 
 
 class _Cluster(Struct, array_like=True):
@@ -35,12 +38,15 @@ class _Cluster(Struct, array_like=True):
     late: int
     pending: dict[str, int]
     oldest: dict[str, Micros] = {}
+    opened: int = 0
+    notices: dict[str, int] = {}
 
 
 _write: Final = msgpack.Encoder().encode
 _read_head: Final = msgpack.Decoder(Head).decode
 _read_group: Final = msgpack.Decoder(Group).decode
 _read_page: Final = msgpack.Decoder(list[Attempt]).decode
+_read_notice: Final = msgpack.Decoder(Notice).decode
 _read_cluster: Final[Callable[[bytes], _Cluster | int]] = msgpack.Decoder(_Cluster | int).decode
 """A number: rounds that have ended in a cluster of which nothing is known any more."""
 
@@ -65,6 +71,11 @@ def cluster_record(cluster: str) -> str:
     return _CLUSTER + cluster
 
 
+def notice_record(notice: str) -> str:
+    """Name the record of a notice."""
+    return _NOTICE + notice
+
+
 def records(state: State) -> Iterator[str]:
     """Yield the name of every record."""
     for ident, known in state.jobs.items():
@@ -73,6 +84,7 @@ def records(state: State) -> Iterator[str]:
             yield group_record(ident)
         yield from (page_record(ident, page * PAGE) for page in known.pages)
     yield from map(cluster_record, (*state.clusters, *state.ended))
+    yield from (notice_record(ident) for cluster in state.clusters.values() for ident in cluster.model.notices)
     yield from map(thing_record, state.facts.things())
 
 
@@ -87,6 +99,10 @@ def dump(state: State, record: str) -> bytes | None:
             found = state.clusters.get(name)
             rounds = state.ended.get(name)
             return _write(_cluster(found)) if found is not None else None if rounds is None else _write(rounds)
+        case "notice/":
+            where = state.clusters.get(cluster_of(name))
+            notice = None if where is None else where.model.notices.get(name)
+            return None if notice is None else _write(notice)
         case "attempts/":
             page, _, name = name.partition("/")
             known = state.jobs.get(name)
@@ -100,8 +116,10 @@ def dump(state: State, record: str) -> bytes | None:
 
 def _cluster(found: ClusterState) -> _Cluster:
     marks = found.own, found.other, found.wake, found.floor
-    refused = dict(sorted(found.refused.items()))
-    return _Cluster(found.rounds, *marks, found.scheduler.memory, found.counts, refused, found.late, found.pending, found.oldest)
+    refused, notices = dict(sorted(found.refused.items())), dict(sorted(found.notices.items()))
+    kept = _Cluster(found.rounds, *marks, found.scheduler.memory, found.counts, refused, found.late, found.pending, found.oldest)
+    kept.opened, kept.notices = found.opened, notices
+    return kept
 
 
 def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
@@ -110,6 +128,7 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
     pages: dict[str, list[Attempt]] = {}
     heads: dict[str, Head] = {}
     clusters: dict[str, _Cluster] = {}
+    notices: list[Notice] = []
     for record, content in stored:
         thing = thing_named(record)
         if thing is not None:
@@ -122,6 +141,8 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
             groups[name] = _read_group(content)
         elif kind == "attempts":
             pages.setdefault(name.partition("/")[2], []).extend(_read_page(content))
+        elif kind == "notice":
+            notices.append(_read_notice(content))
         elif isinstance(cluster := _read_cluster(content), int):
             state.ended[name] = cluster
         else:
@@ -134,6 +155,11 @@ def load(state: State, stored: Iterable[tuple[str, bytes]]) -> None:
         found.wake, found.floor = kept.wake, kept.floor
         found.scheduler.memory, found.counts, found.refused = kept.memory, kept.counts, kept.refused
         found.late, found.pending, found.oldest = kept.late, kept.pending, kept.oldest
+        found.opened, found.notices = kept.opened, kept.notices
+    for notice in sorted(notices, key=lambda notice: (cluster_of(notice.id), number_of(notice.id))):
+        model = state.cluster(cluster_of(notice.id)).model
+        model.notices[notice.id] = notice
+        model.noticed |= dict.fromkeys((notice.preemptor, *notice.victims), notice.id)
     for name, head in sorted(heads.items()):
         known = KnownJob(name, head, groups.get(name))
         state.enter(known)

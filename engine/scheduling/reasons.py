@@ -33,6 +33,7 @@ ReasonCode = Literal[
     "TopologySpread",
     "RevocableZone",
     "NoVictims",
+    "NoticeGiven",
     "PluginFailed",
     "Waiting",
 ]
@@ -51,6 +52,7 @@ ReasonCode = Literal[
   `NodeAffinity`, `Taint` (not tolerated), `HostPort` (taken), `PodAffinity`, `PodAntiAffinity`, `TopologySpread` (too many in
   the domain), `RevocableZone` (outside its hours, or not for this pod).
 - `NoVictims`: no node becomes free enough by evicting whom it may evict.
+- `NoticeGiven`: jobs of its queue have been given notice, and are stopped for it at the deadline.
 - `PluginFailed`: a plugin failed when it was asked about the job; it is held until the next round.
 - `Waiting`: nothing stops it; its turn has not come.
 """

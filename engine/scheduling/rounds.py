@@ -21,21 +21,21 @@ from engine.events.decisions import (
     EvictionReason,
     Placement,
 )
-from engine.events.ids import output_id
 from engine.events.scheduling import DecisionTimedOut, GroupPhase, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND, Micros
 from engine.scheduling.errors import PluginError
 from engine.scheduling.explanations import NAMES, due_at, explanations
+from engine.scheduling.job_records import Slot
 from engine.scheduling.model.entities import Task
+from engine.scheduling.notices.following import follow
+from engine.scheduling.outcome import Outcome
 from engine.scheduling.reasons import Reason
-from engine.scheduling.session import Outcome
-from engine.scheduling.state import ClusterState, KnownJob, Slot, State
+from engine.scheduling.state import ClusterState, KnownJob, State
+from engine.scheduling.turn import Turn
 from engine.scheduling.upkeep import place, stand
 
-__all__ = ["STAGE", "Turn", "given_up", "run_round", "timed_out"]
+__all__ = ["given_up", "run_round", "timed_out"]
 
-STAGE: Final = "scheduling"
-_SOURCE: Final = "lahar/scheduling"
 _EVICTED_BY: Final[dict[str, EvictionReason]] = {"preempt": "Preempted", "reclaim": "Reclaimed", "shuffle": "Shuffled"}
 _AT_ONCE: Final = 250
 """Attempts that one decision may evict."""
@@ -45,31 +45,6 @@ _OF_CLASSES: Final = frozenset({"predicate", "pod_predicate", "node_order", "bat
 """Extension points where plugins judge classes of pods."""
 _AGAIN: Final = 60 * SECOND
 """After a round that was given up."""
-
-
-@dataclass(slots=True)
-class Turn:
-    """Makes the events that follow from one timer; each is applied before the next is made."""
-
-    state: State
-    now: Micros
-    """Recorded time of the events."""
-    time: Micros
-    """When the timer was due."""
-
-    def about(self, known: KnownJob, data: Data, cause: str) -> Event[Any]:
-        """Make the next event about a job."""
-        head = known.head
-        sequence = (head.written if data.TOPIC == "decisions" else head.noted) + 1
-        ident = output_id(STAGE, f"{data.TOPIC}/{known.id}", sequence)
-        return Event(ident, _SOURCE, data.TYPE, known.id, self.time, self.now, sequence, known.id, cause, head.cluster, data)
-
-    def ended(self, cluster: ClusterState, data: RoundEnded) -> Event[Any]:
-        """Make the event of a round; the first change that asked for it is its cause."""
-        cause = min(filter(None, (cluster.own, cluster.other)), default=(0, ""))[1]
-        number = cluster.rounds + 1
-        ident = output_id(STAGE, f"round/{cluster.id}", number)
-        return Event(ident, _SOURCE, data.TYPE, cluster.id, self.time, self.now, number, "", cause, cluster.id, data)
 
 
 @dataclass(slots=True)
@@ -96,22 +71,29 @@ def run_round(turn: Turn, cluster: ClusterState, limit: int) -> Iterator[Event[A
     try:
         found = _search(turn.state, cluster, turn.now, limit)
     except PluginError as error:
-        yield from given_up(turn, cluster, str(error))
+        ended = turn.ended(cluster, _given_up(turn, cluster, str(error)))
+        yield ended
+        yield from follow(turn, cluster, None, ended.id)
         return
     ended = turn.ended(cluster, _summary(turn.state, cluster, found))
     yield ended
     jobs = turn.state.jobs
     for ident, data in _decisions(turn.state, found):
         yield turn.about(jobs[ident], data, ended.id)
+    yield from follow(turn, cluster, found.outcome, ended.id)
     for ident, explained in _explained(turn.state, cluster, found, turn.now):
         yield turn.about(jobs[ident], explained, ended.id)
 
 
 def given_up(turn: Turn, cluster: ClusterState, error: str) -> Iterator[Event[Any]]:
     """Yield that a round cannot be run; it is tried again in a minute, or when something changes."""
+    yield turn.ended(cluster, _given_up(turn, cluster, error))
+
+
+def _given_up(turn: Turn, cluster: ClusterState, error: str) -> RoundEnded:
     pending, oldest = _pending(turn.state, cluster.explained)
     after, memory = turn.now + _AGAIN, cluster.scheduler.memory
-    yield turn.ended(cluster, RoundEnded(pending=pending, oldest=oldest, next=after, memory=memory, error=error))
+    return RoundEnded(pending=pending, oldest=oldest, next=after, memory=memory, error=error)
 
 
 def timed_out(turn: Turn, known: KnownJob, decision: str) -> Iterator[Event[Any]]:

@@ -11,12 +11,13 @@ from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, PodClass, Task
+from engine.scheduling.outcome import Outcome
 from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Candidates, Placement
 from engine.scheduling.plugins import make_plugin
 from engine.scheduling.plugins.gang import only_terminating
 from engine.scheduling.reasons import Reason
-from engine.scheduling.session import Outcome, Plugin, Session
+from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Scheduler"]
 
@@ -57,6 +58,8 @@ class Scheduler:
         """Revision of the cluster after a round that decided nothing, and that round's time."""
         self.again: int | None = None
         """When whoever runs rounds wants one though nothing has changed (microseconds); `None`: never."""
+        self._look_again: int | None = None
+        """When time alone lets somebody be given notice, by the last round that looked."""
         self._stopwatch = stopwatch
         self.seconds = dict.fromkeys(("open", *configuration.actions, "close"), 0.0)
         """Action → what it took of all rounds by the stopwatch; `open` and `close`: what came before and after the actions.
@@ -120,6 +123,7 @@ class Scheduler:
         with self._timed("close"):
             close(session)
         outcome = session.outcome
+        self._look_again = outcome.look_again
         self._unchanged = None
         if not (outcome.enqueued or outcome.bound or outcome.evicted or outcome.phases):
             self._unchanged = (self._cluster.revision, now)
@@ -128,8 +132,7 @@ class Scheduler:
     def next_change(self, now: int) -> int | None:
         """Return when a round may find something else by time alone, after the one at `now` (microseconds); `None`: never."""
         changes = [at for tier in self._tiers for plugin in tier if (at := plugin.next_change(now)) is not None]
-        if self.again is not None and self.again > now:
-            changes.append(self.again)
+        changes += [at for at in (self.again, self._look_again) if at is not None and at > now]
         return min(changes, default=None)
 
     @property

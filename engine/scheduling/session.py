@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Literal
 
-from engine.events.scheduling import GroupPhase
 from engine.scheduling.answers import PERMIT, REJECT, Invalid, QueueShare, Vote
 from engine.scheduling.configuration import Arguments, Configuration, PluginOption
 from engine.scheduling.decision_size import DecisionSizes
@@ -18,38 +16,10 @@ from engine.scheduling.model.amounts import Amounts
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
+from engine.scheduling.outcome import Outcome
 from engine.scheduling.reasons import Reason, ReasonCode
 
-__all__ = ["Outcome", "Plugin", "Session"]
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What a session decided. Every list is in the order of the decisions."""
-
-    enqueued: list[Job] = field(default_factory=list)
-    bound: list[tuple[Task, str]] = field(default_factory=list)
-    """Task → node."""
-    pipelined: list[tuple[Task, str]] = field(default_factory=list)
-    """Tasks that are promised a place on a node once others have left it."""
-    evicted: list[tuple[Task, str]] = field(default_factory=list)
-    """Task → the action that evicts it."""
-    unschedulable: list[Job] = field(default_factory=list)
-    """Jobs that wait or changed, and have fewer tasks with a place than they need (Volcano: condition Unschedulable)."""
-    phases: list[tuple[Job, GroupPhase]] = field(default_factory=list)
-    """Jobs whose phase changed at the end, with the new one."""
-    more: bool = False
-    """The round stopped at its limit: the next one goes on where it did."""
-    reasons: dict[str, Reason] = field(default_factory=dict)
-    """Key of a job that stays pending and is promised nothing → why."""
-    waiting: dict[str, list[str]] = field(default_factory=dict)
-    """Queue → keys of its jobs that have a reason, the first one first."""
-    preemptors: dict[str, str] = field(default_factory=dict)
-    """Key of an evicted task → key of the job that is promised its place; absent: none in particular."""
-    bound_of: dict[str, int] = field(default_factory=dict)
-    """Key of a job → how many of its tasks are bound: they are one decision."""
-    skipped: bool = False
-    """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
+__all__ = ["Plugin", "Session"]
 
 
 class Plugin:
@@ -175,6 +145,11 @@ class Session:
         """Say why a job stays pending."""
         self.outcome.reasons[job.key] = Reason(self._action, code, plugin, subject, dict(missing or {}), dict(nodes or {}), message)
 
+    def look_again(self, at: int) -> None:
+        """Have another session decide at a time (microseconds), though nothing changes until then."""
+        found = self.outcome.look_again
+        self.outcome.look_again = at if found is None else min(found, at)
+
     def schedulable(self) -> Iterable[Job]:
         """Return the jobs that have been let in, have a queue, are valid and wait for places, and say of the others why not."""
         for job in self.cluster.jobs.values():
@@ -292,6 +267,19 @@ class Session:
         for tier in self._points["job_starving"]:
             return all(function(job) for function in tier)
         return False
+
+    def is_privileged(self, job: Job) -> bool:
+        """Return whether jobs may be given notice for a job: it asks for that, its tenant may, and its queue gives notice."""
+        tenant = self.cluster.tenants.get(job.preemption.tenant)
+        return (
+            job.preemption.privileged
+            and tenant is not None
+            and tenant.may_preempt
+            and bool(job.path)
+            and job.path[0].open
+            and job.path[0].preemption == "notice"
+            and "preempt" in self.configuration.actions
+        )
 
     def job_enqueued(self, job: Job) -> None:
         """Let plugins account for a job that has been let in."""

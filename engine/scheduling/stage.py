@@ -12,15 +12,18 @@ from heapq import heappop
 from typing import Any, Final, Literal
 
 from engine.events import Data, Event, NotKeptError, Topic
+from engine.events.preemptions import NoticeRecord
 from engine.events.scheduling import RoundEnded
 from engine.events.times import Micros
 from engine.scheduling import absorb, evolve, persist
 from engine.scheduling.configuration import DEFAULT, Configuration
 from engine.scheduling.figures import figures
-from engine.scheduling.rounds import STAGE, Turn, given_up, run_round, timed_out
+from engine.scheduling.model.notices import number_of
+from engine.scheduling.rounds import given_up, run_round, timed_out
 from engine.scheduling.scheduler import Scheduler
 from engine.scheduling.session import Plugin
 from engine.scheduling.state import ClusterState, KnownJob, State
+from engine.scheduling.turn import STAGE, Turn
 
 __all__ = ["ROUND_LIMIT", "STAGE", "SchedulingStage"]
 
@@ -34,9 +37,9 @@ class SchedulingStage:
     """The stage as the processor runs it (`engine.processor.stage.Stage`)."""
 
     name: Final = STAGE
-    state_version: Final = 2
+    state_version: Final = 3
     inputs: Final[tuple[tuple[Topic, Literal["own", "all"]], ...]] = (("cluster", "all"), ("job-events", "all"))
-    outputs: Final[tuple[Topic, ...]] = ("scheduling", "decisions", "dead-letters")
+    outputs: Final[tuple[Topic, ...]] = ("scheduling", "decisions", "preemptions", "dead-letters")
 
     def __init__(
         self,
@@ -133,6 +136,12 @@ class SchedulingStage:
         """Tell whether the state holds an event of this stage."""
         if isinstance(event.data, RoundEnded):
             return event.sequence <= state.rounds(event.subject)
+        if isinstance(event.data, NoticeRecord):
+            cluster = state.clusters.get(event.clusterid)
+            notice = None if cluster is None else cluster.model.notices.get(event.subject)
+            if notice is not None:
+                return event.sequence <= notice.written
+            return number_of(event.subject) <= state.notices(event.clusterid)  # it is over, or new
         known = state.jobs.get(event.subject)
         if known is None:  # it is over: events about it change nothing
             return True

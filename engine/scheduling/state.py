@@ -10,24 +10,19 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
-from typing import Final, Literal
-
-from msgspec import Struct
+from typing import Final
 
 from engine.events.attempts import AttemptEvent
-from engine.events.pod_shape import PodShape
-from engine.events.scheduling import GroupPhase, JobExplained
 from engine.events.times import SECOND, Micros
 from engine.kubernetes.observation.cluster_facts import ClusterFacts, Thing
+from engine.scheduling.job_records import Attempt, Group, Head, Slot
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, Status, Task
+from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.objects import DEFAULT_QUEUE, Priorities
 from engine.scheduling.scheduler import Scheduler
-from statemachines.spec import JobSpec
-from statemachines.vocabulary import AttemptPhase
 
-__all__ = ["CALM", "PAGE", "Attempt", "Claim", "ClusterState", "Group", "Head", "KnownJob", "Open", "Slot", "State", "next_mark"]
+__all__ = ["CALM", "PAGE", "ClusterState", "KnownJob", "State", "next_mark"]
 
 PAGE: Final = 64
 """Attempts of a job in one record."""
@@ -38,138 +33,10 @@ CALM: Final = 128 * SECOND
 _OUTDATED: Final = 64
 """Outdated timers that may stand in a heap beside as many as there are clusters."""
 
-Slot = tuple[str, int, int]
-"""Task, index, number of the attempt."""
-
 
 def next_mark(moment: Micros) -> Micros:
     """Return the first whole second behind a moment."""
     return (moment // SECOND + 1) * SECOND
-
-
-class Open(Struct, array_like=True):
-    """A decision that lifecycle has not answered yet."""
-
-    kind: Literal["enqueued", "bound", "evicted"]
-    due: Micros
-    """When it counts as late."""
-    late: bool = False
-    """It was told that there is no answer. What the decision holds stays held: lifecycle may still accept it."""
-
-
-class Claim(Struct, array_like=True):
-    """What a decision that is not answered says of an attempt."""
-
-    decision: str
-    node: str = ""
-    """Where it is to run; empty: it is to give up its node."""
-
-
-class Attempt(Struct, array_like=True):
-    """One pod, as its job's events show it."""
-
-    task: str
-    index: int
-    number: int
-    place: int
-    """In the order of the job's attempts; says in which record it stands."""
-    created: Micros
-    phase: AttemptPhase = "Pending"
-    node: str = ""
-    """Where it was seen."""
-    decided: str = ""
-    """Where it is to run: a decision that was accepted."""
-    leaving: bool = False
-    """Its deletion was asked for."""
-    binding: str = ""
-    """Id of the requested binding."""
-    claim: Claim | None = None
-    shape: PodShape | None = None
-    """Of a job that we do not schedule; else its task's."""
-
-    @property
-    def slot(self) -> Slot:
-        """Its key among the job's attempts."""
-        return self.task, self.index, self.number
-
-    @property
-    def live(self) -> bool:
-        """Whether it has not ended."""
-        return self.phase in {"Pending", "Bound", "Running", "Terminating"}
-
-    def stands(self) -> tuple[Status, str]:
-        """Return the state of its task in the model, and the name of its node."""
-        match self.phase:
-            case "Succeeded":
-                return "Succeeded", ""
-            case "Failed" | "Lost":
-                return "Failed", ""
-        decided = self.decided or (self.claim.node if self.claim is not None else "")
-        if self.leaving or self.phase == "Terminating" or (self.claim is not None and not self.claim.node):
-            return "Releasing", self.node or decided
-        if self.phase != "Pending":
-            return ("Running" if self.phase == "Running" else "Bound"), self.node
-        return ("Binding", decided) if decided else ("Pending", "")
-
-
-class Group(Struct, array_like=True):
-    """What a job that we schedule asks for."""
-
-    spec: JobSpec
-    """Without pod templates."""
-    shapes: dict[str, PodShape]
-    """By task."""
-    annotations: dict[str, str]
-    labels: dict[str, str]
-
-
-class Head(Struct, array_like=True):
-    """A job but for its attempts."""
-
-    cluster: str
-    namespace: str
-    created: Micros
-    seen: int = 0
-    """Sequence of its last event taken, if we schedule it."""
-    written: int = 0
-    """Decisions about it."""
-    noted: int = 0
-    """Our own records about it."""
-    places: int = 0
-    """Attempts that it has had."""
-    aborted: bool = False
-    """It is being aborted, or is: the one phase from which it is resumed."""
-    grouped: bool = True
-    """It has a pod group: it is not being stopped or restarted."""
-    parked: bool = False
-    finished: bool = False
-    phase: GroupPhase = "Pending"
-    enqueued: bool = False
-    """Lifecycle has let the group have pods. It may be Pending again, as in Volcano, when too few of its pods have a node."""
-    enqueuing: str = ""
-    """Id of a decision to let it in that is not answered."""
-    open: dict[str, Open] = {}
-    """Id → decision that is not answered."""
-    promised: list[tuple[str, int, int, str]] = []
-    """Last decision about places that others have yet to leave."""
-    unschedulable: str = ""
-    """Reason of the last such decision, until the job is given nodes."""
-    reason: JobExplained | None = None
-    """Why it waits, as was written down last."""
-    refusals: int = 0
-    """Decisions refused, and bindings failed, since the last that was carried out."""
-    retry: Micros = 0
-    """After a refusal or a failed binding: when it may be decided about again."""
-    evictions: int = 0
-    """Rounds in a row that have evicted pods for it, each at most `CALM` after the one before."""
-    evicted: Micros = 0
-    """When the last of them was."""
-    since: Micros = 0
-    """When that reason was first written down, whatever its figures."""
-    told: Micros = 0
-    """When it was last."""
-    patience: Micros = 0
-    """Until when nobody else is evicted for it: whoever has left may have come back before it."""
 
 
 @dataclass(slots=True)
@@ -247,6 +114,10 @@ class ClusterState:
     """Queue → jobs that wait in it, at the end of the last round."""
     oldest: dict[str, Micros] = field(default_factory=dict)
     """Queue → when the first submitted of those jobs was submitted."""
+    opened: int = 0
+    """Number of the last notice of preemption that was opened: that of its round."""
+    notices: dict[str, int] = field(default_factory=dict)
+    """What became of them (`executed`, `withdrawn`, and the ends of reservations) → how many."""
     jobs: int = 0
     """Jobs that we schedule. Derived, as all that follows."""
     known: int = 0
@@ -271,15 +142,17 @@ class ClusterState:
 
     def due(self) -> Micros | None:
         """Return when the next round is due (microseconds); `None`: nothing asks for one."""
-        pressing = self.pressing()
-        if self.wake is None or not self.jobs:
-            return pressing
-        wake = max(self.wake, self.floor)
-        return wake if pressing is None else min(wake, pressing)
+        marks = [notice.due for notice in self.model.notices.values()]
+        if self.wake is not None and self.jobs:
+            marks.append(self.wake)
+        marks = [max(min(marks), self.floor)] if marks else []
+        if (pressing := self.pressing()) is not None:
+            marks.append(pressing)
+        return min(marks, default=None)
 
     def pressing(self) -> Micros | None:
         """Return when a round is due because something changed (microseconds); `None`: nothing has."""
-        if not self.jobs:
+        if not self.jobs and not self.model.notices:
             return None
         marks = []
         while self.retries_due and self.retries.get(self.retries_due[0][1]) != self.retries_due[0][0]:
@@ -335,7 +208,7 @@ class State:
         if found is None:
             model = Cluster()
             found = self.clusters[name] = ClusterState(name, model, self.scheduler(model), Priorities(self.facts, name))
-            found.rounds = self.ended.pop(name, 0)
+            found.rounds = found.opened = self.ended.pop(name, 0)
             model.set_queue(Queue(DEFAULT_QUEUE))
         return found
 
@@ -343,6 +216,11 @@ class State:
         """Return how many rounds of a cluster have ended."""
         found = self.clusters.get(name)
         return self.ended.get(name, 0) if found is None else found.rounds
+
+    def notices(self, name: str) -> int:
+        """Return the number of the last notice that was opened in a cluster; the round that opened it has the same."""
+        found = self.clusters.get(name)
+        return self.ended.get(name, 0) if found is None else found.opened
 
     def enter(self, known: KnownJob) -> None:
         """Add a job."""
@@ -357,7 +235,7 @@ class State:
     def drop_if_empty(self, name: str) -> bool:
         """Forget a cluster without jobs, nodes and other objects, but for the number of its rounds: anybody can name one."""
         cluster = self.clusters[name]
-        if cluster.known or cluster.things:
+        if cluster.known or cluster.things or cluster.model.notices:
             return False
         del self.clusters[name]
         if cluster.rounds:

@@ -11,12 +11,14 @@ from engine.events.attempts import AttemptStarted
 from engine.events.pod_shape import HostPort, PodShape, pairs
 from engine.events.times import Micros
 from engine.kubernetes.observation.cluster_facts import Thing
+from engine.scheduling.job_records import Attempt, Group, Head
 from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import ONE_POD, Job, Task
+from engine.scheduling.model.notices import Preemption
 from engine.scheduling.model.sub_groups import SubGroupPolicy, SubGroups
-from engine.scheduling.objects import GPU, Priorities, budgets_of, node_of, queue_of, quotas_of, weights_of
-from engine.scheduling.state import Attempt, ClusterState, Group, KnownJob, State
+from engine.scheduling.objects import GPU, Priorities, budgets_of, micros, node_of, queue_of, quotas_of, tenants_of, weights_of
+from engine.scheduling.state import ClusterState, KnownJob, State
 from statemachines.podgroup import GroupTask, PodGroupSpec, min_resources, podgroup_spec
 
 __all__ = ["forget_job", "place", "remove", "revise", "shape_of", "stand", "update_thing"]
@@ -50,12 +52,21 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
     model = known.model
     held = head.parked or head.finished or not head.grouped or head.retry > now
     patient = head.patience > now
-    if (model.held, model.patient, model.phase) != (held, patient, head.phase):
-        model.held, model.patient, model.phase = held, patient, head.phase
+    preemption = _preemption(head, group)
+    if (model.held, model.patient, model.phase, model.preemption) != (held, patient, head.phase, preemption):
+        model.held, model.patient, model.phase, model.preemption = held, patient, head.phase, preemption
         cluster.model.touched[model.key] = model
         cluster.model.revision += 1
     note_waiting(cluster, known)
     cluster.leave_alone(known.id, min(filter(None, (head.retry, head.patience)), default=0))
+
+
+def _preemption(head: Head, group: Group) -> Preemption:
+    least = group.spec.min_run_seconds
+    privileged = group.spec.preempt and not head.declined
+    return Preemption(
+        head.tenant, privileged, head.job_phase, head.phase_since, None if least is None else micros(least), left=head.left_notice
+    )
 
 
 def revise(state: State, known: KnownJob) -> None:
@@ -261,6 +272,7 @@ def _read_limits(state: State, cluster: ClusterState) -> None:
     model.quotas = quotas_of(state.facts, cluster.id)
     model.namespace_weights = weights_of(state.facts, cluster.id)
     model.budgets = budgets_of(state.facts, cluster.id)
+    model.tenants = tenants_of(state.facts, cluster.id)
 
 
 def _set_queue(state: State, cluster: ClusterState, name: str) -> None:

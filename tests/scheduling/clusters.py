@@ -13,8 +13,8 @@ from engine.scheduling.configuration import Configuration, PluginOption
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import EFFECTS, Job, Node, Taint, Task
 from engine.scheduling.model.queues import Queue
+from engine.scheduling.outcome import Outcome
 from engine.scheduling.scheduler import Scheduler
-from engine.scheduling.session import Outcome
 
 SECOND = 1_000_000
 HOSTNAME = "kubernetes.io/hostname"

@@ -12,8 +12,8 @@ from stage_stories import told
 from test_stage_laws import finished, make
 
 from engine.scheduling import absorb, evolve, persist, rounds, upkeep
+from engine.scheduling.job_records import Attempt, Head
 from engine.scheduling.objects import node_of
-from engine.scheduling.state import Attempt, Head
 
 SEEDS = range(40)
 NUMBERS = count()

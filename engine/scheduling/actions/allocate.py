@@ -22,7 +22,7 @@ def allocate(session: Session, placement: Placement) -> None:
     """Place pods: the first queue's first job until it is ready, then whoever is first by then.
 
     Volcano: an overused queue is left out for the rest of the action; a job that is ready goes on later with what is left of
-    it, so queues share at the granularity of gangs.
+    it, so queues share at the granularity of gangs. Before all others come the jobs for which a notice has freed a place.
     """
     session.begin("allocate")
     if "enqueue" not in session.configuration.actions:
@@ -33,6 +33,8 @@ def allocate(session: Session, placement: Placement) -> None:
     for job in session.schedulable():
         if job.with_status("Pending"):
             waiting.setdefault(job.queue, []).append(job)
+    for job in [job for found in waiting.values() for job in found if session.cluster.has_reservation(job)]:
+        _place(session, placement, job.path[0], job, _pending(session, job))
     jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
     left: dict[str, list[list[Task]]] = {}

@@ -14,7 +14,8 @@ __all__ = ["enqueue", "let_in"]
 def enqueue(session: Session, placement: Placement) -> None:
     """Ask for each pending job whether it is let in; one of each queue in turn.
 
-    Volcano: a job without minimum resources is let in at once; one that is refused does not hold up those behind it.
+    Volcano: a job without minimum resources is let in at once; one that is refused does not hold up those behind it. So is a
+    privileged one, for which there is room once others have been given notice.
     """
     del placement
     session.begin("enqueue")
@@ -33,7 +34,7 @@ def enqueue(session: Session, placement: Placement) -> None:
         if not jobs[queue.name]:
             continue
         job = jobs[queue.name].pop()
-        if job.min_resources is None or session.job_enqueueable(job):
+        if job.min_resources is None or session.is_privileged(job) or session.job_enqueueable(job):
             let_in(session, job)
             session.job_enqueued(job)
         elif job.key not in session.outcome.reasons:

@@ -7,10 +7,11 @@ from typing import Final
 
 from engine.scheduling.actions.dry_run import best_dry_run
 from engine.scheduling.actions.evictable import Evictable
+from engine.scheduling.actions.give_notice import give_notice
 from engine.scheduling.actions.victims import make_room, may_preempt, starving, victims_on
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Node, PodClass, Status, Task
-from engine.scheduling.model.queues import Queue
+from engine.scheduling.model.queues import PreemptionMode, Queue
 from engine.scheduling.ordering import Ordered
 from engine.scheduling.placement import Placement
 from engine.scheduling.session import Session
@@ -22,13 +23,24 @@ _EVICTABLE: Final[tuple[Status, ...]] = ("Running", "Bound")
 
 
 def preempt(session: Session, placement: Placement) -> None:
-    """Preempt for the jobs that starve, queue by queue.
+    """Preempt for the jobs that starve, as their queue says: pods at once, whole jobs after a notice, or nobody.
 
     Volcano: between jobs a statement is decided if the whole job is pipelined; within a job after each task, until one fails.
     Argument `enableTopologyAwarePreemption`: dry runs choose the node whose victims matter least.
     """
     dry_run = session.begin("preempt").truth("enableTopologyAwarePreemption", default=False)
     waiting = starving(session)
+    _preempt_at_once(session, placement, _queues_that(session, waiting, "immediate"), dry_run=dry_run)
+    if not session.outcome.more:
+        give_notice(session, placement, _queues_that(session, waiting, "notice"))
+
+
+def _queues_that(session: Session, waiting: dict[str, list[Job]], preemption: PreemptionMode) -> dict[str, list[Job]]:
+    queues = session.cluster.queues
+    return {name: jobs for name, jobs in waiting.items() if queues[name].preemption == preemption}
+
+
+def _preempt_at_once(session: Session, placement: Placement, waiting: dict[str, list[Job]], *, dry_run: bool) -> None:
     if not waiting:
         return
     search = _Search(session, placement, dry_run=dry_run)

@@ -12,6 +12,7 @@ from engine.scheduling.model.amounts import PODS, Amounts, add, subtract
 from engine.scheduling.model.budgets import Budget, Quota
 from engine.scheduling.model.entities import EFFECTS, NO_EFFECT, Effect, Job, Node, PodClass, Status, Task
 from engine.scheduling.model.nodes import NodeTable, row_sums
+from engine.scheduling.model.notices import Notice, Tenant
 from engine.scheduling.model.presence import Presence
 from engine.scheduling.model.queues import Queue
 
@@ -36,6 +37,11 @@ class Cluster:
         self.budgets: list[Budget] = []
         self.namespace_weights: dict[str, int] = {}
         """Namespace → weight of its share (label `volcano.sh/namespace.weight` of a quota); absent: 1."""
+        self.tenants: dict[str, Tenant] = {}
+        self.notices: dict[str, Notice] = {}
+        """Notices of preemption that are open, or have a place reserved, by id; the first one first."""
+        self.noticed: dict[str, str] = {}
+        """Job → the notice that it is part of: as preemptor until the place is reserved no more, as victim while it is open."""
         self.touched: dict[str, Job] = {}
         """Jobs that changed since the last round ended, by key."""
         self.moved: list[Task] = []
@@ -45,7 +51,7 @@ class Cluster:
         self.revision = 0
         """Counts changes of anything; a round over an unchanged cluster finds what the last one found."""
         self.outdated: Callable[[], None] | None = None
-        """Brings `quotas`, `budgets` and `namespace_weights` up to date; `None`: they are."""
+        """Brings `quotas`, `budgets`, `namespace_weights` and `tenants` up to date; `None`: they are."""
         self._unsettled = False
 
     # Nodes ----------------------------------------------------------------------------------------------------------------
@@ -153,6 +159,11 @@ class Cluster:
         """Forget what pods of a namespace hold, if that is nothing."""
         if not any(self.allocated_by_namespace.get(namespace, {}).values()):
             self.allocated_by_namespace.pop(namespace, None)
+
+    def has_reservation(self, job: Job) -> bool:
+        """Return whether a place is reserved for a job that a notice has freed."""
+        notice = self.notices.get(self.noticed.get(job.key, ""))
+        return notice is not None and notice.reserved is not None
 
     def class_of(self, shape: PodShape) -> PodClass:
         """Return the class of a shape."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from engine.events.pod_shape import PREEMPTABLE, PodShape, parse_bool
 from engine.events.scheduling import GroupPhase
 from engine.scheduling.model.amounts import PODS, Amounts, is_nothing
+from engine.scheduling.model.notices import Preemption
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.model.sub_groups import SubGroups
 
@@ -182,6 +183,8 @@ class Job:
     """Nothing is decided about it: its pods only take what they take."""
     patient: bool = False
     """Nobody is evicted for it."""
+    preemption: Preemption = field(default_factory=Preemption)
+    """What preemption with notice reads of it."""
 
     path: tuple[Queue, ...] = ()
     """Its queue and the queues above; empty: the queue does not exist."""

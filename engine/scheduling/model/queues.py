@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from engine.events.times import SECOND
 from engine.scheduling.model.amounts import Amounts
 
-__all__ = ["Queue", "QueueState"]
+__all__ = ["PreemptionMode", "Queue", "QueueState"]
 
 QueueState = Literal["", "Open", "Closed", "Closing", "Unknown"]
+
+PreemptionMode = Literal["immediate", "notice", "none"]
 
 
 @dataclass(slots=True, eq=False)
@@ -29,6 +32,14 @@ class Queue:
     reclaimable: bool = True
     parent: str = ""
     """Empty: none, or the root."""
+    preemption: PreemptionMode = "immediate"
+    """What action `preempt` does in it: evict pods at once, give jobs notice, or nothing."""
+    notice_delay: int = 300 * SECOND
+    """From a notice to its execution (microseconds)."""
+    reservation: int = 60 * SECOND
+    """How long the place that a notice has freed is reserved for the preemptor (microseconds)."""
+    min_run: int = 0
+    """How long a job without a limit of its own has run before it is given notice (microseconds)."""
     created: int = 0
     """Microseconds."""
     annotations: dict[str, str] = field(default_factory=dict)

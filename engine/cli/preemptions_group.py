@@ -1,0 +1,122 @@
+"""`lahar preemptions …`: notices of preemption, and the answers to them."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from engine.application.preemptions import Preemptions
+from engine.application.questions import Questions
+from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
+from engine.cli.arguments import By, ById, JobArgument, NoProcessOption, RecordedOption
+from engine.cli.jobs import issue
+from engine.cli.render import whole_table
+from engine.events.inputs import CommandIssued
+from engine.events.times import format_time
+from engine.history.preemptions import NoticeView, notice_named, told
+from engine.runtime.engine import opened
+
+__all__ = ["preemptions"]
+
+preemptions = group("preemptions", Panel.ASK, "Notices of preemption: who is to be stopped for whom and when; answer them.")
+
+NoticeArgument = Annotated[str, typer.Argument(metavar="NOTICE", help="The notice, CLUSTER/NUMBER.")]
+ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the history.")]
+
+_NONE = "-"
+
+
+@preemptions.command("list", examples=["lahar preemptions list", "lahar preemptions list --all --json"])
+def list_notices(
+    context: typer.Context,
+    everything: Annotated[bool, typer.Option("--all", help="Those that were executed or withdrawn, too.")] = False,
+    queue: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this queue.")] = None,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List the open notices, the oldest first."""
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with opened(settings) as source, closing(Questions(settings, source)) as questions:
+        asked = Preemptions(questions, source)
+        found = asked.notices(ended=everything, queue=queue)
+        names = asked.names(found)
+    if output.as_json:
+        for notice in found:
+            output.record(notice.document(names))
+        return
+    rows = [
+        (
+            notice.id,
+            notice.queue,
+            _state(notice),
+            format_time(notice.deadline)[:19],
+            names.get(notice.preemptor, notice.preemptor),
+            ", ".join(f"{names.get(job, job)} ({state})" for job, state in notice.victims.items()),
+        )
+        for notice in found
+    ]
+    headings = ("NOTICE", "QUEUE", "STATE", "DEADLINE", "FOR", "VICTIMS")
+    output.console.print(whole_table(output, headings, rows, {"QUEUE", "FOR", "VICTIMS"}), soft_wrap=True)
+
+
+def _state(notice: NoticeView) -> str:
+    return notice.state if notice.change is None else f"{notice.state} ({notice.change})"
+
+
+@preemptions.command("show", examples=["lahar preemptions show default/3"])
+def show_notice(context: typer.Context, notice: NoticeArgument, log: LogOption = None, as_json: JsonOption = False) -> None:
+    """Show a notice: its jobs, and everything that became of it, in order."""
+    output, settings = output_of(context, as_json), settings_of(context, log)
+    with opened(settings) as source, closing(Questions(settings, source)) as questions:
+        asked = Preemptions(questions, source)
+        found = asked.notice(notice)
+        names = asked.names([found])
+    if output.as_json:
+        output.record(found.document(names))
+        return
+    facts = (
+        f"{_state(found)}, queue {found.queue}, deadline {format_time(found.deadline)[:19]}Z, place {found.reservation or _NONE}"
+    )
+    output.console.print(Text.assemble((found.id, "bold"), f"  {facts}"), soft_wrap=True)
+    output.console.print(f"because: {found.reason}", soft_wrap=True)
+    rows = [(format_time(event.time)[:19], told(event, names), event.causationid[:12]) for event in found.records]
+    output.console.print("", whole_table(output, ("AT", "WHAT", "CAUSED BY"), rows, {"WHAT"}), soft_wrap=True)
+
+
+@preemptions.command("ack", examples=["lahar preemptions ack default/train --by ann --reason 'checkpoint 1200 is written'"])
+def acknowledge(
+    context: typer.Context,
+    job: JobArgument,
+    reason: ReasonOption = "",
+    by: By = "",
+    by_id: ById = None,
+    at: RecordedOption = None,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Let a victim be stopped before the deadline: its work is saved."""
+    data = CommandIssued("AcknowledgeNotice", by, reason)
+    issue(context, log, job, data, by_id, at, as_json=as_json, process=not no_process)
+
+
+@preemptions.command("withdraw", examples=["lahar preemptions withdraw default/3 --by ann --reason 'it can wait'"])
+def withdraw(
+    context: typer.Context,
+    notice: NoticeArgument,
+    reason: ReasonOption = "",
+    by: By = "",
+    by_id: ById = None,
+    at: RecordedOption = None,
+    no_process: NoProcessOption = False,
+    log: LogOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Withdraw a notice: its victims run on, and its preemptor is given no other."""
+    with opened(settings_of(context, log)) as source:
+        job = notice_named(source, notice).preemptor
+    data = CommandIssued("WithdrawNotice", by, reason)
+    issue(context, log, job, data, by_id, at, as_json=as_json, process=not no_process)

@@ -1,0 +1,69 @@
+"""Notices of preemption: the two phases that mirror them, the answers of people, and how a victim is stopped.
+
+The scheduling stage owns notices. Here a job is Privileged or WillEvicted from an accepted decision until the notice ends for it,
+or it leaves the phase for a reason of its own; then a later decision about the notice is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.events.decisions import SCHEDULER, DecidedNoticed, DecidedNoticeEnded, Refusal
+from engine.events.inputs import CommandIssued
+from engine.events.jobs import JobNoticeAnswered, NoticeAnswer
+from engine.lifecycle.actions import change_phase, execute, settle
+from engine.lifecycle.job import Job
+from engine.lifecycle.orders import Order
+from engine.lifecycle.turn import Events, Turn
+from statemachines.job import NoticeTrigger
+from statemachines.phase_rule import notice_phase, preempted_action
+from statemachines.vocabulary import JobPhase
+
+__all__ = ["ANSWERS", "answer", "objection_to_answer", "objection_to_decision", "open_notice", "take_end"]
+
+ANSWERS: Final[dict[str, NoticeAnswer]] = {"AcknowledgeNotice": "acknowledged", "WithdrawNotice": "withdraw"}
+"""Commands that answer a notice."""
+_STOPPED: Final = "PreemptedByNotice"
+"""Reason of the end of a victim's attempts."""
+_MAY_ENTER: Final[dict[str, JobPhase]] = {"preemptor": "Pending", "victim": "Running"}
+
+
+def objection_to_decision(job: Job, data: DecidedNoticed | DecidedNoticeEnded) -> tuple[Refusal, str] | None:
+    """Return why a decision about a notice is refused; `None`: it is accepted."""
+    if isinstance(data, DecidedNoticeEnded):
+        return None if job.notice == data.notice else ("NoNotice", f"the job is {job.phase}, and not part of notice {data.notice}")
+    wanted = _MAY_ENTER[data.role]
+    return None if job.phase == wanted else ("OtherPhase", f"the job is {job.phase}; a {data.role} must be {wanted}")
+
+
+def open_notice(turn: Turn, job: Job, data: DecidedNoticed) -> Events:
+    """Enter Privileged or WillEvicted."""
+    yield from _enter(turn, job, "NoticeOpened", data)
+
+
+def take_end(turn: Turn, job: Job, data: DecidedNoticeEnded) -> Events:
+    """Leave the phase; stop a victim of an executed notice as a job."""
+    if data.outcome == "executed" and job.phase == "WillEvicted":
+        yield from execute(turn, job, Order(preempted_action(job.spec), by=SCHEDULER, reason=_STOPPED, ends=_STOPPED))
+    else:
+        yield from _enter(turn, job, "NoticeExecuted" if data.outcome == "executed" else "NoticeWithdrawn")
+
+
+def _enter(turn: Turn, job: Job, trigger: NoticeTrigger, opened: DecidedNoticed | None = None) -> Events:
+    phase = notice_phase(job.phase, trigger, job.spec, job.counts)
+    if phase is not None:  # the objections let no other phase pass
+        yield from change_phase(turn, job, phase, reason=trigger, opened=opened)
+        yield from settle(turn, job)
+
+
+def objection_to_answer(job: Job, command: str) -> str | None:
+    """Return why a notice cannot be answered; `None`: it can."""
+    wanted = "WillEvicted" if command == "AcknowledgeNotice" else "Privileged"
+    if job.phase == wanted:
+        return None
+    return f"the job is {job.phase}; only a job that is {wanted} can be the subject of {command}"
+
+
+def answer(turn: Turn, job: Job, command: CommandIssued) -> Events:
+    """Record an answer, which the scheduling stage follows."""
+    yield turn.event(job, JobNoticeAnswered(job.notice, ANSWERS[command.action], command.by, command.reason))

@@ -1,0 +1,243 @@
+"""Who is given notice: the fewest whole jobs without which a privileged job fits; and whether they are still needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import combinations
+from math import comb
+from typing import Final
+
+from engine.scheduling.actions.victims import may_preempt
+from engine.scheduling.model.amounts import CPU
+from engine.scheduling.model.entities import Job, PodClass, Status, Task
+from engine.scheduling.model.notices import Notice
+from engine.scheduling.model.queues import Queue
+from engine.scheduling.objects import GPU
+from engine.scheduling.ordering import Ordered
+from engine.scheduling.outcome import NoticeReview
+from engine.scheduling.placement import Placement
+from engine.scheduling.session import Session
+from engine.scheduling.statement import Statement
+
+__all__ = ["fewest", "give_notice"]
+
+_PLACED: Final[tuple[Status, ...]] = ("Running", "Bound", "Binding")
+_EXACT: Final = 64
+"""Sets of victims that are tried one by one; where there are more of a size, larger sets are narrowed instead."""
+
+Fits = Callable[[Sequence[Job]], bool]
+Rank = tuple[int, int]
+"""Priority of the tenant, then of the job."""
+
+
+def give_notice(session: Session, placement: Placement, waiting: dict[str, list[Job]]) -> None:
+    """Review open notices, and choose victims for the first privileged job that starves and can be helped so.
+
+    What one notice is to free is taken for the next; in the end all is as it was, for nobody is evicted yet.
+
+    Args:
+        session: the session.
+        placement: finds nodes.
+        waiting: the starving jobs of queues that give notice, by queue.
+    """
+    if not waiting and not session.cluster.notices:
+        return
+    plan = Statement(session)
+    for notice in session.cluster.notices.values():
+        if notice.reserved is None:
+            _review(session, placement, notice, plan)
+    search = _Search(session, placement)
+    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
+    while queues and session.outcome.notice is None:
+        queue = queues.pop()
+        jobs: Ordered[Job] = Ordered(session.job_key, waiting[queue.name])
+        while jobs and session.outcome.notice is None:
+            job = jobs.pop()
+            if search.may_give_notice(job):
+                _choose(search, queue, job, plan)
+    plan.discard()
+
+
+def _review(session: Session, placement: Placement, notice: Notice, plan: Statement) -> None:
+    """Find out which victims of a notice are still needed, if those that are left free enough."""
+    jobs = session.cluster.jobs
+    preemptor, queue = jobs.get(notice.preemptor), session.cluster.queues.get(notice.queue)
+    if preemptor is None or queue is None or preemptor.held or preemptor.preemption.left or not session.job_starving(preemptor):
+        return
+    victims = [job for ident in notice.victims if (job := jobs.get(ident)) is not None and not job.preemption.left]
+    # Who has acknowledged is ready to go; of the others the most important is spared first.
+    order = sorted(victims, key=lambda job: (not notice.victims[job.key], _cost(session, job)), reverse=True)
+    moves = _places(session, placement, queue, preemptor, order)
+    if moves is None:
+        session.outcome.reviews[notice.id] = NoticeReview(enough=False)
+        return
+    moves.discard()
+    needed = _spare(order, lambda some: _fits(session, placement, queue, preemptor, some))
+    kept = _places(session, placement, queue, preemptor, needed)
+    if kept is not None:
+        plan.merge(kept)
+    session.outcome.reviews[notice.id] = NoticeReview([job.key for job in victims if job not in needed])
+    session.explain(preemptor, "NoticeGiven", subject=queue.name)
+
+
+class _Search:
+    """What choosing victims takes."""
+
+    def __init__(self, session: Session, placement: Placement) -> None:
+        self.session = session
+        self.placement = placement
+        self._running: dict[str, list[Job]] = {}
+        for job in session.cluster.jobs.values():
+            if job.preemption.phase == "Running" and not job.held and job.key not in session.cluster.noticed:
+                self._running.setdefault(job.queue, []).append(job)
+
+    def may_give_notice(self, job: Job) -> bool:
+        """Return whether others may be given notice for a job that starves."""
+        return job.preemption.phase == "Pending" and job.key not in self.session.cluster.noticed and self.session.is_privileged(job)
+
+    def victims(self, queue: Queue, job: Job) -> list[Job]:
+        """Return who may be given notice for a job; who has not run long enough may be later."""
+        own, found = rank(self.session, job), []
+        for other in self._running.get(queue.name, ()):
+            if rank(self.session, other) < own and _is_preemptable(other):
+                least = other.preemption.min_run
+                from_then = other.preemption.since + (queue.min_run if least is None else least)
+                if from_then <= self.session.now:
+                    found.append(other)
+                else:
+                    self.session.look_again(from_then)
+        return found
+
+
+def rank(session: Session, job: Job) -> Rank:
+    """Return what decides who gives way: only jobs of a lower rank do."""
+    tenant = session.cluster.tenants.get(job.preemption.tenant)
+    return 0 if tenant is None else tenant.priority, job.priority
+
+
+def _placed(job: Job) -> list[Task]:
+    return [task for status in _PLACED for task in job.with_status(status).values()]
+
+
+def _is_preemptable(job: Job) -> bool:
+    tasks = _placed(job)
+    return bool(tasks) and all(task.pod_class.preemptable for task in tasks)
+
+
+def _cost(session: Session, job: Job) -> tuple[Rank, float, float, str]:
+    """Return what stopping a job costs: its rank, then the work that is lost with it (devices, then CPU, times how long it ran)."""
+    ran = session.now - job.preemption.since
+    lost = [sum(task.pod_class.request.get(name, 0) for task in _placed(job)) * ran for name in (GPU, CPU)]
+    return rank(session, job), lost[0], lost[1], job.key
+
+
+def _choose(search: _Search, queue: Queue, job: Job, plan: Statement) -> None:
+    session, placement = search.session, search.placement
+    candidates = search.victims(queue, job)
+    chosen = fewest(
+        candidates, lambda victim: _cost(session, victim), lambda some: _fits(session, placement, queue, job, some), _freed
+    )
+    moves = None if chosen is None else _places(session, placement, queue, job, chosen)
+    if chosen is None or moves is None:
+        if job.key not in session.outcome.reasons:
+            session.explain(job, "NoVictims", subject=queue.name)
+        return
+    plan.merge(moves)
+    session.outcome.notice = (job, chosen)
+    session.explain(job, "NoticeGiven", subject=queue.name)
+
+
+def _freed(job: Job) -> tuple[float, float]:
+    """Return how much a job holds: devices, then CPU."""
+    return job.allocated.get(GPU, 0), job.allocated.get(CPU, 0)
+
+
+def fewest(
+    candidates: Sequence[Job],
+    cost: Callable[[Job], tuple[Rank, float, float, str]],
+    fits: Fits,
+    size: Callable[[Job], tuple[float, float]],
+) -> list[Job] | None:
+    """Return the fewest victims without which a job fits; of sets of one size the one that costs least.
+
+    Exact while there are few sets of a size. Where there are many, the largest jobs are taken until it fits, and of those whoever
+    is not needed is spared, the most costly first.
+
+    Args:
+        candidates: whom it may be.
+        cost: what stopping a job costs.
+        fits: whether the job would fit without some of them; without more of them it fits at least as well.
+        size: how much a job holds.
+
+    Returns:
+        The victims, or `None` if it does not fit without all of them, or fits without any.
+    """
+    if not candidates or not fits(candidates) or fits(()):
+        return None
+
+    def costs(some: Sequence[Job]) -> tuple[list[Rank], float, float, list[str]]:
+        parts = [cost(job) for job in some]
+        return (
+            sorted((part[0] for part in parts), reverse=True),
+            sum(part[1] for part in parts),
+            sum(part[2] for part in parts),
+            sorted(part[3] for part in parts),
+        )
+
+    for number in range(1, len(candidates) + 1):
+        if comb(len(candidates), number) > _EXACT:
+            break
+        for some in sorted(combinations(candidates, number), key=costs):
+            if fits(some):
+                return list(some)
+    order = sorted(candidates, key=lambda job: (tuple(-amount for amount in size(job)), cost(job)))
+    low, high = 1, len(order)
+    while low < high:
+        middle = (low + high) // 2
+        if fits(order[:middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return _spare(sorted(order[:high], key=cost, reverse=True), fits)
+
+
+def _spare(victims: Sequence[Job], fits: Fits) -> list[Job]:
+    """Return the victims that are needed; those that come first are spared first."""
+    needed = list(victims)
+    for victim in victims:
+        rest = [job for job in needed if job is not victim]
+        if fits(rest):
+            needed = rest
+    return needed
+
+
+def _fits(session: Session, placement: Placement, queue: Queue, job: Job, victims: Sequence[Job]) -> bool:
+    moves = _places(session, placement, queue, job, victims)
+    if moves is None:
+        return False
+    moves.discard()
+    return True
+
+
+def _places(session: Session, placement: Placement, queue: Queue, job: Job, victims: Iterable[Job]) -> Statement | None:
+    """Evict jobs whole and promise a gang its places; return the moves that have been made, or `None` if it does not fit."""
+    statement = Statement(session)
+    for victim in victims:
+        for task in _placed(victim):
+            statement.evict(task)
+    tasks = [task for task in session.in_order(job.with_status("Pending").values()) if may_preempt(task)]
+    hopeless: set[PodClass] = set()
+    for task in tasks:
+        if not session.job_starving(job):
+            break
+        if task.pod_class in hopeless or not session.allocatable(queue, task):
+            continue
+        best = placement.best(task)
+        if best is None:
+            hopeless.add(task.pod_class)
+        else:
+            statement.pipeline(task, best[0])
+    if session.job_starving(job) or not session.job_pipelined(job):
+        statement.discard()
+        return None
+    return statement

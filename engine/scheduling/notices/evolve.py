@@ -1,0 +1,87 @@
+"""How the shard's state follows the records of notices. Total: nothing here can fail."""
+
+from __future__ import annotations
+
+from engine.events import Event
+from engine.events.preemptions import (
+    NoticeAcknowledged,
+    NoticeExecuted,
+    NoticeNarrowed,
+    NoticeOpened,
+    NoticeRecord,
+    NoticeWithdrawn,
+    ReservationEnded,
+)
+from engine.scheduling.absorb import be_patient, touch
+from engine.scheduling.model.notices import Notice, number_of
+from engine.scheduling.persist import cluster_record, notice_record
+from engine.scheduling.state import ClusterState, State
+from engine.scheduling.upkeep import stand
+
+__all__ = ["evolve_notice"]
+
+
+def evolve_notice(state: State, event: Event[NoticeRecord]) -> None:
+    """Apply one record of a notice."""
+    cluster, data, ident = state.cluster(event.clusterid), event.data, event.subject
+    model = cluster.model
+    model.revision += 1
+    cluster.changed(event.recordedtime, event.id, own=True)
+    state.touched[cluster_record(cluster.id)] = state.touched[notice_record(ident)] = None
+    if isinstance(data, NoticeOpened):
+        cluster.opened = number_of(ident)
+        model.notices[ident] = Notice(ident, data.preemptor, dict.fromkeys(data.victims, False), data.queue, data.deadline)
+        model.noticed |= dict.fromkeys((data.preemptor, *data.victims), ident)
+        be_patient(state, data.preemptor, event.recordedtime)
+        return
+    notice = model.notices.get(ident)
+    if notice is None:
+        return
+    notice.written = event.sequence
+    match data:
+        case NoticeAcknowledged():
+            notice.victims[data.victim] = True
+            _answered(state, data.victim)
+        case NoticeNarrowed():
+            notice.victims.pop(data.victim, None)
+            _leave(state, cluster, data.victim)
+        case NoticeWithdrawn():
+            _count(cluster, "withdrawn")
+            for job in (*notice.victims, notice.preemptor):
+                _leave(state, cluster, job, declined=job == notice.preemptor and data.change == "WithdrawCommanded")
+            del model.notices[ident]
+        case NoticeExecuted():
+            _count(cluster, "executed")
+            for job in (*notice.victims, notice.preemptor):
+                _leave(state, cluster, job)
+            model.noticed[notice.preemptor] = ident
+            notice.victims, notice.reserved = {}, data.reserved
+        case ReservationEnded():
+            _count(cluster, data.outcome)
+            model.noticed.pop(notice.preemptor, None)
+            del model.notices[ident]
+            if data.outcome == "expired":
+                be_patient(state, notice.preemptor, event.recordedtime)
+
+
+def _count(cluster: ClusterState, what: str) -> None:
+    cluster.notices[what] = cluster.notices.get(what, 0) + 1
+
+
+def _answered(state: State, job: str) -> None:
+    known = state.jobs.get(job)
+    if known is not None:
+        known.head.answered = None
+        touch(state, known)
+
+
+def _leave(state: State, cluster: ClusterState, job: str, *, declined: bool = False) -> None:
+    """Take a job out of its notice."""
+    cluster.model.noticed.pop(job, None)
+    known = state.jobs.get(job)
+    if known is not None:
+        head = known.head
+        head.notice, head.noticing, head.answered = "", "", None
+        head.declined = head.declined or declined
+        touch(state, known)
+        stand(state, known)

@@ -1,0 +1,57 @@
+"""What a session decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from engine.events.scheduling import GroupPhase
+from engine.scheduling.model.entities import Job, Task
+from engine.scheduling.reasons import Reason
+
+__all__ = ["NoticeReview", "Outcome"]
+
+
+@dataclass(slots=True, frozen=True)
+class NoticeReview:
+    """What a session says of an open notice."""
+
+    spared: Sequence[str] = ()
+    """Keys of the victims that are not needed."""
+    enough: bool = True
+    """The victims that are left free enough."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a session decided. Every list is in the order of the decisions."""
+
+    enqueued: list[Job] = field(default_factory=list)
+    bound: list[tuple[Task, str]] = field(default_factory=list)
+    """Task → node."""
+    pipelined: list[tuple[Task, str]] = field(default_factory=list)
+    """Tasks that are promised a place on a node once others have left it."""
+    evicted: list[tuple[Task, str]] = field(default_factory=list)
+    """Task → the action that evicts it."""
+    unschedulable: list[Job] = field(default_factory=list)
+    """Jobs that wait or changed, and have fewer tasks with a place than they need (Volcano: condition Unschedulable)."""
+    phases: list[tuple[Job, GroupPhase]] = field(default_factory=list)
+    """Jobs whose phase changed at the end, with the new one."""
+    more: bool = False
+    """The round stopped at its limit: the next one goes on where it did."""
+    reasons: dict[str, Reason] = field(default_factory=dict)
+    """Key of a job that stays pending and is promised nothing → why."""
+    waiting: dict[str, list[str]] = field(default_factory=dict)
+    """Queue → keys of its jobs that have a reason, the first one first."""
+    preemptors: dict[str, str] = field(default_factory=dict)
+    """Key of an evicted task → key of the job that is promised its place; absent: none in particular."""
+    bound_of: dict[str, int] = field(default_factory=dict)
+    """Key of a job → how many of its tasks are bound: they are one decision."""
+    notice: tuple[Job, list[Job]] | None = None
+    """A privileged job for which others are given notice, and those victims; the next one in the next round."""
+    reviews: dict[str, NoticeReview] = field(default_factory=dict)
+    """By id of the notice."""
+    look_again: int | None = None
+    """When time alone lets somebody be given notice (microseconds); `None`: never."""
+    skipped: bool = False
+    """Nothing has changed since the last round, which found nothing to decide: what it found stands."""

@@ -1,0 +1,66 @@
+"""Model check of preemption with notice: the interleavings of a small world keep every invariant, and planted bugs are found."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+import pytest
+from notice_search import search
+
+from engine.lifecycle.pods import evict
+from engine.scheduling.job_records import Head
+from engine.scheduling.notices import following
+from engine.scheduling.notices.following import _Part
+from statemachines.notice import NoticeFacts, next_state
+
+
+def test_every_state_with_one_thing_happening_outside_keeps_the_invariants():
+    found = search(happen=1, late=0)
+    assert (found.fault, found.way, found.complete) == ("", [], True)
+    assert min(found.ends[end] for end in ("open", "executed", "withdrawn")) > 100
+
+
+def test_every_state_with_messages_under_way_keeps_the_invariants():
+    found = search(happen=0, late=2, notices=2)
+    assert (found.fault, found.way, found.complete) == ("", [], True)
+
+
+@pytest.mark.slow
+def test_five_minutes_of_states_keep_the_invariants(capsys):
+    end = monotonic() + 300
+    for happen, late in ((1, 1), (2, 0), (1, 2), (2, 1), (3, 2)):  # from small to large: each is searched as far as time allows
+        found = search(happen=happen, late=late, notices=2, seconds=(end - monotonic()) / 2)
+        with capsys.disabled():
+            how = "all of them" if found.complete else f"to depth {found.depth}"
+            print(f"\n{happen} outside, {late} late: {found.states:,} states ({how}), {found.steps:,} steps, {found.ends}", end="")
+        assert (found.fault, found.way) == ("", [])
+
+
+def test_it_finds_victims_stopped_though_the_preemptor_has_its_places(monkeypatch):
+    monkeypatch.setattr(_Part, "_has_place", lambda _: False)
+    found = search(happen=1, late=0)
+    assert "has its places elsewhere" in found.fault
+    assert "gain n3" in found.way or "finish" in " ".join(found.way)
+
+
+def test_it_finds_a_notice_that_does_not_follow_its_jobs(monkeypatch):
+    monkeypatch.setattr(Head, "left_notice", property(lambda _: False))
+    assert search(happen=1, late=0).fault
+
+
+def test_it_finds_victims_stopped_without_having_been_told(monkeypatch):
+    def unasked(change, facts):
+        return next_state(change, NoticeFacts(facts.victims, facts.acknowledged, 0))
+
+    monkeypatch.setattr(following, "next_state", unasked)
+    assert "without having been told" in search(happen=0, late=2).fault
+
+
+def test_it_finds_a_gang_that_is_half_stopped(monkeypatch):
+    def take_end(turn, job, data):
+        if data.outcome == "executed" and job.phase == "WillEvicted":
+            yield from evict(turn, job, [attempt for attempt in job.attempts if attempt.live][:1])
+
+    monkeypatch.setattr("engine.lifecycle.decisions.take_end", take_end)
+    monkeypatch.setattr("engine.lifecycle.pods.EVICTED", "PreemptedByNotice")
+    assert "half stopped" in search(happen=0, late=0).fault

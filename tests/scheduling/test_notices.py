@@ -1,0 +1,425 @@
+"""Preemption with notice, from the user's side: who is given notice, what withdraws or narrows it, and how it is carried out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from deployment import SECOND, Deployment, task, vcjob
+
+from engine.events import Event
+from engine.events.attempts import AttemptEnded
+from engine.events.decisions import DecidedEvicted, DecisionRefused
+from engine.events.inputs import CommandIssued
+from engine.events.jobs import JobPhaseChanged
+from engine.events.outcomes import CommandRefused
+from engine.events.preemptions import (
+    NoticeAcknowledged,
+    NoticeExecuted,
+    NoticeNarrowed,
+    NoticeOpened,
+    NoticeWithdrawn,
+    ReservationEnded,
+)
+from engine.events.scheduling import JobExplained, RoundEnded
+from engine.scheduling.configuration import Configuration, PluginOption
+from engine.scheduling.stage import SchedulingStage
+
+RECORDS = (NoticeOpened, NoticeAcknowledged, NoticeNarrowed, NoticeWithdrawn, NoticeExecuted, ReservationEnded)
+CONFIGURATION = Configuration(
+    ("enqueue", "allocate", "backfill", "preempt"),
+    (
+        tuple(PluginOption(name) for name in ("priority", "gang", "conformance")),
+        tuple(PluginOption(name) for name in ("predicates", "proportion", "nodeorder")),
+    ),
+)
+DELAY = 20
+
+
+def made(mode: str = "notice", nodes: int = 2, **queue: Any) -> Deployment:
+    """A cluster of nodes with 4 CPUs each, and a queue that gives notice of 20 s."""
+    deployment = Deployment(stage=lambda: SchedulingStage(CONFIGURATION))
+    for number in range(nodes):
+        deployment.node(f"n{number}", cpu=4)
+    deployment.apply("Queue", "q", preemption=mode, preemptionDelaySeconds=DELAY, **queue)
+    deployment.apply("Tenant", "default", priority=0, mayPreempt=True)
+    deployment.apply("PriorityClass", "high", value=1000)
+    deployment.apply("PriorityClass", "middle", value=500)
+    return deployment
+
+
+def submit(deployment: Deployment, name: str, pods: int = 1, cpu: int = 4, wait: int = 4, **spec: Any) -> None:
+    """Submit a job to the queue and let it get its places, where there are some."""
+    lahar = {key: spec.pop(key) for key in ("preempt", "onPreempted", "minRunSeconds") if key in spec}
+    tenant = spec.pop("tenant", None)
+    manifest = vcjob(name, task("w", pods, cpu=cpu), minAvailable=pods, queue="q", **spec)
+    if tenant:
+        manifest["metadata"]["labels"] = {"lahar/tenant": tenant}
+    deployment.submit(name, {**manifest, "lahar": lahar} if lahar else manifest)
+    deployment.settle()
+    deployment.wait(wait)
+
+
+def urgent(deployment: Deployment, name: str = "urgent", **spec: Any) -> None:
+    """Submit a privileged job of high priority."""
+    submit(deployment, name, preempt=True, priorityClassName="high", **spec)
+
+
+def records(deployment: Deployment) -> list[Event[Any]]:
+    return deployment.events(*RECORDS)
+
+
+def told(deployment: Deployment) -> list[str]:
+    """What became of the notices, in one word each."""
+    return [type(event.data).__name__ for event in records(deployment)]
+
+
+def phase(deployment: Deployment, job: str) -> str:
+    changes = deployment.events(JobPhaseChanged, job=job)
+    return changes[-1].data.phase if changes else "Pending"
+
+
+def answer(deployment: Deployment, job: str, action: Any) -> None:
+    deployment.give("jobs", CommandIssued(action, "ann"), job)
+    deployment.settle()
+
+
+@pytest.fixture
+def full() -> Deployment:
+    """Two low jobs fill both nodes, and a privileged one waits with a notice to one of them."""
+    deployment = made()
+    submit(deployment, "low1")
+    submit(deployment, "low2")
+    urgent(deployment)
+    return deployment
+
+
+def victim_of(deployment: Deployment) -> str:
+    (opened,) = deployment.events(NoticeOpened)
+    (victim,) = opened.data.victims
+    return victim
+
+
+def test_a_notice_is_announced_and_both_sides_enter_their_phases(full):
+    (opened,) = full.events(NoticeOpened)
+    (ended,) = [event for event in full.events(RoundEnded) if event.id == opened.causationid]
+    assert (opened.subject, opened.sequence, opened.data.preemptor) == (f"c1/{ended.sequence}", 1, "urgent")
+    assert opened.data.deadline - opened.recordedtime == DELAY * SECOND
+    victim = victim_of(full)
+    assert (phase(full, "urgent"), phase(full, victim)) == ("Privileged", "WillEvicted")
+    change = full.events(JobPhaseChanged, job=victim)[-1].data
+    assert (change.notice, change.deadline, change.reason) == (opened.subject, opened.data.deadline, "NoticeOpened")
+    assert full.events(JobExplained, job="urgent")[-1].data.reason == "NoticeGiven"
+    assert len(full.running()) == 2
+
+
+def test_at_the_deadline_the_victim_is_stopped_whole_and_the_preemptor_has_its_place(full):
+    victim = victim_of(full)
+    full.wait(DELAY + 5)
+    assert told(full) == ["NoticeOpened", "NoticeExecuted", "ReservationEnded"]
+    executed, reservation = records(full)[1:]
+    assert (executed.data.change, executed.data.victims, reservation.data.outcome) == ("DeadlinePassed", [victim], "bound")
+    assert executed.recordedtime == records(full)[0].data.deadline
+    assert phase(full, "urgent") == "Running"
+    ended = full.events(AttemptEnded, job=victim)
+    assert [event.data.reason for event in ended] == ["PreemptedByNotice"]
+    phases = [event.data.phase for event in full.events(JobPhaseChanged, job=victim)]
+    assert phases[-3:] == ["WillEvicted", "Restarting", "Pending"]
+    assert full.events(JobPhaseChanged, job=victim)[-1].data.retry_count == 0
+
+
+@pytest.mark.parametrize(("after", "phases"), [("Abort", ["Aborting", "Aborted"]), ("Terminate", ["Terminating", "Terminated"])])
+def test_a_victim_becomes_what_its_specification_says(after, phases):
+    deployment = made(nodes=1)
+    submit(deployment, "low", onPreempted=after)
+    urgent(deployment)
+    deployment.wait(DELAY + 5)
+    assert [event.data.phase for event in deployment.events(JobPhaseChanged, job="low")][-2:] == phases
+    assert phase(deployment, "urgent") == "Running"
+
+
+def test_a_victim_that_acknowledges_is_stopped_at_once(full):
+    victim = victim_of(full)
+    answer(full, victim, "AcknowledgeNotice")
+    full.wait(5)
+    assert told(full) == ["NoticeOpened", "NoticeAcknowledged", "NoticeExecuted", "ReservationEnded"]
+    assert records(full)[2].data.change == "Acknowledged"
+    assert phase(full, "urgent") == "Running"
+
+
+def test_a_notice_waits_for_all_acknowledgements_or_its_deadline():
+    deployment = made()
+    submit(deployment, "low1")
+    submit(deployment, "low2")
+    urgent(deployment, pods=2)
+    answer(deployment, "low1", "AcknowledgeNotice")
+    deployment.wait(3)
+    assert told(deployment) == ["NoticeOpened", "NoticeAcknowledged"]
+    answer(deployment, "low2", "AcknowledgeNotice")
+    deployment.wait(4)
+    assert phase(deployment, "urgent") == "Running"
+
+
+def test_a_notice_is_withdrawn_when_something_else_makes_room(full):
+    victim = victim_of(full)
+    full.node("n9", cpu=4)
+    full.settle()
+    full.wait(4)
+    assert told(full) == ["NoticeOpened", "NoticeWithdrawn"]
+    assert records(full)[1].data.change == "PreemptorPlaced"
+    assert (phase(full, "urgent"), phase(full, victim)) == ("Running", "Running")
+    full.wait(DELAY + 5)
+    assert len(full.running()) == 3
+    assert told(full) == ["NoticeOpened", "NoticeWithdrawn"]
+
+
+@pytest.mark.parametrize("action", ["AbortJob", "TerminateJob", "RestartJob"])
+def test_a_notice_is_withdrawn_when_its_preemptor_is_stopped(full, action):
+    victim = victim_of(full)
+    full.command("urgent", action)
+    full.settle()
+    full.wait(2)
+    assert told(full)[:2] == ["NoticeOpened", "NoticeWithdrawn"]
+    assert records(full)[1].data.change == "PreemptorLeft"
+    assert "Running" in [event.data.phase for event in full.events(JobPhaseChanged, job=victim)][-2:]
+
+
+@pytest.mark.parametrize("how", ["end", "abort", "restart"])
+def test_a_notice_whose_only_victim_leaves_is_withdrawn_and_the_preemptor_gets_the_place(full, how):
+    victim = victim_of(full)
+    if how == "end":
+        full.end(f"{victim}-w-0-1")
+    else:
+        full.command(victim, "AbortJob" if how == "abort" else "RestartJob")
+    full.settle()
+    full.wait(5)
+    assert told(full)[:2] == ["NoticeOpened", "NoticeWithdrawn"]
+    assert records(full)[1].data.change in {"PreemptorPlaced", "VictimLeft"}
+    assert phase(full, "urgent") == "Running"
+
+
+def test_a_notice_is_narrowed_when_one_of_its_victims_ends_and_the_rest_is_still_needed():
+    deployment = made()
+    submit(deployment, "low1")
+    submit(deployment, "low2")
+    urgent(deployment, pods=2)
+    deployment.end("low1-w-0-1")
+    deployment.settle()
+    deployment.wait(3)
+    assert told(deployment) == ["NoticeOpened", "NoticeNarrowed"]
+    assert records(deployment)[1].data.victim == "low1"
+    assert phase(deployment, "low2") == "WillEvicted"
+    deployment.wait(DELAY)
+    assert phase(deployment, "urgent") == "Running"
+
+
+def test_a_victim_that_is_not_needed_any_more_runs_on():
+    deployment = made()
+    submit(deployment, "low1")
+    submit(deployment, "low2")
+    urgent(deployment, pods=2)
+    deployment.node("n9", cpu=4)
+    deployment.settle()
+    deployment.wait(3)
+    assert told(deployment) == ["NoticeOpened", "NoticeNarrowed"]
+    spared = records(deployment)[1].data
+    assert spared.change == "VictimNotNeeded"
+    assert phase(deployment, spared.victim) == "Running"
+    deployment.wait(DELAY + 3)
+    assert phase(deployment, "urgent") == "Running"
+    assert deployment.events(AttemptEnded, job=spared.victim) == []
+
+
+def test_a_notice_whose_victims_would_not_free_enough_any_more_is_withdrawn():
+    deployment = made(nodes=1)
+    submit(deployment, "low1")
+    urgent(deployment)
+    deployment.node("n0", cpu=4, unschedulable=True)
+    deployment.settle()
+    deployment.wait(3)
+    assert [event.data.change for event in deployment.events(NoticeWithdrawn)] == ["NotEnough"]
+    assert phase(deployment, "low1") == "Running"
+
+
+def test_a_withdrawal_by_command_is_the_last_word(full):
+    victim = victim_of(full)
+    answer(full, "urgent", "WithdrawNotice")
+    full.wait(DELAY + 10)
+    assert told(full) == ["NoticeOpened", "NoticeWithdrawn"]
+    assert (phase(full, "urgent"), phase(full, victim)) == ("Pending", "Running")
+
+
+def test_a_queue_that_stops_giving_notice_withdraws_its_notices(full):
+    full.apply("Queue", "q", preemption="none")
+    full.settle()
+    full.wait(3)
+    assert [event.data.change for event in full.events(NoticeWithdrawn)] == ["QueueChanged"]
+
+
+def test_answers_to_no_notice_are_refused(full):
+    answer(full, "urgent", "AcknowledgeNotice")
+    answer(full, victim_of(full), "WithdrawNotice")
+    refused = [event.data.reason for event in full.events(CommandRefused)]
+    assert refused == [
+        "the job is Privileged; only a job that is WillEvicted can be the subject of AcknowledgeNotice",
+        "the job is WillEvicted; only a job that is Privileged can be the subject of WithdrawNotice",
+    ]
+
+
+@pytest.mark.parametrize("mode", ["none", "immediate"])
+def test_other_queues_give_no_notice(mode):
+    deployment = made(mode, nodes=1)
+    submit(deployment, "low", pods=2, cpu=2)
+    urgent(deployment)
+    deployment.wait(5)
+    assert told(deployment) == []
+    assert len(deployment.running()) == 2 or deployment.events(DecidedEvicted)
+
+
+def test_only_a_privileged_job_of_a_tenant_with_the_right_is_given_room():
+    deployment = made(nodes=1)
+    deployment.apply("Tenant", "poor", priority=9)
+    submit(deployment, "low")
+    submit(deployment, "plain", priorityClassName="high")
+    urgent(deployment, tenant="poor")
+    urgent(deployment, "unknown", tenant="nobody")
+    assert told(deployment) == []
+    deployment.apply("Tenant", "poor", priority=9, mayPreempt=True)
+    deployment.settle()
+    deployment.wait(3)
+    assert [event.data.preemptor for event in deployment.events(NoticeOpened)] == ["urgent"]
+
+
+def test_a_tenants_priority_counts_before_that_of_jobs():
+    deployment = made(nodes=2)
+    deployment.apply("Tenant", "rich", priority=5, mayPreempt=True)
+    submit(deployment, "rich-low", tenant="rich")
+    submit(deployment, "poor-high", priorityClassName="high")
+    submit(deployment, "rich-urgent", tenant="rich", preempt=True)
+    assert victim_of(deployment) == "poor-high"
+
+
+def test_jobs_of_the_same_rank_or_without_enough_of_a_run_are_spared():
+    deployment = made(nodes=2, minRunSeconds=60)
+    submit(deployment, "same", priorityClassName="high", minRunSeconds=0)
+    submit(deployment, "young")
+    urgent(deployment)
+    assert told(deployment) == []
+    assert deployment.events(JobExplained, job="urgent")[-1].data.reason != "NoticeGiven"
+    deployment.wait(60)
+    assert victim_of(deployment) == "young"
+
+
+def test_the_fewest_jobs_are_chosen_then_the_lowest_then_those_that_lose_least():
+    deployment = made(nodes=4)
+    submit(deployment, "middle", priorityClassName="middle")
+    submit(deployment, "older")
+    submit(deployment, "younger")
+    submit(deployment, "half1", cpu=2)
+    submit(deployment, "half2", cpu=2)
+    urgent(deployment)
+    assert victim_of(deployment) == "younger"
+
+
+def test_a_gang_that_would_not_fit_whole_preempts_nobody():
+    deployment = made(nodes=2)
+    submit(deployment, "low1")
+    submit(deployment, "high", priorityClassName="high")
+    urgent(deployment, pods=2)
+    deployment.wait(5)
+    assert told(deployment) == []
+    assert len(deployment.running()) == 2
+
+
+def test_no_job_is_in_two_notices():
+    deployment = made(nodes=2)
+    submit(deployment, "low1")
+    submit(deployment, "low2")
+    urgent(deployment, "urgent1")
+    urgent(deployment, "urgent2")
+    urgent(deployment, "urgent3")
+    opened = [event.data for event in deployment.events(NoticeOpened)]
+    assert [data.preemptor for data in opened] == ["urgent1", "urgent2"]
+    assert sorted(victim for data in opened for victim in data.victims) == ["low1", "low2"]
+    deployment.wait(DELAY + 8)
+    assert [phase(deployment, name) for name in ("urgent1", "urgent2", "urgent3")] == ["Running", "Running", "Pending"]
+
+
+def test_the_freed_place_is_kept_for_the_preemptor(full):
+    """Jobs that come first in every order wait all the same."""
+    full.apply("PriorityClass", "highest", value=5000)
+    full.lazy = True
+    full.wait(DELAY - 2)
+    victim = victim_of(full)
+    submit(full, "rival", priorityClassName="highest", wait=0)
+    full.wait(6)
+    assert full.events(ReservationEnded)[0].data.outcome == "bound"
+    assert set(full.places("rival").values()) <= {None}
+    assert victim_of(full) == victim
+
+
+def test_a_gang_that_cannot_be_bound_in_time_is_recorded():
+    deployment = made(nodes=1, reservationSeconds=10)
+    submit(deployment, "low")
+    urgent(deployment)
+    deployment.wait(DELAY - 4)
+    deployment.deaf = True
+    deployment.wait(4)
+    assert told(deployment) == ["NoticeOpened", "NoticeExecuted"]
+    deployment.node("n0", cpu=4, unschedulable=True)
+    deployment.settle()
+    deployment.deaf = False
+    deployment.settle()
+    deployment.wait(15)
+    assert [event.data.outcome for event in deployment.events(ReservationEnded)] == ["expired"]
+    assert phase(deployment, "urgent") == "Pending"
+
+
+def test_a_job_that_could_not_be_told_is_not_stopped():
+    deployment = made(nodes=1)
+    submit(deployment, "low")
+    urgent(deployment, wait=1)
+    deployment.deaf = True
+    deployment.wait(DELAY + 2)
+    assert told(deployment)[:2] == ["NoticeOpened", "NoticeWithdrawn"]
+    assert records(deployment)[1].data.change == "DeadlinePassed"
+    deployment.deaf = False
+    deployment.settle()
+    assert deployment.events(AttemptEnded) == []
+    phases = [event.data.phase for event in deployment.events(JobPhaseChanged, job="low")]
+    assert phases[:3] == ["Running", "WillEvicted", "Running"]
+
+
+def test_a_decision_that_crosses_the_end_of_its_job_is_refused_and_narrows(full):
+    victim = victim_of(full)
+    full.wait(DELAY - 4)
+    full.deaf = True
+    full.end(f"{victim}-w-0-1")
+    full.wait(6)
+    full.deaf = False
+    full.settle()
+    full.wait(4)
+    assert [event.data.reason for event in full.events(DecisionRefused, job=victim)] in (["NoNotice"], ["Ended"], [])
+    assert phase(full, "urgent") == "Running"
+
+
+def test_another_process_goes_on_with_a_notice_from_its_snapshot():
+    deployment = made(nodes=2)
+    deployment.every = 1
+    deployment.restart()
+    submit(deployment, "low1")
+    submit(deployment, "low2")
+    urgent(deployment)
+    plain = made(nodes=2)
+    for one in (plain,):
+        submit(one, "low1")
+        submit(one, "low2")
+        urgent(one)
+    deployment.restart()
+    for one in (deployment, plain):
+        one.wait(DELAY // 2)
+    deployment.restart()
+    for one in (deployment, plain):
+        one.wait(DELAY)
+    assert deployment.messages("preemptions", "decisions") == plain.messages("preemptions", "decisions")
+    assert told(plain)[-1] == "ReservationEnded"
