@@ -51,7 +51,7 @@ COMMANDS: Final[dict[str, Place]] = {
     "log": Place("operate", Panel.OPERATE, "Look after the log's file: backup, compact."),
     "topics": Place("topics", Panel.OPERATE, "Kafka's topics and their settings: compare, create."),
     "simulate": Place("simulate", Panel.TOOLS, "Simulate the jobs of a trace on a cluster in memory, by the same stages."),
-    "experiment": Place("experiment", Panel.TOOLS, "Reproduce published experiments on a cluster in memory, by the same stages."),
+    "experiment": Place("experiment", Panel.TOOLS, "Reproduce published experiments on a simulated cluster."),
     "bench": Place("bench", Panel.TOOLS, "Measure speed, memory and pauses beside their budgets; exit code 1 if one is not met."),
     "diagram": Place("machines", Panel.TOOLS, "Draw the state machines of job, task, replica and notice as Mermaid."),
     "conform": Place("tools", Panel.TOOLS, "Run conformance cases by the engine's own rules."),

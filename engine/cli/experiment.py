@@ -27,7 +27,7 @@ def experiment(
     name: Annotated[str, typer.Argument(metavar="NAME", help="One of " + ", ".join([*EXPERIMENTS, _ALL]) + ".")],
     as_json: JsonOption = False,
 ) -> None:
-    """Reproduce published experiments on the simulated cluster, by the stages of production.
+    """Reproduce published experiments on a simulated cluster.
 
     Each experiment runs with a feature and without it (docs/experiments.md). A row has what the report says (seed), what is
     measured (ours), and whether the claim holds with the feature or fails without it. Exit code 1 if a row is not ok.

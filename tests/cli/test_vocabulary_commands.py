@@ -40,9 +40,9 @@ def test_the_committed_diagrams_are_up_to_date():
 
 def test_diagram_draws_one_machine_or_all(tmp_path):
     assert RUN.invoke(app, ["diagram", "replica"]).stdout.count("stateDiagram-v2") == 1
-    assert RUN.invoke(app, ["diagram"]).stdout.count("stateDiagram-v2") == 3
+    assert RUN.invoke(app, ["diagram"]).stdout.count("stateDiagram-v2") == 4
     lines = [json.loads(line) for line in RUN.invoke(app, ["diagram", "--json"]).stdout.splitlines()]
-    assert [line["machine"] for line in lines] == ["job", "task", "replica"]
+    assert [line["machine"] for line in lines] == ["job", "task", "replica", "notice"]
     assert "Succeeded" in lines[2]["phases"]
 
 

@@ -150,7 +150,7 @@ def test_prometheus_reaches_every_worker_and_answers_every_query(stack: Stack) -
     # No callback is registered, no commit has failed, nothing fires, and no job names the scheduler lahar.
     expected = (
         *("Callbacks off", "Events behind", "Delivered", "Failed attempts", "What fires", "Transactions given up' C"),
-        *("Decided", "Jobs that wait, by queue", "Longest wait", "Decisions refused' A"),
+        *("Decided", "Jobs that wait, by queue", "Longest wait", "Decisions refused' A", "Open notices"),
     )
     assert [place for place in unanswered if not any(title in place for title in expected)] == []
 
