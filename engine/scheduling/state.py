@@ -79,7 +79,17 @@ class KnownJob:
             del self.pages[attempt.place // PAGE]
         self.bindings.pop(attempt.binding, None)
         if self.last[attempt.task, attempt.index] == attempt.slot:
-            del self.last[attempt.task, attempt.index]
+            if (older := self._before(attempt.slot)) is None:
+                del self.last[attempt.task, attempt.index]
+            else:
+                self.last[attempt.task, attempt.index] = older
+
+    def _before(self, slot: Slot) -> Slot | None:
+        """Return the newest attempt of a replica before one: it may outlive its replacement."""
+        task, index, number = slot
+        if number <= len(self.attempts):
+            return next((one for at in range(number - 1, -1, -1) if (one := (task, index, at)) in self.attempts), None)
+        return max((one for one in self.attempts if one[:2] == (task, index)), default=None)
 
     def of(self, data: AttemptEvent) -> Attempt | None:
         """Return the attempt that an event is about."""

@@ -12,7 +12,7 @@ from engine.events.pod_shape import HostPort, PodShape, pairs
 from engine.events.times import Micros
 from engine.kubernetes.observation.cluster_facts import Thing
 from engine.scheduling.job_records import Attempt, Group, Head
-from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts
+from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, bounded
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import ONE_POD, Job, Task
 from engine.scheduling.model.notices import Preemption
@@ -148,7 +148,7 @@ def shape_of(data: AttemptStarted) -> PodShape:
     """Return what is known of a pod that somebody else places: what it takes of its node."""
     requests = {CPU: data.requests.cpu_milli, MEMORY: data.requests.memory_bytes, GPU: data.requests.gpu * 1000, **data.resources}
     ports = tuple(port for text in data.host_ports if (port := _port(text)) is not None)
-    return PodShape(pairs({name: amount for name, amount in requests.items() if amount}), host_ports=ports)
+    return PodShape(pairs({name: bounded(amount) for name, amount in requests.items() if amount}), host_ports=ports)
 
 
 def _port(text: str) -> HostPort | None:

@@ -21,6 +21,7 @@ __all__ = [
     "Part",
     "add",
     "at_most",
+    "bounded",
     "dominant_share",
     "is_nothing",
     "largest",
@@ -44,6 +45,16 @@ TOLERANCE: Final = 0.1
 """Amounts that differ by less are equal (Volcano `minResource`)."""
 LARGEST: Final = 2**59
 """Amounts are capped there: the sums of a row of an array stay within 64 bits."""
+
+_LARGEST_OF_POD: Final = 2**48
+
+
+def bounded(amount: int) -> int:
+    """Return an amount that a pod asks for, capped at 281 TB, or as many thousandths.
+
+    What 32,768 such pods take of one node stays within 64 bits: a sum that overflowed would make a full node look empty.
+    """
+    return min(amount, _LARGEST_OF_POD)
 
 
 def read_amounts(resources: Mapping[str, object]) -> Amounts:

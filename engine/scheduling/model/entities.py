@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from engine.events.pod_shape import PREEMPTABLE, PodShape, parse_bool
 from engine.events.scheduling import GroupPhase
-from engine.scheduling.model.amounts import PODS, Amounts, is_nothing
+from engine.scheduling.model.amounts import PODS, Amounts, bounded, is_nothing
 from engine.scheduling.model.notices import Preemption
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.model.sub_groups import SubGroups
@@ -101,7 +101,7 @@ class PodClass:
     @classmethod
     def of(cls, shape: PodShape) -> PodClass:
         """Return the class of a shape."""
-        request: Amounts = {name: amount for name, amount in shape.requests if amount}
+        request: Amounts = {name: bounded(amount) for name, amount in shape.requests if amount}
         best_effort = is_nothing(request)
         request[PODS] = ONE_POD
         return cls(
