@@ -11,7 +11,7 @@ from engine.events.times import SECOND, Micros
 from engine.scheduling.job_records import Head
 from engine.scheduling.outcome import Outcome
 
-__all__ = ["NAMES", "changed", "due_at", "explanations"]
+__all__ = ["NAMES", "alike", "changed", "due_at", "explanations"]
 
 NAMES: Final = 50
 """Resources, and words for nodes, that one reason names: a pod may ask for thousands."""
@@ -53,6 +53,11 @@ def changed(said: JobExplained, before: JobExplained | None) -> bool:
         return True
     nearer, farther = sorted((said.place, before.place))
     return nearer != farther and (nearer <= _FIRST or farther >= 2 * nearer)
+
+
+def alike(one: str, other: str) -> bool:
+    """Tell whether two reasons are the same, or go to and fro as room comes and goes."""
+    return _ALIKE.get(one, one) == _ALIKE.get(other, other)
 
 
 def due_at(said: JobExplained, head: Head) -> Micros | None:

@@ -24,7 +24,7 @@ from engine.events.decisions import (
 from engine.events.scheduling import DecisionTimedOut, GroupPhase, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND, Micros
 from engine.scheduling.errors import PluginError
-from engine.scheduling.explanations import NAMES, due_at, explanations
+from engine.scheduling.explanations import NAMES, alike, due_at, explanations
 from engine.scheduling.job_records import Slot
 from engine.scheduling.model.entities import Task
 from engine.scheduling.notices.following import follow
@@ -225,7 +225,7 @@ def _decisions(state: State, found: _Found) -> Iterator[tuple[str, Data]]:
             yield ident, DecidedPipelined(jobs[ident].head.seen, placements)
     for job in sorted(outcome.unschedulable, key=lambda job: job.key):
         stopped = outcome.reasons.get(job.key)
-        if stopped is not None and stopped.code != jobs[job.key].head.unschedulable:
+        if stopped is not None and not alike(stopped.code, jobs[job.key].head.unschedulable):
             yield job.key, DecidedUnschedulable(jobs[job.key].head.seen, stopped.code, _of_nodes(stopped.nodes))
 
 

@@ -125,7 +125,7 @@ class Scheduler:
         outcome = session.outcome
         self._look_again = outcome.look_again
         self._unchanged = None
-        if not (outcome.enqueued or outcome.bound or outcome.evicted or outcome.phases):
+        if not (outcome.enqueued or outcome.bound or outcome.pipelined or outcome.evicted or outcome.phases):
             self._unchanged = (self._cluster.revision, now)
         return outcome
 

@@ -36,9 +36,9 @@ CONFIGURATION = Configuration(
 DELAY = 20
 
 
-def made(mode: str = "notice", nodes: int = 2, **queue: Any) -> Deployment:
+def made(mode: str = "notice", nodes: int = 2, of: type[Deployment] = Deployment, **queue: Any) -> Deployment:
     """A cluster of nodes with 4 CPUs each, and a queue that gives notice of 20 s."""
-    deployment = Deployment(stage=lambda: SchedulingStage(CONFIGURATION))
+    deployment = of(stage=lambda: SchedulingStage(CONFIGURATION))
     for number in range(nodes):
         deployment.node(f"n{number}", cpu=4)
     deployment.apply("Queue", "q", preemption=mode, preemptionDelaySeconds=DELAY, **queue)
@@ -323,6 +323,8 @@ def test_the_fewest_jobs_are_chosen_then_the_lowest_then_those_that_lose_least()
 
 def test_a_gang_that_would_not_fit_whole_preempts_nobody():
     deployment = made(nodes=2)
+    deployment.every = 1
+    deployment.restart()
     submit(deployment, "low1")
     submit(deployment, "high", priorityClassName="high")
     urgent(deployment, pods=2)
@@ -333,6 +335,8 @@ def test_a_gang_that_would_not_fit_whole_preempts_nobody():
 
 def test_no_job_is_in_two_notices():
     deployment = made(nodes=2)
+    deployment.every = 1
+    deployment.restart()
     submit(deployment, "low1")
     submit(deployment, "low2")
     urgent(deployment, "urgent1")
@@ -423,3 +427,59 @@ def test_another_process_goes_on_with_a_notice_from_its_snapshot():
         one.wait(DELAY)
     assert deployment.messages("preemptions", "decisions") == plain.messages("preemptions", "decisions")
     assert told(plain)[-1] == "ReservationEnded"
+
+
+def test_a_pod_of_the_preemptor_that_waits_for_its_gates_ends_no_round():
+    deployment = made(nodes=1)
+    submit(deployment, "low")
+    gated = task("g", 1, cpu=1, minAvailable=0, schedulingGates=[{"name": "x"}])
+    manifest = vcjob("urgent", task("w", 1, cpu=4, minAvailable=1), gated, minAvailable=1, queue="q", priorityClassName="high")
+    deployment.submit("urgent", {**manifest, "lahar": {"preempt": True}})
+    deployment.settle()
+    deployment.wait(DELAY + 14)
+    assert told(deployment) == ["NoticeOpened", "NoticeExecuted", "ReservationEnded"]
+    assert {event.data.error for event in deployment.events(RoundEnded)} == {""}
+
+
+def test_a_victim_is_spared_when_the_preemptor_is_promised_places_that_others_leave():
+    class Slow(Deployment):
+        """The pods of `peer` take their time to go."""
+
+        def _do(self, event: Any) -> None:
+            if event.data.effect != "delete_pod" or event.subject != "peer":
+                super()._do(event)
+
+    deployment = made(nodes=2, of=Slow)
+    submit(deployment, "peer", priorityClassName="high")
+    submit(deployment, "low")
+    urgent(deployment)
+    assert told(deployment) == ["NoticeOpened"]
+    deployment.command("peer", "AbortJob")
+    deployment.settle()
+    deployment.wait(DELAY + 3)
+    assert told(deployment)[-1] == "NoticeWithdrawn"
+    assert phase(deployment, "low") == "Running"
+
+
+def two_reservations(*, restart: bool) -> object:
+    deployment = made(nodes=2)
+    deployment.every = 1
+    deployment.restart()
+    submit(deployment, "low1")
+    submit(deployment, "low2")
+    urgent(deployment, "zz", wait=1)
+    urgent(deployment, "aa", wait=1)
+    while told(deployment).count("NoticeExecuted") < 2:
+        deployment.wait(1)
+        deployment.deaf = told(deployment).count("NoticeExecuted") >= 1
+    if restart:
+        deployment.restart()
+    deployment.lose_node("n1")
+    deployment.deaf = False
+    deployment.settle()
+    deployment.wait(4)
+    return deployment.messages("decisions", "preemptions")
+
+
+def test_reserved_places_are_given_in_the_same_order_after_a_restart():
+    assert two_reservations(restart=True) == two_reservations(restart=False)

@@ -33,8 +33,10 @@ def allocate(session: Session, placement: Placement) -> None:
     for job in session.schedulable():
         if job.with_status("Pending"):
             waiting.setdefault(job.queue, []).append(job)
-    for job in [job for found in waiting.values() for job in found if session.cluster.has_reservation(job)]:
-        _place(session, placement, job.path[0], job, _pending(session, job))
+    # In an order that does not depend on the one in which jobs became known, which a restart changes.
+    for job in sorted((job for found in waiting.values() for job in found if session.cluster.has_reservation(job)), key=_key):
+        if pending := _pending(session, job):
+            _place(session, placement, job.path[0], job, pending)
     jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
     left: dict[str, list[list[Task]]] = {}
@@ -55,6 +57,10 @@ def allocate(session: Session, placement: Placement) -> None:
         if left[job.key] and _place(session, placement, queue, job, left[job.key]) and left[job.key]:
             jobs[queue.name].push(job)
         queues.push(queue)
+
+
+def _key(job: Job) -> str:
+    return job.key
 
 
 def _pending(session: Session, job: Job) -> list[list[Task]]:

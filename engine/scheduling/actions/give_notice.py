@@ -62,9 +62,12 @@ def _review(session: Session, placement: Placement, notice: Notice, plan: Statem
     """Find out which victims of a notice are still needed, if those that are left free enough."""
     jobs = session.cluster.jobs
     preemptor, queue = jobs.get(notice.preemptor), session.cluster.queues.get(notice.queue)
-    if preemptor is None or queue is None or preemptor.held or preemptor.preemption.left or not session.job_starving(preemptor):
+    if preemptor is None or queue is None or preemptor.held or preemptor.preemption.left:
         return
     victims = [job for ident in notice.victims if (job := jobs.get(ident)) is not None and not job.preemption.left]
+    if not session.job_starving(preemptor):  # its gang has its places, or is promised them
+        session.outcome.reviews[notice.id] = NoticeReview([job.key for job in victims])
+        return
     # Who has acknowledged is ready to go; of the others the most important is spared first.
     order = sorted(victims, key=lambda job: (not notice.victims[job.key], _cost(session, job)), reverse=True)
     moves = _places(session, placement, queue, preemptor, order)

@@ -56,8 +56,11 @@ class Sla(Plugin):
         return self._vote(job)
 
     def next_change(self, now: int) -> int | None:
-        """Return when the next pending job is due."""
-        due = [
-            at for job in self.session.cluster.jobs.values() if job.with_status("Pending") and now < (at := self._due(job)) < inf
+        """Return when the next job that waits for nodes, or to be let in, is due."""
+        waiting = [
+            job
+            for job in self.session.cluster.jobs.values()
+            if not job.held and (job.phase in {"", "Pending"} or job.with_status("Pending"))
         ]
+        due = [at for job in waiting if now < (at := self._due(job)) < inf]
         return int(min(due)) if due else None
