@@ -117,6 +117,8 @@ def withdraw(
 ) -> None:
     """Withdraw a notice: its victims run on, and its preemptor is given no other."""
     with opened(settings_of(context, log)) as source:
-        job = notice_named(source, notice).preemptor
+        found = notice_named(source, notice)
+    if found.state != "Open":  # the command is about the preemptor, which another notice may have by now
+        raise ValueError(f"notice {found.id} has ended: {found.state} ({found.change})")
     data = CommandIssued("WithdrawNotice", by, reason)
-    issue(context, log, job, data, by_id, at, as_json=as_json, process=not no_process)
+    issue(context, log, found.preemptor, data, by_id, at, as_json=as_json, process=not no_process)

@@ -57,3 +57,10 @@ def test_why_names_the_other_side(noticed):
 def test_a_notice_that_does_not_exist_is_not_found(noticed):
     assert noticed("preemptions", "show", "prod-1/1", code=3).err.startswith("lahar: no notice 'prod-1/1'")
     assert noticed("preemptions", "withdraw", "prod-1/1", code=3).err.startswith("lahar: no notice 'prod-1/1'")
+
+
+def test_a_notice_that_has_ended_is_not_withdrawn_again(noticed):
+    """The command is about the preemptor, which another notice may have by then."""
+    noticed("preemptions", "withdraw", "prod-1/9", "--at", LATER)
+    again = noticed("preemptions", "withdraw", "prod-1/9", "--at", LATER, code=2)
+    assert "notice prod-1/9 has ended: Withdrawn (WithdrawCommanded)" in again.err

@@ -8,6 +8,7 @@ import pytest
 from notice_search import search
 
 from engine.lifecycle.pods import evict
+from engine.scheduling.actions import give_notice
 from engine.scheduling.job_records import Head
 from engine.scheduling.notices import following
 from engine.scheduling.notices.following import _Part
@@ -37,6 +38,12 @@ def test_five_minutes_of_states_keep_the_invariants(capsys):
 
 
 def test_it_finds_victims_stopped_though_the_preemptor_has_its_places(monkeypatch):
+    def review(session, placement, notice, plan):
+        if session.job_starving(session.cluster.jobs[notice.preemptor]):
+            whole(session, placement, notice, plan)
+
+    whole = give_notice._review
+    monkeypatch.setattr(give_notice, "_review", review)
     monkeypatch.setattr(_Part, "_has_place", lambda _: False)
     found = search(happen=1, late=0)
     assert "has its places elsewhere" in found.fault

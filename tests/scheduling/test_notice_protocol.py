@@ -321,6 +321,16 @@ def test_the_fewest_jobs_are_chosen_then_the_lowest_then_those_that_lose_least()
     assert victim_of(deployment) == "younger"
 
 
+def test_the_lowest_job_goes_however_many_there_are():
+    deployment = made(nodes=18)
+    submit(deployment, "big", priorityClassName="middle", wait=0)
+    for number in range(68):
+        submit(deployment, f"small{number}", cpu=1, wait=0)
+    deployment.wait(4)
+    urgent(deployment, cpu=1)
+    assert victim_of(deployment).startswith("small")
+
+
 def test_a_gang_that_would_not_fit_whole_preempts_nobody():
     deployment = made(nodes=2)
     deployment.every = 1

@@ -22,8 +22,10 @@ from engine.scheduling.statement import Statement
 __all__ = ["fewest", "give_notice"]
 
 _PLACED: Final[tuple[Status, ...]] = ("Running", "Bound", "Binding")
+_SINGLE: Final = 1_000
+"""Jobs that are tried one by one, whether one alone frees enough."""
 _EXACT: Final = 64
-"""Sets of victims that are tried one by one; where there are more of a size, larger sets are narrowed instead."""
+"""Sets of several victims that are tried one by one; where there are more of a size, larger sets are narrowed instead."""
 
 Fits = Callable[[Sequence[Job]], bool]
 Rank = tuple[int, int]
@@ -188,7 +190,7 @@ def fewest(
         )
 
     for number in range(1, len(candidates) + 1):
-        if comb(len(candidates), number) > _EXACT:
+        if comb(len(candidates), number) > (_SINGLE if number == 1 else _EXACT):
             break
         for some in sorted(combinations(candidates, number), key=costs):
             if fits(some):
