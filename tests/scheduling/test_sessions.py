@@ -350,3 +350,31 @@ def test_tasks_that_go_with_several_buckets_equally_well_are_spread_over_them():
     found = dict(bound(Scheduler(cluster, configuration("task-topology")).round(SECOND)))
     on_nodes = [sorted(key[:-2] for key, node in found.items() if node == name) for name in ("n0", "n1")]
     assert on_nodes == [["ps", "worker", "worker"]] * 2
+
+
+def grouped(roles: dict[str, int], **annotations: str) -> list[tuple[str, str]]:
+    """Return the task and the node of each placement, in order; the first node has room for one, the others for four."""
+    cluster = cluster_of(1000, 4000, 4000)
+    stated = {f"volcano.sh/task-topology-{name.replace('_', '-')}": text for name, text in annotations.items()}
+    job = add(cluster, "tf", phase="Inqueue", annotations=stated)
+    for role, count in roles.items():
+        for index in range(count):
+            shape = PodShape(requests=pairs({"cpu": 1000}))
+            cluster.add_task(Task(f"{role}-{index}", job, cluster.class_of(shape), index=index, role=role), "Pending", "")
+    return bound(Scheduler(cluster, configuration("task-topology")).round(SECOND))
+
+
+def test_tasks_that_do_not_avoid_each_other_stay_together():
+    """Volcano opens a bucket only for a task that avoids all that there are."""
+    found = dict(grouped({"ps": 2, "worker": 2}, anti_affinity="ps,worker"))
+    assert found["ps-0"] == found["ps-1"] != found["worker-0"] == found["worker-1"]
+
+
+def test_members_that_a_task_goes_with_and_avoids_count_against_each_other():
+    found = dict(grouped({"a": 2, "b": 1, "c": 1}, affinity="a,c", anti_affinity="b,c", task_order="a,b,c"))
+    assert found["c-0"] == found["a-0"] == found["a-1"]
+
+
+def test_tasks_that_no_group_names_come_last():
+    placed = grouped({"side": 2, "worker": 1}, affinity="worker", task_order="side,worker")
+    assert [key[:-2] for key, _ in placed] == ["worker", "side", "side"]

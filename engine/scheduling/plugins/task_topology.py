@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.scheduling.answers import Scores
-from engine.scheduling.model.amounts import MEMORY
+from engine.scheduling.model.amounts import MEMORY, PODS
 from engine.scheduling.model.entities import EFFECTS, Job, PodClass, Task
 from engine.scheduling.model.nodes import NodeTable
 from engine.scheduling.session import Plugin, Session
@@ -29,7 +29,8 @@ _ORDER: Final = "volcano.sh/task-topology-task-order"
 _BEST: Final = 100.0
 _ANTI_INTER, _SELF, _INTER, _ANTI_SELF = 1, 2, 3, 4
 """Roles with stronger demands are put into buckets first (Volcano)."""
-_GIBIBYTE, _ONE = 1 << 30, 1000
+_MEBIBYTE: Final = 1 << 20
+_STORAGE: Final = "ephemeral-storage"
 
 _Roles = dict[str, set[str]]
 """Role → roles that one annotation groups with it; itself among them, if it stands in a group alone or twice."""
@@ -42,13 +43,16 @@ class _Bucket:
     number: int
     size: int = 0
     """Members, with and without a node; `roles`: by role."""
+    placeless: int = 0
+    """Those that came without a node."""
     roles: dict[str, int] = field(default_factory=dict)
     waiting: dict[PodClass, int] = field(default_factory=dict)
     """Class → members that came without a node and have none yet."""
     there: dict[int, int] = field(default_factory=dict)
     """Row of a node → members on it."""
     asked: float = 0.0
-    """What all members ask for: a core, a GiB and one of any other resource count the same (Volcano `reqScore`)."""
+    """What members without a node ask for: a thousandth of a core, a MiB, and a thousandth of anything else count the same (Volcano
+    `reqScore`)."""
 
 
 class _Topology:
@@ -77,15 +81,18 @@ class _Topology:
         """By node, members of the bucket that was asked about last."""
         on_node: dict[str, _Bucket] = {}
         for task in sorted(job.tasks.values(), key=self.first):
-            if task.node is not None and EFFECTS[task.status].idle:
+            if task.role in named and task.node is not None and EFFECTS[task.status].idle:
                 bucket = on_node.get(task.node.name) or self._new_bucket()
                 on_node[task.node.name] = bucket
                 self._enter(task, bucket)
         for task in sorted(job.with_status("Pending").values(), key=self.first):
-            bucket = self._best(task.role) or self._new_bucket()
-            bucket.waiting.setdefault(task.pod_class, 0)
-            self._waits[task.key] = False
-            self._enter(task, bucket)
+            if task.role in named:
+                bucket = self._best(task.role) or self._new_bucket()
+                bucket.waiting.setdefault(task.pod_class, 0)
+                bucket.placeless += 1
+                bucket.asked += _asked(task.pod_class)
+                self._waits[task.key] = False
+                self._enter(task, bucket)
         self._largest = max([bucket.size for bucket in self._buckets], default=1)
 
     def _demand(self, role: str) -> int:
@@ -108,17 +115,18 @@ class _Topology:
     def _new_bucket(self) -> _Bucket:
         bucket = _Bucket(len(self._buckets))
         self._buckets.append(bucket)
+        for ranked in self._ranked.values():
+            heappush(ranked, (0, 0.0, bucket.number))
         return bucket
 
     def _worth(self, role: str, bucket: _Bucket) -> int:
-        """Return how many members a role goes with; 0 if it keeps apart from one of them."""
-        if any(other in bucket.roles for other in self._apart[role]):
-            return 0
-        return sum(bucket.roles.get(other, 0) for other in self._affine[role])
+        """Return how many members a role goes with, less those that it keeps apart from."""
+        count = bucket.roles.get
+        return sum(count(other, 0) for other in self._affine[role]) - sum(count(other, 0) for other in self._apart[role])
 
     def _best(self, role: str) -> _Bucket | None:
-        """Return the bucket that a role goes with best, of equals the one that asks for least; `None`: it goes with none."""
-        ranked = self._ranked.get(role, [])
+        """Return the bucket that a role goes with best, of equals the one that asks for least; `None`: it avoids all."""
+        ranked = self._ranked[role]
         while ranked:
             worth, asked, number = ranked[0]
             bucket = self._buckets[number]
@@ -134,11 +142,10 @@ class _Topology:
         role = task.role
         bucket.size += 1
         bucket.roles[role] = bucket.roles.get(role, 0) + 1
-        bucket.asked += sum(amount / (_GIBIBYTE if name == MEMORY else _ONE) for name, amount in task.pod_class.items)
         self.of_task[task.key] = bucket
-        for other in self._affine.get(role, ()):
+        for other in self._affine[role] | self._apart[role]:
             worth = self._worth(other, bucket)
-            if worth:
+            if worth >= 0:
                 heappush(self._ranked[other], (-worth, bucket.asked, bucket.number))
         self.follow(task)
 
@@ -211,12 +218,12 @@ class TaskTopology(Plugin):
         return self._topologies[job.key]
 
     def task_order(self, task: Task) -> tuple[object, ...]:
-        """Tasks of larger buckets first, a bucket's together, in the stated order of roles."""
+        """Tasks of buckets with more to place first, a bucket's together, in the stated order of roles; those of none last."""
         topology = self._topology(task.job)
         bucket = topology.of_task.get(task.key) if topology is not None else None
-        if topology is None or bucket is None:
+        if topology is None:
             return ()
-        return (-bucket.size, bucket.number, topology.first(task))
+        return (1,) if bucket is None else (0, -bucket.placeless, bucket.number, topology.first(task))
 
     def task_node_order(self, task: Task) -> Scores | None:
         """Score nodes by the mates that are there and would still fit, less those to keep apart from."""
@@ -231,6 +238,11 @@ class TaskTopology(Plugin):
                 known.follow(other)
         self._followed = len(moved)
         return topology.scores(task.role, bucket)
+
+
+def _asked(pod_class: PodClass) -> float:
+    parts = {MEMORY: _MEBIBYTE, _STORAGE: 1000 * _MEBIBYTE}
+    return sum(amount / parts.get(name, 1) for name, amount in pod_class.items if name != PODS)
 
 
 def _fitting(table: NodeTable, waiting: Iterable[tuple[PodClass, int]]) -> NDArray[np.int64]:
