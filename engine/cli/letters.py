@@ -11,7 +11,7 @@ from rich.table import Table
 
 from engine.application.job_inputs import command_message
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.arguments import By, NoProcessOption
+from engine.cli.arguments import By, NoProcessOption, ReasonOption
 from engine.cli.input_outcomes import finish, new_feed
 from engine.events.inputs import CommandIssued
 from engine.events.times import format_time
@@ -138,7 +138,7 @@ def redrive(
 def discard(
     context: typer.Context,
     ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Ids or beginnings of them.")],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Kept in the history.")] = "",
+    reason: ReasonOption = "",
     by: By = "",
     no_process: NoProcessOption = False,
     log: LogOption = None,

@@ -11,9 +11,10 @@ from rich.text import Text
 from engine.application.preemptions import Preemptions
 from engine.application.questions import Questions
 from engine.cli.app import JsonOption, LogOption, Panel, group, output_of, settings_of
-from engine.cli.arguments import By, ById, JobArgument, NoProcessOption, RecordedOption
+from engine.cli.arguments import By, ById, JobArgument, NoProcessOption, ReasonOption, RecordedOption
 from engine.cli.jobs import issue
 from engine.cli.render import whole_table
+from engine.cli.standings import NONE
 from engine.events.inputs import CommandIssued
 from engine.events.times import format_time
 from engine.history.preemptions import NoticeView, notice_named, told
@@ -24,9 +25,6 @@ __all__ = ["preemptions"]
 preemptions = group("preemptions", Panel.ASK, "Notices of preemption: who is to be stopped for whom and when; answer them.")
 
 NoticeArgument = Annotated[str, typer.Argument(metavar="NOTICE", help="The notice, CLUSTER/NUMBER.")]
-ReasonOption = Annotated[str, typer.Option(metavar="TEXT", help="Kept in the history.")]
-
-_NONE = "-"
 
 
 @preemptions.command("list", examples=["lahar preemptions list", "lahar preemptions list --all --json"])
@@ -77,9 +75,7 @@ def show_notice(context: typer.Context, notice: NoticeArgument, log: LogOption =
     if output.as_json:
         output.record(found.document(names))
         return
-    facts = (
-        f"{_state(found)}, queue {found.queue}, deadline {format_time(found.deadline)[:19]}Z, place {found.reservation or _NONE}"
-    )
+    facts = f"{_state(found)}, queue {found.queue}, deadline {format_time(found.deadline)[:19]}Z, place {found.reservation or NONE}"
     output.console.print(Text.assemble((found.id, "bold"), f"  {facts}"), soft_wrap=True)
     output.console.print(f"because: {found.reason}", soft_wrap=True)
     rows = [(format_time(event.time)[:19], told(event, names), event.causationid[:12]) for event in found.records]
