@@ -6,7 +6,7 @@ out, with the phases and reasons of the pod table. It decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -242,15 +242,19 @@ class SimulatedCluster:
         self._show(pod, phase="Running", reason=None, running=self._agenda.now)
         if pod.job.together:
             self._begin_together(pod.job)
-        elif pod.job.run is not None:
-            self._agenda.at(self._agenda.now + pod.job.run, partial(self._end, uid, failed=pod.job.row.phase == "Failed"))
+        else:
+            self._after_work(pod.job, [pod.seen], partial(self._end, uid, failed=pod.job.row.phase == "Failed"))
+
+    def _after_work(self, job: PlannedJob, pods: Iterable[PodObserved], end: Callable[[], None]) -> None:
+        work = job.work([(seen.task or "", seen.node or "") for seen in pods])
+        if work is not None:
+            self._agenda.at(self._agenda.now + work, end)
 
     def _begin_together(self, job: PlannedJob) -> None:
         """Let the pods of a job work once all of them run; one that goes before the end takes the work of all with it."""
         running = {uid: pod.seen for uid, pod in self._pods.items() if pod.job is job and self._works(uid)}
         if len(running) == len(job.row.pods):
-            work = job.work([(seen.task or "", seen.node or "") for seen in running.values()])
-            self._agenda.at(self._agenda.now + work, partial(self._end_together, list(running)))
+            self._after_work(job, running.values(), partial(self._end_together, list(running)))
 
     def _end_together(self, uids: Sequence[str]) -> None:
         if all(self._works(uid) for uid in uids):

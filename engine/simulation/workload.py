@@ -35,15 +35,16 @@ class PlannedJob:
     row: TraceRow
     submit: Micros
     together: ClassVar[bool] = False
-    """Whether its pods work only while all of them run, for the time that `work` tells; else each works from its own start."""
+    """Whether its pods work only while all of them run; else each works from its own start."""
 
-    def work(self, places: Sequence[tuple[str, str]]) -> Micros:
-        """Return how long the pods of a job work together (microseconds).
+    def work(self, places: Sequence[tuple[str, str]]) -> Micros | None:
+        """Return how long pods work (microseconds): as long as in the trace, wherever they are; `None`: until they are stopped.
 
         Args:
-            places: task and node of each pod.
+            places: task and node of each pod: of all, if they work together.
         """
-        raise NotImplementedError
+        del places
+        return self.run
 
     @property
     def run(self) -> Micros | None:
