@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import cast
 
 from engine.scheduling.actions.enqueue import let_in
@@ -33,8 +34,9 @@ def allocate(session: Session, placement: Placement) -> None:
     for job in session.schedulable():
         if job.with_status("Pending"):
             waiting.setdefault(job.queue, []).append(job)
-    # In an order that does not depend on the one in which jobs became known, which a restart changes.
-    for job in sorted((job for found in waiting.values() for job in found if session.cluster.has_reservation(job)), key=_key):
+    reserved = [job for found in waiting.values() for job in found if session.cluster.has_reservation(job)]
+    # By key: the order in which jobs became known is another one after a restart.
+    for job in sorted(reserved, key=attrgetter("key")):
         if pending := _pending(session, job):
             _place(session, placement, job.path[0], job, pending)
     jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
@@ -57,10 +59,6 @@ def allocate(session: Session, placement: Placement) -> None:
         if left[job.key] and _place(session, placement, queue, job, left[job.key]) and left[job.key]:
             jobs[queue.name].push(job)
         queues.push(queue)
-
-
-def _key(job: Job) -> str:
-    return job.key
 
 
 def _pending(session: Session, job: Job) -> list[list[Task]]:
