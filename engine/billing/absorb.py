@@ -14,8 +14,8 @@ from engine.billing.book import applied
 from engine.billing.calendar import month_named
 from engine.billing.nodes import await_node, forget_nodes, node_gone, node_observed, note_use
 from engine.billing.persist import BOOK, head_record, job_records, known_of, touch
-from engine.billing.state import Attempt, End, Job, Known, Point, Size, State, Terms
-from engine.billing.timers import REVIEW_AFTER, review, schedule
+from engine.billing.state import Attempt, End, Job, Known, Point, Reservation, Size, State, Terms
+from engine.billing.timers import REVIEW_AFTER, review, schedule, schedule_waiting
 from engine.events import Data, Event
 from engine.events.attempts import (
     AttemptBound,
@@ -96,7 +96,7 @@ def _start(state: State, known: Known, data: AttemptStarted, event: Event[Any]) 
     job.count += 1
     job.open += 1
     known.add(attempt)
-    schedule(state, job.id, attempt, event.time, event, bills=state.book.bills_queued)
+    schedule_waiting(state, job, attempt, event)
     touch(state, job.id, attempt)
 
 
@@ -110,7 +110,7 @@ def _bound(state: State, job: Job, attempt: Attempt, event: Event[AttemptBound])
     attempt.node, attempt.node_type, attempt.gpu_model = data.node or None, data.node_type, data.gpu_model
     await_node(state, job, attempt)
     note_use(state, job, attempt)
-    schedule(state, job.id, attempt, event.time, event, bills=state.book.bills_bound)
+    schedule(state, job.id, attempt, event.time, event, bills="bound" not in state.book.unbilled)
     _correct_since(state, job, attempt, event.time)
 
 
@@ -245,8 +245,16 @@ def _review_all(state: State, known: Known, event: Event[Any]) -> None:
         review(state, known, event.recordedtime)
 
 
-def _phase(_state: State, known: Known, event: Event[JobPhaseChanged]) -> None:
-    known.job.finished = event.data.phase in FINISHED_JOB_PHASES
+def _phase(state: State, known: Known, event: Event[JobPhaseChanged]) -> None:
+    job, data = known.job, event.data
+    job.finished = data.phase in FINISHED_JOB_PHASES
+    if data.reserved is None:
+        return
+    job.reservations = [*job.reservations, Reservation(event.time, data.reserved, event.id)]
+    for attempt in known.attempts:
+        if attempt.bound is None:
+            schedule_waiting(state, job, attempt, event)
+    _review_all(state, known, event)
 
 
 def _forgotten(state: State, known: Known, _event: Event[JobForgotten]) -> None:

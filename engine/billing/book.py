@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from engine.events import Event
-from engine.events.billing import Charge
+from engine.events.billing import Charge, SegmentKind
 from engine.events.inputs import ObjectApplied
 from engine.events.prices import PriceBook, PriceVersion, read_book
 from engine.events.times import Micros, format_time
 
-__all__ = ["NO_PRICES", "Book", "applied", "next_book"]
+__all__ = ["NO_PRICES", "Book", "applied", "bills", "next_book"]
 
 NO_PRICES: Final = PriceVersion.model_validate({"version": "-", "from": 0})
 """The rules without a price book: running and terminating time is charged, and nothing has a price."""
@@ -36,10 +36,8 @@ class Book:
     """Moments at which the version in force changes, ascending."""
     versions: list[PriceVersion | None] = field(default_factory=list)
     """Version in force from the cut of the same index on; `None`: none."""
-    bills_bound: bool = False
-    """Some version charges from Bound on."""
-    bills_queued: bool = False
-    """Some version charges waiting time."""
+    unbilled: frozenset[SegmentKind] = frozenset({"queued", "reserved", "bound"})
+    """Kinds that no version charges."""
     charges: dict[object, list[Charge]] = field(default_factory=dict, compare=False)
     """See `charges_of`."""
     factors: dict[object, dict[str, str]] = field(default_factory=dict, compare=False)
@@ -49,8 +47,7 @@ class Book:
     def of(cls, book: PriceBook, spec: Mapping[str, Any]) -> Book:
         """Return the indexed book of an applied one."""
         made = cls(book, spec, {version.version: version for version in book.versions})
-        made.bills_bound = any(version.billable_from == "bound" for version in book.versions)
-        made.bills_queued = any(version.bill_queued for version in book.versions)
+        made.unbilled = frozenset(kind for kind in made.unbilled if not any(bills(version, kind) for version in book.versions))
         ordered = sorted(book.versions, key=lambda version: version.since)
         for place, version in enumerate(ordered):
             made.cuts.append(version.since)
@@ -71,6 +68,18 @@ class Book:
         place = bisect_right(self.cuts, moment)
         version = self.versions[place - 1] if place else None
         return version, self.cuts[place] if place < len(self.cuts) else None
+
+
+def bills(version: PriceVersion, kind: SegmentKind) -> bool:
+    """Tell whether a price version bills segments of a kind; `terminating`: of attempts that have run."""
+    if kind == "bound":
+        return version.billable_from == "bound"
+    return {
+        "queued": version.bill_queued,
+        "reserved": version.bill_reserved,
+        "running": True,
+        "terminating": version.bill_terminating,
+    }[kind]
 
 
 def applied(known: Book, event: Event[Any]) -> Book | None:

@@ -11,8 +11,8 @@ from engine.billing.charges import FREE
 from engine.billing.corrections import without
 from engine.billing.nodes import note_reviewed, note_use
 from engine.billing.persist import BOOK, head_record, known_of, touch
-from engine.billing.state import Attempt, Known, Run, Size, State
-from engine.billing.timers import begin_review, first_sweep, schedule
+from engine.billing.state import Attempt, Job, Known, Run, Size, State
+from engine.billing.timers import begin_review, first_sweep, schedule, schedule_waiting
 from engine.events import Data, Event
 from engine.events.billing import UsageFailed, UsageRecorded, UsageReviewed, UsageWithdrawn
 from engine.events.times import Micros
@@ -154,12 +154,10 @@ def _reviewed(state: State, known: Known | None, data: UsageReviewed, event: Eve
             state.sweep = state.sweep_at = None
     if known is not None and data.node is None and data.next < 0:
         for attempt in known.attempts:  # the new price book may bill queued or bound time that the old one did not
-            _schedule_by_book(state, ident, attempt, event)
+            _schedule_by_book(state, known.job, attempt, event)
 
 
-def _schedule_by_book(state: State, job: str, attempt: Attempt, told: Event[Data]) -> None:
-    bound = attempt.bound
-    if state.book.bills_queued:
-        schedule(state, job, attempt, attempt.created.time, told)
-    elif bound is not None and state.book.bills_bound:
-        schedule(state, job, attempt, bound.time, told)
+def _schedule_by_book(state: State, job: Job, attempt: Attempt, told: Event[Data]) -> None:
+    schedule_waiting(state, job, attempt, told)
+    if attempt.bound is not None:
+        schedule(state, job.id, attempt, attempt.bound.time, told, bills="bound" not in state.book.unbilled)

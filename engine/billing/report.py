@@ -112,7 +112,7 @@ def report(runs: Iterable[Event[UsageRecorded]], title: str) -> str:
         f"<!doctype html><html lang=en><meta charset=utf-8><title>{escape(title)}</title><style>{_STYLE}</style>",
         f"<h1>{escape(title)}</h1>",
         f"<p>{sums}</p>",
-        "<p class=key><span class=useful></span>useful<span class=wasted></span>wasted: failed, preempted or restarted</p>",
+        "<p class=key><span class=useful></span>useful<span class=wasted></span>wasted: failed, preempted, restarted, reserved</p>",
         "<h2>Cost per day</h2>",
         _chart(costs.days, money),
     ]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from engine.billing.book import NO_PRICES, Book
+from engine.billing.book import NO_PRICES, Book, bills
 from engine.billing.calendar import HOUR, floor_hour, month_of
-from engine.billing.state import Attempt, End, NodeFact, Point, Run
+from engine.billing.state import Attempt, End, Job, NodeFact, Point, Reservation, Run
 from engine.events.billing import SegmentKind, Worth
 from engine.events.prices import PriceVersion
 from engine.events.times import Micros, format_time
@@ -38,18 +38,17 @@ class Segment(NamedTuple):
     inferred_end: bool
 
 
-def segments(attempt: Attempt, until: Micros) -> Iterator[Segment]:
+def segments(attempt: Attempt, reservations: Iterable[Reservation], until: Micros) -> Iterator[Segment]:
     """Yield an attempt's phases without gaps, from its creation to its end, or to `until` while it is open.
 
-    A phase that begins before its predecessor begins with it; one that begins after the end is empty.
+    A phase that begins before its predecessor begins with it; one that begins after the end is empty. Waiting is `reserved` while a
+    place is kept for the job.
     """
     end = attempt.end
     last = attempt.created.time
     stop = until if end is None else max(end.time, last)
     open_: tuple[SegmentKind, Micros, str, bool] | None = None
-    for kind, point in _phases(attempt):
-        if point is None:
-            continue
+    for kind, point in _phases(attempt, reservations):
         last = min(max(point.time, last), max(stop, last))
         if open_ is not None and open_[1] < min(last, stop):
             yield Segment(*open_[:2], min(last, stop), open_[2], point.id, open_[3], point.inferred)
@@ -59,24 +58,30 @@ def segments(attempt: Attempt, until: Micros) -> Iterator[Segment]:
         yield Segment(*open_[:2], stop, open_[2], ident, open_[3], inferred)
 
 
-def _phases(attempt: Attempt) -> tuple[tuple[SegmentKind, Point | None], ...]:
-    return (
-        ("queued", attempt.created),
+def _phases(attempt: Attempt, reservations: Iterable[Reservation]) -> Iterator[tuple[SegmentKind, Point]]:
+    yield "queued", attempt.created
+    later: tuple[tuple[SegmentKind, Point | None], ...] = (
         ("bound", attempt.bound),
         ("running", attempt.running),
         ("terminating", attempt.terminating),
     )
+    known = [(kind, point) for kind, point in later if point is not None]
+    waits_until = known[0][1].time if known else None
+    behind = attempt.created.time
+    for begun, until, ident in reservations:
+        since = max(begun, behind)
+        if since >= until or (waits_until is not None and since >= waits_until):
+            continue
+        yield "reserved", Point(since, ident)
+        if waits_until is None or until < waits_until:
+            yield "queued", Point(until, ident)
+        behind = until
+    yield from known
 
 
 def is_billable(kind: SegmentKind, version: PriceVersion, *, ran: bool) -> bool:
     """Tell whether a price version bills segments of a kind; `ran`: the attempt has run."""
-    if kind == "running":
-        return True
-    if kind == "bound":
-        return version.billable_from == "bound"
-    if kind == "terminating":
-        return version.bill_terminating and ran
-    return version.bill_queued
+    return bills(version, kind) and (ran or kind != "terminating")
 
 
 def node_at(facts: Sequence[NodeFact], moment: Micros) -> NodeFact | None:
@@ -95,12 +100,12 @@ def kind_of_node(attempt: Attempt, nodes: Sequence[NodeFact]) -> tuple[str | Non
     return attempt.node_type, attempt.gpu_model
 
 
-def runs_of(attempt: Attempt, terms: Timeline[int], nodes: Sequence[NodeFact], book: Book, until: Micros) -> list[Run]:
+def runs_of(job: Job, attempt: Attempt, nodes: Sequence[NodeFact], book: Book, until: Micros) -> list[Run]:
     """Return an attempt's runs in order; the last may be the excess that increments and minimum add.
 
     Args:
+        job: its job.
         attempt: what is known of it.
-        terms: of its job, by number.
         nodes: what is known of its node, oldest first.
         book: the price versions.
         until: end of the last run of an open attempt.
@@ -114,11 +119,11 @@ def runs_of(attempt: Attempt, terms: Timeline[int], nodes: Sequence[NodeFact], b
         raise ValueError(f"it lasts from {format_time(begin)} to {told}; more than ten years are not charged")
     node_type, gpu_model = kind_of_node(attempt, nodes)
     worth, ran = worth_of(attempt.end), attempt.running is not None
-    zone, sizes = book.time_zone, attempt.sizes
+    zone, sizes, terms = book.time_zone, attempt.sizes, job.since
     found: list[Run] = []
-    for kind, start, end, begun, ended, inferred_start, inferred_end in segments(attempt, until):
-        if (kind == "queued" and not book.bills_queued) or (kind == "bound" and not book.bills_bound):
-            continue  # no version does
+    for kind, start, end, begun, ended, inferred_start, inferred_end in segments(attempt, job.reservations, until):
+        if kind in book.unbilled:
+            continue
         at = start
         while at < end:
             version, cut = book.at(at)
@@ -148,14 +153,14 @@ def runs_of(attempt: Attempt, terms: Timeline[int], nodes: Sequence[NodeFact], b
                         gpu_model,
                         None if version is None else version.version,
                         month.name,
-                        worth,
+                        "reserved" if kind == "reserved" else worth,
                         free=False,
                         inferred_start=inferred_start and at == start,
                         inferred_end=inferred_end and stop == end,
                     )
                 )
             at = stop
-    return found if attempt.end is None or not found else _closed(found, book)
+    return found if attempt.end is None or not found else _closed(found, worth, book)
 
 
 def _place(timeline: Timeline[T], moment: Micros) -> int:
@@ -177,12 +182,12 @@ def worth_of(end: End | None) -> Worth:
     return "failed"
 
 
-def _closed(runs: list[Run], book: Book) -> list[Run]:
-    """Apply the rules for whole attempts: free preemptions, increments, minimum."""
+def _closed(runs: list[Run], worth: Worth, book: Book) -> list[Run]:
+    """Apply the rules for whole attempts of some worth: free preemptions, increments, minimum."""
     last = runs[-1]
     rules = book.names[last.price_version] if last.price_version is not None else NO_PRICES
     total = sum(run.length for run in runs)
-    if last.worth == "preempted" and total <= rules.preempted_free_seconds:
+    if worth == "preempted" and total <= rules.preempted_free_seconds:
         return [replace(run, free=True) for run in runs]
     charged = max(_in_increments(total, rules), rules.minimum_seconds)
     if charged == total:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from heapq import heappush
-from typing import Final
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -30,6 +30,7 @@ __all__ = [
     "Packed",
     "Place",
     "Point",
+    "Reservation",
     "Run",
     "Size",
     "State",
@@ -89,6 +90,15 @@ class Terms(Struct, array_like=True, frozen=True, gc=False):
     labels: tuple[tuple[str, str], ...]
     priority_class: str | None
     preemptible: bool
+
+
+class Reservation(NamedTuple):
+    """A place that a notice of preemption has freed is kept for a job."""
+
+    since: Micros
+    until: Micros
+    id: str
+    """Of the event that says so."""
 
 
 class Run(Struct, array_like=True, frozen=True, gc=False):
@@ -179,6 +189,8 @@ class Job(Struct, array_like=True, gc=False):
     """Nodes of which nothing is known and on which attempts were; `*`: more than are kept apart."""
     nodes: list[tuple[str, Micros]] | None = []
     """Of a job that is over: nodes by which attempts were charged, and when the last of them got it; `None`: they are many."""
+    reservations: list[Reservation] = []
+    """In the order in which they began."""
 
 
 class NodeFact(Struct, array_like=True, frozen=True, gc=False):

@@ -11,7 +11,7 @@ from engine.billing.state import Attempt, Job, Known, State
 from engine.events import Data, Event
 from engine.events.times import SECOND, Micros
 
-__all__ = ["REVIEW_AFTER", "begin_review", "first_review", "first_sweep", "mark_due", "review", "schedule"]
+__all__ = ["REVIEW_AFTER", "begin_review", "first_review", "first_sweep", "mark_due", "review", "schedule", "schedule_waiting"]
 
 REVIEW_AFTER: Final = 60 * SECOND
 """Delay of reviews: many nodes are observed at once, and a job is reviewed once for all of them."""
@@ -27,6 +27,13 @@ def schedule(state: State, job: str, attempt: Attempt, begin: Micros, told: Even
         begin = max(begin, attempt.marked)
         state.set_due(job, attempt, next_hour(begin if told.recordedtime - begin < HOUR else told.recordedtime))
         touch(state, job, attempt)
+
+
+def schedule_waiting(state: State, job: Job, attempt: Attempt, told: Event[Data]) -> None:
+    """Schedule an attempt that waits, if its waiting may be charged."""
+    unbilled = state.book.unbilled
+    may_be = "queued" not in unbilled or (bool(job.reservations) and "reserved" not in unbilled)
+    schedule(state, job.id, attempt, attempt.created.time, told, bills=may_be)
 
 
 def review(state: State, known: Known, now: Micros) -> None:

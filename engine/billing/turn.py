@@ -56,7 +56,7 @@ class Turn:
         node = None if attempt.node is None else self.state.nodes.get((self.known.job.cluster, attempt.node))
         if until > attempt.marked and (run := continued(self.state, self.known, attempt, node, until)) is not None:
             return [(run, self._recorded(attempt, run, attempt.revision, run.length))]
-        wanted = runs_of(attempt, self.known.job.since, () if node is None else node.facts, self.state.book, until)
+        wanted = runs_of(self.known.job, attempt, () if node is None else node.facts, self.state.book, until)
         if not wanted and not attempt.recorded:
             return []
         void, missing = difference(attempt.recorded, wanted, self.state.periods.__contains__)

@@ -8,38 +8,44 @@ from typing import Final
 
 from rich.text import Text
 
-from engine.billing.invoice import Invoice
+from engine.billing.invoice import Invoice, Sum
 from engine.cli.output import Output
 from engine.cli.render import whole_table
+from engine.events.billing import Worth
 from engine.events.decimals import plain
-from engine.events.prices import METERS
+from engine.events.prices import METERS, Meter
 
 __all__ = ["show_lines", "show_sums"]
 
 _NONE: Final = Decimal(0)
+_APART: Final[tuple[Worth, ...]] = ("preempted", "reserved")
+"""Waste by preemption, shown beside the sum of all waste where there is any."""
 
 
 def show_sums(output: Output, found: Sequence[tuple[Invoice, str]]) -> None:
     """Show a line for each invoice, with its state."""
-    headings = ("PERIOD", "TENANT", "JOBS", "GPU HOURS", "WASTED", "CPU HOURS", "TOTAL", "")
-    rows = [_summed(*one) for one in found]
-    output.console.print(whole_table(output, headings, rows, {"TENANT"}, set(headings[2:7])), soft_wrap=True)
+    apart = [worth for worth in _APART if any(worth in one.worths for one, _ in found)]
+    headings = ("PERIOD", "TENANT", "JOBS", "GPU HOURS", "WASTED", *map(str.upper, apart), "CPU HOURS", "TOTAL", "")
+    rows = [_summed(*one, apart) for one in found]
+    output.console.print(whole_table(output, headings, rows, {"TENANT"}, set(headings[2:-1])), soft_wrap=True)
 
 
-def _summed(one: Invoice, state: str) -> tuple[str, ...]:
-    useful = one.worths.get("useful")
-    gpu = one.total.quantities.get("gpu_seconds", _NONE)
-    wasted = gpu - (_NONE if useful is None else useful.quantities.get("gpu_seconds", _NONE))
-    cpu = one.total.quantities.get("cpu_seconds", _NONE)
+def _summed(one: Invoice, state: str, apart: Sequence[Worth]) -> tuple[str, ...]:
+    gpu, useful = _seconds(one.total), _seconds(one.worths.get("useful"))
     total = plain(one.rounded) if one.currency is None else f"{one.rounded} {one.currency}"
     return (
         one.period,
         one.tenant,
         f"{len(one.lines):,}",
-        *map(_hours, (gpu, wasted, cpu)),
+        *map(_hours, (gpu, gpu - useful, *(_seconds(one.worths.get(worth)) for worth in apart))),
+        _hours(_seconds(one.total, "cpu_seconds")),
         total,
         state,
     )
+
+
+def _seconds(sums: Sum | None, meter: Meter = "gpu_seconds") -> Decimal:
+    return _NONE if sums is None else sums.quantities.get(meter, _NONE)
 
 
 def _hours(seconds: Decimal) -> str:

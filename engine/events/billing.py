@@ -26,14 +26,14 @@ __all__ = [
     "Worth",
 ]
 
-SegmentKind = Literal["queued", "bound", "running", "terminating"]
-"""Phase of the attempt."""
+SegmentKind = Literal["queued", "reserved", "bound", "running", "terminating"]
+"""Phase of the attempt. `reserved`: it waits while the place that a notice of preemption has freed is kept for its job."""
 
 RecordKind = Literal["usage", "excess", "reversal"]
 """`excess`: time added by increments and minimum. `reversal`: cancels a record of a closed period."""
 
-Worth = Literal["useful", "failed", "preempted", "restarted"]
-"""Worth of a use, by the end of its attempt if that is known: all but `useful` is waste."""
+Worth = Literal["useful", "failed", "preempted", "restarted", "reserved"]
+"""Worth of a use, by the end of its attempt if that is known: all but `useful` is waste. `reserved`: capacity that is kept idle."""
 
 Period = Name
 """A calendar month in the price book's time zone, `2026-10`."""

@@ -156,6 +156,8 @@ class DecidedNoticeEnded(DecisionEvent):
     """`withdrawn`: as a whole, or for this victim alone."""
     preemptor: str = ""
     """The job for which a victim is stopped; empty: it is not stopped."""
+    reserved: Micros | None = None
+    """For the preemptor of an executed one: until when the freed place is kept for it at most."""
 
 
 @event("lahar.decision.accepted.v1", topic="job-events")

@@ -106,6 +106,8 @@ class JobPhaseChanged(Data):
     """For Privileged and WillEvicted: the notice of preemption, subject of its records in `preemptions`."""
     deadline: Micros | None = None
     """For WillEvicted: when the job is stopped, unless it has acknowledged before. For Privileged: when its victims are."""
+    reserved: Micros | None = None
+    """Of a job whose notice is executed: until when the freed place is kept for it at most."""
 
 
 @event("lahar.job.notice_answered.v1", topic="job-events")

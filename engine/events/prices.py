@@ -141,6 +141,8 @@ class PriceVersion(Specification):
     """Multipliers in the order in which they are applied and shown."""
     billable_from: Literal["bound", "running"] = "running"
     bill_queued: bool = False
+    bill_reserved: bool = False
+    """Charge the waiting time for which the place that a notice of preemption has freed is kept for the job."""
     bill_terminating: bool = True
     """Charge attempts that had run from the request of their deletion to the end."""
     increment_seconds: Seconds = 1

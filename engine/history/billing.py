@@ -144,7 +144,7 @@ def _check_attempt(state: State, known: Known, attempt: Attempt) -> Iterator[Fin
     node = None if attempt.node is None else state.nodes.get((known.job.cluster, attempt.node))
     place = f"{attempt.task}[{attempt.index}] attempt {attempt.number}"
     try:
-        wanted = runs_of(attempt, known.job.since, () if node is None else node.facts, state.book, attempt.marked)
+        wanted = runs_of(known.job, attempt, () if node is None else node.facts, state.book, attempt.marked)
     except ValueError as error:
         yield Finding(known.job.id, place, f"cannot be charged: {error}")
         return

@@ -12,6 +12,7 @@ from engine.events.actions import ActionDeferred, ActionTaken, DelaysCancelled, 
 from engine.events.decisions import DecidedNoticed
 from engine.events.jobs import JobPhaseChanged
 from engine.events.outcomes import Anomaly
+from engine.events.times import Micros
 from engine.lifecycle.errors import InvariantError
 from engine.lifecycle.indexes import cancelled, fired_key
 from engine.lifecycle.job import Attempt, Job, Timer
@@ -117,6 +118,7 @@ def change_phase(
     retry_count: int | None = None,
     restarts: int | None = None,
     opened: DecidedNoticed | None = None,
+    reserved: Micros | None = None,
 ) -> Events:
     """Change the phase of a job, and end what ends with it.
 
@@ -128,6 +130,7 @@ def change_phase(
         retry_count: retries from now on; `None`: as before.
         restarts: the same of restarts.
         opened: the notice that the job is part of from now on.
+        reserved: until when a freed place is kept for the job at most.
     """
     changed = turn.event(
         job,
@@ -140,6 +143,7 @@ def change_phase(
             version=job.version,
             notice="" if opened is None else opened.notice,
             deadline=None if opened is None else opened.deadline,
+            reserved=reserved,
         ),
         max(job.since, turn.time),
     )

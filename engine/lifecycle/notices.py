@@ -11,6 +11,7 @@ from typing import Final
 from engine.events.decisions import SCHEDULER, DecidedNoticed, DecidedNoticeEnded, Refusal
 from engine.events.inputs import CommandIssued
 from engine.events.jobs import JobNoticeAnswered, NoticeAnswer
+from engine.events.times import Micros
 from engine.lifecycle.actions import change_phase, execute, settle
 from engine.lifecycle.job import Job
 from engine.lifecycle.orders import Order
@@ -46,13 +47,15 @@ def take_end(turn: Turn, job: Job, data: DecidedNoticeEnded) -> Events:
     if data.outcome == "executed" and job.phase == "WillEvicted":
         yield from execute(turn, job, Order(preempted_action(job.spec), by=SCHEDULER, reason=_STOPPED, ends=_STOPPED))
     else:
-        yield from _enter(turn, job, "NoticeExecuted" if data.outcome == "executed" else "NoticeWithdrawn")
+        yield from _enter(turn, job, "NoticeExecuted" if data.outcome == "executed" else "NoticeWithdrawn", reserved=data.reserved)
 
 
-def _enter(turn: Turn, job: Job, trigger: NoticeTrigger, opened: DecidedNoticed | None = None) -> Events:
+def _enter(
+    turn: Turn, job: Job, trigger: NoticeTrigger, opened: DecidedNoticed | None = None, reserved: Micros | None = None
+) -> Events:
     phase = notice_phase(job.phase, trigger, job.spec, job.counts)
     if phase is not None:  # the objections let no other phase pass
-        yield from change_phase(turn, job, phase, reason=trigger, opened=opened)
+        yield from change_phase(turn, job, phase, reason=trigger, opened=opened, reserved=reserved)
         yield from settle(turn, job)
 
 

@@ -69,11 +69,15 @@ def slices(program: Program, job: JobFacts, facts: AttemptFacts, now: int) -> It
         *_month_ends(begin, end, program.zone if program.versions else "UTC"),
     }
     cuts.update(time for _, time in phases)
+    waits_until = phases[1][1] if len(phases) > 1 else end
+    cuts.update(time for reservation in job.reservations for time in reservation if time < waits_until)
     cuts.update(fact.since for fact in (*facts.sizes, *job.terms))
     cuts.update(time for version in program.versions for time in (version["from"], version.get("until")) if time is not None)
     inside = sorted(cut for cut in cuts if begin <= cut <= end)
     for start, stop in pairwise(inside):
         kind = [name for name, time in phases if time <= start][-1]
+        if kind == "queued" and any(since <= start < until for since, until in job.reservations):
+            kind = "reserved"
         rules = in_force(program.versions, start)
         yield Slice(
             start,
@@ -95,6 +99,7 @@ def _at(known: Sequence[Fact], moment: int) -> Any:
 def _is_billable(kind: str, rules: Mapping[str, Any], ran: bool) -> bool:
     return {
         "queued": rules.get("bill_queued", False),
+        "reserved": rules.get("bill_reserved", False),
         "bound": rules.get("billable_from", "running") == "bound",
         "running": True,
         "terminating": rules.get("bill_terminating", True) and ran,

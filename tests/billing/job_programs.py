@@ -94,6 +94,7 @@ RULES: Final[tuple[dict[str, Any], ...]] = (
     {
         "preempted_free_seconds": "7200",
         "billable_from": "bound",
+        "bill_reserved": True,
         "prices": {"gpu_seconds": {"*": "1"}, "cpu_seconds": {"*": "0"}},
         "multipliers": [{"priority_class": "high", "factor": "2"}, {"preemptible": True, "factor": "0.5"}],
     },
@@ -138,6 +139,8 @@ class JobFacts:
     attempts: dict[tuple[str, int, int], AttemptFacts] = field(default_factory=dict)
     sequence: int = 1
     owner: bool = False
+    reservations: list[tuple[int, int]] = field(default_factory=list)
+    """Since when and until when a place is kept for it."""
 
 
 Input = tuple[Topic, Event[Any]]
@@ -267,6 +270,17 @@ class Program:
         self.of_job(job, data, at)
         if all(other.phase is not None for other in self.jobs[job].attempts.values()) and what % 2:
             self.of_job(job, JobPhaseChanged("Completed", "Running"), at)
+
+    def _reserve(self, which: int, what: int, at: int) -> None:
+        """Keep a place for a job: its notice of preemption is executed."""
+        if not self.jobs:
+            return
+        job = sorted(self.jobs)[which % len(self.jobs)]
+        if any(self.now < until for _, until in self.jobs[job].reservations):
+            return  # a job is in one notice at a time
+        until = self.now + (MINUTE, 17 * MINUTE, 2 * HOUR)[what % 3]
+        self.jobs[job].reservations.append((self.now, until))
+        self.of_job(job, JobPhaseChanged("Pending", "Privileged", reserved=until), self.now)
 
     def _late(self, which: int, what: int, at: int) -> None:
         if (found := self._slot(which)) is None or found[2].phase is None:
@@ -414,6 +428,7 @@ STEPS: Final = (
     *("close",) * 3,
     *("resize",) * 2,
     *("book",) * 2,
+    *("reserve",) * 2,
     *("revise", "delete", "node", "node_gone", "node_late", "node_late"),
 )
 

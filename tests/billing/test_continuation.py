@@ -30,7 +30,7 @@ def must_go_on_as_computed(program):
         made = continued(state, known, attempt, node, until)
         found[made is not None] += 1
         if made is not None:
-            wanted = runs_of(attempt, known.job.since, () if node is None else node.facts, state.book, until)
+            wanted = runs_of(known.job, attempt, () if node is None else node.facts, state.book, until)
             computed = difference(attempt.recorded, wanted, state.periods.__contains__)
             if computed != ([], [replace(made, invoice="", revision=0)]):
                 wrong.append((made, computed))

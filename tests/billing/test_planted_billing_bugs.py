@@ -101,8 +101,8 @@ def utc_month(moment, _zone):
     return right_month(moment, "UTC")
 
 
-def from_the_beginning(attempt, until):
-    for one in right_segments(attempt, until):
+def from_the_beginning(attempt, reservations, until):
+    for one in right_segments(attempt, reservations, until):
         yield one._replace(start=attempt.created.time) if one.kind == "running" else one
 
 
@@ -118,7 +118,7 @@ MONEY = {
     "a reversal is charged": (turn.Turn, "_recorded", positive_reversal),
     "a resize is passed over": (absorb._ATTEMPT, absorb.AttemptChanged, only_first_size),
     "only whole seconds are charged": (runs, "_in_increments", whole_seconds),
-    "increments and minimum are passed over": (runs, "_closed", lambda found, _book: found),
+    "increments and minimum are passed over": (runs, "_closed", lambda found, *_: found),
     "everything is charged": (runs, "is_billable", lambda *_, **__: True),
     "only running time is charged": (runs, "is_billable", lambda kind, *_, **__: kind == "running"),
     "multipliers are passed over": (turn, "factors_of", lambda *_: []),

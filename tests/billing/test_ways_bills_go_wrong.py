@@ -90,10 +90,10 @@ def test_6_one_bad_job_blocks_all_whoever_cannot_be_charged_is_named(monkeypatch
     """The others are charged at the same marks; and it is charged as soon as it can be."""
     right = engine.billing.turn.runs_of
 
-    def fails_for_one(attempt, *rest):
+    def fails_for_one(job, attempt, *rest):
         if attempt.uid == "bad/0/1":
             raise ZeroDivisionError("no such price")
-        return right(attempt, *rest)
+        return right(job, attempt, *rest)
 
     monkeypatch.setattr(engine.billing.turn, "runs_of", fails_for_one)
     story = Story()

@@ -11,15 +11,38 @@ STORY = Path(__file__).parents[2] / "examples" / "short-notice"
 LATER = "2026-03-09T10:02:00"
 
 
+PRICES = """
+apiVersion: lahar.dev/v1
+kind: PriceBook
+metadata: {name: prices}
+spec:
+  currency: EUR
+  versions:
+  - {version: "1", from: "2026-01-01", prices: {gpu_seconds: {"*": "0.5"}}, bill_reserved: true}
+"""
+
+
 @pytest.fixture
-def noticed(lahar, monkeypatch):
-    """The command, where the training of the story has been given notice."""
+def play(lahar, monkeypatch):
+    """Play the story, up to a command with some words or to its end; returns the command."""
     monkeypatch.setenv("LAHAR_CONFIG", str(STORY / "lahar.toml"))
     monkeypatch.setenv("LAHAR_SCHEDULER_CONFIG", str(STORY / "scheduler.yaml"))
     commands = [line for line in (STORY / "play.sh").read_text().splitlines() if line.startswith("lahar ")]
-    for line in commands[: next(at for at, line in enumerate(commands) if " preemptions " in line)]:
-        lahar(*(str(STORY / word) if (STORY / word).is_file() else word for word in shlex.split(line)[1:]))
-    return lahar
+
+    def played(until=None):
+        for line in commands:
+            if until is not None and until in line:
+                break
+            lahar(*(str(STORY / word) if (STORY / word).is_file() else word for word in shlex.split(line)[1:]))
+        return lahar
+
+    return played
+
+
+@pytest.fixture
+def noticed(play):
+    """The command, where the training of the story has been given notice."""
+    return play(until=" preemptions ")
 
 
 def test_an_open_notice_is_listed_with_its_jobs(noticed):
@@ -64,3 +87,32 @@ def test_a_notice_that_has_ended_is_not_withdrawn_again(noticed):
     noticed("preemptions", "withdraw", "prod-1/9", "--at", LATER)
     again = noticed("preemptions", "withdraw", "prod-1/9", "--at", LATER, code=2)
     assert "notice prod-1/9 has ended: Withdrawn (WithdrawCommanded)" in again.err
+
+
+def test_the_bill_tells_what_preemption_wasted_and_what_was_kept_for_the_privileged_job(lahar, play, tmp_path):
+    prices = tmp_path / "prices.yaml"
+    prices.write_text(PRICES)
+    lahar("apply", str(prices), "--at", "2026-03-01T00:00:00")
+    play()
+    lahar("job", "command", "nlp/release-check", "TerminateJob", "--at", "2026-03-09T11:30:00")  # behind an hour mark
+    records = [one for one in lahar("billing", "records", "--json").records if one["meter"] == "gpu_seconds"]
+    (kept,) = [one for one in records if one["class"] == "reserved"]
+    bound = next(one for one in lahar("history", "nlp/release-check", "--json").records if one["type"] == "lahar.attempt.bound.v1")
+    assert (kept["kind"], kept["start"], kept["end"]) == ("reserved", "2026-03-09T10:02:01.000000Z", bound["time"])
+    assert kept["job"] == "c94d6b12-8e7f-4a30-b5d1-02f6e3a97c88"
+    assert {one["job"] for one in records if one["class"] == "preempted"} == {"7e0f2a94-53c1-4d8b-9f26-b0a8d1c47e35"}
+    heading, *_ = lahar("billing", "invoice").out.splitlines()
+    assert heading.split() == [
+        "PERIOD",
+        "TENANT",
+        "JOBS",
+        "GPU",
+        "HOURS",
+        "WASTED",
+        "PREEMPTED",
+        "RESERVED",
+        "CPU",
+        "HOURS",
+        "TOTAL",
+    ]
+    assert lahar("billing", "verify").out.startswith("verify: ok")

@@ -95,11 +95,11 @@ FOCUS_COLUMNS: Final = (
     FocusColumn("x_ReplicaIndex", "index in the task, from 0", nullable=True),
     FocusColumn("x_ReversesId", "id of the record that is taken back", nullable=True),
     FocusColumn("x_Revision", "how often the attempt's records had been corrected", nullable=True),
-    FocusColumn("x_SegmentKind", "`queued`, `bound`, `running`, `terminating`", nullable=True),
+    FocusColumn("x_SegmentKind", "`queued`, `reserved`, `bound`, `running`, `terminating`", nullable=True),
     FocusColumn("x_SliceEnd", "to the microsecond, exclusive", nullable=True),
     FocusColumn("x_SliceStart", "to the microsecond", nullable=True),
     FocusColumn("x_TaskName", "", nullable=True),
-    FocusColumn("x_UsageClass", "`useful`, or the waste: `failed`, `preempted`, `restarted`", nullable=True),
+    FocusColumn("x_UsageClass", "`useful`, or the waste: `failed`, `preempted`, `restarted`, `reserved`", nullable=True),
     FocusColumn("x_UserName", "as the source gave it", nullable=True),
 )
 

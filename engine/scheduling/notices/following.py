@@ -19,7 +19,7 @@ from engine.events.preemptions import (
     ReservationEnd,
     ReservationEnded,
 )
-from engine.events.times import SECOND
+from engine.events.times import SECOND, Micros
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.notices import Notice
 from engine.scheduling.outcome import Outcome
@@ -165,8 +165,15 @@ class _Part:
         elif state == "Executed":
             yield from self._execute(change, cause)
 
-    def _tell(self, known: KnownJob, outcome: Literal["executed", "withdrawn"], cause: str, preemptor: str = "") -> Event[Any]:
-        data = DecidedNoticeEnded(known.head.seen, self.notice.id, outcome, preemptor)
+    def _tell(
+        self,
+        known: KnownJob,
+        outcome: Literal["executed", "withdrawn"],
+        cause: str,
+        preemptor: str = "",
+        reserved: Micros | None = None,
+    ) -> Event[Any]:
+        data = DecidedNoticeEnded(known.head.seen, self.notice.id, outcome, preemptor, reserved)
         return self.turn.about(known, data, cause)
 
     def _withdraw(self, change: NoticeChange, cause: str) -> Events:
@@ -180,11 +187,12 @@ class _Part:
     def _execute(self, change: NoticeChange, cause: str) -> Events:
         notice = self.notice
         victims, queue = list(notice.victims), self.cluster.model.queues[notice.queue]
-        record = self._record(NoticeExecuted(change, victims, self.turn.now + queue.reservation), cause)
+        reserved = self.turn.now + queue.reservation
+        record = self._record(NoticeExecuted(change, victims, reserved), cause)
         yield record
         for ident in victims:
             yield self._tell(self.turn.state.jobs[ident], "executed", record.id, notice.preemptor)
-        yield self._tell(self.turn.state.jobs[notice.preemptor], "executed", record.id)
+        yield self._tell(self.turn.state.jobs[notice.preemptor], "executed", record.id, reserved=reserved)
 
     # --- reserved places --------------------------------------------------------------------------------------------------
 
