@@ -28,7 +28,7 @@ def rows() -> Iterator[Row]:
     """Yield the rows: two nodes of 4 cores and 8 GiB, a job of 16 pods and one of 24, each pod with 0.2 cores."""
     nodes = [node(f"node-{at}", 4, memory=8) for at in (1, 2)]
     for without, told in (((), ""), (("binpack",), ", without binpack")):
-        plugins = tiers("gang", "predicates", "nodeorder", "binpack", without=without, binpack=_WEIGHTS)
+        plugins = tiers("gang", "predicates", "nodeorder", "binpack", without=without, binpack={"arguments": _WEIGHTS})
         for pods, expected in ((16, [16]), (24, [20, 4])):
             job = training(1, [Role("worker", pods, Requests(cpu_milli=200))], run=600)
             held = [

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from engine.events.ids import imported_job_id
 from engine.events.times import SECOND, Micros
+from engine.simulation.joint_work import JointJob
 from engine.simulation.traces.rows import TraceRow
 from engine.simulation.workload import PlannedJob
 from statemachines.spec import Requests
@@ -18,7 +19,7 @@ BEGIN: Final = 1_600_000_000 * SECOND
 """When the first job of an experiment is submitted."""
 CLUSTER: Final = "experiment"
 
-Cost = Callable[[Sequence[tuple[str, str]]], float]
+Rate = Callable[[Sequence[tuple[str, str]]], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,19 +32,29 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingJob(PlannedJob):
-    """A distributed job. Its pods hold their nodes from binding on, and work only while all of them run."""
+class TrainingJob(JointJob):
+    """A distributed job. Its pods hold their nodes from binding on."""
 
-    together: ClassVar[bool] = True
     roles: Sequence[Role]
     minimum: int
     namespace: str
     annotations: Mapping[str, str]
-    cost: Cost
+    progress: Rate | None
+    holders: Collection[str] | None
+    priority: str
 
-    def work(self, places: Sequence[tuple[str, str]]) -> Micros:
-        """Return its run time times the cost of the places."""
-        return round((self.row.end - self.row.submit) * self.cost(places))
+    @property
+    def amount(self) -> Micros:
+        """Return its run time."""
+        return self.row.end - self.row.submit
+
+    def rate(self, places: Sequence[tuple[str, str]]) -> float:
+        """Return the progress per second: 1 while all its pods run, unless it has a model of its own."""
+        return float(len(places) == len(self.row.pods)) if self.progress is None else self.progress(places)
+
+    def holds_work(self, task: str) -> bool:
+        """Return whether a role is one of the holders."""
+        return self.holders is None or task in self.holders
 
     def tasks(self) -> list[tuple[str, Requests, int]]:
         """Return its roles."""
@@ -55,6 +66,8 @@ class TrainingJob(PlannedJob):
         spec = {**made["spec"], "minAvailable": self.minimum}
         if self.minimum < len(self.row.pods):
             spec.pop("policies", None)
+        if self.priority:
+            spec["priorityClassName"] = self.priority
         metadata = {**made["metadata"], "namespace": self.namespace, "annotations": dict(self.annotations)}
         return {**made, "metadata": metadata, "spec": spec}
 
@@ -69,23 +82,28 @@ def training(
     queue: str = "default",
     namespace: str = "default",
     annotations: Mapping[str, str] | None = None,
-    cost: Cost = lambda _places: 1.0,
+    progress: Rate | None = None,
+    holders: Collection[str] | None = None,
+    priority: str = "",
 ) -> TrainingJob:
     """Return a job, named `job-NUMBER`.
 
     Args:
         number: its number, from 1.
         roles: its tasks.
-        run: how long all its pods work together, where the cost is 1 (seconds).
+        run: how long its work takes at rate 1 (seconds).
         submit: when, after the first submission (seconds).
         minimum: pods of its gang; `None`: all.
         queue: its queue.
         namespace: its namespace.
         annotations: of the job.
-        cost: from task and node of each pod the factor by which it works longer.
+        progress: from task and node of each pod that runs the progress per second; `None`: 1 while all of them run, else 0.
+        holders: roles; what is not saved is lost with a pod of them; `None`: all.
+        priority: name of its priority class.
     """
     pods = [role.requests for role in roles for _ in range(role.replicas)]
     start = BEGIN + submit * SECOND
     row = TraceRow(number, str(number), f"job-{number}", start, start, start + run * SECOND, "Completed", pods, queue)
     ident = imported_job_id(CLUSTER, CLUSTER, row.key)
-    return TrainingJob(ident, row, start, roles, len(pods) if minimum is None else minimum, namespace, annotations or {}, cost)
+    least = len(pods) if minimum is None else minimum
+    return TrainingJob(ident, row, start, roles, least, namespace, annotations or {}, progress, holders, priority)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from engine.experiments import binpack, fair_share, gang, task_topology
+from engine.experiments import binpack, fair_share, gang, notice, task_topology
 from engine.experiments.rows import Row
 
 __all__ = ["EXPERIMENTS", "Experiment"]
@@ -26,5 +26,6 @@ EXPERIMENTS: Final[dict[str, Experiment]] = {
     "fair-share": Experiment("Shares of jobs, of namespaces and of queues", fair_share.rows),
     "binpack": Experiment("One node is filled before the next one", binpack.rows),
     "task-topology": Experiment("Parameter servers and workers beside each other", task_topology.rows),
+    "notice": Experiment("A privileged job after a notice, at once, and not at all", notice.rows),
 }
 """Name → experiment."""

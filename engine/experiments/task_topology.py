@@ -20,6 +20,7 @@ _RUN: Final = 600
 _REPETITIONS: Final = 10
 _JOBS: Final = 3
 _TENSORFLOW: Final = (Role("ps", 2, Requests(cpu_milli=2000)), Role("worker", 4, Requests(cpu_milli=4000)))
+_PODS: Final = sum(role.replicas for role in _TENSORFLOW)
 _ANNOTATIONS: Final = {"volcano.sh/task-topology-affinity": "ps,worker", "volcano.sh/task-topology-anti-affinity": "ps"}
 
 
@@ -36,6 +37,10 @@ def slowdown(places: Sequence[tuple[str, str]]) -> float:
     servers = [where for role, where in places if role == "ps"]
     steps = [1 + sum(server != where for server in servers) for role, where in places if role == "worker"]
     return len(steps) / sum(1 / step for step in steps)
+
+
+def _progress(places: Sequence[tuple[str, str]]) -> float:
+    return 1 / slowdown(places) if len(places) == _PODS else 0.0
 
 
 def rows() -> Iterator[Row]:
@@ -64,7 +69,8 @@ def _times(annotations: Mapping[str, str], *plugins: str) -> list[float]:
     scheduler = {"actions": "enqueue, allocate", "tiers": tiers("gang", *plugins, "predicates", "nodeorder")}
     nodes = [node(f"node-{at}", 16) for at in range(1, 7)]
     jobs = [
-        training(number, _TENSORFLOW, run=_RUN, submit=10, annotations=annotations, cost=slowdown) for number in range(1, _JOBS + 1)
+        training(number, _TENSORFLOW, run=_RUN, submit=10, annotations=annotations, progress=_progress)
+        for number in range(1, _JOBS + 1)
     ]
     found: list[float] = []
     for repetition in range(_REPETITIONS):

@@ -18,6 +18,8 @@ from engine.processor.stage import Stage
 from engine.scheduling.configuration import read_configuration
 from engine.scheduling.stage import SchedulingStage
 from engine.simulation.agenda import Agenda
+from engine.simulation.cluster import Conduct
+from engine.simulation.incidents import Incident
 from engine.simulation.ledger import Ledger
 from engine.simulation.workload import Workload
 
@@ -55,6 +57,8 @@ def run(
     nodes: Sequence[NodeObserved],
     scheduler: Mapping[str, Any],
     objects: Sequence[ObjectApplied] = (),
+    incidents: Sequence[Incident] = (),
+    checkpoint: int | None = None,
 ) -> Trial:
     """Run jobs until nothing happens any more.
 
@@ -62,27 +66,29 @@ def run(
         jobs: in order of submission.
         nodes: all there from the beginning.
         scheduler: a configuration of scheduling in Volcano's format.
-        objects: queues and quotas.
+        objects: queues, tenants, priority classes and quotas.
+        incidents: what happens beside the jobs.
+        checkpoint: seconds from a notice until a job has saved its work and acknowledges; `None`: jobs ignore notices.
     """
     agenda, ledger = Agenda(), Ledger()
     log = MemoryLog(clock=agenda.clock)
     stages: list[Stage[Any]] = [LifecycleStage(), SchedulingStage(read_configuration(scheduler))]
-    simulate_on(log, stages, Scenario(CLUSTER, Workload(jobs, ()), nodes, objects), agenda)
+    conduct = Conduct(checkpoint=None if checkpoint is None else checkpoint * SECOND)
+    simulate_on(log, stages, Scenario(CLUSTER, Workload(jobs, ()), nodes, objects, incidents, conduct), agenda)
     for record in log.scan(("job-events",), Ledger.types):
         ledger.add(decode(record.message))
     return Trial(ledger, {job.id: job for job in jobs})
 
 
-def tiers(*plugins: str, without: Collection[str] = (), **arguments: Mapping[str, Any]) -> list[dict[str, Any]]:
+def tiers(*plugins: str, without: Collection[str] = (), **settings: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return a tier of plugins for a configuration of scheduling.
 
     Args:
         plugins: in order.
         without: those that are switched off.
-        arguments: plugin → its arguments.
+        settings: plugin → its arguments and switches.
     """
-    kept = [name for name in plugins if name not in without]
-    return [{"plugins": [{"name": name, "arguments": dict(arguments.get(name, {}))} for name in kept]}]
+    return [{"plugins": [{"name": name, **settings.get(name, {})} for name in plugins if name not in without]}]
 
 
 def node(name: str, cores: int, gpu: int = 0, memory: int = 256) -> NodeObserved:

@@ -18,19 +18,27 @@ class Agenda:
         """The simulated time. It never falls."""
         self._heap: list[tuple[Micros, int, Callable[[], object]]] = []
         self._noted = 0
+        self._cancelled: set[int] = set()
 
     def clock(self) -> Micros:
         """Return the simulated time, for whoever is given a clock."""
         return self.now
 
-    def at(self, time: Micros, action: Callable[[], object]) -> None:
-        """Note an action."""
+    def at(self, time: Micros, action: Callable[[], object]) -> int:
+        """Note an action; return its number."""
         self._noted += 1
         heappush(self._heap, (time, self._noted, action))
+        return self._noted
+
+    def cancel(self, number: int) -> None:
+        """Cancel an action that has not run."""
+        self._cancelled.add(number)
 
     @property
     def due(self) -> Micros | None:
         """When the next action is due; `None`: nothing is noted."""
+        while self._heap and self._heap[0][1] in self._cancelled:
+            self._cancelled.remove(heappop(self._heap)[1])
         return self._heap[0][0] if self._heap else None
 
     def advance(self, moment: Micros) -> bool:
@@ -41,7 +49,7 @@ class Agenda:
         """
         self.now = moment
         acted = False
-        while self._heap and self._heap[0][0] <= moment:
+        while (due := self.due) is not None and due <= moment:
             acted = True
             heappop(self._heap)[2]()
         return acted

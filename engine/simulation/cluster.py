@@ -6,7 +6,7 @@ out, with the phases and reasons of the pod table. It decides nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
@@ -25,8 +25,10 @@ from engine.events.inputs import (
     PodDeleted,
     PodObserved,
 )
+from engine.events.jobs import JobPhaseChanged
 from engine.events.times import SECOND, Micros
 from engine.simulation.agenda import Agenda
+from engine.simulation.joint_work import JointJob, Progress
 from engine.simulation.workload import PlannedJob
 from statemachines.spec import Requests
 from statemachines.vocabulary import TERMINAL_ATTEMPT_PHASES
@@ -46,6 +48,8 @@ class Conduct:
     """From a binding until the pod runs: images are pulled, containers are made."""
     stop: Micros = 5 * SECOND
     """From the request to delete a pod with a node until the pod is gone."""
+    checkpoint: Micros | None = None
+    """From a notice until a job whose pods work together has saved its work, and acknowledges; `None`: it ignores notices."""
 
 
 @dataclass(slots=True)
@@ -56,6 +60,10 @@ class _Pod:
     leaving: bool = False
     """Its deletion was requested."""
 
+    @property
+    def works(self) -> bool:
+        return self.seen.phase == "Running" and not self.leaving
+
 
 @dataclass(slots=True)
 class _Job:
@@ -65,6 +73,10 @@ class _Job:
     manifest: dict[str, Any] = field(default_factory=dict)
     stopped: bool = False
     """Its user has stopped it."""
+    notice: str = ""
+    """The notice that it has been given, while it is open."""
+    progress: Progress = field(default_factory=Progress)
+    """If its pods work together."""
 
 
 class SimulatedCluster:
@@ -183,6 +195,20 @@ class SimulatedCluster:
         for uid in [uid for uid, pod in self._pods.items() if pod.job.id == job and pod.seen.phase == "Running"]:
             self._end(uid, failed=True)
 
+    def phase_changed(self, event: Event[JobPhaseChanged]) -> None:
+        """Let a job that is given notice save its work and acknowledge, if it does so."""
+        known, after = self._jobs[event.subject], self._conduct.checkpoint
+        known.notice = event.data.notice if event.data.phase == "WillEvicted" else ""
+        if known.notice and after is not None and isinstance(known.plan, JointJob):
+            self._agenda.at(self._agenda.now + after, partial(self._acknowledge, known, known.notice))
+
+    def _acknowledge(self, known: _Job, notice: str) -> None:
+        if known.notice == notice:
+            known.progress.proceed(self._agenda.now)
+            known.progress.save()
+            ident = import_id(self.name, _SOURCE, known.plan.row.key, f"acknowledged {notice}")
+            self._say("jobs", CommandIssued("AcknowledgeNotice", _USER, "its work is saved"), known.plan.id, ident)
+
     # --- what is requested ------------------------------------------------------------------------------------------------
 
     def act(self, event: Event[EffectRequested]) -> None:
@@ -240,35 +266,41 @@ class SimulatedCluster:
         if pod is None or pod.leaving:
             return
         self._show(pod, phase="Running", reason=None, running=self._agenda.now)
-        if pod.job.together:
-            self._begin_together(pod.job)
-        else:
-            self._after_work(pod.job, [pod.seen], partial(self._end, uid, failed=pod.job.row.phase == "Failed"))
+        job = pod.job
+        if isinstance(job, JointJob):
+            self._go_on(job)
+        elif job.run is not None:
+            self._agenda.at(self._agenda.now + job.run, partial(self._end, uid, failed=job.row.phase == "Failed"))
 
-    def _after_work(self, job: PlannedJob, pods: Iterable[PodObserved], end: Callable[[], None]) -> None:
-        work = job.work([(seen.task or "", seen.node or "") for seen in pods])
-        if work is not None:
-            self._agenda.at(self._agenda.now + work, end)
+    def _go_on(self, job: JointJob, *, lost: bool = False) -> None:
+        """Let a job go on at the rate of the pods that work now, if work is lost from what is saved."""
+        progress = self._jobs[job.id].progress
+        progress.proceed(self._agenda.now)
+        if lost:
+            progress.lose()
+        places = [(pod.seen.task or "", pod.seen.node or "") for pod in self._working(job)]
+        if progress.end is not None:
+            self._agenda.cancel(progress.end)
+        end = progress.go_on(job.rate(places), job.amount)
+        progress.end = None if end is None else self._agenda.at(end, partial(self._end_together, job))
 
-    def _begin_together(self, job: PlannedJob) -> None:
-        """Let the pods of a job work once all of them run; one that goes before the end takes the work of all with it."""
-        running = {uid: pod.seen for uid, pod in self._pods.items() if pod.job is job and self._works(uid)}
-        if len(running) == len(job.row.pods):
-            self._after_work(job, running.values(), partial(self._end_together, list(running)))
+    def _without(self, pod: _Pod) -> None:
+        """Let the job of a pod that works no more go on."""
+        if isinstance(pod.job, JointJob):
+            self._go_on(pod.job, lost=pod.job.holds_work(pod.seen.task or ""))
 
-    def _end_together(self, uids: Sequence[str]) -> None:
-        if all(self._works(uid) for uid in uids):
-            for uid in uids:
-                self._end(uid, failed=False)
+    def _end_together(self, job: JointJob) -> None:
+        self._jobs[job.id].progress.end = None
+        for pod in self._working(job):
+            self._end(pod.seen.uid, failed=False)
 
-    def _works(self, uid: str) -> bool:
-        pod = self._pods.get(uid)
-        return pod is not None and not pod.leaving and pod.seen.phase == "Running"
+    def _working(self, job: PlannedJob) -> list[_Pod]:
+        return [pod for pod in self._pods.values() if pod.job is job and pod.works]
 
     def _end(self, uid: str, *, failed: bool) -> None:
         """End a pod as its trace says: it succeeds, it fails (no exit code is invented), or its job's user stops the job."""
         pod = self._pods.get(uid)
-        if pod is None or pod.leaving or pod.seen.phase != "Running":
+        if pod is None or not pod.works:
             return
         if pod.job.row.phase == "Terminated" and not failed:
             self.stop_job(pod.job.id)
@@ -276,6 +308,7 @@ class SimulatedCluster:
         self._on_node[pod.seen.node or ""].pop(uid)
         if failed:
             self._show(pod, phase="Failed", reason="AppFailed", ended=self._agenda.now)
+            self._without(pod)
         else:
             self._show(pod, phase="Succeeded", reason=None, exit_code=0, ended=self._agenda.now)
 
@@ -290,7 +323,9 @@ class SimulatedCluster:
         if pod.seen.node is None:
             self._gone(uid, phase="Failed", reason="DeletedByApi", ended=self._agenda.now)
             return
-        pod.leaving = True
+        worked, pod.leaving = pod.works, True
+        if worked:
+            self._without(pod)
         asked = {"deleting": True, "terminating": self._agenda.now, "deadline": end, "disruption": disruption}
         self._show(pod, phase="Terminating", reason=reason, **asked)
         self._agenda.at(end, lambda: self._gone(uid, phase="Failed", reason=reason or "DeletedByApi", ended=end))
@@ -306,6 +341,8 @@ class SimulatedCluster:
         if pod is None:
             return
         self._on_node.get(pod.seen.node or "", {}).pop(uid, None)
+        if pod.works:
+            self._without(pod)
         seen = replace(pod.seen, version=_next(pod.seen), **last)
         self._say("pods", PodDeleted(seen), seen.job, observation_id(uid, seen.version or "", deleted=True))
 

@@ -127,6 +127,7 @@ class Simulation:
     def _phase_changed(self, event: Event[JobPhaseChanged]) -> None:
         if event.data.phase in FINISHED_JOB_PHASES:
             self.over.add(event.subject)
+        self._cluster.phase_changed(event)
 
     def _rejected(self, event: Event[Data]) -> None:
         self.over.add(event.subject)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from math import isfinite
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from engine.events.decisions import SCHEDULER
 from engine.events.ids import imported_job_id
@@ -34,17 +34,6 @@ class PlannedJob:
     """As `import-trace` names the job of the row."""
     row: TraceRow
     submit: Micros
-    together: ClassVar[bool] = False
-    """Whether its pods work only while all of them run; else each works from its own start."""
-
-    def work(self, places: Sequence[tuple[str, str]]) -> Micros | None:
-        """Return how long pods work (microseconds): as long as in the trace, wherever they are; `None`: until they are stopped.
-
-        Args:
-            places: task and node of each pod: of all, if they work together.
-        """
-        del places
-        return self.run
 
     @property
     def run(self) -> Micros | None:

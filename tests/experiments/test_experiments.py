@@ -40,6 +40,17 @@ OURS = {
         "their deviation, with and without": "0, 267",
         "mean seconds, without annotations": "1604, 1604 (+0 %)",
     },
+    "notice": {
+        "GPU minutes lost, notice": "0.8",
+        "GPU minutes lost, notice, nobody saves": "760.4",
+        "GPU minutes lost, immediate": "2883.6",
+        "seconds to the start, notice": "71",
+        "seconds to the start, notice, nobody saves": "310",
+        "seconds to the start, immediate": "10",
+        "seconds to the start, none": "9007",
+        "jobs stopped, notice": "2",
+        "jobs stopped, immediate": "8",
+    },
 }
 
 
@@ -55,3 +66,8 @@ def test_a_feature_that_does_nothing_is_found(monkeypatch: pytest.MonkeyPatch):
     """The checks can fail: with a plugin that scores no node, the claims about it do not hold."""
     monkeypatch.setattr("engine.scheduling.plugins.binpack.BinPack.node_order", lambda *_: None)
     assert [row.ok for row in EXPERIMENTS["binpack"].rows()] == [False, False, True, True]
+
+
+def test_work_that_is_not_saved_on_notice_is_found(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("engine.simulation.joint_work.Progress.save", lambda _: None)
+    assert [row.measure for row in EXPERIMENTS["notice"].rows() if not row.ok] == ["GPU minutes lost, notice"]

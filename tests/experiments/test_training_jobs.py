@@ -26,7 +26,7 @@ def document(job: TrainingJob, *incidents, nodes=3):
 
 
 def test_the_work_begins_when_all_pods_run_and_takes_as_long_as_their_places_cost():
-    done = document(training(1, PAIR, run=600, cost=lambda places: len({node for _, node in places})))
+    done = document(training(1, PAIR, run=600, progress=lambda places: 0.5 * (len(places) == 2)))
     assert (done["totals"]["finished"], float(done["simulated_seconds"])) == (1, 4 + 1200)
 
 
@@ -45,6 +45,22 @@ def test_pods_that_wait_for_others_hold_their_nodes_and_do_nothing():
 def test_jobs_are_in_the_namespace_that_they_name():
     done = document(training(1, PAIR, run=600, namespace="nlp"))
     assert done["summary"]["jobs"] == done["totals"]["finished"] == 1
+
+
+def test_work_goes_on_at_the_rate_of_the_pods_that_run():
+    """A worker for 100 seconds and two from then on: 100 of 600 are done when the second one comes, which starts in two seconds."""
+    workers = (Role("worker", 2, Requests(gpu=8)),)
+    job = training(1, workers, run=600, minimum=1, progress=len, holders=())
+    done = document(job, incident(100, "restore", "n1"), incident(0, "lose", "n1"), nodes=2)
+    assert done["totals"]["finished"] == 1
+    assert 350 < float(done["simulated_seconds"]) < 360
+
+
+def test_the_work_of_a_pod_that_holds_none_is_not_lost_with_it():
+    pair = training(1, PAIR, run=600, minimum=1, progress=lambda places: "worker" in dict(places), holders=("ps",))
+    done = document(pair, incident(300, "lose", "n1"))
+    assert done["totals"]["finished"] == 1
+    assert 600 < float(done["simulated_seconds"]) < 630
 
 
 @pytest.mark.parametrize(
