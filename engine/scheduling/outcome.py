@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from engine.events.scheduling import GroupPhase
+from engine.scheduling.lines import Kind, Position
 from engine.scheduling.model.entities import Job, Task
 from engine.scheduling.reasons import Reason
+from engine.scheduling.waiting import Waiting
 
 __all__ = ["NoticeReview", "Outcome"]
 
@@ -39,10 +41,12 @@ class Outcome:
     """Jobs whose phase changed at the end, with the new one."""
     more: bool = False
     """The round stopped at its limit: the next one goes on where it did."""
-    reasons: dict[str, Reason] = field(default_factory=dict)
-    """Key of a job that stays pending and is promised nothing → why."""
-    waiting: dict[str, list[str]] = field(default_factory=dict)
-    """Queue → keys of its jobs that have a reason, the first one first."""
+    explained: dict[str, Reason] = field(default_factory=dict)
+    """Key of a job that stays pending and is promised nothing → why; without those of kinds that are refused."""
+    refused: dict[Kind, list[tuple[Position, Reason]]] = field(default_factory=dict)
+    """Kinds of jobs that are not let in → from which position on, and why; in order."""
+    waiting: dict[str, Waiting] = field(default_factory=dict)
+    """Queue → its jobs that have a reason."""
     preemptors: dict[str, str] = field(default_factory=dict)
     """Key of an evicted task → key of the job that is promised its place; absent: none in particular."""
     bound_of: dict[str, int] = field(default_factory=dict)
@@ -55,3 +59,17 @@ class Outcome:
     """When time alone lets somebody be given notice (microseconds); `None`: never."""
     skipped: bool = False
     """Nothing has changed since the last round, which found nothing to decide: what it found stands."""
+
+    def refuse(self, kind: Kind, job: Job) -> None:
+        """Have all jobs of a kind, from one on that was explained for itself, have its reason."""
+        self.refused.setdefault(kind, []).append(((job.created, job.key), self.explained.pop(job.key)))
+
+    @property
+    def reasons(self) -> dict[str, Reason]:
+        """Key of a job that stays pending and is promised nothing → why: all of them, however many."""
+        found = dict(self.explained)
+        for kind, parts in self.refused.items():
+            for at, (start, reason) in enumerate(parts):
+                end = kind.before(parts[at + 1][0]) if at + 1 < len(parts) else len(kind)
+                found |= {key: reason for _, key, _ in kind[kind.before(start) : end]}
+        return found

@@ -24,7 +24,7 @@ from engine.events.decisions import (
 from engine.events.scheduling import DecisionTimedOut, GroupPhase, GroupPhaseChanged, JobExplained, RoundEnded
 from engine.events.times import SECOND, Micros
 from engine.scheduling.errors import PluginError
-from engine.scheduling.explanations import NAMES, alike, due_at, explanations
+from engine.scheduling.explanations import NAMES, alike
 from engine.scheduling.job_records import Slot
 from engine.scheduling.model.entities import Task
 from engine.scheduling.notices.following import follow
@@ -57,7 +57,7 @@ class _Found:
     phases: dict[str, GroupPhase] = field(default_factory=dict)
     """Job → phase of its group from now on."""
     said: dict[str, JobExplained] = field(default_factory=dict)
-    """Job → why it waits."""
+    """Job → why it waits, where that is to be told."""
 
 
 def run_round(turn: Turn, cluster: ClusterState, limit: int) -> Iterator[Event[Any]]:
@@ -75,13 +75,13 @@ def run_round(turn: Turn, cluster: ClusterState, limit: int) -> Iterator[Event[A
         yield ended
         yield from follow(turn, cluster, None, ended.id)
         return
-    ended = turn.ended(cluster, _summary(turn.state, cluster, found))
+    ended = turn.ended(cluster, _summary(cluster, found))
     yield ended
     jobs = turn.state.jobs
     for ident, data in _decisions(turn.state, found):
         yield turn.about(jobs[ident], data, ended.id)
     yield from follow(turn, cluster, found.outcome, ended.id)
-    for ident, explained in _explained(turn.state, cluster, found, turn.now):
+    for ident, explained in _explained(turn.state, cluster, found):
         yield turn.about(jobs[ident], explained, ended.id)
 
 
@@ -91,6 +91,7 @@ def given_up(turn: Turn, cluster: ClusterState, error: str) -> Iterator[Event[An
 
 
 def _given_up(turn: Turn, cluster: ClusterState, error: str) -> RoundEnded:
+    cluster.explainer.forget()
     pending, oldest = _pending(turn.state, cluster.explained)
     after, memory = turn.now + _AGAIN, cluster.scheduler.memory
     return RoundEnded(pending=pending, oldest=oldest, next=after, memory=memory, error=error)
@@ -119,23 +120,28 @@ def _search(state: State, cluster: ClusterState, now: Micros, limit: int) -> _Fo
         for known in waited:
             stand(state, known, now)
         for ident in failed:
-            cluster.model.jobs[ident].held = True
+            job = cluster.model.jobs[ident]
+            job.held = True
+            cluster.model.note(job)
         moved: Iterable[str] = state.jobs
         try:
             outcome = scheduler.round(now, limit, failed=failed, guarded=guarded)
-            said = explanations(outcome)
+            said: dict[str, JobExplained] = {}
             if not outcome.skipped:
-                scheduler.again = _again(state, said, now)
+                said = cluster.explainer.find(outcome, now)
+                scheduler.again = cluster.explainer.again
             found = _Found(outcome, scheduler.next_change(now), scheduler.memory, said=said)
             changed = [*outcome.enqueued, *(job for job, _ in outcome.phases)]
             found.phases = {job.key: job.phase for job in changed}
             moved = {*failed, *(job.key for job in changed), *(task.job.key for task, _ in (*outcome.bound, *outcome.evicted))}
         except PluginError as error:
+            cluster.explainer.forget()
             new = _held_for(error, cluster) - failed.keys()
             if not new or len(failed) > _FAILED:
                 raise
             failed |= dict.fromkeys(new, Reason("", "PluginFailed", error.plugin, message=str(error)))
         except Exception:
+            cluster.explainer.forget()
             if guarded:
                 raise
             guarded = True  # which plugin fails on which job?
@@ -172,18 +178,24 @@ def _put_back(state: State, cluster: ClusterState, known: KnownJob) -> None:
         stand(state, known)
 
 
-def _summary(state: State, cluster: ClusterState, found: _Found) -> RoundEnded:
+def _summary(cluster: ClusterState, found: _Found) -> RoundEnded:
     outcome = found.outcome
     return RoundEnded(
         len(outcome.enqueued),
         len(outcome.bound),
         len(outcome.pipelined),
         len(outcome.evicted),
-        *((cluster.pending, cluster.oldest) if outcome.skipped else _pending(state, outcome.reasons)),
+        *((cluster.pending, cluster.oldest) if outcome.skipped else _waiting(outcome)),
         outcome.more,
         found.next,
         found.memory,
     )
+
+
+def _waiting(outcome: Outcome) -> tuple[dict[str, int], dict[str, Micros]]:
+    """Return what `_pending` does, of a round."""
+    queues = sorted(outcome.waiting.items())
+    return {queue: len(waiting) for queue, waiting in queues}, {queue: waiting.oldest for queue, waiting in queues}
 
 
 def _pending(state: State, jobs: Iterable[str]) -> tuple[dict[str, int], dict[str, Micros]]:
@@ -224,7 +236,7 @@ def _decisions(state: State, found: _Found) -> Iterator[tuple[str, Data]]:
         if [(one.task, one.index, one.attempt, one.node) for one in placements] != jobs[ident].head.promised:
             yield ident, DecidedPipelined(jobs[ident].head.seen, placements)
     for job in sorted(outcome.unschedulable, key=lambda job: job.key):
-        stopped = outcome.reasons.get(job.key)
+        stopped = outcome.explained.get(job.key)
         if stopped is not None and not alike(stopped.code, jobs[job.key].head.unschedulable):
             yield job.key, DecidedUnschedulable(jobs[job.key].head.seen, stopped.code, _of_nodes(stopped.nodes))
 
@@ -254,21 +266,11 @@ def _of_nodes(nodes: dict[str, int]) -> str:
 # --- reasons --------------------------------------------------------------------------------------------------------------------
 
 
-def _again(state: State, said: dict[str, JobExplained], now: Micros) -> Micros | None:
-    """Return when the first of the reasons is worth a record that is not worth one now (microseconds); `None`: none ever is."""
-    dues = (due_at(one, state.jobs[ident].head) for ident, one in said.items())
-    return min((due for due in dues if due is not None and due > now), default=None)
-
-
-def _explained(state: State, cluster: ClusterState, found: _Found, now: Micros) -> Iterator[tuple[str, JobExplained]]:
+def _explained(state: State, cluster: ClusterState, found: _Found) -> Iterator[tuple[str, JobExplained]]:
     """Yield why jobs wait, where that has changed."""
     if found.outcome.skipped:
         return
-    for ident, one in found.said.items():
-        due = due_at(one, state.jobs[ident].head)
-        if due is not None and due <= now:
-            yield ident, one
-    if not found.outcome.more:
-        for ident in sorted(cluster.explained):
-            if ident not in found.outcome.reasons and not state.jobs[ident].head.retry:
-                yield ident, JobExplained()
+    yield from found.said.items()
+    for ident in cluster.explainer.silent(found.outcome, cluster.explained):
+        if not found.outcome.more and not state.jobs[ident].head.retry:
+            yield ident, JobExplained()

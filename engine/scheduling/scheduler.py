@@ -9,8 +9,9 @@ from weakref import WeakKeyDictionary
 from engine.scheduling.actions import ACTIONS
 from engine.scheduling.configuration import Configuration
 from engine.scheduling.errors import ConfigurationError, UnknownActionError, UnknownArgumentError
+from engine.scheduling.lines import Lines
 from engine.scheduling.model.cluster import Cluster
-from engine.scheduling.model.entities import Job, PodClass, Task
+from engine.scheduling.model.entities import PodClass, Task
 from engine.scheduling.outcome import Outcome
 from engine.scheduling.phases import phase_at_end
 from engine.scheduling.placement import Candidates, Placement
@@ -18,6 +19,7 @@ from engine.scheduling.plugins import make_plugin
 from engine.scheduling.plugins.gang import only_terminating
 from engine.scheduling.reasons import Reason
 from engine.scheduling.session import Plugin, Session
+from engine.scheduling.waiting import Waiting
 
 __all__ = ["Scheduler"]
 
@@ -54,6 +56,8 @@ class Scheduler:
         self._cluster = cluster
         self._configuration = configuration
         self._kept: WeakKeyDictionary[PodClass, Candidates] = WeakKeyDictionary()
+        self.lines = Lines(cluster)
+        """Jobs that wait to be let in."""
         self._unchanged: tuple[int, int] | None = None
         """Revision of the cluster after a round that decided nothing, and that round's time."""
         self.again: int | None = None
@@ -90,7 +94,7 @@ class Scheduler:
             now: the round's time in microseconds.
             guarded: see `round`.
         """
-        session = Session(self._cluster, self._configuration, self._tiers, now, guarded=guarded)
+        session = Session(self._cluster, self._configuration, self._tiers, self.lines, now, guarded=guarded)
         return session, Placement(session, self._kept)
 
     def round(
@@ -119,7 +123,7 @@ class Scheduler:
             session, placement = self.open(now, guarded=guarded)
         session.limit = limit
         self.run(session, placement)
-        session.outcome.reasons.update(failed or {})
+        session.outcome.explained.update(failed or {})
         with self._timed("close"):
             close(session)
         outcome = session.outcome
@@ -166,14 +170,14 @@ class Scheduler:
 def close(session: Session) -> None:
     """Note what is promised and who waits, put what was neither bound nor evicted back to Pending, and give groups their phases."""
     cluster, outcome = session.cluster, session.outcome
-    concerned = cluster.touched | {key: cluster.jobs[key] for key in outcome.reasons}
+    concerned = cluster.touched | {key: cluster.jobs[key] for key in outcome.explained}
     for job in [job for job in concerned.values() if not job.held]:
         promised: list[tuple[Task, str]] = []
         for task in [*job.with_status("Pipelined").values()]:
             if task.node is not None:
                 if len(promised) < session.sizes.most(job):
                     promised.append((task, task.node.name))
-                outcome.reasons.pop(job.key, None)
+                outcome.explained.pop(job.key, None)
             cluster.move(task, "Pending", None)
         outcome.pipelined += promised
         for task in [*job.with_status("Allocated").values()]:
@@ -185,12 +189,17 @@ def close(session: Session) -> None:
         if phase != job.phase:
             outcome.phases.append((job, phase))
             job.phase = phase
+            cluster.changes.note(job)
     cluster.touched.clear()
     cluster.moved.clear()
-    waiting: dict[str, list[Job]] = {}
-    for key in outcome.reasons:
+    for key in outcome.explained:
         job = cluster.jobs[key]
-        waiting.setdefault(job.queue, []).append(job)
-    for queue, jobs in waiting.items():
-        held = sorted(job.key for job in jobs if job.held)
-        outcome.waiting[queue] = [job.key for job in sorted((job for job in jobs if not job.held), key=session.job_key)] + held
+        waiting = outcome.waiting.setdefault(job.queue, Waiting())
+        if job.held:
+            waiting.held.append(job)
+        else:
+            waiting.own.append((session.job_key(job), job))
+    for kind in filter(len, outcome.refused):
+        outcome.waiting.setdefault(kind.queue, Waiting()).kinds.append((session.job_key(kind.first)[:-2], kind))
+    for waiting in outcome.waiting.values():
+        waiting.settle()

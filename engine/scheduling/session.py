@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Literal
 
@@ -12,6 +12,7 @@ from engine.scheduling.decision_size import DecisionSizes
 from engine.scheduling.errors import PluginError
 from engine.scheduling.extension_points import functions_by_tier
 from engine.scheduling.kinds import Kinds
+from engine.scheduling.lines import Lines
 from engine.scheduling.model.amounts import Amounts
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Task
@@ -49,6 +50,13 @@ class Plugin:
         """Prepare for a session. Called in the order of the tiers, before any other method."""
         self.session = session
 
+    def alike(self, job: Job) -> Hashable:
+        """Return the same of jobs without pods that `job_order` and `job_enqueueable` do not tell apart; by default of none.
+
+        Of those only the first is asked: once it is refused all are, since whoever is let in leaves less for the others.
+        """
+        return job.key
+
     def next_change(self, now: int) -> int | None:
         """Return when an answer may change by time alone (microseconds); `None`: never."""
         del now
@@ -63,6 +71,7 @@ class Session:
         cluster: Cluster,
         configuration: Configuration,
         tiers: Sequence[Sequence[Plugin]],
+        lines: Lines,
         now: int,
         *,
         guarded: bool = False,
@@ -73,11 +82,13 @@ class Session:
             cluster: the state; it is changed as the session goes on.
             configuration: actions with their arguments.
             tiers: the plugins.
+            lines: the cluster's jobs that wait to be let in, by the same plugins.
             now: the round's time in microseconds.
             guarded: have plugins fail with `PluginError`.
         """
         cluster.settle()
         self.cluster = cluster
+        self.lines = lines
         self.configuration = configuration
         self.now = now
         self.total = cluster.total()
@@ -101,11 +112,16 @@ class Session:
             for point in ("preemptable", "reclaimable")
             if plugin.COUNTS_VICTIMS_BY and hasattr(plugin, point)
         }
+        alike = [
+            plugin.alike for tier in tiers for plugin in tier if hasattr(plugin, "job_order") or hasattr(plugin, "job_enqueueable")
+        ]
         if guarded:
+            alike = [partial(_guarded, self, "alike", function) for function in alike]
             self._points = {
                 point: [[partial(_guarded, self, point, function) for function in tier] for tier in found]
                 for point, found in self._points.items()
             }
+        lines.update(lambda job: (job.key if job.preemption.privileged else "", *[function(job) for function in alike]))
         for tier in tiers:
             for plugin in tier:
                 if guarded:
@@ -143,7 +159,9 @@ class Session:
         message: str = "",
     ) -> None:
         """Say why a job stays pending."""
-        self.outcome.reasons[job.key] = Reason(self._action, code, plugin, subject, dict(missing or {}), dict(nodes or {}), message)
+        self.outcome.explained[job.key] = Reason(
+            self._action, code, plugin, subject, dict(missing or {}), dict(nodes or {}), message
+        )
 
     def look_again(self, at: int) -> None:
         """Have another session decide at a time (microseconds), though nothing changes until then."""
@@ -152,7 +170,7 @@ class Session:
 
     def schedulable(self) -> Iterable[Job]:
         """Return the jobs that have been let in, have a queue, are valid and wait for places, and say of the others why not."""
-        for job in self.cluster.jobs.values():
+        for job in self.lines.others.values():
             tasks = job.by_status
             if job.held or job.phase in {"", "Pending"} or not (tasks.get("Pending") or tasks.get("Pipelined")):
                 continue

@@ -15,6 +15,7 @@ from typing import Final
 from engine.events.attempts import AttemptEvent
 from engine.events.times import SECOND, Micros
 from engine.kubernetes.observation.cluster_facts import ClusterFacts, Thing
+from engine.scheduling.explainer import Explainer
 from engine.scheduling.job_records import Attempt, Group, Head, Slot
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Task
@@ -103,6 +104,7 @@ class ClusterState:
     id: str
     model: Cluster
     scheduler: Scheduler
+    explainer: Explainer
     priorities: Priorities
     rounds: int = 0
     """Rounds that have ended."""
@@ -217,7 +219,9 @@ class State:
         found = self.clusters.get(name)
         if found is None:
             model = Cluster()
-            found = self.clusters[name] = ClusterState(name, model, self.scheduler(model), Priorities(self.facts, name))
+            scheduler = self.scheduler(model)
+            explainer = Explainer(scheduler.lines, lambda job: self.jobs[job].head)
+            found = self.clusters[name] = ClusterState(name, model, scheduler, explainer, Priorities(self.facts, name))
             found.rounds = found.opened = self.ended.pop(name, 0)
             model.set_queue(Queue(DEFAULT_QUEUE))
         return found

@@ -55,8 +55,7 @@ def stand(state: State, known: KnownJob, now: Micros = 0) -> None:
     preemption = _preemption(head, group)
     if (model.held, model.patient, model.phase, model.preemption) != (held, patient, head.phase, preemption):
         model.held, model.patient, model.phase, model.preemption = held, patient, head.phase, preemption
-        cluster.model.touched[model.key] = model
-        cluster.model.revision += 1
+        cluster.model.note(model)
     note_waiting(cluster, known)
     cluster.leave_alone(known.id, min(filter(None, (head.retry, head.patience)), default=0))
 
@@ -76,8 +75,7 @@ def revise(state: State, known: KnownJob) -> None:
         cluster = state.cluster(known.head.cluster)
         for task in known.tasks.values():
             task.priority = _priority(cluster.priorities, known.group, task.pod_class.shape, task.pod_class.annotations)
-        cluster.model.touched[known.id] = known.model
-        cluster.model.revision += 1
+        cluster.model.note(known.model)
 
 
 def _ask(state: State, cluster: str, job: Job, group: Group) -> None:

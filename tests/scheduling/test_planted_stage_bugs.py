@@ -11,7 +11,7 @@ from log_checker import faults_of
 from stage_stories import told
 from test_stage_laws import finished, make
 
-from engine.scheduling import absorb, evolve, persist, rounds, upkeep
+from engine.scheduling import absorb, evolve, explainer, persist, upkeep
 from engine.scheduling.job_records import Attempt, Head
 from engine.scheduling.objects import node_of
 
@@ -74,7 +74,7 @@ def pages_without_claims(decode: Callable[[bytes], list[Attempt]]) -> Callable[[
         (upkeep, "node_of", without_taints, breaks_rules),
         (absorb, "place", place_without_node, breaks_rules),
         (upkeep, "note_waiting", lambda cluster, known: None, waits_for_ever),
-        (rounds, "due_at", lambda said, head: 0 if next(NUMBERS) % 3 == 0 else None, differs_after_restarts),
+        (explainer, "due_at", lambda said, place, head: 0 if next(NUMBERS) % 3 == 0 else None, differs_after_restarts),
         (persist, "_read_head", forgotten(persist._read_head, "written"), differs_after_restarts),
         (persist, "_read_head", forgotten(persist._read_head, "open"), differs_after_restarts),
         (persist, "_read_page", pages_without_claims(persist._read_page), differs_after_restarts),

@@ -202,7 +202,7 @@ def _explain(session: Session, placement: Placement, job: Job, refused: Task | N
         code = "GangNotComplete" if placed and not ready else most
         session.explain(job, cast("ReasonCode", code), subject=refused.role, missing=missing, nodes=nodes)
     elif not job.with_status("Pending"):
-        session.outcome.reasons.pop(job.key, None)
+        session.outcome.explained.pop(job.key, None)
 
 
 def may_still_be_ready(job: Job, failed: set[str]) -> bool:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush
+from typing import TypeAlias
+
+from engine.scheduling.lines import Kind
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.queues import Queue
 from engine.scheduling.ordering import Ordered
@@ -10,41 +14,60 @@ from engine.scheduling.session import Session
 
 __all__ = ["enqueue", "let_in"]
 
+_Next: TypeAlias = tuple[tuple[object, ...], Job, Kind | None]
+"""Its place in the queue, a job, and its kind; `None`: it is asked for itself."""
+
 
 def enqueue(session: Session, placement: Placement) -> None:
     """Ask for each pending job whether it is let in; one of each queue in turn.
 
     Volcano: a job without minimum resources is let in at once; one that is refused does not hold up those behind it. So is a
-    privileged one, for which there is room once others have been given notice.
+    privileged one, for which there is room once others have been given notice. Whoever is behind a refused job of the same kind is
+    refused, too, and is asked again only for the figures, once others have been let in meanwhile.
     """
     del placement
     session.begin("enqueue")
-    waiting: dict[str, list[Job]] = {}
-    for job in session.cluster.jobs.values():
+    waiting: dict[str, list[_Next]] = {}
+    for job in session.lines.others.values():
         if job.phase in {"", "Pending"} and not job.held:
             if job.path:
-                waiting.setdefault(job.queue, []).append(job)
+                waiting.setdefault(job.queue, []).append((session.job_key(job), job, None))
             else:
                 session.explain(job, "QueueNotFound", subject=job.queue)
+    for kind in session.lines:
+        waiting.setdefault(kind.queue, []).append((session.job_key(kind.first), kind.first, kind))
     # No list is reordered meanwhile: keys grow with what is placed, and nothing is placed here.
-    jobs = {name: sorted(found, key=session.job_key, reverse=True) for name, found in waiting.items()}
-    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
+    for found in waiting.values():
+        heapify(found)
+    queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
+    refused: dict[str, list[tuple[tuple[object, ...], Kind]]] = {}
     while queues:
         queue = queues.pop()
-        if not jobs[queue.name]:
+        if not waiting[queue.name]:
             continue
-        job = jobs[queue.name].pop()
+        key, job, of = heappop(waiting[queue.name])
         if job.min_resources is None or session.is_privileged(job) or session.job_enqueueable(job):
             let_in(session, job)
             session.job_enqueued(job)
-        elif job.key not in session.outcome.reasons:
-            session.explain(job, "Waiting", subject=queue.name)
+            again = refused.pop(queue.name, [])
+            if of is not None:
+                again.append((key[:-2], of))
+            for order, other in again:
+                if order == key[:-2] and (behind := other[other.before((job.created, job.key)) :][:1]):
+                    created, name, following = behind[0]
+                    heappush(waiting[queue.name], ((*order, created, name), following, other))
+        else:
+            if job.key not in session.outcome.explained:
+                session.explain(job, "Waiting", subject=queue.name)
+            if of is not None:
+                session.outcome.refuse(of, job)
+                refused.setdefault(queue.name, []).append((key[:-2], of))
         queues.push(queue)
 
 
 def let_in(session: Session, job: Job) -> None:
     """Let a job in."""
     job.phase = "Inqueue"
-    session.cluster.touched[job.key] = job
-    session.cluster.revision += 1
+    session.cluster.note(job)
+    session.lines.take_out(job)
     session.outcome.enqueued.append(job)

@@ -144,7 +144,7 @@ def _choose(search: _Search, queue: Queue, job: Job, plan: Statement) -> None:
     )
     moves = None if chosen is None else _places(session, placement, queue, job, chosen)
     if chosen is None or moves is None:
-        if job.key not in session.outcome.reasons:
+        if job.key not in session.outcome.explained:
             session.explain(job, "NoVictims", subject=queue.name)
         return
     plan.merge(moves)

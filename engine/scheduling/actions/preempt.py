@@ -9,7 +9,6 @@ from engine.scheduling.actions.dry_run import best_dry_run
 from engine.scheduling.actions.evictable import Evictable
 from engine.scheduling.actions.give_notice import give_notice
 from engine.scheduling.actions.victims import make_room, may_preempt, starving, victims_on
-from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job, Node, PodClass, Status, Task
 from engine.scheduling.model.queues import PreemptionMode, Queue
 from engine.scheduling.ordering import Ordered
@@ -44,7 +43,7 @@ def _preempt_at_once(session: Session, placement: Placement, waiting: dict[str, 
     if not waiting:
         return
     search = _Search(session, placement, dry_run=dry_run)
-    running = _running(session.cluster)
+    running = _running(session)
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in waiting])
     while queues:
         queue = queues.pop()
@@ -67,10 +66,10 @@ class _Search:
     dry_run: bool
 
 
-def _running(cluster: Cluster) -> dict[str, list[Task]]:
+def _running(session: Session) -> dict[str, list[Task]]:
     """Return the pods that may be evicted, by queue."""
     found: dict[str, list[Task]] = {}
-    for job in cluster.jobs.values():
+    for job in session.lines.others.values():
         for status in () if job.held else _EVICTABLE:
             found.setdefault(job.queue, []).extend(task for task in job.with_status(status).values() if task.pod_class.preemptable)
     return found
@@ -101,7 +100,7 @@ def _preempt_others(search: _Search, queue: Queue, job: Job, evictable: Evictabl
         statement.commit()
     else:
         statement.discard()
-        if job.key not in session.outcome.reasons:  # what allocate lacked says more
+        if job.key not in session.outcome.explained:  # what allocate lacked says more
             session.explain(job, "NoVictims", subject=queue.name)
 
 

@@ -29,7 +29,7 @@ def reclaim(session: Session, placement: Placement) -> None:
         session.cluster.table,
         (
             task
-            for job in session.cluster.jobs.values()
+            for job in session.lines.others.values()
             if job.path and job.path[0].reclaimable and not job.held
             for task in job.with_status("Running").values()
             if task.pod_class.preemptable
@@ -59,7 +59,7 @@ def _reclaim_for(session: Session, placement: Placement, evictable: Evictable, q
         if not may_preempt(task):
             continue
         if not session.preemptive(queue, task):
-            if job.key not in session.outcome.reasons:
+            if job.key not in session.outcome.explained:
                 session.explain_limit(job, queue, task)
             continue
         moves = None if task.pod_class in hopeless else _make_room(session, placement, evictable, task)

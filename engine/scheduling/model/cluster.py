@@ -10,6 +10,7 @@ import numpy as np
 from engine.events.pod_shape import PodShape
 from engine.scheduling.model.amounts import PODS, Amounts, add, subtract
 from engine.scheduling.model.budgets import Budget, Quota
+from engine.scheduling.model.changes import Changes
 from engine.scheduling.model.entities import EFFECTS, NO_EFFECT, Effect, Job, Node, PodClass, Status, Task
 from engine.scheduling.model.nodes import NodeTable, row_sums
 from engine.scheduling.model.notices import Notice, Tenant
@@ -44,6 +45,9 @@ class Cluster:
         """Job → the notice that it is part of: as preemptor until the place is reserved no more, as victim while it is open."""
         self.touched: dict[str, Job] = {}
         """Jobs that changed since the last round ended, by key."""
+        self.changes = Changes()
+        self.jobs_of_queue: dict[str, int] = {}
+        """Name of a queue, whether or not it is there → how many jobs name it; more than none."""
         self.moved: list[Task] = []
         """Tasks that moved since the last round ended, in that order, so that sums can follow one change at a time."""
         self.allocated_by_namespace: dict[str, Amounts] = {}
@@ -117,6 +121,7 @@ class Cluster:
             queue.allocated, queue.requested = {}, {}
         for job in self.jobs.values():
             self._enter_queue(job)
+        self.changes.note_all()
         self.revision += 1
 
     def path_of(self, name: str) -> tuple[Queue, ...]:
@@ -141,8 +146,15 @@ class Cluster:
 
     def add_job(self, job: Job) -> None:
         """Add a job without tasks."""
-        self.jobs[job.key] = self.touched[job.key] = job
+        self.jobs[job.key] = job
+        self.jobs_of_queue[job.queue] = self.jobs_of_queue.get(job.queue, 0) + 1
         self._enter_queue(job)
+        self.note(job)
+
+    def note(self, job: Job) -> None:
+        """Note that a job is not as it was."""
+        self.touched[job.key] = job
+        self.changes.note(job)
         self.revision += 1
 
     def remove_job(self, key: str) -> None:
@@ -152,6 +164,10 @@ class Cluster:
             for task in list(job.tasks.values()):
                 self.remove_task(task)
             self.touched.pop(key, None)
+            self.changes.note(job)
+            self.jobs_of_queue[job.queue] -= 1
+            if not self.jobs_of_queue[job.queue]:
+                del self.jobs_of_queue[job.queue]
             self.forget_namespace(job.namespace)
             self.revision += 1
 
@@ -239,6 +255,7 @@ class Cluster:
         """Bring the sums of a task's job and of the queues above up to date."""
         job, pod_class = task.job, task.pod_class
         self.touched[job.key] = job
+        self.changes.note(job)
         self.moved.append(task)
         if new.ready != old.ready:
             by = new.ready - old.ready

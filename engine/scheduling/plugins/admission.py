@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from engine.scheduling.model.amounts import Amounts
 from engine.scheduling.model.entities import Job
 
-__all__ = ["claimed", "elastic"]
+__all__ = ["Asked", "asked", "claimed", "elastic"]
+
+Asked: TypeAlias = tuple[tuple[str, float], ...]
+
+
+def asked(job: Job) -> Asked | None:
+    """Return what a job asks for at least, to be compared and kept."""
+    return None if job.min_resources is None else tuple(job.min_resources.items())
 
 
 def claimed(job: Job) -> Amounts:

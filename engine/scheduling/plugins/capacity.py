@@ -104,7 +104,7 @@ class Capacity(LimitsQueues):
                 return False
             if name != _ROOT:
                 self._portions[path[1].name].children.append(portion)
-        if any(self._portions[job.queue].children for job in self.session.cluster.jobs.values() if job.path):
+        if any(self._portions[name].children for name in self.session.cluster.jobs_of_queue if name in self._portions):
             return False
         root = self._portions[_ROOT]
         root.capability = dict(root.queue.capability) or dict.fromkeys([CPU, MEMORY, *self.session.total], inf)

@@ -34,6 +34,11 @@ class Drf(Plugin):
     def _share(self, allocated: Amounts) -> float:
         return dominant_share(allocated, self._total)
 
+    def alike(self, job: Job) -> tuple[()]:
+        """Jobs without pods hold nothing."""
+        del job
+        return ()
+
     def job_order(self, job: Job) -> float:
         """Smaller share first."""
         return self._share(job.allocated)

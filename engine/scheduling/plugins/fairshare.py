@@ -19,6 +19,10 @@ class FairShare(Plugin):
 
     NAME: ClassVar[str] = "fairshare"
 
+    def alike(self, job: Job) -> str:
+        """Jobs of one namespace are alike."""
+        return job.namespace
+
     def job_order(self, job: Job) -> float:
         """The job whose namespace has the smallest share of its weight comes first."""
         cluster = self.session.cluster

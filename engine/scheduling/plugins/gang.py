@@ -28,6 +28,10 @@ class Gang(Plugin):
                 return invalid
         return Invalid("NotEnoughPods", "") if job.count(*_VALID) < job.min_member else None
 
+    def alike(self, job: Job) -> bool:
+        """Jobs without pods are alike but for those that need none."""
+        return is_ready(job)
+
     def job_order(self, job: Job) -> float:
         """Jobs that are not ready come first."""
         return float(is_ready(job))

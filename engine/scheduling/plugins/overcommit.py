@@ -8,7 +8,7 @@ from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.configuration import PluginOption
 from engine.scheduling.model.amounts import PODS, Amounts, add, missing, within
 from engine.scheduling.model.entities import Job
-from engine.scheduling.plugins.admission import claimed
+from engine.scheduling.plugins.admission import Asked, asked, claimed
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Overcommit"]
@@ -33,9 +33,6 @@ class Overcommit(Plugin):
         """Sum up what is free and what is claimed when it is first needed."""
         super().open(session)
         self._sums: tuple[Amounts, Amounts, Amounts] | None = None
-        self._refused: dict[tuple[tuple[str, float], ...], tuple[bool, Amounts]] = {}
-        """What was asked for in vain since a job was last let in → whether the cluster is too small for it, and what is missing.
-        Of thousands that wait most ask for the same."""
 
     def _room(self) -> tuple[Amounts, Amounts, Amounts]:
         """Return what has been let in, what may be, and what an empty cluster would let in."""
@@ -45,23 +42,25 @@ class Overcommit(Plugin):
             whole = {name: amount * self._factor for name, amount in self.session.total.items() if name != PODS}
             limit = {name: amount - used.get(name, 0) for name, amount in whole.items()}
             inqueue: Amounts = {}
-            for job in cluster.jobs.values():
+            for job in self.session.lines.others.values():
                 add(inqueue, claimed(job).items())
             self._sums = (inqueue, limit, whole)
         return self._sums
+
+    def alike(self, job: Job) -> Asked | None:
+        """Jobs that ask for the same are alike."""
+        return asked(job)
 
     def job_enqueueable(self, job: Job) -> Vote:
         """Permit a job whose minimum resources still fit."""
         if job.min_resources is None:
             return PERMIT
-        asked = tuple(job.min_resources.items())
-        if asked not in self._refused:
-            inqueue, limit, whole = self._room()
-            if within(inqueue, asked, limit):
-                return PERMIT
-            too_much = missing({}, asked, whole)
-            self._refused[asked] = bool(too_much), too_much or missing(inqueue, asked, limit)
-        too_small, lacking = self._refused[asked]
+        wanted = job.min_resources.items()
+        inqueue, limit, whole = self._room()
+        if within(inqueue, wanted, limit):
+            return PERMIT
+        too_small = missing({}, wanted, whole)
+        lacking = too_small or missing(inqueue, wanted, limit)
         self.session.explain(job, "ClusterTooSmall" if too_small else "ClusterOvercommitted", self.NAME, missing=lacking)
         return REJECT
 
@@ -69,4 +68,3 @@ class Overcommit(Plugin):
         """Count what a job has been let in for."""
         if job.min_resources is not None:
             add(self._room()[0], job.min_resources.items())
-            self._refused.clear()

@@ -16,6 +16,10 @@ class Priority(Plugin):
     NAME: ClassVar[str] = "priority"
     COUNTS_VICTIMS_BY = "job"
 
+    def alike(self, job: Job) -> int:
+        """Jobs of one priority are alike."""
+        return job.priority
+
     def job_order(self, job: Job) -> float:
         """Higher priority first."""
         return -job.priority

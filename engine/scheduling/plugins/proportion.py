@@ -46,11 +46,10 @@ class Proportion(LimitsQueues):
         guaranteed: Amounts = {}
         for queue in cluster.queues.values():
             add(guaranteed, queue.guarantee.items())
-        used = {job.queue for job in cluster.jobs.values() if job.path}
         self._portions = {
             name: Portion(queue, real_capability(queue.capability, session.total, guaranteed, queue.guarantee))
             for name, queue in sorted(cluster.queues.items())
-            if name in used
+            if name in cluster.jobs_of_queue
         }
         share_out(session.total, list(self._portions.values()))
         for portion in self._portions.values():

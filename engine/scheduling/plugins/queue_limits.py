@@ -11,7 +11,7 @@ from engine.scheduling.model.amounts import CPU, MEMORY, PODS, Amounts, add, mis
 from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.model.entities import Job
 from engine.scheduling.model.queues import Queue
-from engine.scheduling.plugins.admission import claimed, elastic
+from engine.scheduling.plugins.admission import Asked, asked, claimed, elastic
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["Claims", "LimitsQueues", "real_capability", "without_places"]
@@ -36,9 +36,10 @@ def without_places(amounts: Amounts, capability: Amounts) -> Amounts:
 class Claims:
     """By queue, and those above it: what is held and claimed, less what is held beyond minima."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, jobs: Iterable[Job]) -> None:
+        """Sum up what jobs claim: all but those that have neither pods nor been let in, which claim nothing."""
         own: dict[str, Amounts] = {}
-        for job in cluster.jobs.values():
+        for job in jobs:
             extra = own.setdefault(job.queue, {})
             add(extra, claimed(job).items())
             subtract(extra, elastic(job).items())
@@ -71,6 +72,10 @@ class LimitsQueues(Plugin, ABC):
     def limits(self, queue: Queue) -> Iterable[tuple[Queue, Amounts]]:
         """Return the queues that a job of a queue counts in, each with what it may hold at most."""
 
+    def alike(self, job: Job) -> Asked | None:
+        """Jobs of a queue that ask for the same are alike."""
+        return asked(job)
+
     def job_enqueueable(self, job: Job) -> Vote:
         """Permit a job of an open queue whose minimum resources still fit within all limits."""
         queue = job.path[0]
@@ -94,5 +99,5 @@ class LimitsQueues(Plugin, ABC):
 
     def _claimed(self) -> Claims:
         if self._claims is None:
-            self._claims = Claims(self.session.cluster)
+            self._claims = Claims(self.session.cluster, self.session.lines.others.values())
         return self._claims

@@ -7,6 +7,7 @@ from typing import ClassVar
 from engine.scheduling.answers import PERMIT, REJECT, Vote
 from engine.scheduling.model.amounts import Amounts, add
 from engine.scheduling.model.entities import Job
+from engine.scheduling.plugins.admission import Asked, asked
 from engine.scheduling.session import Plugin, Session
 
 __all__ = ["ResourceQuota"]
@@ -21,6 +22,10 @@ class ResourceQuota(Plugin):
         """Start with nothing let in in this session."""
         super().open(session)
         self._pending: dict[str, Amounts] = {}
+
+    def alike(self, job: Job) -> tuple[str, Asked | None]:
+        """Jobs of a namespace that ask for the same are alike."""
+        return job.namespace, asked(job)
 
     def job_enqueueable(self, job: Job) -> Vote:
         """Reject a job that with what was let in before it would exceed a quota of something that it asks for."""

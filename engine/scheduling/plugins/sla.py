@@ -40,6 +40,10 @@ class Sla(Plugin):
                 waiting = self._general
         return inf if waiting is None or waiting <= 0 else job.created + waiting
 
+    def alike(self, job: Job) -> str:
+        """Jobs that may wait for ever are alike."""
+        return "" if self._due(job) == inf else job.key
+
     def job_order(self, job: Job) -> float:
         """The job that is due first comes first."""
         return self._due(job)

@@ -75,6 +75,10 @@ class Tdm(Plugin):
         _, lent = self._zones()
         return np.where(lent[rows.rows], _BEST, 0.0) if lent.any() else None
 
+    def alike(self, job: Job) -> bool:
+        """Jobs that are preemptable are alike, and those that are not."""
+        return job.preemptable
+
     def job_order(self, job: Job) -> float:
         """Jobs that are not preemptable come first."""
         return float(job.preemptable)

@@ -1,0 +1,178 @@
+"""Which of the jobs that wait are told why: a round looks only at those for which the answer may have changed.
+
+These are the first of each queue, those that were explained one by one, those that came to a kind since the last round, all of a
+kind whose reason changed, and those in whose queue so many came and went that their place may be worth a record.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from heapq import heappop, heappush
+from operator import itemgetter
+from typing import Final, TypeAlias
+
+from engine.events.scheduling import JobExplained
+from engine.events.times import Micros
+from engine.scheduling.explanations import FIRST, due_at, explanation, margin, same_but_figures
+from engine.scheduling.job_records import Head
+from engine.scheduling.lines import Kind, Lines, Position
+from engine.scheduling.model.entities import Job
+from engine.scheduling.outcome import Outcome
+from engine.scheduling.waiting import Key, Waiting
+
+__all__ = ["Explainer"]
+
+_AHEAD: Final = 3
+
+_Parts: TypeAlias = list[tuple[Position, JobExplained]]
+"""From which position of a kind on, and what its jobs are told."""
+
+
+@dataclass(slots=True)
+class _Queue:
+    """What is remembered of a queue."""
+
+    own: set[Key] = field(default_factory=set)
+    """Jobs that were explained one by one, as they were ranked."""
+    ranks: dict[Kind, Key] = field(default_factory=dict)
+    told: dict[Kind, JobExplained] = field(default_factory=dict)
+    """What all jobs of a kind but its fresh ones have been told, whatever the figures."""
+    shifts: int = 0
+    """How often a job came, went or was ranked anew."""
+    checks: list[tuple[int, str]] = field(default_factory=list)
+    """Heap: at how many shifts the place of a job may be worth a record, and the job."""
+    check: dict[str, int] = field(default_factory=dict)
+    """The same by job; what differs from it is outdated."""
+
+    def look_at(self, job: str, shifts: int) -> None:
+        """Have a job looked at after so many more shifts, or before."""
+        at = self.shifts + shifts
+        if at < self.check.get(job, at + 1):
+            self.check[job] = at
+            heappush(self.checks, (at, job))
+
+    def due(self) -> Iterator[str]:
+        """Yield the jobs that are to be looked at now."""
+        while self.checks and self.checks[0][0] <= self.shifts:
+            at, job = heappop(self.checks)
+            if self.check.get(job) == at:
+                del self.check[job]
+                yield job
+
+
+class Explainer:
+    """Finds out after each round of a cluster who is told why it waits. A new one looks at all jobs, and finds the same."""
+
+    def __init__(self, lines: Lines, head: Callable[[str], Head]) -> None:
+        """Begin.
+
+        Args:
+            lines: of the cluster's scheduler.
+            head: returns what is known of a job, by its id.
+        """
+        self._lines = lines
+        self._head = head
+        self.forget()
+
+    def forget(self) -> None:
+        """Look at all jobs again: what was found may not have been told."""
+        self._queues: dict[str, _Queue] = {}
+        self._loose: set[str] | None = None
+        """Jobs about which a reason may stand, but for those of kinds; `None`: not known."""
+        self.again: Micros | None = None
+        """When the first of the reasons is worth a record that is not worth one now (microseconds); `None`: none ever is."""
+
+    def find(self, outcome: Outcome, now: Micros) -> dict[str, JobExplained]:
+        """Return job → what it is told after a round, queue by queue, the first job of each first."""
+        self.again = None
+        found: dict[str, JobExplained] = {}
+        queues, self._queues = self._queues, {}
+        for name, waiting in sorted(outcome.waiting.items()):
+            queue = self._queues[name] = queues.get(name) or _Queue()
+            queue.shifts += self._lines.shifts.get(name, 0)
+            found |= self._in_queue(name, queue, waiting, outcome, now)
+        self._lines.shifts.clear()
+        return found
+
+    def _in_queue(
+        self, name: str, queue: _Queue, waiting: Waiting, outcome: Outcome, now: Micros
+    ) -> Iterable[tuple[str, JobExplained]]:
+        own = {key for key, _ in waiting.own}
+        queue.shifts += len(own ^ queue.own)
+        queue.own = own
+        parts = {kind: [(at, explanation(reason, name)) for at, reason in outcome.refused[kind]] for _, kind in waiting.kinds}
+        ranks = {kind: rank for rank, kind in waiting.kinds}
+        every, first = len(waiting), waiting.first(FIRST)
+        chosen = dict(waiting.own) | dict(first)
+        for rank, kind in waiting.kinds:
+            chosen |= {(*rank, job.created, job.key): job for job in _changed(queue, rank, kind, parts[kind])}
+        for ident in queue.due():
+            member = self._lines.member(ident)
+            if member is not None and member[1] in ranks:
+                chosen[*ranks[member[1]], member[0].created, ident] = member[0]
+        queue.ranks = ranks
+        queue.told = {
+            kind: found[-1][1] for kind, found in parts.items() if all(same_but_figures(said, found[-1][1]) for _, said in found)
+        }
+        places = {key: at for at, (key, _) in enumerate(first, 1)}
+        found: list[tuple[str, JobExplained]] = []
+        for key, job in sorted(chosen.items(), key=itemgetter(0)):
+            member = self._lines.member(job.key)
+            said = explanation(outcome.explained[job.key], name) if member is None else _part(parts[member[1]], job)
+            place = places.get(key) or waiting.place(key)
+            told = self._tells(job.key, said, place, now)
+            if told:
+                found.append((job.key, replace(said, place=place, waiting=every, ahead=waiting.ahead(key, _AHEAD))))
+            if member is not None:
+                before = self._head(job.key).reason
+                queue.look_at(job.key, margin(place, place if told or before is None else before.place))
+        ahead = waiting.last(_AHEAD) if waiting.held else []
+        for place, job in enumerate(waiting.held, every - len(waiting.held) + 1):
+            said = explanation(outcome.explained[job.key], name)
+            if self._tells(job.key, said, place, now):
+                found.append((job.key, replace(said, place=place, waiting=every, ahead=ahead[-_AHEAD:])))
+            ahead = [*ahead, job.key]
+        return found
+
+    def _tells(self, job: str, said: JobExplained, place: int, now: Micros) -> bool:
+        """Return whether a job is told its reason now; if it is to be told later, note when."""
+        due = due_at(said, place, self._head(job))
+        if due is not None and due > now:
+            self.again = due if self.again is None else min(self.again, due)
+        return due is not None and due <= now
+
+    def silent(self, outcome: Outcome, explained: Collection[str]) -> list[str]:
+        """Return the jobs about which a reason stands though a round has found none, by id.
+
+        Args:
+            outcome: of the round.
+            explained: jobs about which a reason stands.
+        """
+        candidates = set(explained) if self._loose is None else self._loose | self._lines.left
+        self._lines.left.clear()
+        found = [
+            job for job in candidates if job in explained and job not in outcome.explained and not self._is_refused(job, outcome)
+        ]
+        self._loose = {*found, *outcome.explained}
+        return sorted(found)
+
+    def _is_refused(self, job: str, outcome: Outcome) -> bool:
+        member = self._lines.member(job)
+        return member is not None and member[1] in outcome.refused
+
+
+def _changed(queue: _Queue, rank: Key, kind: Kind, parts: _Parts) -> Iterable[Job]:
+    """Return the jobs of a kind for which something is new: all of them, or those that came since the last round."""
+    fresh = list(kind.fresh.values())
+    kind.fresh.clear()
+    told = queue.told.get(kind)
+    if told is not None and queue.ranks.get(kind) == rank and all(same_but_figures(said, told) for _, said in parts):
+        return fresh
+    return [job for _, _, job in kind]
+
+
+def _part(parts: _Parts, job: Job) -> JobExplained:
+    """Return what a job of a kind is told."""
+    return parts[max(bisect_right(parts, (job.created, job.key), key=itemgetter(0)) - 1, 0)][1]

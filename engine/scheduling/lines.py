@@ -1,0 +1,144 @@
+"""Jobs that have neither pods nor been let in, in lines: thousands may wait, and most of them are alike.
+
+Jobs of one kind get the same answer from every plugin, so that only the first of them is asked whether it is let in. Lines are kept
+from round to round: a round brings those jobs up to date that changed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from engine.scheduling.model.cluster import Cluster
+from engine.scheduling.model.entities import Job
+
+__all__ = ["Kind", "Lines", "Member", "Position"]
+
+Position: TypeAlias = tuple[int, str]
+"""Among jobs that plugins rank equal: when it was created, and its key."""
+Member: TypeAlias = tuple[int, str, Job]
+
+
+class Kind:
+    """Jobs of one queue that wait and are alike."""
+
+    __slots__ = ("_members", "fresh", "queue")
+
+    def __init__(self, queue: str) -> None:
+        self.queue = queue
+        self._members: list[Member] = []
+        self.fresh: dict[str, Job] = {}
+        """Those that came since reasons were last looked at; cleared by who looks."""
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members)
+
+    def __getitem__(self, at: slice) -> Sequence[Member]:
+        return self._members[at]
+
+    @property
+    def first(self) -> Job:
+        """The job that comes first; there is one."""
+        return self._members[0][2]
+
+    def before(self, position: Position) -> int:
+        """Return how many jobs come before a position."""
+        return bisect_left(self._members, position)  # the shorter of such tuples comes first
+
+    def add(self, job: Job) -> None:
+        """Add a job."""
+        insort(self._members, (job.created, job.key, job))
+        self.fresh[job.key] = job
+
+    def remove(self, job: Job) -> None:
+        """Take a job out."""
+        del self._members[self.before((job.created, job.key))]
+        self.fresh.pop(job.key, None)
+
+
+class Lines:
+    """The kinds of jobs that wait to be let in, and all other jobs."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._next = -1
+        """Number of the first change of the cluster that is not taken."""
+        self._kinds: dict[str, dict[Hashable, Kind]] = {}
+        self._place: dict[str, tuple[Job, Hashable, Kind]] = {}
+        self.others: dict[str, Job] = {}
+        """Jobs that have pods, have been let in, are held or have no queue, by key."""
+        self.left: set[str] = set()
+        """Jobs that left a kind since reasons were last looked at; cleared by who looks."""
+        self.shifts: dict[str, int] = {}
+        """Queue → how often a job came or went meanwhile; cleared by who looks."""
+
+    def __iter__(self) -> Iterator[Kind]:
+        for kinds in self._kinds.values():
+            yield from kinds.values()
+
+    def member(self, key: str) -> tuple[Job, Kind] | None:
+        """Return a job that waits to be let in, and its kind."""
+        found = self._place.get(key)
+        return None if found is None else (found[0], found[2])
+
+    def update(self, alike: Callable[[Job], Hashable]) -> None:
+        """Take what has changed in the cluster.
+
+        Args:
+            alike: the same of two jobs of a queue that plugins do not tell apart while these wait; they stand in one order then.
+        """
+        changes = self._cluster.changes
+        changed: Iterable[Job] | None = changes.since(self._next)
+        if changed is None:
+            changed = list(self._cluster.jobs.values())
+            self.left.update(self._place)
+            self._kinds, self._place, self.others = {}, {}, {}
+        self._next = -1  # whoever fails begins anew
+        for job in changed:
+            self._file(job.key, alike)
+        self._next = changes.end
+
+    def _file(self, key: str, alike: Callable[[Job], Hashable]) -> None:
+        job, found = self._cluster.jobs.get(key), self._place.get(key)
+        if job is not None and job.path and not (job.held or job.tasks) and job.phase in {"", "Pending"}:
+            name = alike(job)
+            if found is not None and found[0] is job and found[1] == name:
+                return
+            self._leave(key)
+            self.others.pop(key, None)
+            kinds = self._kinds.setdefault(job.queue, {})
+            kind = kinds.get(name)
+            if kind is None:
+                kind = kinds[name] = Kind(job.queue)
+            kind.add(job)
+            self._place[key] = (job, name, kind)
+            self.shifts[job.queue] = self.shifts.get(job.queue, 0) + 1
+            return
+        self._leave(key)
+        if job is None:
+            self.others.pop(key, None)
+        else:
+            self.others[key] = job
+
+    def take_out(self, job: Job) -> None:
+        """Take out a job that is let in."""
+        self._leave(job.key)
+        self.others[job.key] = job
+
+    def _leave(self, key: str) -> None:
+        found = self._place.pop(key, None)
+        if found is None:
+            return
+        job, name, kind = found
+        kind.remove(job)
+        self.left.add(key)
+        self.shifts[kind.queue] = self.shifts.get(kind.queue, 0) + 1
+        if not len(kind):
+            kinds = self._kinds[kind.queue]
+            del kinds[name]
+            if not kinds:
+                del self._kinds[kind.queue]
