@@ -121,9 +121,9 @@ class Scheduler:
                 return Outcome(skipped=True)
         with self._timed("open"):
             session, placement = self.open(now, guarded=guarded)
-        session.limit = limit
+        session.limit, session.failed = limit, failed or {}
         self.run(session, placement)
-        session.outcome.explained.update(failed or {})
+        session.outcome.explained.update(session.failed)
         with self._timed("close"):
             close(session)
         outcome = session.outcome
@@ -170,6 +170,8 @@ class Scheduler:
 def close(session: Session) -> None:
     """Note what is promised and who waits, put what was neither bound nor evicted back to Pending, and give groups their phases."""
     cluster, outcome = session.cluster, session.outcome
+    for take_back in session.at_end:
+        take_back()
     concerned = cluster.touched | {key: cluster.jobs[key] for key in outcome.explained}
     for job in [job for job in concerned.values() if not job.held]:
         promised: list[tuple[Task, str]] = []

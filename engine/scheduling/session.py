@@ -101,6 +101,10 @@ class Session:
         """Key of a job → roles of its tasks that found no node in this session (Volcano `NodesFitErrors`)."""
         self.evicted: set[Task] = set()
         """Tasks that were sent away in this session: nothing minds them on their node any more."""
+        self.failed: Mapping[str, Reason] = {}
+        """Key of a job on which a plugin fails → the reason that is told; nothing is asked about it."""
+        self.at_end: list[Callable[[], None]] = []
+        """What is called when the session is closed, before anything else."""
         self.about = ""
         """Key of the job for which classes of pods are judged."""
         self._action = ""

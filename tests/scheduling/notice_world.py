@@ -19,6 +19,7 @@ from engine.events.decisions import DecidedBound, DecidedEvicted, DecidedNoticed
 from engine.events.ids import observation_id
 from engine.events.inputs import (
     CommandIssued,
+    EffectReported,
     JobSubmitted,
     JobUpdated,
     NodeDeleted,
@@ -28,7 +29,7 @@ from engine.events.inputs import (
     PodObserved,
 )
 from engine.events.jobs import JobPhaseChanged
-from engine.events.preemptions import NoticeExecuted, NoticeNarrowed, NoticeOpened, NoticeWithdrawn
+from engine.events.preemptions import NoticeExecuted, NoticeNarrowed, NoticeOpened, NoticeWithdrawn, ReservationEnded
 from engine.lifecycle.stage import LifecycleStage
 from engine.lifecycle.state import ShardState
 from engine.scheduling.configuration import Configuration, PluginOption
@@ -41,6 +42,8 @@ __all__ = ["DELAY", "JOBS", "PREEMPTOR", "World", "actions", "first", "take"]
 
 DELAY: Final = 2
 """Seconds from a notice to its execution."""
+CPUS: Final = {"n1": 2, "n2": 2, "n3": 3}
+"""Node → what it has."""
 CONFIGURATION: Final = Configuration(
     ("enqueue", "allocate", "preempt"), (tuple(PluginOption(name) for name in ("priority", "gang", "predicates")),)
 )
@@ -110,6 +113,8 @@ class World:
     """Notice and victim: the victim was WillEvicted."""
     ends: tuple[tuple[str, str], ...] = ()
     """Notice → how it stands, in the order of their opening."""
+    failing: int = 0
+    """Bindings that are going to fail."""
     late: int = 0
     """How often time has passed while messages were under way."""
 
@@ -127,6 +132,7 @@ class World:
             tuple((pod.job, pod.index, pod.attempt, pod.phase, pod.node, pod.uid in self.going) for pod in self.pods),
             self.nodes,
             self.happened,
+            self.failing,
             self.late,
             tuple(state for _, state in self.ends),
         )
@@ -253,7 +259,7 @@ class Step:
         self.world = world
         self.decisions, self.events = list(world.decisions), list(world.events)
         self.pods, self.going = {pod.uid: pod for pod in world.pods}, set(world.going)
-        self.nodes, self.now, self.number = list(world.nodes), world.now, world.number
+        self.nodes, self.now, self.number, self.failing = list(world.nodes), world.now, world.number, world.failing
         self.told, self.ends = set(world.told), dict(world.ends)
         self.written: list[Event[Any]] = []
         """By scheduling, in this step."""
@@ -289,6 +295,7 @@ class Step:
             self.world.happened | happened,
             frozenset(self.told),
             tuple(self.ends.items()),
+            self.failing,
             self.world.late,
         )
 
@@ -303,10 +310,10 @@ class Step:
             LIFECYCLE.absorb(self.lifecycle, event)
         self.take(event)
 
-    def node(self, name: str, cpus: int = 3) -> None:
+    def node(self, name: str) -> None:
         """Show a node."""
         self.nodes.append(name)
-        self.give(NodeObserved(name, cpu_milli=cpus * 1000, memory_bytes=64 << 30, pods=20), name)
+        self.give(NodeObserved(name, cpu_milli=CPUS[name] * 1000, memory_bytes=64 << 30, pods=20), name)
 
     def take(self, event: Event[Any]) -> None:
         """Have lifecycle take an input or a decision."""
@@ -340,6 +347,9 @@ class Step:
                     uid, event.subject, effect.pod, "Pending", self.now, kind="VCJob", managed=True, requests=requests
                 )
                 self._see(replace(pod, task="w", index=effect.index, attempt=effect.attempt))
+            elif effect.effect == "bind_pod" and self.failing:
+                self.failing -= 1
+                self.give(EffectReported(event.id, "failed"), event.subject)
             elif effect.effect == "bind_pod" and uid in self.pods and effect.node in self.nodes:
                 self._see(replace(self.pods[uid], phase="Running", node=effect.node, bound=self.now, running=self.now))
             elif effect.effect == "delete_pod" and (effect.uid or uid) in self.pods:
@@ -404,6 +414,10 @@ class Step:
         if isinstance(data, DecisionEvent):
             self.decisions.append(made)
         match data:
+            case DecidedBound():
+                self._bound(made, data)
+            case ReservationEnded(outcome="bound") if self._placed(notices[made.subject].preemptor, bound=True) < 0:
+                self.faults.append(f"reservation {made.subject} ends as bound, and no node has taken the gang")
             case NoticeOpened():
                 self._opened(made, data, notices)
             case NoticeWithdrawn() | NoticeExecuted():
@@ -423,13 +437,31 @@ class Step:
         if data.preemptor != PREEMPTOR or not set(data.victims) <= {"low1", "low2"} or not data.victims:
             self.faults.append(f"{data.victims} are given notice for {data.preemptor}")
 
+    def _placed(self, job: str, *, bound: bool = False) -> int:
+        """Return how many pods of a gang have a node, or one that a node has confirmed, beyond those that it needs."""
+        known = self.scheduling.jobs[job]
+        placed = [one for one in known.attempts.values() if one.live and _has_node(one) and (not bound or one.phase != "Pending")]
+        return len(placed) - (0 if known.group is None else known.group.spec.min_available)
+
+    def _bound(self, made: Event[Any], data: DecidedBound) -> None:
+        """Look whether somebody takes what is reserved for another."""
+        for notice in self.scheduling.clusters[CLUSTER].model.notices.values():
+            if notice.reserved is None or notice.preemptor in {made.subject, *self._gone()}:
+                continue
+            others = sum(_takes(one, self.nodes) for known in self.scheduling.jobs.values() for one in known.attempts.values())
+            if sum(CPUS[node] for node in self.nodes) - others - len(data.placements) < -self._placed(notice.preemptor):
+                self.faults.append(f"{made.subject} takes the place that is reserved for {notice.preemptor}")
+
+    def _gone(self) -> set[str]:
+        """Return the jobs that need no place any more."""
+        return {job for job in JOBS if (known := self.scheduling.jobs.get(job)) is None or not known.head.grouped}
+
     def _executed(self, made: Event[Any], data: NoticeExecuted, notice: Notice) -> None:
         untold = [victim for victim in data.victims if (made.subject, victim) not in self.told]
         if untold:
             self.faults.append(f"{untold} are stopped without having been told")
         known = self.scheduling.jobs.get(notice.preemptor)
-        placed = 0 if known is None else sum(one.live and _has_node(one) for one in known.attempts.values())
-        if known is None or known.group is None or (placed and placed >= known.group.spec.min_available):
+        if known is None or self._placed(notice.preemptor) >= 0:
             self.faults.append(f"{data.victims} are stopped though {notice.preemptor} has its places elsewhere")
         for victim in data.victims:
             if victim not in self.scheduling.jobs or self.scheduling.jobs[victim].head.job_phase != "WillEvicted":
@@ -438,6 +470,12 @@ class Step:
 
 def _has_node(attempt: Any) -> bool:
     return bool(attempt.node or attempt.decided or (attempt.claim is not None and attempt.claim.node)) and not attempt.leaving
+
+
+def _takes(attempt: Any, nodes: list[str]) -> bool:
+    """Whether an attempt has a place on one of the nodes that it is not about to leave."""
+    where = attempt.node or attempt.decided or (attempt.claim.node if attempt.claim is not None else "")
+    return attempt.live and _has_node(attempt) and where in nodes
 
 
 def _dumped(stage: Any, state: Any) -> Records:
@@ -468,6 +506,7 @@ def _outside(world: World) -> Iterator[str]:
     if "n1" in world.nodes:
         yield "lose n1"
     yield "gain n3"
+    yield "bindings fail"
 
 
 def actions(world: World, most: int, late: int) -> list[str]:
@@ -511,6 +550,9 @@ def take(world: World, action: str) -> tuple[World, list[str]]:
             outside = frozenset({action})
             for pod in [pod for pod in world.pods if pod.job == job and pod.phase == "Running" and pod.uid not in world.going]:
                 step.end(pod.uid)
+        case ["bindings", _]:
+            outside = frozenset({action})
+            step.failing = 4  # all of the gang, and one of them again: only then others are before it
         case ["gain", node]:
             outside = frozenset({action})
             step.node(node)
@@ -531,7 +573,7 @@ def first() -> World:
     """Return the state in which a notice was just opened: the low jobs run, and the privileged one waits for their places."""
     step = Step(World())
     for name in ("n1", "n2"):
-        step.node(name, cpus=2)
+        step.node(name)
     step.give(ObjectApplied("Queue", "q", {"preemption": "notice", "preemptionDelaySeconds": DELAY, "reservationSeconds": 5}), "q")
     step.give(ObjectApplied("Queue", "p", {"preemption": "immediate"}), "p")
     step.give(ObjectApplied("Tenant", "default", {"mayPreempt": True}), "default")

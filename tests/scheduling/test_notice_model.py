@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from time import monotonic
 
 import pytest
@@ -10,6 +11,7 @@ from notice_search import search
 from engine.lifecycle.pods import evict
 from engine.scheduling.actions import give_notice
 from engine.scheduling.job_records import Head
+from engine.scheduling.model.entities import Job
 from engine.scheduling.notices import following
 from engine.scheduling.notices.following import _Part
 from statemachines.notice import NoticeFacts, next_state
@@ -48,6 +50,16 @@ def test_it_finds_victims_stopped_though_the_preemptor_has_its_places(monkeypatc
     found = search(happen=1, late=0)
     assert "has its places elsewhere" in found.fault
     assert "gain n3" in found.way or "finish" in " ".join(found.way)
+
+
+def test_it_finds_a_reserved_place_that_another_takes(monkeypatch):
+    monkeypatch.setattr(import_module("engine.scheduling.actions.allocate"), "_keep_place", lambda *_: None)
+    assert "takes the place that is reserved for urgent" in search(happen=1, late=0).fault
+
+
+def test_it_finds_a_reservation_that_ends_before_nodes_have_taken_the_pods(monkeypatch):
+    monkeypatch.setattr(Job, "with_status", lambda job, status: {} if status == "Binding" else job.by_status.get(status, {}))
+    assert "ends as bound" in search(happen=0, late=1).fault
 
 
 def test_it_finds_a_notice_that_does_not_follow_its_jobs(monkeypatch):

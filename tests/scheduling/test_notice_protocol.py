@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 import pytest
 from deployment import SECOND, Deployment, task, vcjob
 
 from engine.events import Event
+from engine.events.actions import EffectRequested, EffectSettled
 from engine.events.attempts import AttemptEnded
-from engine.events.decisions import DecidedEvicted, DecisionRefused
-from engine.events.inputs import CommandIssued
+from engine.events.decisions import DecidedBound, DecidedEvicted, DecisionRefused
+from engine.events.inputs import CommandIssued, EffectReported
 from engine.events.jobs import JobPhaseChanged
 from engine.events.outcomes import CommandRefused
 from engine.events.preemptions import (
@@ -23,6 +26,7 @@ from engine.events.preemptions import (
 )
 from engine.events.scheduling import JobExplained, RoundEnded
 from engine.scheduling.configuration import Configuration, PluginOption
+from engine.scheduling.model.cluster import Cluster
 from engine.scheduling.stage import SchedulingStage
 
 RECORDS = (NoticeOpened, NoticeAcknowledged, NoticeNarrowed, NoticeWithdrawn, NoticeExecuted, ReservationEnded)
@@ -36,9 +40,15 @@ CONFIGURATION = Configuration(
 DELAY = 20
 
 
-def made(mode: str = "notice", nodes: int = 2, of: type[Deployment] = Deployment, **queue: Any) -> Deployment:
+def made(
+    mode: str = "notice",
+    nodes: int = 2,
+    of: type[Deployment] = Deployment,
+    configuration: Configuration = CONFIGURATION,
+    **queue: Any,
+) -> Deployment:
     """A cluster of nodes with 4 CPUs each, and a queue that gives notice of 20 s."""
-    deployment = of(stage=lambda: SchedulingStage(CONFIGURATION))
+    deployment = of(stage=lambda: SchedulingStage(configuration))
     for number in range(nodes):
         deployment.node(f"n{number}", cpu=4)
     deployment.apply("Queue", "q", preemption=mode, preemptionDelaySeconds=DELAY, **queue)
@@ -359,17 +369,101 @@ def test_no_job_is_in_two_notices():
     assert [phase(deployment, name) for name in ("urgent1", "urgent2", "urgent3")] == ["Running", "Running", "Pending"]
 
 
-def test_the_freed_place_is_kept_for_the_preemptor(full):
-    """Jobs that come first in every order wait all the same."""
-    full.apply("PriorityClass", "highest", value=5000)
-    full.lazy = True
-    full.wait(DELAY - 2)
-    victim = victim_of(full)
-    submit(full, "rival", priorityClassName="highest", wait=0)
-    full.wait(6)
-    assert full.events(ReservationEnded)[0].data.outcome == "bound"
-    assert set(full.places("rival").values()) <= {None}
-    assert victim_of(full) == victim
+EVERYONE_LET_IN = replace(CONFIGURATION, actions=("allocate", "backfill", "preempt"))
+
+
+def rival(deployment: Deployment) -> None:
+    """Submit a small job that comes first in every order."""
+    deployment.apply("PriorityClass", "highest", value=5000)
+    submit(deployment, "rival", priorityClassName="highest", cpu=1, wait=2)
+
+
+def crowded(of: type[Deployment] = Deployment) -> Deployment:
+    """As `full`, and a pod that comes first in every order waits, too; the deadline is near."""
+    deployment = made(of=of, configuration=EVERYONE_LET_IN)
+    submit(deployment, "low1")
+    submit(deployment, "low2")
+    urgent(deployment)
+    rival(deployment)
+    deployment.wait(DELAY - 8)
+    assert deployment.places("rival") == {"rival-w-0-1": None}
+    assert told(deployment) == ["NoticeOpened"]
+    return deployment
+
+
+def fail_bindings(deployment: Deployment, times: int) -> None:
+    """Let that many bindings of the preemptor fail, one after the other."""
+    for _ in range(60):
+        if len(deployment.events(EffectSettled, job="urgent")) == times:
+            break
+        deployment.failing = True
+        deployment.wait(1)
+    deployment.failing = False
+
+
+def rival_and_urgent(deployment: Deployment) -> tuple[bool, str]:
+    """Whether the rival has a node, and the phase of the preemptor."""
+    return deployment.places("rival")["rival-w-0-1"] is not None, phase(deployment, "urgent")
+
+
+def test_the_freed_place_is_kept_for_a_preemptor_whose_binding_fails():
+    deployment = crowded()
+    fail_bindings(deployment, 3)
+    deployment.wait(12)
+    assert [event.data.outcome for event in deployment.events(ReservationEnded)] == ["bound"]
+    assert rival_and_urgent(deployment) == (False, "Running")
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_if_it_is_not_kept_another_takes_it(monkeypatch, fails):
+    if fails:
+        monkeypatch.setattr(import_module("engine.scheduling.actions.allocate"), "_keep_place", lambda *_: None)
+    else:
+        monkeypatch.setattr(Cluster, "with_reservations", lambda _: [])
+    deployment = crowded()
+    fail_bindings(deployment, 3 if fails else 0)
+    deployment.wait(12)
+    assert rival_and_urgent(deployment) == (True, "Pending")
+
+
+def test_the_freed_place_is_kept_for_a_preemptor_whose_binding_is_refused():
+    """Lifecycle hears that the node is cordoned before it takes the decision."""
+    deployment = crowded()
+    place = deployment.places(victim_of(deployment))[f"{victim_of(deployment)}-w-0-1"]
+    fail_bindings(deployment, 2)
+    decided = len(deployment.events(DecidedBound, job="urgent"))
+    deployment.deaf = True
+    while len(deployment.events(DecidedBound, job="urgent")) == decided and deployment.events(ReservationEnded) == []:
+        deployment.wait(1)
+    deployment.node(str(place), cpu=4, unschedulable=True)
+    deployment.deaf = False
+    deployment.settle()
+    deployment.node(str(place), cpu=4)
+    deployment.settle()
+    assert [event.data.kind for event in deployment.events(DecisionRefused, job="urgent")] == ["bound"]
+    deployment.wait(8)
+    assert [event.data.outcome for event in deployment.events(ReservationEnded)] == ["bound"]
+    assert rival_and_urgent(deployment) == (False, "Running")
+
+
+def test_a_reservation_ends_when_nodes_have_taken_the_pods_and_not_before():
+    class Slow(Deployment):
+        """Nobody carries a binding of the preemptor out."""
+
+        def _do(self, event: Any) -> None:
+            if event.data.effect != "bind_pod" or event.subject != "urgent":
+                super()._do(event)
+
+    deployment = crowded(of=Slow)
+    deployment.wait(12)
+    (binding,) = [event for event in deployment.events(EffectRequested, job="urgent") if event.data.effect == "bind_pod"]
+    assert told(deployment) == ["NoticeOpened", "NoticeExecuted"]
+    deployment.give("jobs", EffectReported(binding.id, "failed"), "urgent")
+    deployment.settle()
+    deployment.see("urgent-w-0-1", phase="Bound", node=binding.data.node, bound=deployment.now)
+    deployment.settle()
+    deployment.wait(2)
+    assert [event.data.outcome for event in deployment.events(ReservationEnded)] == ["bound"]
 
 
 def test_a_gang_that_cannot_be_bound_in_time_is_recorded():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import attrgetter
 from typing import cast
 
 from engine.scheduling.actions.enqueue import let_in
@@ -34,11 +33,7 @@ def allocate(session: Session, placement: Placement) -> None:
     for job in session.schedulable():
         if job.with_status("Pending"):
             waiting.setdefault(job.queue, []).append(job)
-    reserved = [job for found in waiting.values() for job in found if session.cluster.has_reservation(job)]
-    # By key: the order in which jobs became known is another one after a restart.
-    for job in sorted(reserved, key=attrgetter("key")):
-        if pending := _pending(session, job):
-            _place(session, placement, job.path[0], job, pending)
+    _place_reserved(session, placement, waiting)
     jobs = {name: Ordered(session.job_key, found) for name, found in waiting.items()}
     queues: Ordered[Queue] = Ordered(session.queue_key, [session.cluster.queues[name] for name in jobs])
     left: dict[str, list[list[Task]]] = {}
@@ -110,6 +105,30 @@ def _place(session: Session, placement: Placement, queue: Queue, job: Job, group
     elif not session.job_pipelined(job):
         statement.discard()
     return ready
+
+
+def _place_reserved(session: Session, placement: Placement, waiting: dict[str, list[Job]]) -> None:
+    """Place the jobs for which notices have freed places, and keep those that they cannot take now."""
+    for job in session.cluster.with_reservations():
+        if job in waiting.get(job.queue, ()) and (pending := _pending(session, job)):
+            _place(session, placement, job.path[0], job, pending)
+        if job.key not in session.failed:
+            _keep_place(session, placement, job)
+
+
+def _keep_place(session: Session, placement: Placement, job: Job) -> None:
+    """Keep what a gang still needs from everybody else until the end of the session.
+
+    It may be held after a binding that failed, or some of its places may be gone.
+    """
+    kept = Statement(session)
+    for task in session.in_order(job.with_status("Pending").values()):
+        if not session.job_starving(job):
+            break
+        best = None if task.pod_class.best_effort or task.pod_class.shape.scheduling_gates else placement.best(task)
+        if best is not None:
+            kept.pipeline(task, best[0])
+    session.at_end.append(kept.discard)
 
 
 def _place_tasks(

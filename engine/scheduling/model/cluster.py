@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 
 import numpy as np
@@ -176,10 +177,13 @@ class Cluster:
         if not any(self.allocated_by_namespace.get(namespace, {}).values()):
             self.allocated_by_namespace.pop(namespace, None)
 
-    def has_reservation(self, job: Job) -> bool:
-        """Return whether a place is reserved for a job that a notice has freed."""
-        notice = self.notices.get(self.noticed.get(job.key, ""))
-        return notice is not None and notice.reserved is not None
+    def with_reservations(self) -> list[Job]:
+        """Return the jobs for which a place is reserved that a notice has freed.
+
+        By key: the order in which jobs became known is another one after a restart.
+        """
+        found = [self.jobs.get(notice.preemptor) for notice in self.notices.values() if notice.reserved is not None]
+        return sorted((job for job in found if job is not None), key=attrgetter("key"))
 
     def class_of(self, shape: PodShape) -> PodClass:
         """Return the class of a shape."""

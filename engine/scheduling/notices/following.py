@@ -202,8 +202,8 @@ class _Part:
         end: ReservationEnd | None = None
         if known is None or known.head.finished or known.head.aborted or not known.head.grouped:
             end = "void"
-        elif self._has_place() and all(decision.kind != "bound" for decision in known.head.open.values()):
-            end = "bound"
+        elif self._has_place() and known.model is not None and not known.model.with_status("Binding"):
+            end = "bound"  # nodes have taken the pods; what was decided may still be refused, or fail
         elif self.turn.now >= (self.notice.reserved or 0):
             end = "expired"
         if end is not None:
